@@ -62,7 +62,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("toml", &["config"]),
     // The committer's ticket is the one thing inside that the edges await; `deliver` lends a long parse to other threads.
     ("prometheus_client", &["trace::count"]),
-    ("tokio", &["net", "queue", "cli", "deliver", "store::commit::committer", "proof::verify", "proof::sign::tests"]),
+    ("tokio", &["net", "queue", "cli", "deliver", "store::txn::committer", "proof::verify", "proof::sign::tests"]),
 ];
 
 /// Rooms whose files are held to the second level too, and the circles between files that remain, each with its reason.

@@ -10,15 +10,20 @@
 //!
 //! The keys stand in `key`, the rows in `row`, the invariants in `check`.
 
+mod account;
 pub mod backup;
-pub mod check;
-mod commit;
+mod blob;
+mod email;
 pub mod engine;
 mod error;
-mod read;
+mod listing;
+mod outbox;
 pub mod repair;
 pub mod row;
+mod search;
 pub(crate) mod table;
+mod txn;
+mod vacation;
 mod version;
 
 use std::collections::BTreeSet;
@@ -27,30 +32,31 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use commit::{CommitResults, NewEmail, NewMailbox, ShareChange, Ticket, Txn};
 pub use engine::Statistics;
 #[cfg(feature = "internals")]
 pub use engine::Usage;
 pub use error::{Error, MailboxFault};
-pub use read::{
-    Changes, ClientState, CountedListing, DirectoryRows, FoldSizes, ListingMoves, Ordinals, Postings, QueueAudit,
-    RANK_COST, Snapshot, Wakeup,
-};
+pub use repair::check;
 pub use row::fold::Fold;
 pub use row::{AccountStateRow, Digest, EncodedMessage, Object, QueueMark, domain_digest, lane_digest};
 #[cfg(any(test, feature = "internals"))]
 pub use row::{DeliveryRow, Thread, ToldRow, fold::Folds};
 pub use table::keys::WakeCondition;
+pub use txn::snapshot::{
+    Changes, ClientState, CountedListing, DirectoryRows, FoldSizes, ListingMoves, Ordinals, Postings, QueueAudit,
+    RANK_COST, Snapshot, Wakeup,
+};
+pub use txn::{CommitResults, NewEmail, NewMailbox, ShareChange, Ticket, Txn};
 #[cfg(test)]
 pub use {
-    commit::{CollectResult, PurgeResult},
     row::UploadRow,
+    txn::{CollectResult, PurgeResult},
 };
 
 use crate::model::{AccountId, Change, Clock, Secrets};
-use commit::Committer;
-use commit::rank::Ranking;
 use engine::{Engine, Put};
+use listing::rank::Ranking;
+use txn::Committer;
 
 /// How the store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,7 +204,7 @@ impl Store {
             let marked = version::unfinished(&*read).unwrap_or_default();
             closed.extend(marked.into_iter().map(|(account, _)| account));
         }
-        Snapshot::of(if closed.is_empty() { read } else { Box::new(read::Guard { read, closed }) })
+        Snapshot::of(if closed.is_empty() { read } else { Box::new(txn::snapshot::Guard { read, closed }) })
     }
 
     /// Changes one account: `change` stages what it wants, and all of it or nothing is written. The result may be used

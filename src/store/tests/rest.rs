@@ -1,14 +1,14 @@
 //! What one ranked listing shows and another, which shows a part of it, does not: by position, against a plain filter.
 
 use crate::model::{EmailId, Listing, ListingFilter, ListingStats, MailboxUid, ModSeq, Shape, ThreadId};
-use crate::store::commit::rank::{Ranking, front_of, rows_of};
 use crate::store::engine::watched::CountingEngine;
 use crate::store::engine::{Batch, Engine, Put};
-use crate::store::read::{CountedListing, Snapshot};
+use crate::store::listing::rank::{Ranking, front_of, rows_of};
 use crate::store::row::RankCount;
 use crate::store::table::keys::IndexKey;
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::tests::ACCOUNT;
+use crate::store::txn::snapshot::{CountedListing, Snapshot};
 use std::sync::Arc;
 
 const EMAILS: u64 = 6_000;

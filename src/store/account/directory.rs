@@ -1,0 +1,117 @@
+//! The directory's rows, and the end of an account.
+
+use std::collections::BTreeSet;
+
+use crate::model::{AccountId, AccountRow, Action, AddressRow, DataType, EmailMetadata, Mailbox};
+use crate::store::engine::typed::TypedRead as _;
+use crate::store::engine::{RowReader, Table, after};
+use crate::store::error::Error;
+use crate::store::row::Row as _;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{AddressKey, SharedKey};
+use crate::store::table::{self, AccountState, Accounts, Addresses, Shared, Uploads, decode_key};
+use crate::store::txn::Txn;
+
+impl Txn<'_> {
+    /// Of the site: an account id that none had.
+    pub fn next_account(&mut self) -> AccountId {
+        self.state.last_account += 1;
+        self.mark_state();
+        AccountId(self.state.last_account)
+    }
+
+    /// Writes the row of a new account, and the address that leads to it: for stores that no directory stands over, as those
+    /// of tests, fuzzers and benches.
+    #[cfg(any(test, feature = "internals"))]
+    pub fn register(&mut self, row: &AccountRow) {
+        self.set_account(row);
+        self.put::<Addresses>(&AddressKey(row.primary.to_string()), &AddressRow::Primary(self.account));
+    }
+
+    /// Writes the account's own row.
+    pub fn set_account(&mut self, row: &AccountRow) {
+        self.next_modseq();
+        self.put::<Accounts>(&self.own_key(), row);
+        self.touch(DataType::Account);
+    }
+
+    /// Writes which addresses lead to the account beside its primary one: in one commit with the rows of those that change
+    /// (`Store::commit_together`). Clients do not see it, so it takes no change number.
+    ///
+    /// # Errors
+    /// `NotFound`, and those of reading.
+    pub fn set_account_addresses(&mut self, addresses: BTreeSet<String>) -> Result<(), Error> {
+        let own = self.own_key();
+        let row = self.row::<Accounts>(&own)?.ok_or(Error::NotFound("account"))?;
+        self.put::<Accounts>(&own, &AccountRow { addresses: Some(addresses), ..row });
+        Ok(())
+    }
+
+    /// Of the site: says where an address leads, or that it leads nowhere.
+    pub fn set_address(&mut self, address: &str, row: Option<&AddressRow>) {
+        self.next_modseq();
+        let key = AddressKey(address.to_owned());
+        match row {
+            Some(row) => self.put::<Addresses>(&key, row),
+            None => self.delete::<Addresses>(&key),
+        }
+        self.touch(DataType::Account);
+    }
+
+    /// Removes up to `most` rows of the account, its own row last; says whether any is left. Each step is safe to stop at.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn erase(&mut self, most: usize) -> Result<bool, Error> {
+        let prefix = self.own_key().encode();
+        let mut rows: Vec<(Table, Vec<u8>, Vec<u8>)> = Vec::new();
+        for table in Table::ALL.iter().copied().filter(|table| table.is_erased()) {
+            self.scan(table, &prefix, &after(&prefix), false, &mut |key, value| {
+                rows.push((table, key.to_vec(), value.to_vec()));
+                Ok(rows.len() < most)
+            })?;
+            if rows.len() >= most {
+                break;
+            }
+        }
+        let left = rows.len() >= most;
+        for (table, key, value) in rows {
+            match table {
+                Table::EmailMetadata => {
+                    let email = EmailMetadata::decode(&key, &value)?;
+                    self.let_go(&email.blob, decode_key::<table::EmailMetadata>(&key)?.email);
+                }
+                Table::Outbox => {
+                    let action = Action::decode(&key, &value)?;
+                    self.wake(&action, false);
+                    self.release_blob(&action);
+                }
+                Table::Mailboxes => {
+                    // One that cannot be read does not keep its account.
+                    let row = Mailbox::decode(&key, &value).unwrap_or_default();
+                    for with in row.shares.into_keys() {
+                        self.delete::<Shared>(&SharedKey { with, account: self.account });
+                    }
+                }
+                Table::Uploads => self.forget_upload(&decode_key::<Uploads>(&key)?),
+                _ => {}
+            }
+            self.stage_row(table, key, None);
+        }
+        if !left {
+            // The address that only this row names; the others are taken away before.
+            let own = self.own_key();
+            let row = self.bytes::<Accounts>(&own)?.and_then(|row| AccountRow::decode(&prefix, &row).ok());
+            let address = AddressKey(row.map(|row| row.primary.to_string()).unwrap_or_default());
+            let leads = self.bytes::<Addresses>(&address)?;
+            let is_own =
+                |row: Vec<u8>| AddressRow::decode(&address.encode(), &row) == Ok(AddressRow::Primary(self.account));
+            if leads.is_some_and(is_own) {
+                self.delete::<Addresses>(&address);
+            }
+            self.delete::<Accounts>(&own);
+            self.delete::<AccountState>(&own);
+        }
+        Ok(left)
+    }
+}

@@ -1,0 +1,224 @@
+//! Accounts and the addresses that lead to them, compared both ways.
+//!
+//! An account's own row names its primary address, its aliases and its catch-alls, and the rows of these name the account:
+//! each is made again of the other. A row that an earlier version wrote names the primary address alone: of the others
+//! nothing is missed. A lost account is made again of what else names it: its addresses, or the identities that it had by
+//! itself. Its passwords, quota and settings are in a backup alone. Nothing tells that an alias domain is lost.
+//!
+//! An account whose primary address is empty is being removed (`account::local`): it is not made whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{AccountId, AccountRow, Address, AddressRow, SenderIdentity, UtcMillis};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::engine::{RowReader, Table};
+use crate::store::error::Error;
+use crate::store::repair::check::rows::{Found, RowCursor};
+use crate::store::repair::check::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
+use crate::store::row::{Object as _, ObjectRow, Row as _, RowFormat as _};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{AccountKey, AddressKey};
+use crate::store::table::{self, Accounts, Addresses, Mailboxes, Objects, Table as _, decode_key};
+
+impl Checker<'_> {
+    /// The account's registration, and the address that it names.
+    pub(in crate::store) fn registration(&self) -> Result<(), Error> {
+        let own = self.own_key().encode();
+        let wrong = match self.read.row_if_any::<Accounts>(&self.own_key())? {
+            Some(Ok(row)) => return self.named(&row),
+            Some(Err(error)) => error.to_string(),
+            None => "the row is missing: whose account it is".to_owned(),
+        };
+        let Some(row) = self.registered()? else {
+            let what = format!("{wrong}; nothing else in the store names the account");
+            return self.say(Table::Accounts, &own, what, RowFix::Nothing);
+        };
+        let what = format!("{wrong}; it comes back as {}: passwords, quota and settings must be set anew", row.name);
+        self.say(Table::Accounts, &own, what, RowFix::Put(row.to_bytes()))?;
+        self.primary(&row)
+    }
+
+    fn own_key(&self) -> AccountKey {
+        AccountKey { account: self.account }
+    }
+
+    /// The addresses that lead to the account; what cannot be read is left out.
+    fn addresses(&self) -> Result<Vec<(String, AddressRow)>, Error> {
+        let mut out = Vec::new();
+        for address in self.depth.leads.get(&self.account).into_iter().flatten() {
+            // What led there when the run began may lead elsewhere by now.
+            if let Some(Ok(row)) = self.leads(address)?.filter(|row| self.is_to(row)) {
+                out.push((address.clone(), row));
+            }
+        }
+        Ok(out)
+    }
+
+    fn leads(&self, address: &str) -> Result<Option<Result<AddressRow, Error>>, Error> {
+        self.read.row_if_any::<Addresses>(&AddressKey(address.to_owned()))
+    }
+
+    fn is_to(&self, row: &Result<AddressRow, Error>) -> bool {
+        row.as_ref().is_ok_and(|row| row.account() == Some(self.account))
+    }
+
+    /// The addresses that the account names lead to it, and it names those that do.
+    fn named(&self, row: &AccountRow) -> Result<(), Error> {
+        if row.is_being_removed() {
+            let what = format!("the account is being removed: run `restante account remove {}`", self.account);
+            return self.say(Table::Accounts, &self.own_key().encode(), what, RowFix::Nothing);
+        }
+        self.primary(row)?;
+        let Some(named) = &row.addresses else { return Ok(()) };
+        let own = row.primary.to_string();
+        for address in named.iter().filter(|address| **address != own) {
+            let is_whole = address.starts_with('@');
+            let wanted = if is_whole { AddressRow::CatchAll(self.account) } else { AddressRow::Alias(self.account) };
+            let (wrong, mend) = match self.leads(address)? {
+                Some(Ok(row)) if row == wanted => continue,
+                None => ("leads nowhere", RowFix::Put(wanted.to_bytes())),
+                Some(Err(_)) => ("cannot be read", RowFix::Put(wanted.to_bytes())),
+                Some(row) if self.is_to(&row) => ("is another kind of address", RowFix::Put(wanted.to_bytes())),
+                Some(Ok(_)) => ("leads elsewhere", RowFix::Nothing),
+            };
+            let kind = if is_whole { "a catch-all" } else { "an alias" };
+            let what = format!("{address}, {kind} of account {}, {wrong}", self.account);
+            self.say(Table::Addresses, address.as_bytes(), what, mend)?;
+        }
+        let others = self.addresses()?.into_iter().map(|(address, _)| address);
+        let unnamed: Vec<String> = others.filter(|address| *address != own && !named.contains(address)).collect();
+        if unnamed.is_empty() {
+            return Ok(());
+        }
+        let what = format!("the row does not name {}, which leads to the account", unnamed.join(", "));
+        let addresses = Some(named.iter().cloned().chain(unnamed).collect());
+        let mend = RowFix::Put(AccountRow { addresses, ..row.clone() }.to_bytes());
+        self.say(Table::Accounts, &self.own_key().encode(), what, mend)
+    }
+
+    /// The primary address leads to the account.
+    fn primary(&self, row: &AccountRow) -> Result<(), Error> {
+        let own = row.primary.to_string();
+        let wanted = AddressRow::Primary(self.account);
+        let wrong = match self.leads(&own)? {
+            Some(Ok(row)) if row == wanted => None,
+            None => Some(("leads nowhere", true)),
+            Some(Err(_)) => Some(("cannot be read", true)),
+            Some(Ok(AddressRow::Alias(to))) if to == self.account => Some(("is an alias", true)),
+            Some(Ok(_)) => Some(("leads elsewhere", false)),
+        };
+        if let Some((wrong, can_be_mended)) = wrong {
+            let what = format!("{own}, the primary address of account {}, {wrong}", self.account);
+            let mend = if can_be_mended { RowFix::Put(wanted.to_bytes()) } else { RowFix::Nothing };
+            self.say(Table::Addresses, own.as_bytes(), what, mend)?;
+        }
+        Ok(())
+    }
+
+    /// The account's own row as what else names the account has it.
+    fn registered(&self) -> Result<Option<AccountRow>, Error> {
+        let addresses = self.addresses()?;
+        let mut identities: Vec<SenderIdentity> = Vec::new();
+        let range = KeyRange::<Objects>::under(&(self.account, SenderIdentity::KIND));
+        self.read.raw_rows(&range, |key, value| {
+            let object = ObjectRow::<SenderIdentity>::decode(key, value).ok().and_then(|row| row.object);
+            identities.extend(object.filter(|identity| identity.given.is_some()));
+            Ok(true)
+        })?;
+        let first =
+            |kind: fn(&AddressRow) -> bool| addresses.iter().find(|(_, row)| kind(row)).map(|(at, _)| at.clone());
+        let named = first(|row| matches!(row, AddressRow::Primary(_)))
+            .or_else(|| first(|row| matches!(row, AddressRow::Alias(_))))
+            .or_else(|| identities.first().map(|identity| identity.email.clone()));
+        let Some(primary) = named.and_then(|address| Address::parse(&address).ok()) else { return Ok(None) };
+        let of_primary = identities.iter().find(|one| one.email.eq_ignore_ascii_case(&primary.to_string()));
+        let display_name = of_primary.and_then(|one| one.given.clone()).filter(|name| !name.is_empty());
+        let row = AccountRow::new(primary.to_string(), primary.clone(), self.oldest()?);
+        let others = addresses.into_iter().map(|(address, _)| address);
+        let others = others.filter(|address| *address != row.name).collect();
+        Ok(Some(AccountRow { display_name, addresses: Some(others), ..row }))
+    }
+
+    /// When the oldest email came, for nothing tells when the account was made.
+    fn oldest(&self) -> Result<UtcMillis, Error> {
+        let mut rows = self.rows::<table::EmailMetadata>();
+        while let Some(found) = rows.next()? {
+            if let Some(key) = found.id() {
+                return Ok(key.email.received_at());
+            }
+        }
+        Ok(UtcMillis(0))
+    }
+}
+
+/// Every address leads to an account that is there.
+pub(in crate::store) fn addresses(
+    read: &dyn RowReader,
+    run: &dyn CheckObserver,
+    hear: &mut FaultFn<'_>,
+) -> Result<(), Error> {
+    let mut rows = RowCursor::<Addresses>::all(read, run);
+    while let Some(found) = rows.next()? {
+        let leads = match (found.id(), found.row()) {
+            (Some(AddressKey(address)), Ok(AddressRow::Primary(to))) => {
+                let row = read.row_if_any::<Accounts>(&AccountKey { account: to })?.and_then(Result::ok);
+                if let Some(row) = row.filter(|row| row.primary.to_string() != address) {
+                    let what = format!("is a second primary address of account {to}, which has {}", row.primary);
+                    hear(stray(&found, what))?;
+                }
+                Some(to)
+            }
+            (Some(_), Ok(AddressRow::Alias(to) | AddressRow::CatchAll(to))) => Some(to),
+            (Some(_), Ok(AddressRow::AliasDomain(_))) => continue,
+            (None, _) | (_, Err(_)) => None,
+        };
+        let what = match leads {
+            Some(to) if read.bytes::<Accounts>(&AccountKey { account: to })?.is_some() => continue,
+            // Said with the account, which is made again.
+            Some(to) if has_mailboxes(read, to)? => continue,
+            Some(to) => format!("leads to account {to}, which is not there"),
+            None => "cannot be read: add the address again".to_owned(),
+        };
+        hear(stray(&found, what))?;
+    }
+    Ok(())
+}
+
+fn stray(found: &Found<Addresses>, what: String) -> RowFault {
+    let (account, table, key) = (AccountId::SITE, Table::Addresses, found.key.clone());
+    RowFault { account, table, key, what, mend: RowFix::Nothing, history: false }
+}
+
+/// Whether there are mailboxes of an account.
+fn has_mailboxes(read: &dyn RowReader, account: AccountId) -> Result<bool, Error> {
+    let mut found = false;
+    read.raw_rows(&KeyRange::<Mailboxes>::under(&(account,)), |_, _| {
+        found = true;
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
+/// The addresses that lead to each account, as they stood when a run began.
+pub(in crate::store) type Leads = BTreeMap<AccountId, Vec<String>>;
+
+/// Adds the accounts that addresses lead to, and of which there are mailboxes; gives the addresses of all.
+pub(in crate::store) fn addressed(read: &dyn RowReader, all: &mut BTreeSet<AccountId>) -> Result<Leads, Error> {
+    let mut leads = Leads::new();
+    read.raw_rows(&KeyRange::<Addresses>::under(&()), |key, value| {
+        // What cannot be read is named with the addresses.
+        if let (Ok(AddressKey(address)), Ok(row)) =
+            (decode_key::<Addresses>(key), AddressRow::from_bytes(Addresses::ID, key, value))
+            && let Some(account) = row.account()
+        {
+            leads.entry(account).or_default().push(address);
+        }
+        Ok(true)
+    })?;
+    for account in leads.keys() {
+        if !all.contains(account) && has_mailboxes(read, *account)? {
+            all.insert(*account);
+        }
+    }
+    Ok(leads)
+}

@@ -1,0 +1,185 @@
+//! The mailboxes before anything hangs on them, and the account's own row when all is counted.
+
+use crate::model::{DataType, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, mailbox};
+use crate::store::engine::Table;
+use crate::store::engine::typed::TypedRead as _;
+use crate::store::error::Error;
+use crate::store::repair::check::{Checker, RowFix};
+use crate::store::row::{AccountStateRow, RowFormat as _};
+use crate::store::table::Mailboxes;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{AccountKey, MailboxKey};
+
+/// Where the account's row is lost, how far beyond what is in use its numbers go on: clients may know higher ones than
+/// any row has.
+const LEAP: u64 = 1 << 32;
+/// The same for threads and actions, and for mailboxes.
+const LEAP_IDS: u64 = 1 << 16;
+const LEAP_MAILBOXES: u32 = 1 << 10;
+
+impl Checker<'_> {
+    /// Reads the mailboxes. What cannot be read is made anew, with its emails and another name.
+    pub(in crate::store) fn mailboxes(&mut self) -> Result<(), Error> {
+        let mut rows = self.rows::<Mailboxes>();
+        let mut broken = Vec::new();
+        while let Some(found) = rows.next()? {
+            let uid = found.id().map(|key| key.mailbox);
+            let Some(uid) = uid.filter(|uid| *uid != MailboxUid::ALL) else {
+                self.extra(Table::Mailboxes, &found.key)?;
+                continue;
+            };
+            match found.row() {
+                Ok(row) => {
+                    self.census.newest[2] = self.census.newest[2].max(row.updated.0);
+                    self.census.high = self.census.high.max(row.updated.0);
+                    drop(self.census.mailboxes.insert(uid, row));
+                }
+                Err(_) => broken.push(uid),
+            }
+        }
+        let role_of = |checker: &Self, role| {
+            let mut all = checker.census.mailboxes.iter().filter(|(_, row)| !row.deleted);
+            all.find(|(_, row)| row.role == Some(role)).map(|(uid, _)| *uid)
+        };
+        let state = self.state_or_fresh();
+        for (uid, role) in [(state.inbox, Role::Inbox), (state.trash, Role::Trash)] {
+            let is_gone = uid != MailboxUid(0) && !self.census.mailboxes.contains_key(&uid);
+            if is_gone && role_of(self, role).is_none() {
+                broken.retain(|known| *known != uid);
+                self.recover(uid, Some(role));
+            }
+        }
+        for uid in broken {
+            self.recover(uid, None);
+        }
+        self.census.inbox = role_of(self, Role::Inbox).unwrap_or(MailboxUid(0));
+        self.census.trash = role_of(self, Role::Trash).unwrap_or(MailboxUid(0));
+        Ok(())
+    }
+
+    /// A mailbox whose row is lost or says that it is gone, while emails are in it.
+    pub(in crate::store) fn recover(&mut self, uid: MailboxUid, role: Option<Role>) {
+        let state = self.state_or_fresh();
+        let old = self.census.mailboxes.get(&uid).cloned();
+        let wish = match (&old, role) {
+            (Some(old), _) => old.name.clone(),
+            (None, Some(Role::Inbox)) => "Inbox".to_owned(),
+            (None, Some(Role::Trash)) => "Trash".to_owned(),
+            (None, _) => format!("Recovered {uid}"),
+        };
+        let others = || self.census.mailboxes.iter().filter(|(other, row)| **other != uid && !row.deleted);
+        let taken = |name: &str| others().any(|(_, row)| row.parent.is_none() && row.name == name);
+        let mut name = wish.clone();
+        while taken(&name) {
+            name = format!("{name} (recovered)");
+        }
+        let role = role.or(old.as_ref().and_then(|old| old.role));
+        let role = role.filter(|role| !others().any(|(_, row)| row.role == Some(*role)));
+        let base = old.unwrap_or_else(|| Mailbox {
+            rights: mailbox::ALL_RIGHTS,
+            subscribed: true,
+            created: state.modseq,
+            updated: state.modseq,
+            updated_not_counts: state.modseq,
+            ..Mailbox::default()
+        });
+        let kept = vec![MaintainedListing::standard(ListingFilter::Every, state.modseq)];
+        let row = Mailbox { name, parent: None, role, deleted: false, kept, ..base };
+        self.census.mailboxes.insert(uid, row);
+    }
+
+    /// A mailbox's row, when all is counted.
+    pub(in crate::store) fn mailbox(&self, uid: MailboxUid, wanted: &Mailbox) -> Result<(), Error> {
+        let key = MailboxKey { account: self.account, mailbox: uid };
+        let what = match self.read.row_if_any::<Mailboxes>(&key)? {
+            Some(Ok(row)) if row == *wanted => return Ok(()),
+            Some(Ok(row)) => differences(&row, wanted),
+            Some(Err(error)) => format!("{error}: it comes back as \"{}\"", wanted.name),
+            None => "the row is missing".to_owned(),
+        };
+        self.tell(Table::Mailboxes, &key.encode(), what, RowFix::Put(wanted.to_bytes()), true)
+    }
+
+    /// The account's own row, when all is counted.
+    pub(in crate::store) fn state(&self) -> Result<(), Error> {
+        let (own, census) = (AccountKey { account: self.account }.encode(), &self.census);
+        let Some(found) = &self.found else {
+            let what = "the account's row is missing or cannot be read: its numbers go on far above those in use";
+            return self.tell(Table::AccountState, &own, what, RowFix::Put(self.lost().to_bytes()), true);
+        };
+        let (octets, emails, told, unfolded) = (census.octets, census.live, census.told, census.unfolded);
+        let totals = AccountStateRow { octets, emails, told, unfolded, queued: census.queued, ..found.clone() };
+        let sums = |state: &AccountStateRow| (state.octets, state.emails, state.told, state.unfolded, state.queued);
+        if sums(found) != sums(&totals) {
+            let (has, says) = (sums(&totals), sums(found));
+            let what = format!("holds {has:?} octets, emails, told senders, token rows and actions, says {says:?}");
+            self.tell(Table::AccountState, &own, what, RowFix::Put(totals.to_bytes()), false)?;
+        }
+        let mut wanted = AccountStateRow {
+            last_thread: totals.last_thread.max(census.last_thread),
+            last_mailbox: totals.last_mailbox.max(self.last_mailbox()),
+            last_action: totals.last_action.max(census.last_action),
+            inbox: census.inbox,
+            trash: census.trash,
+            kept: census.kept.clone(),
+            ..totals.clone()
+        };
+        let mail = [DataType::Email, DataType::Thread, DataType::Mailbox].into_iter().zip(census.newest.map(ModSeq));
+        for (data, newest) in mail.chain(census.marks.iter().copied()) {
+            if let Some(mark) = wanted.high.get_mut(data as usize) {
+                *mark = (*mark).max(newest);
+            }
+        }
+        let marks = wanted.high.iter().chain(&wanted.low).max().copied().unwrap_or_default();
+        wanted.modseq = wanted.modseq.max(ModSeq(census.high)).max(marks);
+        if wanted != totals {
+            let what = format!("reads {totals:?}, should read {wanted:?}");
+            self.tell(Table::AccountState, &own, what, RowFix::Put(wanted.to_bytes()), true)?;
+        }
+        Ok(())
+    }
+
+    fn last_mailbox(&self) -> u32 {
+        self.census.mailboxes.keys().next_back().map_or(0, |uid| uid.0)
+    }
+
+    fn lost(&self) -> AccountStateRow {
+        let census = &self.census;
+        let modseq = ModSeq(census.high.saturating_add(LEAP));
+        AccountStateRow {
+            modseq,
+            last_thread: census.last_thread.saturating_add(LEAP_IDS),
+            last_mailbox: self.last_mailbox().saturating_add(LEAP_MAILBOXES),
+            last_action: census.last_action.saturating_add(LEAP_IDS),
+            high: [modseq; DataType::ALL.len()],
+            low: [modseq; DataType::ALL.len()],
+            octets: census.octets,
+            emails: census.live,
+            told: census.told,
+            queued: census.queued,
+            unfolded: census.unfolded,
+            inbox: census.inbox,
+            trash: census.trash,
+            kept: census.kept.clone(),
+            ..AccountStateRow::fresh()
+        }
+    }
+}
+
+/// What of a mailbox is not as it should be.
+fn differences(found: &Mailbox, wanted: &Mailbox) -> String {
+    let mut out = Vec::new();
+    if found.counts != wanted.counts {
+        out.push(format!("reads {:?}, should read {:?}", found.counts, wanted.counts));
+    }
+    if found.kept != wanted.kept {
+        out.push(format!("keeps {:?}, should keep {:?}", found.kept, wanted.kept));
+    }
+    if found.deleted != wanted.deleted {
+        out.push("says that it is gone, and emails are in it".to_owned());
+    }
+    if (found.updated, found.updated_not_counts) != (wanted.updated, wanted.updated_not_counts) {
+        out.push("change numbers in the wrong order".to_owned());
+    }
+    out.join("; ")
+}

@@ -1,0 +1,14 @@
+//! Accounts with their addresses, mailboxes, shares and small objects.
+
+pub(in crate::store) mod directory;
+pub(in crate::store) mod directory_check;
+pub(in crate::store) mod directory_read;
+pub(in crate::store) mod mailboxes;
+pub(in crate::store) mod mailboxes_check;
+pub(in crate::store) mod objects;
+pub(in crate::store) mod objects_check;
+pub(in crate::store) mod objects_read;
+pub(in crate::store) mod shares;
+pub(in crate::store) mod shares_check;
+pub(in crate::store) mod shares_read;
+pub(in crate::store) mod subscriptions;

@@ -1,0 +1,178 @@
+//! Small objects of an account: identities, submissions, push subscriptions (RFC 8621 §6, §7, RFC 8620 §7.2).
+//!
+//! What must hold: an object's id is the change that made it, or one that none has; each change of one takes a change number
+//! of its own, and of the kinds with a state it has one row in the order of last changes. One that was destroyed leaves
+//! these numbers behind until the history of the account is purged, as emails do: then the low mark of its type moves.
+//! Push subscriptions have no state, and go at once.
+
+use crate::model::sender::{IdentityChange, steps};
+use crate::model::{
+    Address, EmailSubmission, ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity, UndoStatus, UtcMillis,
+    limits,
+};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::error::Error;
+use crate::store::row::{Object, ObjectRow, Row as _, is_live_object};
+use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
+use crate::store::table::{ObjectByModseq, Objects};
+use crate::store::txn::Txn;
+
+impl Txn<'_> {
+    /// Makes an object.
+    ///
+    /// # Errors
+    /// `Quota` where the account has as many as it may; `Conflict` where it is too large; those of reading.
+    pub fn create_object<T: Object>(&mut self, object: &T) -> Result<ObjectId, Error> {
+        let mut count = 0;
+        self.keys(&KeyRange::<Objects>::under(&(self.account, T::KIND)), |_, row| {
+            count += usize::from(is_live_object(row));
+            Ok(true)
+        })?;
+        if count >= T::MOST {
+            return Err(Error::Quota);
+        }
+        let modseq = self.next_modseq();
+        let id = ObjectId(modseq.0);
+        self.write_object(id, None, &ObjectRow { created: modseq, updated: modseq, object: Some(object.clone()) })?;
+        Ok(id)
+    }
+
+    /// Changes an object. Says whether anything changed.
+    ///
+    /// # Errors
+    /// `NotFound`; those of `create_object` but `Quota`.
+    pub fn update_object<T: Object>(&mut self, id: ObjectId, change: impl FnOnce(&mut T)) -> Result<bool, Error> {
+        let (old, before) = self.live_object::<T>(id)?;
+        let mut object = before.clone();
+        change(&mut object);
+        if object == before {
+            return Ok(false);
+        }
+        let updated = self.next_modseq();
+        self.write_object(id, Some(old.updated), &ObjectRow { updated, object: Some(object), ..old })?;
+        Ok(true)
+    }
+
+    /// Destroys an object, and gives it back.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn destroy_object<T: Object>(&mut self, id: ObjectId) -> Result<T, Error> {
+        let (old, before) = self.live_object::<T>(id)?;
+        let updated = self.next_modseq();
+        if T::KIND.data().is_some() {
+            self.write_object::<T>(id, Some(old.updated), &ObjectRow { updated, object: None, ..old })?;
+        } else {
+            self.delete::<Objects>(&self.object_key(T::KIND, id));
+        }
+        Ok(before)
+    }
+
+    /// Brings the identities that the account has by itself up to date with its addresses, the first first, and its name.
+    /// Says whether anything changed: `model::sender::steps` tells beforehand, from a view.
+    ///
+    /// # Errors
+    /// Those of `create_object`.
+    pub fn keep_identities(&mut self, addresses: &[Address], name: &str) -> Result<bool, Error> {
+        let known = self.view().objects::<SenderIdentity>(self.account)?;
+        let steps = steps(&known, addresses, name);
+        let some = !steps.is_empty();
+        for step in steps {
+            match step {
+                IdentityChange::Make(identity) => drop(self.create_object(&identity)?),
+                IdentityChange::Rename(id, name) => {
+                    self.update_object(id, |identity: &mut SenderIdentity| {
+                        (identity.given, identity.name) = (Some(name.clone()), name);
+                    })?;
+                }
+                IdentityChange::Release(id) => {
+                    self.update_object(id, |identity: &mut SenderIdentity| identity.given = None)?;
+                }
+                IdentityChange::Drop(id) => drop(self.destroy_object::<SenderIdentity>(id)?),
+            }
+        }
+        Ok(some)
+    }
+
+    /// Destroys up to `most` submissions that were settled at `settled` or before, and push subscriptions whose time is over.
+    /// Says whether more may be left.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn expire_objects(&mut self, settled: UtcMillis, most: usize) -> Result<bool, Error> {
+        let view = self.view();
+        let submissions = view.objects::<EmailSubmission>(self.account)?.into_iter();
+        let over = |one: &EmailSubmission| one.undo != UndoStatus::Pending && one.ended.is_some_and(|at| at <= settled);
+        let old: Vec<ObjectId> = submissions.filter(|(_, one)| over(one)).map(|(id, _)| id).take(most).collect();
+        let pushes = view.objects::<PushSubscription>(self.account)?.into_iter();
+        let ended: Vec<ObjectId> = pushes.filter(|(_, one)| one.expires <= self.now).map(|(id, _)| id).collect();
+        drop(view);
+        for id in &old {
+            self.destroy_object::<EmailSubmission>(*id)?;
+        }
+        for id in ended {
+            self.destroy_object::<PushSubscription>(id)?;
+        }
+        Ok(old.len() >= most)
+    }
+
+    /// Deletes what is left of up to `most` objects that were destroyed by a change up to `bound`. Gives how many.
+    pub(in crate::store) fn purge_objects(&mut self, bound: ModSeq, most: usize) -> Result<usize, Error> {
+        let mut rows = 0;
+        for kind in ObjectKind::ALL {
+            let Some(data) = kind.data() else { continue };
+            let mut named = Vec::new();
+            let after = self.object_modseq_key(kind, bound.next());
+            self.rows(&KeyRange::<ObjectByModseq>::before(&(self.account, kind), &after), |key, id| {
+                named.push((key, id));
+                Ok(true)
+            })?;
+            for (by_modseq, id) in named {
+                if rows >= most {
+                    return Ok(rows);
+                }
+                let own = self.object_key(kind, id);
+                if self.bytes::<Objects>(&own)?.is_some_and(|row| !is_live_object(&row)) {
+                    self.raise_low(data, by_modseq.modseq);
+                    self.delete::<ObjectByModseq>(&by_modseq);
+                    self.delete::<Objects>(&own);
+                    rows += 1;
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    fn live_object<T: Object>(&self, id: ObjectId) -> Result<(ObjectRow<T>, T), Error> {
+        let row = self.row_with::<Objects, _>(&self.object_key(T::KIND, id), ObjectRow::<T>::decode)?;
+        row.and_then(|row| row.object.clone().map(|object| (row, object))).ok_or(Error::NotFound("object"))
+    }
+
+    fn write_object<T: Object>(
+        &mut self,
+        id: ObjectId,
+        before: Option<ModSeq>,
+        row: &ObjectRow<T>,
+    ) -> Result<(), Error> {
+        let value = row.encode();
+        if value.len() > limits::OBJECT_OCTETS {
+            return Err(Error::Conflict(format!("it has more than {} octets", limits::OBJECT_OCTETS)));
+        }
+        self.put_bytes::<Objects>(&self.object_key(T::KIND, id), value);
+        let Some(data) = T::KIND.data() else { return Ok(()) };
+        if let Some(before) = before {
+            self.delete::<ObjectByModseq>(&self.object_modseq_key(T::KIND, before));
+        }
+        self.put::<ObjectByModseq>(&self.object_modseq_key(T::KIND, row.updated), &id);
+        self.touch(data);
+        Ok(())
+    }
+
+    fn object_key(&self, kind: ObjectKind, object: ObjectId) -> ObjectKey {
+        ObjectKey { account: self.account, kind, object }
+    }
+
+    fn object_modseq_key(&self, kind: ObjectKind, modseq: ModSeq) -> ObjectModSeqKey {
+        ObjectModSeqKey { account: self.account, kind, modseq }
+    }
+}

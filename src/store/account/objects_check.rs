@@ -1,0 +1,64 @@
+//! Small objects: each can be read, and those with a state stand once in the order of their last changes.
+
+use std::collections::BTreeMap;
+
+use crate::model::{ModSeq, ObjectId};
+use crate::store::engine::Table;
+use crate::store::engine::typed::TypedRead as _;
+use crate::store::error::Error;
+use crate::store::repair::check::{Checker, RowFix};
+use crate::store::row::{RowFormat as _, object_marks};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
+use crate::store::table::{ObjectByModseq, Objects};
+
+impl Checker<'_> {
+    /// What cannot be read is the owner's word, and gone. Of two that say that one change was theirs, the one that the
+    /// order does not name is dropped: nothing but damage makes such a one.
+    pub(in crate::store) fn objects(&mut self) -> Result<(), Error> {
+        let account = self.account;
+        let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
+        let mut by_modseq: BTreeMap<ObjectModSeqKey, ObjectId> = BTreeMap::new();
+        let mut rows = self.rows::<Objects>();
+        while let Some(found) = rows.next()? {
+            let key = found.key.as_slice();
+            let Some(ObjectKey { kind, object: id, .. }) = found.id() else {
+                self.extra(Table::Objects, key)?;
+                continue;
+            };
+            let row = match object_marks(kind, key, &found.value) {
+                Ok(row) if row.created <= row.updated && row.updated <= newest => row,
+                Ok(_) => {
+                    self.say(Table::Objects, key, "changed before it was made, or in the future", RowFix::Delete)?;
+                    continue;
+                }
+                Err(error) => {
+                    self.say(Table::Objects, key, format!("{error}: it must be made again"), RowFix::Delete)?;
+                    continue;
+                }
+            };
+            let Some(data) = kind.data() else {
+                self.note_change(row.updated);
+                continue;
+            };
+            let order = ObjectModSeqKey { account, kind, modseq: row.updated };
+            let is_named = self.read.bytes::<ObjectByModseq>(&order)? == Some(id.to_bytes());
+            if let Some(other) = by_modseq.get(&order).copied() {
+                let object = if is_named { other } else { id };
+                let loser = ObjectKey { account, kind, object }.encode();
+                self.say(Table::Objects, &loser, "has the change number of another", RowFix::Delete)?;
+                if !is_named {
+                    continue;
+                }
+            }
+            by_modseq.insert(order, id);
+            self.note_change(row.updated);
+            self.census.marks.push((data, row.updated));
+        }
+        self.compare::<ObjectByModseq>(by_modseq.into_iter())
+    }
+
+    fn note_change(&mut self, at: ModSeq) {
+        self.census.high = self.census.high.max(at.0);
+    }
+}

@@ -1,0 +1,77 @@
+//! Small objects: all of a kind, one, and what changed.
+
+use crate::model::{AccountId, EmailSubmission, ObjectId, ReturnedReport};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::error::Error;
+use crate::store::row::{Object, ObjectRow, Row as _};
+use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
+use crate::store::table::{ObjectByModseq, Objects};
+use crate::store::txn::changes::{ChangeIndex, ChangeMarks};
+use crate::store::txn::snapshot::{Changes, ClientState, Snapshot};
+
+impl Snapshot<'_> {
+    /// All objects of a kind, the first made first.
+    ///
+    /// # Errors
+    /// Those of reading; so for every function here.
+    pub fn objects<T: Object>(&self, account: AccountId) -> Result<Vec<(ObjectId, T)>, Error> {
+        let mut out = Vec::new();
+        let range = KeyRange::under(&(account, T::KIND));
+        self.read.rows_with::<Objects, _>(&range, ObjectRow::<T>::decode, |key, row| {
+            if let Some(object) = row.object {
+                out.push((key.object, object));
+            }
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn object<T: Object>(&self, account: AccountId, id: ObjectId) -> Result<Option<T>, Error> {
+        Ok(self.stored::<T>(account, id)?.and_then(|row| row.object))
+    }
+
+    /// The newest submission that a report is about. It reads all that the account remembers (`limits::SUBMISSIONS`), one
+    /// after the other.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn submission_meant(&self, account: AccountId, report: &ReturnedReport) -> Result<Option<ObjectId>, Error> {
+        let mut found = None;
+        let range = KeyRange::under(&(account, EmailSubmission::KIND));
+        self.read.rows_with::<Objects, _>(&range, ObjectRow::<EmailSubmission>::decode, |key, row| {
+            if row.object.is_some_and(|submission| submission.is_meant(report)) {
+                found = Some(key.object);
+            }
+            Ok(true)
+        })?;
+        Ok(found)
+    }
+
+    /// What changed of them, as `email_changes` has it. Kinds without a state have no changes.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn object_changes<T: Object>(
+        &self,
+        account: AccountId,
+        since: ClientState,
+        most: usize,
+    ) -> Result<Option<Changes<ObjectId>>, Error> {
+        let Some(data) = T::KIND.data() else { return Ok(None) };
+        let first = ObjectModSeqKey { account, kind: T::KIND, modseq: since.mark.next() };
+        let range = KeyRange::from(&(account, T::KIND), &first);
+        let index = ChangeIndex::<ObjectByModseq> { data, range, modseq: |key| key.modseq };
+        self.changes(account, index, since, most, |id| {
+            let row = self.stored::<T>(account, id)?;
+            Ok(row.map(|row| (ChangeMarks { created: row.created, updated: row.updated }, row.object.is_none())))
+        })
+    }
+
+    fn stored<T: Object>(&self, account: AccountId, object: ObjectId) -> Result<Option<ObjectRow<T>>, Error> {
+        self.read.row_with::<Objects, _>(&ObjectKey { account, kind: T::KIND, object }, ObjectRow::<T>::decode)
+    }
+}

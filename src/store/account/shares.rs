@@ -1,0 +1,147 @@
+//! With whom mailboxes are shared (RFC 9670, RFC 8621 §2): the rights stand in the mailbox's row, under the owner's lock.
+//!
+//! Who asks which accounts share something with him is answered by `shared`, one row for each such pair, written by the
+//! owner's commit. It is derived: where the two differ the mailboxes are right.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{AccountId, Mailbox, MailboxUid, ObjectId, ShareNotification, limits, mailbox};
+use crate::store::error::{Error, MailboxFault};
+use crate::store::table::keys::SharedKey;
+use crate::store::table::{Present, Shared};
+use crate::store::txn::Txn;
+
+/// A change of somebody's rights in a mailbox (`Right::bit`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShareChange {
+    /// Whose.
+    pub with: AccountId,
+    /// In which mailbox.
+    pub mailbox: MailboxUid,
+    /// Its name.
+    pub name: String,
+    /// His rights before; 0 is none.
+    pub old: u16,
+    /// And since.
+    pub new: u16,
+}
+
+impl Txn<'_> {
+    /// Takes out what is shared otherwise by this commit so far, for those to be told whom it concerns.
+    pub fn take_shared(&mut self) -> Vec<ShareChange> {
+        std::mem::take(&mut self.shared)
+    }
+
+    /// Whether a mailbox may be shared so. Who is there already is not asked for.
+    pub(in crate::store) fn prove_shares(&self, old: Option<&Mailbox>, row: &Mailbox) -> Result<(), Error> {
+        let faulty = |what| Err(Error::Mailbox { name: row.name.clone(), fault: MailboxFault::Share(what) });
+        if row.shares.len() > limits::SHARES {
+            return faulty("it is shared with as many as it may be");
+        }
+        for (with, rights) in &row.shares {
+            if *with == self.account || *with == AccountId::SITE {
+                return faulty("nobody shares with himself");
+            }
+            if *rights == 0 || *rights & !mailbox::ALL_RIGHTS != 0 {
+                return faulty("there is no such right");
+            }
+            let is_new = old.is_none_or(|old| !old.shares.contains_key(with));
+            if is_new && self.view().account(*with)?.is_none() {
+                return faulty("there is no such account");
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings `shared` up to date with a mailbox that is shared otherwise now; `uid` is its own.
+    pub(in crate::store) fn note_shares(
+        &mut self,
+        uid: MailboxUid,
+        name: &str,
+        old: &BTreeMap<AccountId, u16>,
+        new: &BTreeMap<AccountId, u16>,
+    ) -> Result<(), Error> {
+        let gone: BTreeSet<AccountId> = old.keys().filter(|with| !new.contains_key(with)).copied().collect();
+        let others = if gone.is_empty() { Vec::new() } else { self.view().mailboxes(self.account)? };
+        for with in gone {
+            let still = others.iter().any(|(other, row)| *other != uid && row.shares.contains_key(&with));
+            if !still {
+                self.delete::<Shared>(&SharedKey { with, account: self.account });
+            }
+        }
+        for with in new.keys().filter(|with| !old.contains_key(with)) {
+            self.put::<Shared>(&SharedKey { with: *with, account: self.account }, &Present);
+        }
+        let of = |shares: &BTreeMap<AccountId, u16>, with| shares.get(&with).copied().unwrap_or_default();
+        let concerned: BTreeSet<AccountId> = old.keys().chain(new.keys()).copied().collect();
+        let changes = concerned.into_iter().map(|with| (with, of(old, with), of(new, with)));
+        let changes = changes.filter(|(_, old, new)| old != new);
+        self.shared.extend(changes.map(|(with, old, new)| ShareChange {
+            with,
+            mailbox: uid,
+            name: name.into(),
+            old,
+            new,
+        }));
+        Ok(())
+    }
+
+    /// Tells this account that its rights in a mailbox of another changed. What it was told of the same mailbox and did not
+    /// dismiss is one with it; where there are too many, the oldest goes (RFC 9670 §3.1).
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn tell_share(&mut self, told: &ShareNotification) -> Result<(), Error> {
+        if self.view().account(self.account)?.is_none() {
+            return Ok(());
+        }
+        let mut told = told.clone();
+        let mut all = self.view().objects::<ShareNotification>(self.account)?;
+        let same = |one: &ShareNotification| (one.account, one.mailbox) == (told.account, told.mailbox);
+        let before: Vec<(ObjectId, u16)> =
+            all.iter().filter(|(_, one)| same(one)).map(|(id, one)| (*id, one.old)).collect();
+        for (id, old) in before {
+            told.old = old;
+            self.destroy_object::<ShareNotification>(id)?;
+            all.retain(|(known, _)| *known != id);
+        }
+        if told.old == told.new {
+            return Ok(());
+        }
+        for (id, _) in all.iter().take((all.len() + 1).saturating_sub(limits::SHARE_NOTIFICATIONS)) {
+            self.destroy_object::<ShareNotification>(*id)?;
+        }
+        self.create_object(&told).map(drop)
+    }
+
+    /// Shares nothing any more with these, in up to `most` mailboxes. Says whether more may be left.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn unshare(&mut self, with: &BTreeSet<AccountId>, most: usize) -> Result<bool, Error> {
+        let shared = |row: &Mailbox| row.shares.keys().any(|known| with.contains(known));
+        let mailboxes = self.view().mailboxes(self.account)?.into_iter();
+        let uids: Vec<MailboxUid> = mailboxes.filter(|(_, row)| shared(row)).map(|(uid, _)| uid).take(most).collect();
+        for uid in &uids {
+            self.update_mailbox(*uid, |row| row.shares.retain(|known, _| !with.contains(known)))?;
+        }
+        Ok(uids.len() >= most)
+    }
+
+    /// The same with accounts that are gone.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn unshare_gone(&mut self, most: usize) -> Result<bool, Error> {
+        let view = self.view();
+        let mailboxes = view.mailboxes(self.account)?;
+        let mut gone: BTreeSet<AccountId> = mailboxes.iter().flat_map(|(_, row)| row.shares.keys().copied()).collect();
+        for with in gone.clone() {
+            if view.account(with)?.is_some() {
+                gone.remove(&with);
+            }
+        }
+        drop(view);
+        if gone.is_empty() { Ok(false) } else { self.unshare(&gone, most) }
+    }
+}

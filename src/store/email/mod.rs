@@ -1,0 +1,13 @@
+//! Emails and their threads: made, changed, destroyed, purged and restored; read and checked.
+
+pub(in crate::store) mod check;
+pub(in crate::store) mod counts;
+pub(in crate::store) mod lost;
+pub(in crate::store) mod many;
+pub(in crate::store) mod purge;
+pub(in crate::store) mod read;
+pub(in crate::store) mod restore;
+pub(in crate::store) mod thread_refs_check;
+pub(in crate::store) mod threads;
+pub(in crate::store) mod threads_check;
+pub(in crate::store) mod write;

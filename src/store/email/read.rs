@@ -1,0 +1,278 @@
+//! Emails, threads, mailboxes, listings, messages.
+
+use std::collections::BTreeSet;
+
+use crate::model::{
+    AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing, Mailbox, MailboxUid, ModSeq, Role, ThreadId,
+    UtcMillis,
+};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::error::Error;
+use crate::store::row::{Thread, decode_content};
+use crate::store::table::keys::{BlobRefKey, EmailKey, IndexKey, MailboxKey, ModSeqKey, SubscriptionKey, ThreadIdKey};
+use crate::store::table::{
+    self, BlobRefs, EmailByModseq, EmailByThread, MailboxEmailIndex, Mailboxes, Subscriptions, Threads,
+};
+use crate::store::txn::snapshot::Snapshot;
+
+impl Snapshot<'_> {
+    /// The facts of an email; a destroyed one is not there.
+    ///
+    /// # Errors
+    /// Those of reading; so for every function here.
+    pub fn email(&self, account: AccountId, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
+        let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })?;
+        Ok(row.filter(|email| email.deleted.is_none()))
+    }
+
+    /// The trace prefix and the content of an email.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn content(&self, account: AccountId, id: EmailId) -> Result<Option<(Vec<u8>, EmailContent)>, Error> {
+        self.read.row_with::<table::EmailContent, _>(&EmailKey { account, email: id }, decode_content)
+    }
+
+    /// The emails of an account that hold a blob and were received within these times, destroyed ones among them.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn emails_of_blob(
+        &self,
+        account: AccountId,
+        blob: &BlobHash,
+        from: UtcMillis,
+        to: UtcMillis,
+    ) -> Result<Vec<EmailId>, Error> {
+        let key = |email| BlobRefKey { blob: *blob, account, email };
+        let range = KeyRange::through(&key(EmailId::new(to, 0)), &key(EmailId::new(from, u16::MAX)));
+        let mut out = Vec::new();
+        self.read.keys::<BlobRefs>(&range, |key, _| {
+            out.push(key.email);
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
+    /// The mailboxes of an account that a user is subscribed to: of the owner by their rows, of others by rows of their own.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn subscribed(&self, account: AccountId, user: AccountId) -> Result<BTreeSet<MailboxUid>, Error> {
+        let mut out = BTreeSet::new();
+        for (uid, mailbox) in self.mailboxes(account)? {
+            let own = SubscriptionKey { account, mailbox: uid, subscriber: user };
+            let is_in = match user == account {
+                true => mailbox.subscribed,
+                false => self.read.bytes::<Subscriptions>(&own)?.is_some(),
+            };
+            if is_in {
+                out.insert(uid);
+            }
+        }
+        Ok(out)
+    }
+
+    /// A page of a listing, newest first: what comes after `start` (`None`: from the beginning), `limit` at most.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn listing(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        start: Option<EmailId>,
+        limit: usize,
+    ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
+        let range = match start {
+            Some(email) => KeyRange::behind(&(account, listing), &IndexKey { account, listing, email }),
+            None => KeyRange::under(&(account, listing)),
+        };
+        self.listed_in(&range, limit)
+    }
+
+    /// All live emails of an account, newest first: what comes after `start`, `limit` at most.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn emails(
+        &self,
+        account: AccountId,
+        start: Option<EmailId>,
+        limit: usize,
+    ) -> Result<Vec<(EmailId, EmailMetadata)>, Error> {
+        self.live_in(
+            &match start {
+                Some(email) => KeyRange::behind(&(account,), &EmailKey { account, email }),
+                None => KeyRange::under(&(account,)),
+            },
+            limit,
+        )
+    }
+
+    /// A listing from its oldest email on: what stands before `end`, or before the end, `limit` at most.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn listing_from_end(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        end: Option<EmailId>,
+        limit: usize,
+    ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
+        let range = match end {
+            Some(email) => KeyRange::before(&(account, listing), &IndexKey { account, listing, email }),
+            None => KeyRange::under(&(account, listing)),
+        };
+        self.listed_in(&range.reversed(), limit)
+    }
+
+    /// All live emails of an account from the oldest on: what stands before `end`, or before the end, `limit` at most.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn emails_from_end(
+        &self,
+        account: AccountId,
+        end: Option<EmailId>,
+        limit: usize,
+    ) -> Result<Vec<(EmailId, EmailMetadata)>, Error> {
+        let range = match end {
+            Some(email) => KeyRange::before(&(account,), &EmailKey { account, email }),
+            None => KeyRange::under(&(account,)),
+        };
+        self.live_in(&range.reversed(), limit)
+    }
+
+    /// The first emails of a range of a listing, with their threads.
+    fn listed_in(&self, range: &KeyRange<MailboxEmailIndex>, limit: usize) -> Result<Vec<(EmailId, ThreadId)>, Error> {
+        let mut out = Vec::with_capacity(limit.min(1024));
+        if limit > 0 {
+            self.read.rows(range, |key, (_, thread)| {
+                out.push((key.email, thread));
+                Ok(out.len() < limit)
+            })?;
+        }
+        Ok(out)
+    }
+
+    /// The first live emails of a range.
+    fn live_in(
+        &self,
+        range: &KeyRange<table::EmailMetadata>,
+        limit: usize,
+    ) -> Result<Vec<(EmailId, EmailMetadata)>, Error> {
+        let mut out = Vec::new();
+        self.read.rows(range, |key, row| {
+            if row.deleted.is_none() {
+                out.push((key.email, row));
+            }
+            Ok(out.len() < limit)
+        })?;
+        Ok(out)
+    }
+
+    /// The live threads of an account in order of making, `limit` at most.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn threads(&self, account: AccountId, limit: usize) -> Result<Vec<ThreadId>, Error> {
+        let mut out = Vec::new();
+        self.read.rows::<Threads>(&KeyRange::under(&(account,)), |key, thread| {
+            if !thread.deleted {
+                out.push(key.thread);
+            }
+            Ok(out.len() < limit)
+        })?;
+        Ok(out)
+    }
+
+    /// The counters of a thread; a dead one is not there.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn thread(&self, account: AccountId, id: ThreadId) -> Result<Option<Thread>, Error> {
+        Ok(self.read.row::<Threads>(&ThreadIdKey { account, thread: id })?.filter(|thread| !thread.deleted))
+    }
+
+    /// The emails of a thread, newest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn thread_emails(&self, account: AccountId, id: ThreadId) -> Result<Vec<EmailId>, Error> {
+        let mut out = Vec::new();
+        self.read.keys::<EmailByThread>(&KeyRange::under(&(account, id)), |key, _| {
+            out.push(key.email);
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
+    /// The emails that changed after `since`, in the order of their last change, destroyed ones among them; `None` where
+    /// they are more than `most`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn emails_since(
+        &self,
+        account: AccountId,
+        since: ModSeq,
+        most: usize,
+    ) -> Result<Option<Vec<(ModSeq, EmailId)>>, Error> {
+        let range = KeyRange::from(&(account,), &ModSeqKey { account, modseq: since.next() });
+        let mut out = Vec::new();
+        self.read.rows::<EmailByModseq>(&range, |key, id| {
+            out.push((key.modseq, id));
+            Ok(out.len() <= most)
+        })?;
+        Ok((out.len() <= most).then_some(out))
+    }
+
+    /// A live mailbox.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn mailbox(&self, account: AccountId, uid: MailboxUid) -> Result<Option<Mailbox>, Error> {
+        Ok(self.read.row::<Mailboxes>(&MailboxKey { account, mailbox: uid })?.filter(|mailbox| !mailbox.deleted))
+    }
+
+    /// The live mailboxes of an account, by uid.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn mailboxes(&self, account: AccountId) -> Result<Vec<(MailboxUid, Mailbox)>, Error> {
+        let mut out = Vec::new();
+        self.read.rows::<Mailboxes>(&KeyRange::under(&(account,)), |key, row| {
+            if !row.deleted {
+                out.push((key.mailbox, row));
+            }
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
+    /// The mailbox of a role, or of a name path with `/` between its names; case is ignored where nothing fits exactly.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn find_mailbox(&self, account: AccountId, name: &str) -> Result<Option<(MailboxUid, Mailbox)>, Error> {
+        let all = self.mailboxes(account)?;
+        let path = |mailbox: &Mailbox| {
+            let (mut path, mut parent) = (mailbox.name.clone(), mailbox.parent);
+            for _ in 0..all.len() {
+                let Some((_, above)) = parent.and_then(|uid| all.iter().find(|(other, _)| *other == uid)) else {
+                    break;
+                };
+                path = format!("{}/{path}", above.name);
+                parent = above.parent;
+            }
+            path
+        };
+        let exact = all.iter().find(|(_, mailbox)| path(mailbox) == name);
+        let loose = || all.iter().find(|(_, mailbox)| path(mailbox).to_lowercase() == name.to_lowercase());
+        let role = || Role::from_name(&name.to_lowercase());
+        let by_role = || role().and_then(|role| all.iter().find(|(_, mailbox)| mailbox.role == Some(role)));
+        Ok(exact.or_else(loose).or_else(by_role).cloned())
+    }
+}

@@ -1,0 +1,93 @@
+//! Emails that come back.
+//!
+//! A destroyed email returns under a new id: what a client was told of as destroyed never changes again (RFC 8620 §5.2).
+//! The old id's tombstone stays, as its end, and holds the message no more; so nothing is restored twice.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::model::{EmailId, EmailMetadata, MailboxUid, ThreadId};
+use crate::store::engine::typed::TypedRead as _;
+use crate::store::error::Error;
+use crate::store::listing::write::missing;
+use crate::store::row::{EncodedMessage, decode_content};
+use crate::store::table::{BlobRefs, EmailContent, EmailTokens};
+use crate::store::txn::{NewEmail, Txn};
+
+impl Txn<'_> {
+    /// Brings back what was destroyed less than `grace` ago: with its keywords and its trace prefix, in those of its
+    /// mailboxes that are still there, else in the Inbox. `message` is its rows, made anew. Gives the new id.
+    ///
+    /// # Errors
+    /// `NotFound` where nothing of that id is kept; `Conflict` where it lives or was restored, its time is over, `message`
+    /// is another one, or neither its mailboxes nor an Inbox are there; `Quota`. Nothing is staged then.
+    pub fn restore_email(
+        &mut self,
+        id: EmailId,
+        message: &EncodedMessage,
+        grace: Duration,
+    ) -> Result<(EmailId, ThreadId), Error> {
+        let old = self.tombstone(id)?;
+        if old.deleted.is_none_or(|at| at.after(grace) <= self.now) {
+            return Err(Error::Conflict("the time in which it could be restored is over".into()));
+        }
+        let prefix = self.prefix_of(id, &old, message)?;
+        let mut mailboxes = BTreeSet::new();
+        for uid in &old.mailboxes {
+            if self.live_mailbox(*uid).is_ok() {
+                mailboxes.insert(*uid);
+            }
+        }
+        if mailboxes.is_empty() {
+            if self.state.inbox == MailboxUid(0) {
+                return Err(Error::Conflict(
+                    "none of its mailboxes is left, and there is no inbox to put it in".into(),
+                ));
+            }
+            mailboxes.insert(self.state.inbox);
+        }
+        let made = self.create_email(&NewEmail {
+            message,
+            prefix: &prefix,
+            mailboxes,
+            keywords: old.keywords.clone(),
+            received_at: old.received_at,
+        })?;
+        self.delete::<EmailContent>(&self.email_key(id));
+        self.delete_tokens(id)?;
+        // Another email of this account holds the message from this very commit on.
+        self.delete::<BlobRefs>(&self.blob_ref_key(old.blob, id));
+        Ok(made)
+    }
+
+    /// A destroyed email that still holds its message.
+    fn tombstone(&self, id: EmailId) -> Result<EmailMetadata, Error> {
+        let found = self.email_row(id)?.ok_or(Error::NotFound("destroyed email"))?;
+        if found.deleted.is_none() {
+            return Err(Error::Conflict("it was not destroyed".into()));
+        }
+        if self.bytes::<BlobRefs>(&self.blob_ref_key(found.blob, id))?.is_none() {
+            return Err(Error::Conflict("it was restored before, under another id".into()));
+        }
+        Ok(found)
+    }
+
+    fn prefix_of(&self, id: EmailId, email: &EmailMetadata, message: &EncodedMessage) -> Result<Vec<u8>, Error> {
+        if message.blob != email.blob {
+            return Err(Error::Conflict("these are the rows of another message".into()));
+        }
+        let key = self.email_key(id);
+        let content = self.row_with::<EmailContent, _>(&key, decode_content)?;
+        Ok(content.ok_or_else(|| missing::<EmailContent>(self.account, &key))?.0)
+    }
+
+    /// Deletes the token row of an email, where it still has one of its own.
+    pub(in crate::store) fn delete_tokens(&mut self, id: EmailId) -> Result<(), Error> {
+        let key = self.email_key(id);
+        if self.bytes::<EmailTokens>(&key)?.is_some() {
+            self.delete::<EmailTokens>(&key);
+            self.state.unfolded = self.state.unfolded.saturating_sub(1);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! The threads equal a recount of their emails; with them come the counts of the mailboxes.
+
+use std::collections::BTreeMap;
+
+use crate::model::{DataType, EmailId, ListingFilter, MailboxCounts, MailboxUid, ModSeq, ThreadId};
+use crate::store::engine::Table;
+use crate::store::error::Error;
+use crate::store::repair::check::{Checker, RowFix};
+use crate::store::row::{RowFormat as _, Thread};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{ModSeqKey, ThreadIdKey};
+use crate::store::table::{Table as _, ThreadByModseq, Threads};
+
+/// The thread views, by the bit that says that a thread is in them.
+pub(in crate::store) const THREAD_VIEWS: [ListingFilter; 3] =
+    [ListingFilter::ThreadUnseen, ListingFilter::ThreadFlagged, ListingFilter::ThreadUntouched];
+
+/// A thread as it is recounted.
+#[derive(Default)]
+struct ThreadRecount {
+    thread: Thread,
+    /// When it was made and when it gained or lost an email, as far as its emails tell.
+    made: u64,
+    moved: u64,
+    /// The changes by which its destroyed emails ended.
+    ends: Vec<u64>,
+}
+
+impl Checker<'_> {
+    pub(in crate::store) fn threads(&mut self) -> Result<(), Error> {
+        let mut rows = self.rows::<Threads>();
+        let order = std::mem::take(&mut self.census.by_thread);
+        let mut thread_of = vec![0u32; self.census.mails.len()];
+        let mut counts: BTreeMap<MailboxUid, MailboxCounts> = BTreeMap::new();
+        let mut numbers: Vec<(u64, bool, u64)> = Vec::new();
+        let mut rest = order.as_slice();
+        while let Some(id) = rest.first().and_then(|at| self.thread(*at)) {
+            let size = rest.iter().take_while(|at| self.thread(**at) == Some(id)).count();
+            let (group, behind) = rest.split_at(size);
+            rest = behind;
+            let key = ThreadIdKey { account: self.account, thread: id }.encode();
+            while let Some(below) = rows.below(&key)? {
+                self.extra(Table::Threads, &below.key)?;
+            }
+            let row = rows.raw.at(&key)?;
+            let recount = self.recount(group, &mut thread_of);
+            let wanted = self.judge(&key, row.as_deref(), recount)?;
+            let Some(wanted) = wanted else {
+                self.census.threads.push(0);
+                continue;
+            };
+            numbers.push((wanted.updated.0, !wanted.deleted, id.0));
+            let bits = THREAD_VIEWS.iter().enumerate().filter(|(_, view)| wanted.shows(**view));
+            self.census.threads.push(bits.fold(0, |bits, (at, _)| bits | 1 << at));
+            for uid in wanted.members.keys() {
+                let counts = counts.entry(*uid).or_default();
+                counts.total_threads = counts.total_threads.saturating_add(1);
+                let unread = u64::from(wanted.unread_in(*uid, self.census.trash));
+                counts.unread_threads = counts.unread_threads.saturating_add(unread);
+            }
+        }
+        // A thread goes with its last tombstone.
+        while let Some(left) = rows.next()? {
+            self.extra(Table::Threads, &left.key)?;
+        }
+        self.census.by_thread = order;
+        self.census.thread_of = thread_of;
+        self.numbers(numbers)?;
+        self.counts(counts);
+        Ok(())
+    }
+
+    fn thread(&self, at: u32) -> Option<ThreadId> {
+        self.census.mail(at).map(|mail| mail.thread)
+    }
+
+    fn recount(&self, group: &[u32], thread_of: &mut [u32]) -> ThreadRecount {
+        let mut recount = ThreadRecount { made: u64::MAX, ..ThreadRecount::default() };
+        let own = u32::try_from(self.census.threads.len()).unwrap_or(u32::MAX);
+        for at in group {
+            let Some(mail) = self.census.mail(*at) else { continue };
+            if let Some(slot) = usize::try_from(*at).ok().and_then(|at| thread_of.get_mut(at)) {
+                *slot = own;
+            }
+            recount.made = recount.made.min(mail.created);
+            recount.moved = recount.moved.max(if mail.is_live() { mail.created } else { mail.updated });
+            if !mail.is_live() {
+                recount.ends.push(mail.updated);
+            } else {
+                if recount.thread.emails == 0 {
+                    recount.thread.latest = mail.id;
+                }
+                self.census.count(mail, &mut recount.thread);
+            }
+        }
+        recount
+    }
+
+    /// A thread with emails or tombstones; gives what its row should be. A dead one has the number of the change that
+    /// destroyed its last email, and may be purged before its other tombstones, where the clock went back: the marks tell.
+    fn judge(&mut self, key: &[u8], row: Option<&[u8]>, recount: ThreadRecount) -> Result<Option<Thread>, Error> {
+        let deleted = recount.thread.emails == 0;
+        let state = self.found.as_ref();
+        let most = state.map_or(u64::MAX, |state| state.modseq.0);
+        let purged = state.map_or(0, |state| state.purged(DataType::Thread).0);
+        let found = row.map(|row| Thread::from_bytes(Threads::ID, key, row));
+        let believed = |row: &Thread| {
+            row.created <= row.updated && row.updated.0 <= most && (!deleted || recount.ends.contains(&row.updated.0))
+        };
+        let (created, updated, latest) = match &found {
+            None if deleted && recount.moved <= purged => return Ok(None),
+            Some(Ok(row)) if believed(row) => (row.created, row.updated, row.latest),
+            _ => (ModSeq(recount.made), ModSeq(recount.moved), EmailId::default()),
+        };
+        let latest = if deleted { latest } else { recount.thread.latest };
+        let wanted = Thread { created, updated, deleted, latest, ..recount.thread };
+        match found {
+            Some(Ok(row)) if row == wanted => {}
+            Some(Ok(row)) => {
+                let what = format!("reads {row:?}, should read {wanted:?}");
+                self.say(Table::Threads, key, what, RowFix::Put(wanted.to_bytes()))?;
+            }
+            Some(Err(error)) => self.say(Table::Threads, key, error.to_string(), RowFix::Put(wanted.to_bytes()))?,
+            None => self.say(Table::Threads, key, "the row is missing", RowFix::Put(wanted.to_bytes()))?,
+        }
+        self.note(&wanted);
+        Ok(Some(wanted))
+    }
+
+    fn note(&mut self, thread: &Thread) {
+        let census = &mut self.census;
+        census.newest[1] = census.newest[1].max(thread.updated.0);
+        census.high = census.high.max(thread.updated.0);
+    }
+
+    /// A change number stands for one change of one thread; of two that share one a live thread gets another.
+    fn numbers(&mut self, mut numbers: Vec<(u64, bool, u64)>) -> Result<(), Error> {
+        numbers.sort_unstable();
+        let twice: Vec<usize> = (1..numbers.len())
+            .filter(|at| numbers.get(at - 1).map(|one| one.0) == numbers.get(*at).map(|one| one.0))
+            .collect();
+        for at in twice {
+            let fresh = self.fresh();
+            let Some((number, _, id)) = numbers.get_mut(at) else { continue };
+            let key = ThreadIdKey { account: self.account, thread: ThreadId(*id) };
+            let Some(row) = self.readable::<Threads>(&key)? else {
+                continue; // its row is missing: the next round sees it
+            };
+            *number = fresh.0;
+            let row = Thread { updated: fresh, ..row };
+            let what = "its change number is another thread's, too";
+            self.say(Table::Threads, &key.encode(), what, RowFix::Put(row.to_bytes()))?;
+            self.note(&row);
+        }
+        numbers.sort_unstable();
+        numbers.dedup_by_key(|one| one.0);
+        let account = self.account;
+        let rows =
+            numbers.into_iter().map(|(number, _, id)| (ModSeqKey { account, modseq: ModSeq(number) }, ThreadId(id)));
+        self.compare::<ThreadByModseq>(rows)
+    }
+
+    /// The counts of the mailboxes, from the threads and the emails.
+    fn counts(&mut self, mut counts: BTreeMap<MailboxUid, MailboxCounts>) {
+        for (uid, members) in &self.census.members {
+            let counts = counts.entry(*uid).or_default();
+            counts.total_emails = members.len() as u64;
+            let unread = members.iter().filter_map(|at| self.census.mail(*at)).filter(|mail| mail.is_unread());
+            counts.unread_emails = unread.count() as u64;
+        }
+        for (uid, mailbox) in &mut self.census.mailboxes {
+            mailbox.counts = counts.remove(uid).unwrap_or_default();
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Emails: made, changed, destroyed. Every one of these is `rewrite`: from what it was to what it is.
+
+use std::collections::BTreeSet;
+
+use crate::model::{BlobHash, DataType, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId, UtcMillis};
+use crate::store::engine::typed::TypedRead as _;
+use crate::store::error::Error;
+use crate::store::listing::write::{EmailChange, missing};
+use crate::store::row::{EncodedMessage, content_value, tokens_value};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{BlobRefKey, ModSeqKey, PurgeKey, ThreadEmailKey};
+use crate::store::table::{
+    self, Accounts, BlobRefs, EmailByModseq, EmailByThread, EmailContent, EmailPurge, EmailTokens, Mailboxes, Present,
+    Table as _,
+};
+use crate::store::txn::Txn;
+
+/// Ids of one millisecond that are tried for an email. Change numbers follow each other, and so do the ids of emails of one
+/// time: where these are taken, the millisecond is full or nearly so.
+const MAX_ID_TRIES: u16 = 64;
+
+/// What a way in hands over.
+#[derive(Debug, Clone)]
+pub struct NewEmail<'a> {
+    /// The message's finished rows.
+    pub message: &'a EncodedMessage,
+    /// The trace fields of this delivery; empty for what was not delivered.
+    pub prefix: &'a [u8],
+    /// Where it is filed; at least one.
+    pub mailboxes: BTreeSet<MailboxUid>,
+    /// Its keywords, normal form.
+    pub keywords: BTreeSet<String>,
+    /// When it was received.
+    pub received_at: UtcMillis,
+}
+
+impl Txn<'_> {
+    /// Files an email. Its blob must be in the same commit's shared batch, or in the store.
+    ///
+    /// # Errors
+    /// `Quota` where the account would hold too much, `Conflict` where it is in no mailbox or one that is not there.
+    pub fn create_email(&mut self, new: &NewEmail<'_>) -> Result<(EmailId, ThreadId), Error> {
+        self.create_email_within(new, None)
+    }
+
+    /// Files an email for a guest, who may read the mailboxes `open` and no others: it joins a thread only if one of its
+    /// emails is in them. Else the thread's id would tell the guest which Message-IDs the account holds.
+    ///
+    /// # Errors
+    /// As `create_email`.
+    pub fn create_email_within(
+        &mut self,
+        new: &NewEmail<'_>,
+        open: Option<&BTreeSet<MailboxUid>>,
+    ) -> Result<(EmailId, ThreadId), Error> {
+        if new.mailboxes.is_empty() {
+            return Err(Error::Conflict("an email must be in at least one mailbox".into()));
+        }
+        for uid in &new.mailboxes {
+            self.live_mailbox(*uid)?;
+        }
+        let size = new.message.size + new.prefix.len() as u64;
+        self.room_for(size)?;
+        let modseq = self.next_modseq();
+        let id = self.free_email_id(new.received_at, modseq)?;
+        let thread = self.thread_for(&new.message.thread_keys, open)?;
+        let key = self.email_key(id);
+        self.put_bytes::<EmailContent>(&key, content_value(new.prefix, &new.message.content));
+        self.put_bytes::<EmailTokens>(&key, tokens_value(new.prefix, &new.message.tokens));
+        self.put::<BlobRefs>(&self.blob_ref_key(new.message.blob, id), &Present);
+        self.state.unfolded += 1;
+        let metadata = EmailMetadata {
+            thread,
+            mailboxes: new.mailboxes.clone(),
+            keywords: new.keywords.clone(),
+            received_at: id.received_at(),
+            blob: new.message.blob,
+            size,
+            created: modseq,
+            updated: modseq,
+            deleted: None,
+        };
+        self.rewrite(id, None, Some(&metadata))?;
+        self.touch(DataType::EmailDelivery);
+        Ok((id, thread))
+    }
+
+    /// Changes mailboxes and keywords in one step, by one change number; a change of nothing takes none.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` as for `create_email`.
+    pub fn update_email(
+        &mut self,
+        id: EmailId,
+        mailboxes: BTreeSet<MailboxUid>,
+        keywords: BTreeSet<String>,
+    ) -> Result<bool, Error> {
+        let old = self.live_email(id)?;
+        if old.mailboxes == mailboxes && old.keywords == keywords {
+            return Ok(false);
+        }
+        if mailboxes.is_empty() {
+            return Err(Error::Conflict("an email must be in at least one mailbox".into()));
+        }
+        for uid in mailboxes.difference(&old.mailboxes) {
+            self.live_mailbox(*uid)?;
+        }
+        let updated = self.next_modseq();
+        let new = EmailMetadata { mailboxes, keywords, updated, ..old.clone() };
+        self.rewrite(id, Some(&old), Some(&new))?;
+        Ok(true)
+    }
+
+    /// Destroys an email; a tombstone stays, so that it can be restored and its end be told.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn destroy_email(&mut self, id: EmailId) -> Result<(), Error> {
+        let old = self.live_email(id)?;
+        self.next_modseq();
+        self.delete_tokens(id)?;
+        self.rewrite(id, Some(&old), None)
+    }
+
+    /// An email, or the tombstone of one.
+    pub(in crate::store) fn email_row(&self, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
+        self.row::<table::EmailMetadata>(&self.email_key(id))
+    }
+
+    pub(in crate::store) fn blob_ref_key(&self, blob: BlobHash, email: EmailId) -> BlobRefKey {
+        BlobRefKey { blob, account: self.account, email }
+    }
+
+    pub(in crate::store) fn live_email(&self, id: EmailId) -> Result<EmailMetadata, Error> {
+        let found = self.email_row(id)?;
+        found.filter(|email| email.deleted.is_none()).ok_or(Error::NotFound("email"))
+    }
+
+    /// Whether an email of this size may still be filed.
+    ///
+    /// # Errors
+    /// `Quota`; `NotFound` where the account is gone, `Corrupt` where only its row is.
+    pub fn room_for(&self, size: u64) -> Result<(), Error> {
+        let account = match self.view().account(self.account)? {
+            Some(account) => account,
+            // An account that was removed has no state either.
+            None if self.state_before.is_some() => {
+                return Err(Error::missing(Accounts::ID.name(), &self.own_key().encode()));
+            }
+            None => return Err(Error::NotFound("account")),
+        };
+        let octets_left = account.quota_octets.map(|most| most.saturating_sub(self.state.octets));
+        let emails_left = account.quota_emails.map(|most| most.saturating_sub(self.state.emails));
+        if octets_left.is_some_and(|left| size > left) || emails_left.is_some_and(|left| left == 0) {
+            return Err(Error::Quota);
+        }
+        Ok(())
+    }
+
+    /// Every mutation of an email: derives all rows from what it was (`None`: not there) and what it is.
+    fn rewrite(&mut self, id: EmailId, old: Option<&EmailMetadata>, new: Option<&EmailMetadata>) -> Result<(), Error> {
+        let modseq = self.state.modseq;
+        let Some(thread_id) = old.or(new).map(|email| email.thread) else { return Ok(()) };
+        self.write_metadata(id, modseq, old, new);
+        let (was, now) = self.write_thread(thread_id, id, old, new)?;
+        let step = EmailChange { id, thread: thread_id, old, new, was: &was, now: &now };
+        let uids: BTreeSet<MailboxUid> = was.members.keys().chain(now.members.keys()).copied().collect();
+        for uid in uids {
+            let key = self.mailbox_key(uid);
+            let stored = self.row::<Mailboxes>(&key)?.ok_or_else(|| missing::<Mailboxes>(self.account, &key))?;
+            let mut mailbox = stored.clone();
+            self.write_counts(uid, &mut mailbox, &step);
+            self.write_listings(uid, &mut mailbox.kept, &step)?;
+            if mailbox != stored {
+                self.put::<Mailboxes>(&key, &mailbox);
+            }
+        }
+        let mut kept = std::mem::take(&mut self.state.kept);
+        let written = self.write_listings(MailboxUid::ALL, &mut kept, &step);
+        self.state.kept = kept;
+        self.touch(DataType::Email);
+        written
+    }
+
+    fn write_metadata(
+        &mut self,
+        id: EmailId,
+        modseq: ModSeq,
+        old: Option<&EmailMetadata>,
+        new: Option<&EmailMetadata>,
+    ) {
+        let account = self.account;
+        if let Some(old) = old {
+            self.delete::<EmailByModseq>(&ModSeqKey { account, modseq: old.updated });
+            self.state.octets = self.state.octets.saturating_sub(old.size);
+            self.state.emails = self.state.emails.saturating_sub(1);
+        }
+        let by_thread = |row: &EmailMetadata| ThreadEmailKey { account, thread: row.thread, email: id };
+        let key = self.email_key(id);
+        match (old, new) {
+            (_, Some(new)) => {
+                self.state.octets += new.size;
+                self.state.emails += 1;
+                if old.is_none() {
+                    self.put::<EmailByThread>(&by_thread(new), &Present);
+                }
+                self.put::<table::EmailMetadata>(&key, new);
+            }
+            (Some(old), None) => {
+                let tombstone = EmailMetadata { updated: modseq, deleted: Some(self.now), ..old.clone() };
+                self.delete::<EmailByThread>(&by_thread(old));
+                self.put::<EmailPurge>(&PurgeKey { account, at: self.now.into(), email: id }, &Present);
+                self.put::<table::EmailMetadata>(&key, &tombstone);
+            }
+            (None, None) => {}
+        }
+        self.put::<EmailByModseq>(&ModSeqKey { account, modseq }, &id);
+    }
+
+    /// An id for an email received at `at` that none had: the low bits of the change number tell equal times apart, and
+    /// a millisecond that is full moves on to the next later one.
+    fn free_email_id(&self, at: UtcMillis, modseq: ModSeq) -> Result<EmailId, Error> {
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
+        let start = modseq.0 as u16;
+        let mut at = EmailId::new(at, 0).received_at();
+        loop {
+            for step in 0..MAX_ID_TRIES {
+                let id = EmailId::new(at, start.wrapping_add(step));
+                if self.bytes::<table::EmailMetadata>(&self.email_key(id))?.is_none() {
+                    return Ok(id);
+                }
+            }
+            let next = EmailId::new(UtcMillis(at.0.saturating_add(1)), 0).received_at();
+            if next == at {
+                return Err(Error::Conflict("the end of time is full: give it another date".into()));
+            }
+            at = next;
+        }
+    }
+}

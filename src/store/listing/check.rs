@@ -1,0 +1,271 @@
+//! Listings with their histories, indexes and ranks equal those made from scratch.
+//!
+//! Since when an email is shown is history: it is believed if index and list agree on it. Where history begins anew, an
+//! email is shown since the change that made it, and what left before is forgotten.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::model::{
+    EmailId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, ModSeq, Shape, ThreadId,
+};
+use crate::store::email::threads_check::THREAD_VIEWS;
+use crate::store::engine::Table;
+use crate::store::error::Error;
+use crate::store::listing::rank;
+use crate::store::repair::check::rows::{Found, RawRows, RowCursor};
+use crate::store::repair::check::{Checker, RowFix};
+use crate::store::row::{RankCount, RowFormat};
+use crate::store::table::codec::{KeyPart as _, Prefix};
+use crate::store::table::keys::{IndexKey, ListKey, MailboxKey, ThreadIndexKey};
+use crate::store::table::{MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Present, Table as _};
+
+/// The four tables of listings, side by side.
+struct Tables<'a> {
+    list: RowCursor<'a, MailboxEmailList>,
+    index: RowCursor<'a, MailboxEmailIndex>,
+    members: RowCursor<'a, MailboxThreadIndex>,
+    ranks: RowCursor<'a, MailboxRank>,
+    /// In which round of `newest` an email of a thread was met.
+    seen: Vec<u32>,
+    round: u32,
+}
+
+impl<'a> Tables<'a> {
+    fn all(&mut self) -> [&mut RawRows<'a>; 4] {
+        [&mut self.list.raw, &mut self.index.raw, &mut self.members.raw, &mut self.ranks.raw]
+    }
+}
+
+impl Checker<'_> {
+    pub(in crate::store) fn listings(&mut self) -> Result<(), Error> {
+        let mut tables = Tables {
+            list: self.rows(),
+            index: self.rows(),
+            members: self.rows(),
+            ranks: self.rows(),
+            seen: vec![0; self.census.threads.len()],
+            round: 0,
+        };
+        let kept = self.state_or_fresh().kept;
+        self.census.kept = self.views(MailboxUid::ALL, kept, &mut tables)?;
+        let uids: Vec<MailboxUid> = self.census.mailboxes.keys().copied().collect();
+        for uid in uids {
+            let Some(mut mailbox) = self.census.mailboxes.get(&uid).cloned() else { continue };
+            if !mailbox.deleted {
+                mailbox.kept = self.views(uid, mailbox.kept, &mut tables)?;
+            }
+            if mailbox.updated_not_counts > mailbox.updated || mailbox.created > mailbox.updated {
+                mailbox.updated_not_counts = mailbox.updated_not_counts.min(mailbox.updated);
+                mailbox.created = mailbox.created.min(mailbox.updated);
+            }
+            self.mailbox(uid, &mailbox)?;
+        }
+        for rows in tables.all() {
+            while let Some((key, _)) = rows.next()? {
+                self.stray(rows.table, &key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The views of one mailbox; gives them as they should be.
+    fn views(
+        &self,
+        uid: MailboxUid,
+        found: Vec<MaintainedListing>,
+        tables: &mut Tables<'_>,
+    ) -> Result<Vec<MaintainedListing>, Error> {
+        let mut kept = self.should_keep(uid, found);
+        let mut order: Vec<usize> = (0..kept.len()).collect();
+        order.sort_by_key(|at| kept.get(*at).map(|entry| entry.view));
+        for at in order {
+            let Some(entry) = kept.get_mut(at) else { continue };
+            let prefix = Prefix::<ThreadIndexKey>::encode(&(self.account, uid, entry.view));
+            for rows in tables.all() {
+                while let Some((key, _)) = rows.below(&prefix)? {
+                    self.stray(rows.table, &key)?;
+                }
+            }
+            match entry.frontier() {
+                Some(frontier) => self.view(uid, entry, frontier, tables)?,
+                // Of one that is being dropped any rows may be left.
+                None => {
+                    for rows in tables.all() {
+                        while rows.within(&prefix)?.is_some() {}
+                    }
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The usual view is always kept; where history begins anew, what is half made or half dropped is let go.
+    fn should_keep(&self, uid: MailboxUid, mut kept: Vec<MaintainedListing>) -> Vec<MaintainedListing> {
+        let mut views = HashSet::new();
+        kept.retain(|entry| views.insert(entry.view));
+        if let Some(state) = &self.found {
+            // No change of the future was purged.
+            for low in kept.iter_mut().flat_map(|entry| [&mut entry.emails.low, &mut entry.threads.low]) {
+                *low = state.modseq.min(*low);
+            }
+        }
+        if self.depth.anew {
+            kept.retain(|entry| entry.is_whole() || entry.view.is_permanent(uid));
+        }
+        for view in ListingFilter::ALL.into_iter().filter(|view| view.is_permanent(uid)) {
+            match kept.iter_mut().find(|entry| entry.view == view) {
+                Some(entry) => entry.stage = ListingStage::Whole,
+                None => kept.push(MaintainedListing::standard(view, self.state_or_fresh().modseq)),
+            }
+        }
+        kept
+    }
+
+    /// What one kept view should hold, up to its frontier.
+    fn view(
+        &self,
+        uid: MailboxUid,
+        entry: &mut MaintainedListing,
+        frontier: EmailId,
+        tables: &mut Tables<'_>,
+    ) -> Result<(), Error> {
+        let (account, view) = (self.account, entry.view);
+        let base = if view.is_of_emails() { view } else { ListingFilter::Every };
+        let everything: Vec<u32>;
+        let there: &[u32] = if uid == MailboxUid::ALL {
+            everything = (0..u32::try_from(self.census.mails.len()).unwrap_or(u32::MAX)).collect();
+            &everything
+        } else {
+            self.census.members.get(&uid).map_or(&[], Vec::as_slice)
+        };
+        let shows = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.shows(base));
+        let shown: Vec<u32> = there.iter().copied().filter(shows).collect();
+        let mut collapsed = self.newest(&shown, tables);
+        if !view.is_of_emails() {
+            collapsed.retain(|at| self.thread_shows(*at, view));
+        }
+        let within = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.id <= frontier);
+        let mut members: Vec<(ThreadId, EmailId)> = Vec::new();
+        if view.is_of_emails() && (uid != MailboxUid::ALL || view != ListingFilter::Every) {
+            let mails = shown.iter().copied().filter(within).filter_map(|at| self.census.mail(at));
+            members.extend(mails.map(|mail| (mail.thread, mail.id)));
+            members.sort_unstable();
+        }
+        let rows = members
+            .into_iter()
+            .map(|(thread, email)| (ThreadIndexKey { account, mailbox: uid, view, thread, email }, Present));
+        self.section(&mut tables.members, &(account, uid, view), rows)?;
+        for shape in entry.shapes() {
+            let listing = Listing { uid, view, shape: *shape };
+            let shown = if *shape == Shape::Emails { &shown } else { &collapsed };
+            let shown: Vec<u32> = shown.iter().copied().filter(within).collect();
+            self.listing(listing, &shown, tables)?;
+            let tally = entry.tally_mut(*shape);
+            tally.total = shown.len() as u64;
+            let ranked = match (self.depth.anew, tally.is_ranked()) {
+                (true, was) => tally.total > self.ranking.above || (was && tally.total >= self.ranking.below),
+                (false, is) => is,
+            };
+            let mut rows = BTreeMap::new();
+            tally.front = None;
+            if ranked {
+                let ids: Vec<EmailId> =
+                    shown.iter().filter_map(|at| self.census.mail(*at)).map(|mail| mail.id).collect();
+                tally.front = Some(rank::front_of(self.ranking, &ids));
+                rows = rank::rows_of(self.ranking, account, listing, &ids);
+            }
+            let rows = rows.into_iter().map(|(key, count)| (key, RankCount(count)));
+            self.section(&mut tables.ranks, &(account, listing), rows)?;
+        }
+        Ok(())
+    }
+
+    /// Of each thread the newest of these emails, which come newest first.
+    fn newest(&self, shown: &[u32], tables: &mut Tables<'_>) -> Vec<u32> {
+        tables.round = tables.round.wrapping_add(1);
+        let round = tables.round;
+        let mut first = |at: &u32| {
+            let thread = usize::try_from(*at).ok().and_then(|at| self.census.thread_of.get(at));
+            let slot = thread.and_then(|thread| tables.seen.get_mut(usize::try_from(*thread).ok()?));
+            slot.is_some_and(|slot| std::mem::replace(slot, round) != round)
+        };
+        shown.iter().copied().filter(|at| first(at)).collect()
+    }
+
+    fn thread_shows(&self, at: u32, view: ListingFilter) -> bool {
+        let thread = usize::try_from(at).ok().and_then(|at| self.census.thread_of.get(at));
+        let bits = thread.and_then(|thread| self.census.threads.get(usize::try_from(*thread).ok()?));
+        let bit = THREAD_VIEWS.iter().position(|known| *known == view);
+        bits.zip(bit).is_some_and(|(bits, bit)| bits >> bit & 1 == 1)
+    }
+
+    /// Index and list of one listing.
+    fn listing(&self, listing: Listing, shown: &[u32], tables: &mut Tables<'_>) -> Result<(), Error> {
+        let account = self.account;
+        let prefix = Prefix::<IndexKey>::encode(&(account, listing));
+        let mut since: Vec<(u64, u32)> = Vec::with_capacity(shown.len());
+        // Whose index row says nothing: their list rows cannot be judged.
+        let mut unknown: HashSet<EmailId> = HashSet::new();
+        for (at, mail) in shown.iter().filter_map(|at| Some((*at, self.census.mail(*at)?))) {
+            let key = IndexKey { account, listing, email: mail.id }.encode();
+            while let Some(extra) = tables.index.below(&key)? {
+                self.extra(Table::MailboxEmailIndex, &extra.key)?;
+            }
+            let row = tables.index.raw.at(&key)?;
+            let read = |row| <(ModSeq, ThreadId)>::from_bytes(MailboxEmailIndex::ID, &key, row).ok();
+            let said = row.as_deref().and_then(read).map(|(added, _)| added.0);
+            let added = if self.depth.anew { Some(mail.created) } else { said };
+            match added {
+                Some(added) => since.push((added, at)),
+                None => drop(unknown.insert(mail.id)),
+            }
+            let wanted = (ModSeq(added.unwrap_or(mail.created)), mail.thread).to_bytes();
+            self.expect(Table::MailboxEmailIndex, &key, row.as_deref(), wanted)?;
+        }
+        while let Some(extra) = tables.index.within(&prefix)? {
+            self.extra(Table::MailboxEmailIndex, &extra.key)?;
+        }
+        since.sort_unstable();
+        for (added, at) in since {
+            let Some(mail) = self.census.mail(at) else { continue };
+            let key = ListKey { account, listing, removed: ModSeq(0), added: ModSeq(added) }.encode();
+            while let Some(extra) = tables.list.below(&key)? {
+                self.ended(&extra, &unknown)?;
+            }
+            let row = tables.list.raw.at(&key)?;
+            self.expect(Table::MailboxEmailList, &key, row.as_deref(), (mail.id, mail.thread).to_bytes())?;
+        }
+        while let Some(extra) = tables.list.within(&prefix)? {
+            self.ended(&extra, &unknown)?;
+        }
+        Ok(())
+    }
+
+    /// A list row of an email that is not shown: what was shown ended after it began, and no later than the newest change.
+    fn ended(&self, found: &Found<MailboxEmailList>, unknown: &HashSet<EmailId>) -> Result<(), Error> {
+        let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
+        let key = found.key.as_slice();
+        let (Some(ListKey { removed, added, .. }), Ok((email, _))) = (found.id(), found.row()) else {
+            return self.extra(Table::MailboxEmailList, key);
+        };
+        if removed == ModSeq(0) {
+            return if unknown.contains(&email) { Ok(()) } else { self.extra(Table::MailboxEmailList, key) };
+        }
+        if removed <= added || removed > newest {
+            let what = "an interval that ends before it begins, or in the future";
+            return self.say(Table::MailboxEmailList, key, what, RowFix::Delete);
+        }
+        if self.depth.anew {
+            return self.say(Table::MailboxEmailList, key, "history begins anew", RowFix::Delete);
+        }
+        Ok(())
+    }
+
+    /// A row of no kept listing: what a destroyed mailbox left behind goes by and by.
+    fn stray(&self, table: Table, key: &[u8]) -> Result<(), Error> {
+        // The keys of all four tables begin as those of mailboxes do, and what follows may be damaged.
+        let uid = MailboxKey::read(&mut { key }).map(|key| key.mailbox).ok();
+        let deleted = uid.and_then(|uid| self.census.mailboxes.get(&uid)).is_some_and(|mailbox| mailbox.deleted);
+        if deleted { Ok(()) } else { self.extra(table, key) }
+    }
+}

@@ -1,0 +1,278 @@
+//! Rank: position, index and total of a long listing in O(log n) rows, whatever the distribution of times.
+//!
+//! A counted skip list whose shape depends on nothing but the ids in the listing. An id is a boundary of level k if its
+//! keyed hash ends in k zero digits to the base 16. The row of level k at boundary b counts the ids from b up to the next
+//! boundary of that level. The ids themselves are level 0: the index rows. What stands before the first boundary of a level
+//! is counted by no row of it: new mail arrives there, and as a rule neither writes nor reads a row, for the tally says
+//! where the first boundary stands. So sums are taken from the end, and the total of the listing makes positions of them.
+//! As the shape is a function of the set, `check` builds it anew and compares, and nothing is ever rebalanced.
+//!
+//! Only listings of more than `RANKED_ABOVE` emails have these rows: below that a walk costs less than to write them.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+use crate::model::{AccountId, EmailId, Listing, ListingStats};
+use crate::store::engine::RowReader;
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::error::Error;
+use crate::store::row::RankCount;
+use crate::store::table::keys::{IndexKey, RankKey};
+use crate::store::table::{MailboxEmailIndex, MailboxRank};
+use crate::store::txn::Txn;
+use crate::store::txn::snapshot::FANOUT_BITS;
+
+/// A listing that grows beyond this gets rank rows.
+pub(in crate::store) const RANKED_ABOVE: u64 = 4096;
+/// One that shrinks below this loses them again.
+const RANKED_BELOW: u64 = 1024;
+/// Behind every email: where ranks begin that have no boundary yet.
+const NOWHERE: EmailId = EmailId(u64::MAX);
+
+/// When listings get ranks, and by which key; tests rank from the first email.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Ranking {
+    pub(in crate::store) key: [u8; 16],
+    pub(in crate::store) above: u64,
+    pub(in crate::store) below: u64,
+}
+
+impl Ranking {
+    pub(in crate::store) fn new(key: [u8; 16], above: Option<u64>) -> Self {
+        let above = above.unwrap_or(RANKED_ABOVE);
+        Self { key, above, below: above.min(RANKED_BELOW) }
+    }
+
+    /// The highest level of which this id is a boundary.
+    fn level(&self, id: EmailId) -> u8 {
+        let mut hasher = SipHasher13::new_with_key(&self.key);
+        hasher.write_u64(id.0.to_be());
+        u8::try_from(hasher.finish().trailing_zeros() / FANOUT_BITS).unwrap_or(u8::MAX)
+    }
+}
+
+/// An id whose index row has just been written.
+pub(in crate::store) fn entered(
+    txn: &mut Txn<'_>,
+    listing: Listing,
+    tally: &mut ListingStats,
+    id: EmailId,
+) -> Result<(), Error> {
+    if let Some(front) = &mut tally.front {
+        return insert(txn, listing, front, id);
+    }
+    if tally.total > txn.ranking.above {
+        let ids = ids(txn, txn.account, listing)?;
+        tally.front = Some(front_of(txn.ranking, &ids));
+        for (key, count) in rows_of(txn.ranking, txn.account, listing, &ids) {
+            txn.put::<MailboxRank>(&key, &RankCount(count));
+        }
+    }
+    Ok(())
+}
+
+/// An id whose index row has just been deleted.
+pub(in crate::store) fn left(
+    txn: &mut Txn<'_>,
+    listing: Listing,
+    tally: &mut ListingStats,
+    id: EmailId,
+) -> Result<(), Error> {
+    let Some(front) = &mut tally.front else { return Ok(()) };
+    if tally.total < txn.ranking.below {
+        tally.front = None;
+        let mut gone = Vec::new();
+        txn.keys(&KeyRange::<MailboxRank>::under(&(txn.account, listing)), |key, _| {
+            gone.push(key);
+            Ok(true)
+        })?;
+        gone.iter().for_each(|key| txn.delete::<MailboxRank>(key));
+        return Ok(());
+    }
+    remove(txn, listing, front, id)
+}
+
+/// The emails of a listing, newest first.
+fn ids(read: &dyn RowReader, account: AccountId, listing: Listing) -> Result<Vec<EmailId>, Error> {
+    let mut ids = Vec::new();
+    read.keys(&KeyRange::<MailboxEmailIndex>::under(&(account, listing)), |key, _| {
+        ids.push(key.email);
+        Ok(true)
+    })?;
+    Ok(ids)
+}
+
+/// Where the ranks of a listing begin that holds these emails, newest first.
+pub(in crate::store) fn front_of(ranking: Ranking, ids: &[EmailId]) -> EmailId {
+    ids.iter().copied().find(|id| ranking.level(*id) > 0).unwrap_or(NOWHERE)
+}
+
+/// The rank rows of a listing that holds these emails, newest first.
+pub(in crate::store) fn rows_of(
+    ranking: Ranking,
+    account: AccountId,
+    listing: Listing,
+    ids: &[EmailId],
+) -> BTreeMap<RankKey, u64> {
+    let mut out = BTreeMap::new();
+    // Of each level, how many ids stand from its last boundary that was met to the end.
+    let mut counted: Vec<u64> = Vec::new();
+    for (after, id) in (1u64..).zip(ids.iter().rev()) {
+        let own = ranking.level(*id);
+        if counted.len() < usize::from(own) {
+            counted.resize(usize::from(own), 0);
+        }
+        for (level, counted) in (1..=own).zip(&mut counted) {
+            let key = RankKey { account, listing, level, boundary: *id };
+            out.insert(key, after.saturating_sub(*counted));
+            *counted = after;
+        }
+    }
+    out
+}
+
+fn insert(txn: &mut Txn<'_>, listing: Listing, front: &mut EmailId, id: EmailId) -> Result<(), Error> {
+    let own = txn.ranking.level(id);
+    if id < *front {
+        for level in 1..=own {
+            let mine = stretch(txn, listing, level, id)?;
+            set(txn, listing, level, id, mine);
+            *front = id;
+        }
+        return Ok(());
+    }
+    for level in 1..=u8::MAX {
+        let before = last_before(txn, listing, level, id)?;
+        if level <= own {
+            let mine = stretch(txn, listing, level, id)?;
+            set(txn, listing, level, id, mine);
+            if let Some((boundary, count)) = before {
+                set(txn, listing, level, boundary, (count + 1).saturating_sub(mine));
+            }
+        } else if let Some((boundary, count)) = before {
+            set(txn, listing, level, boundary, count + 1);
+        } else {
+            // A boundary is one of the lower levels too: above, there is none before this either.
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn remove(txn: &mut Txn<'_>, listing: Listing, front: &mut EmailId, id: EmailId) -> Result<(), Error> {
+    if id < *front {
+        return Ok(());
+    }
+    let own = txn.ranking.level(id);
+    if id == *front {
+        (1..=own).for_each(|level| txn.delete::<MailboxRank>(&key(txn, listing, level, id)));
+        *front = next_after(txn, listing, 1, id)?.unwrap_or(NOWHERE);
+        return Ok(());
+    }
+    for level in 1..=u8::MAX {
+        let before = last_before(txn, listing, level, id)?;
+        if level <= own {
+            let key = key(txn, listing, level, id);
+            let mine = txn.row::<MailboxRank>(&key)?.map_or(1, |RankCount(count)| count);
+            txn.delete::<MailboxRank>(&key);
+            if let Some((boundary, count)) = before {
+                set(txn, listing, level, boundary, (count + mine).saturating_sub(1));
+            }
+        } else if let Some((boundary, count)) = before {
+            set(txn, listing, level, boundary, count.saturating_sub(1));
+        } else {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn key(txn: &Txn<'_>, listing: Listing, level: u8, boundary: EmailId) -> RankKey {
+    RankKey { account: txn.account, listing, level, boundary }
+}
+
+fn set(txn: &mut Txn<'_>, listing: Listing, level: u8, boundary: EmailId, count: u64) {
+    txn.put::<MailboxRank>(&key(txn, listing, level, boundary), &RankCount(count));
+}
+
+/// The last boundary of a level before an id, and its count.
+fn last_before(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<Option<(EmailId, u64)>, Error> {
+    let range = KeyRange::before(&(txn.account, listing, level), &key(txn, listing, level, id));
+    let found = txn.first::<MailboxRank>(&range.reversed())?;
+    Ok(found.map(|(key, RankCount(count))| (key.boundary, count)))
+}
+
+/// The first boundary of a level behind an id.
+fn next_after(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<Option<EmailId>, Error> {
+    let behind = key(txn, listing, level, EmailId(id.0.saturating_add(1)));
+    let range = KeyRange::from(&(txn.account, listing, level), &behind);
+    Ok(txn.first_key::<MailboxRank>(&range)?.map(|key| key.boundary))
+}
+
+/// Ids from a boundary up to the next of its level, or the end, by the rows of the level below, which are up to date.
+fn stretch(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<u64, Error> {
+    let next = next_after(txn, listing, level, id)?;
+    if level == 1 {
+        let index = |email| IndexKey { account: txn.account, listing, email };
+        return txn.count::<MailboxEmailIndex>(&match next {
+            Some(next) => KeyRange::between(&index(id), &index(next)),
+            None => KeyRange::from(&(txn.account, listing), &index(id)),
+        });
+    }
+    let below = level - 1;
+    let from = key(txn, listing, below, id);
+    let range = match next {
+        Some(next) => KeyRange::between(&from, &key(txn, listing, below, next)),
+        None => KeyRange::from(&(txn.account, listing, below), &from),
+    };
+    let mut count = 0;
+    txn.rows::<MailboxRank>(&range, |_, RankCount(emails)| {
+        count += emails;
+        Ok(true)
+    })?;
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::{ListingFilter, MailboxUid, ModSeq, Shape, ThreadId};
+    use crate::store::engine::memory::MemoryEngine;
+    use crate::store::engine::{Batch, Engine, Put};
+    use crate::store::txn::snapshot::Snapshot;
+
+    #[test]
+    fn every_position_of_a_long_list_is_found_and_every_email_has_its_index() {
+        let ranking = Ranking { key: [7; 16], above: 0, below: 0 };
+        let (account, listing) =
+            (AccountId(1), Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails });
+        for (emails, levels) in [(1, 0), (15, 0), (60, 1), (700, 1), (2500, 2), (9000, 3)] {
+            let ids: Vec<EmailId> = (1..=emails).map(|n: u64| EmailId(n * n * 5 + n)).collect();
+            let ranks = rows_of(ranking, account, listing, &ids);
+            let highest = ranks.keys().map(|key| key.level).max();
+            assert!(highest.unwrap_or(0) >= levels, "{emails} emails have {highest:?}");
+            let index = ids.iter().map(|id| {
+                let key = IndexKey { account, listing, email: *id };
+                Put::row::<MailboxEmailIndex>(&key, &(ModSeq(1), ThreadId(id.0)))
+            });
+            let ranks = ranks.iter().map(|(key, count)| Put::row::<MailboxRank>(key, &RankCount(*count)));
+            let puts = index.chain(ranks).collect();
+            let engine = MemoryEngine::new();
+            engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
+            let view = Snapshot::of(engine.snapshot());
+            let tally = ListingStats { total: emails, front: Some(front_of(ranking, &ids)), low: ModSeq(0) };
+            // All where the first boundaries are, and some all over.
+            for (at, id) in ids.iter().enumerate().filter(|(at, _)| *at < 200 || at % 37 == 0 || at + 20 > ids.len()) {
+                assert_eq!(view.index_of(account, listing, tally, *id).unwrap(), at as u64, "of {emails}");
+                let between = EmailId(id.0 + 1);
+                assert_eq!(view.index_of(account, listing, tally, between).unwrap(), at as u64 + 1, "of {emails}");
+                let found = view.page(account, listing, tally, at as u64, (Some(EmailId(0)), 0), 1).unwrap();
+                assert_eq!(found, [(*id, ThreadId(id.0))], "{at} of {emails}");
+            }
+        }
+    }
+}

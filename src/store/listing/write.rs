@@ -1,0 +1,215 @@
+//! Listings follow every change of an email (`storage.md`, "Listings"; the rules were proved on a model).
+//!
+//! An email enters and leaves the listings of the views that it matches by itself. A collapsed listing shows of each
+//! thread its exemplar, the newest that matches: where a change moves that, the old one leaves and the new one enters. The
+//! history of each listing is the intervals in which emails were shown; a row of it that has ended is never rewritten.
+
+use crate::model::{
+    AccountId, EmailId, EmailMetadata, Listing, ListingFilter, MailboxUid, MaintainedListing, ModSeq, Shape, ThreadId,
+    keyword,
+};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::error::{Error, hex};
+use crate::store::listing::rank;
+use crate::store::row::Thread;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{IndexKey, ListKey, ThreadIndexKey};
+use crate::store::table::{MailboxEmailIndex, MailboxEmailList, MailboxThreadIndex, Present, Table};
+use crate::store::txn::Txn;
+
+/// One email's change: what it and its thread were and are.
+#[derive(Clone, Copy)]
+pub(in crate::store) struct EmailChange<'a> {
+    pub(in crate::store) id: EmailId,
+    pub(in crate::store) thread: ThreadId,
+    pub(in crate::store) old: Option<&'a EmailMetadata>,
+    pub(in crate::store) new: Option<&'a EmailMetadata>,
+    pub(in crate::store) was: &'a Thread,
+    pub(in crate::store) now: &'a Thread,
+}
+
+/// Whether an email, by itself, matches an email view of a mailbox.
+pub(in crate::store) fn shows(email: &EmailMetadata, uid: MailboxUid, view: ListingFilter) -> bool {
+    (uid == MailboxUid::ALL || email.mailboxes.contains(&uid))
+        && match view {
+            ListingFilter::Every => true,
+            ListingFilter::Unseen => !email.has(keyword::SEEN),
+            ListingFilter::Flagged => email.has(keyword::FLAGGED),
+            ListingFilter::ThreadUnseen | ListingFilter::ThreadFlagged | ListingFilter::ThreadUntouched => false,
+        }
+}
+
+impl Txn<'_> {
+    /// All kept views of one mailbox, after a change of one email.
+    pub(in crate::store) fn write_listings(
+        &mut self,
+        uid: MailboxUid,
+        kept: &mut [MaintainedListing],
+        step: &EmailChange<'_>,
+    ) -> Result<(), Error> {
+        // The exemplar of "every", before and after, where it is known: it stands for the thread in the thread views.
+        let mut heads = None;
+        for entry in kept.iter_mut().filter(|entry| entry.view.is_of_emails()) {
+            let Some(frontier) = entry.frontier() else { continue };
+            let was = step.old.is_some_and(|email| shows(email, uid, entry.view));
+            let now = step.new.is_some_and(|email| shows(email, uid, entry.view));
+            if was == now {
+                continue;
+            }
+            let within = step.id <= frontier;
+            let (before, after) = if uid == MailboxUid::ALL && entry.view == ListingFilter::Every {
+                self.move_email(uid, entry, step, now, within)?;
+                (step.was.newest(), step.now.newest())
+            } else {
+                let there = uid == MailboxUid::ALL || step.was.members.contains_key(&uid);
+                let before = if there { self.newest(uid, entry.view, step.thread)? } else { None };
+                self.move_email(uid, entry, step, now, within)?;
+                // Ids ascend from the newest: who enters is the newest, or is not.
+                let entered = before.map_or(step.id, |before| before.min(step.id));
+                (before, if now { Some(entered) } else { self.newest(uid, entry.view, step.thread)? })
+            };
+            self.replace(uid, entry, step.thread, before, after)?;
+            if entry.view == ListingFilter::Every {
+                heads = Some((before, after));
+            }
+        }
+        for entry in kept.iter_mut().filter(|entry| !entry.view.is_of_emails()) {
+            let (was, now) = (step.was.shows(entry.view), step.now.shows(entry.view));
+            if entry.frontier().is_none() || !(was || now) {
+                continue;
+            }
+            let (before, after) = match heads {
+                Some(known) => known,
+                None if uid == MailboxUid::ALL => (step.was.newest(), step.now.newest()),
+                None if was == now => continue,
+                None => {
+                    let head = self.newest(uid, ListingFilter::Every, step.thread)?;
+                    (head, head)
+                }
+            };
+            self.replace(uid, entry, step.thread, before.filter(|_| was), after.filter(|_| now))?;
+        }
+        Ok(())
+    }
+
+    /// One email enters or leaves the uncollapsed listing of an email view.
+    fn move_email(
+        &mut self,
+        uid: MailboxUid,
+        entry: &mut MaintainedListing,
+        step: &EmailChange<'_>,
+        now: bool,
+        within: bool,
+    ) -> Result<(), Error> {
+        if !within {
+            return Ok(());
+        }
+        let listing = Listing { uid, view: entry.view, shape: Shape::Emails };
+        // Of all mail, "every" has `email_by_thread` for this.
+        let member = (uid != MailboxUid::ALL || entry.view != ListingFilter::Every)
+            .then(|| self.thread_index_key((uid, entry.view), step.thread, step.id));
+        if now {
+            if let Some(member) = member {
+                self.put::<MailboxThreadIndex>(&member, &Present);
+            }
+            self.enter(listing, entry, step.id, step.thread, self.state.modseq)
+        } else {
+            if let Some(member) = member {
+                self.delete::<MailboxThreadIndex>(&member);
+            }
+            self.leave(listing, entry, step.id, step.thread)
+        }
+    }
+
+    /// The exemplar of a thread in a collapsed listing changes; what lies beyond the frontier is not in it yet.
+    pub(in crate::store) fn replace(
+        &mut self,
+        uid: MailboxUid,
+        entry: &mut MaintainedListing,
+        thread: ThreadId,
+        before: Option<EmailId>,
+        after: Option<EmailId>,
+    ) -> Result<(), Error> {
+        let Some(frontier) = entry.frontier() else { return Ok(()) };
+        let (before, after) = (before.filter(|id| *id <= frontier), after.filter(|id| *id <= frontier));
+        if before == after {
+            return Ok(());
+        }
+        let listing = Listing { uid, view: entry.view, shape: Shape::Threads };
+        if let Some(before) = before {
+            self.leave(listing, entry, before, thread)?;
+        }
+        if let Some(after) = after {
+            self.enter(listing, entry, after, thread, self.state.modseq)?;
+        }
+        Ok(())
+    }
+
+    /// The newest email of a thread in a view: what a collapsed listing shows of it.
+    pub(in crate::store) fn newest(
+        &self,
+        uid: MailboxUid,
+        view: ListingFilter,
+        thread: ThreadId,
+    ) -> Result<Option<EmailId>, Error> {
+        let range = KeyRange::<MailboxThreadIndex>::under(&(self.account, uid, view, thread));
+        Ok(self.first_key(&range)?.map(|key| key.email))
+    }
+
+    /// The key of an email of a thread in a view of a mailbox.
+    pub(in crate::store) fn thread_index_key(
+        &self,
+        (mailbox, view): (MailboxUid, ListingFilter),
+        thread: ThreadId,
+        email: EmailId,
+    ) -> ThreadIndexKey {
+        ThreadIndexKey { account: self.account, mailbox, view, thread, email }
+    }
+
+    /// Shows an email in a listing, as of a change that is this email's own.
+    pub(in crate::store) fn enter(
+        &mut self,
+        listing: Listing,
+        entry: &mut MaintainedListing,
+        id: EmailId,
+        thread: ThreadId,
+        added: ModSeq,
+    ) -> Result<(), Error> {
+        let account = self.account;
+        self.put::<MailboxEmailList>(&ListKey { account, listing, removed: ModSeq(0), added }, &(id, thread));
+        self.put::<MailboxEmailIndex>(&IndexKey { account, listing, email: id }, &(added, thread));
+        let tally = entry.tally_mut(listing.shape);
+        tally.total += 1;
+        rank::entered(self, listing, tally, id)
+    }
+
+    fn leave(
+        &mut self,
+        listing: Listing,
+        entry: &mut MaintainedListing,
+        id: EmailId,
+        thread: ThreadId,
+    ) -> Result<(), Error> {
+        let (account, modseq) = (self.account, self.state.modseq);
+        let index = IndexKey { account, listing, email: id };
+        let row = self.row::<MailboxEmailIndex>(&index)?;
+        let (added, _) = row.ok_or_else(|| missing::<MailboxEmailIndex>(account, &index))?;
+        self.delete::<MailboxEmailIndex>(&index);
+        self.delete::<MailboxEmailList>(&ListKey { account, listing, removed: ModSeq(0), added });
+        // What entered and left by the same change was never shown, nor what left before the listing was whole.
+        if added != modseq && entry.is_whole() {
+            self.put::<MailboxEmailList>(&ListKey { account, listing, removed: modseq, added }, &(id, thread));
+        }
+        let tally = entry.tally_mut(listing.shape);
+        tally.total = tally.total.saturating_sub(1);
+        rank::left(self, listing, tally, id)
+    }
+}
+
+pub(in crate::store) fn missing<T: Table>(account: AccountId, key: &T::Key) -> Error {
+    Error::Corrupt {
+        table: T::ID.name(),
+        key: hex(&key.encode()),
+        what: format!("a row of account {account} that another names is not there: run `restante check`"),
+    }
+}

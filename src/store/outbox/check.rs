@@ -1,0 +1,99 @@
+//! Queued actions: their wake-ups, their octets, what they hold, and which deed they are.
+
+use crate::model::{AccountId, ActionId, BlobHash};
+use crate::store::engine::typed::TypedRead as _;
+use crate::store::engine::{RowReader, Table};
+use crate::store::error::Error;
+use crate::store::repair::check::rows::RowCursor;
+use crate::store::repair::check::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
+use crate::store::repair::references::{is_due, sends};
+use crate::store::row::{Destination, SameAction, wake_of};
+use crate::store::table::keys::{ActionBlobKey, ActionKey, BlobKey, DueKey, SameKey};
+use crate::store::table::{Blobs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, decode_key};
+
+impl Checker<'_> {
+    pub(in crate::store) fn actions(&mut self) -> Result<(), Error> {
+        let account = self.account;
+        let mut same: Vec<(SameKey, ActionId)> = Vec::new();
+        let mut rows = self.rows::<Outbox>();
+        let mut messages = self.rows::<OutboxMessages>();
+        while let Some(found) = rows.next()? {
+            let key = found.key.as_slice();
+            while let Some(stray) = messages.below(key)? {
+                self.extra(Table::OutboxMessages, &stray.key)?;
+            }
+            self.census.queued = self.census.queued.saturating_add(1);
+            let octets = messages.raw.at(key)?.map_or(0, |row| row.len().saturating_sub(1) as u64);
+            let (Some(ActionKey { action: id, .. }), Ok(action)) = (found.id(), found.row()) else {
+                self.say(Table::Outbox, key, "cannot be read: what it said is in a backup alone", RowFix::Nothing)?;
+                continue;
+            };
+            self.note_action(id);
+            if octets != action.octets {
+                let what = format!("has {} octets of its own, and {octets} are there", action.octets);
+                self.say(Table::OutboxMessages, key, what, RowFix::Nothing)?;
+            }
+            if let Some(wake) = wake_of(&action) {
+                self.expect_row::<OutboxDue>(
+                    &DueKey { wake, account, action: id },
+                    &Destination::of(account, &action),
+                )?;
+            }
+            if let Some(blob) = action.blob {
+                self.expect_row::<OutboxBlobs>(&ActionBlobKey { blob, account, action: id }, &Present)?;
+                if self.read.bytes::<Blobs>(&BlobKey { blob })?.is_none() {
+                    self.say(Table::Outbox, key, "the message that it sends is missing", RowFix::Nothing)?;
+                }
+            }
+            if let Some(hash) = action.same.filter(|_| action.state.is_open()) {
+                same.push((SameKey { account, hash }, id));
+            }
+        }
+        while let Some(stray) = messages.next()? {
+            self.extra(Table::OutboxMessages, &stray.key)?;
+        }
+        same.sort_unstable();
+        // Of two that are the same deed the older one is it.
+        same.dedup_by(|later, first| later.0 == first.0);
+        self.compare::<OutboxSame>(same.into_iter().map(|(key, id)| (key, SameAction(id))))
+    }
+}
+
+/// Every wake-up is of an action that is woken so, and every hold of one that holds that message.
+pub(in crate::store) fn hints(
+    read: &dyn RowReader,
+    run: &dyn CheckObserver,
+    hear: &mut FaultFn<'_>,
+) -> Result<(), Error> {
+    let mut hints = RowCursor::<OutboxDue>::all(read, run);
+    while let Some(found) = hints.next()? {
+        let (account, due) = match whose(&found.key) {
+            Some((account, action)) => (account, is_due(read, account, action, &found.key)?),
+            None => (AccountId::SITE, false),
+        };
+        if !due {
+            let (key, what) = (found.key, "wakes no action".into());
+            hear(RowFault { account, table: Table::OutboxDue, key, what, mend: RowFix::Delete, history: false })?;
+        }
+    }
+    let mut holds = RowCursor::<OutboxBlobs>::all(read, run);
+    while let Some(found) = holds.next()? {
+        let holder = held_by(&found.key);
+        if holder.is_none() || !sends(read, &found.key)? {
+            let account = holder.map_or(AccountId::SITE, |(account, ..)| account);
+            let (key, what) = (found.key, "holds a message for an action that does not send it".into());
+            hear(RowFault { account, table: Table::OutboxBlobs, key, what, mend: RowFix::Delete, history: false })?;
+        }
+    }
+    Ok(())
+}
+
+/// Whose wake-up it is, and of which action.
+fn whose(hint: &[u8]) -> Option<(AccountId, ActionId)> {
+    decode_key::<OutboxDue>(hint).ok().map(|key| (key.account, key.action))
+}
+
+/// Which message an action holds by this key.
+fn held_by(hold: &[u8]) -> Option<(AccountId, ActionId, BlobHash)> {
+    decode_key::<OutboxBlobs>(hold).ok().map(|key| (key.account, key.action, key.blob))
+}

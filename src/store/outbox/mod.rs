@@ -1,0 +1,6 @@
+//! Queued actions and the submissions that they come from.
+
+pub(in crate::store) mod check;
+pub(in crate::store) mod read;
+pub(in crate::store) mod submissions;
+pub(in crate::store) mod write;

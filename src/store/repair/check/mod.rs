@@ -1,0 +1,347 @@
+//! Proves the invariants of the store by recounting everything from scratch; writes nothing.
+//!
+//! 1. Each kept listing holds exactly the emails that match it, collapsed or not: one live list row and one index
+//!    row that point at each other; its total and its ranks equal a recount. 2. `email_by_modseq` has one row for each
+//!    email, `email_by_thread` one for each live one, and the `threads` rows equal a recount. 3. Counts equal a
+//!    recount. 4. Every live email has content, and a token row or is in exactly one fold, and in a deep check those
+//!    that are made of its message; folds are in order, and every row of them is of one that there is. 5. Every live
+//!    email has its blob and its reference to it; in a deep check each blob has the hash that is its key. 6. No change
+//!    number is above the account's, none stands for two changes. 7. Told rows belong to the current generation. 8.
+//!    Queued actions and wake-ups point at each other; what an action sends is there. 9. Quota equals the sum of
+//!    sizes. 10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that
+//!    was its last; nothing is kept of emails that are not there. 11. Every message is held by an email, an action or
+//!    an upload, or is to be looked at by the collection. 12. No low mark is above the newest change. 13.
+//!    Subscriptions are to mailboxes that there are. 14. In a deep check, messages lead to their threads by all their
+//!    ids. 15. `object_by_modseq` has one row for each small object with a state. 16. Whom something is shared
+//!    with finds it, and nobody else. 17. An account's addresses lead to it, and every address to an account that names it.
+//!
+//! Each table of an account is read once, in key order, beside what should stand there (`rows`); what decides that is the
+//! account's `census`. An account of a million emails takes some 100 MB while it is checked, and nothing afterwards.
+//! Every breach says what would mend it: `repair` is this check, done to what it finds.
+
+pub(in crate::store) mod census;
+pub(in crate::store) mod rows;
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+use crate::model::{AccountId, MessageRows};
+pub(in crate::store) use crate::store::account::directory_check::Leads;
+use crate::store::email::thread_refs_check::Refs;
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::engine::{RowReader, Table};
+use crate::store::error::{Error, hex};
+use crate::store::listing::rank::Ranking;
+use crate::store::repair::check::census::Census;
+use crate::store::row::{AccountStateRow, RowFormat};
+use crate::store::table::keys::AccountKey;
+use crate::store::table::{self, AccountState, Accounts};
+use crate::store::version;
+
+/// One breach of an invariant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Breach {
+    /// Whose rows.
+    pub account: AccountId,
+    /// In which table.
+    pub table: &'static str,
+    /// Under which key, in hex; empty where it is about several.
+    pub key: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {} {}: {}", self.account, self.table, self.key, self.what)
+    }
+}
+
+/// How far a check or a repair has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Which account is looked at: the first is 1; behind the last come the tables that all share.
+    pub number: usize,
+    /// Of how many.
+    pub accounts: usize,
+    /// Whose rows.
+    pub account: AccountId,
+    /// Of which table.
+    pub table: &'static str,
+    /// Rows that were looked at so far, over all accounts.
+    pub rows: u64,
+    /// Rows that were written so far: a check writes none.
+    pub written: u64,
+}
+
+/// Hears how far it is, and says whether to go on.
+pub type ProgressFn<'a> = dyn FnMut(&Progress) -> bool + 'a;
+
+/// Makes the rows of a message anew: `message::rows`, which the store does not know.
+pub type RemakeFn<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
+
+/// What a check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// The breaches: those beyond `MAX_REPORTED_BREACHES` are counted, not kept.
+    pub breaches: Vec<Breach>,
+    /// All of them.
+    pub count: u64,
+    /// Accounts that were looked at.
+    pub accounts: usize,
+    /// Rows that were looked at.
+    pub rows: u64,
+}
+
+/// Breaches that a report keeps.
+pub(in crate::store) const MAX_REPORTED_BREACHES: usize = 10_000;
+
+/// What is wrong with one row, and what should stand there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) struct RowFault {
+    pub(in crate::store) account: AccountId,
+    pub(in crate::store) table: Table,
+    pub(in crate::store) key: Vec<u8>,
+    pub(in crate::store) what: String,
+    pub(in crate::store) mend: RowFix,
+    /// Whether clients may have been told something that is not so: their states are refused after the repair.
+    pub(in crate::store) history: bool,
+}
+
+/// What mends a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) enum RowFix {
+    /// This value.
+    Put(Vec<u8>),
+    /// That it goes.
+    Delete,
+    /// Nothing that is still in the store.
+    Nothing,
+}
+
+/// Hears of each fault.
+pub(in crate::store) type FaultFn<'a> = dyn FnMut(RowFault) -> Result<(), Error> + 'a;
+
+/// How an account is looked at.
+#[derive(Clone, Copy)]
+pub(in crate::store) struct CheckOptions<'a> {
+    /// Whether each message is read, proved and its rows compared.
+    pub(in crate::store) remake: Option<&'a RemakeFn<'a>>,
+    /// Whether the search index begins anew: every email has a token row, and there are no folds.
+    pub(in crate::store) refold: bool,
+    /// Whether the history of listings begins anew: what is shown is shown since the change that made the email.
+    pub(in crate::store) anew: bool,
+    /// Whether tokens that were made by earlier rules are compared, too.
+    pub(in crate::store) reread: bool,
+    pub(in crate::store) leads: &'a Leads,
+}
+
+/// Hears which rows are read, and may end it.
+pub(in crate::store) trait CheckObserver {
+    /// The next account begins.
+    fn enter(&self, account: AccountId);
+
+    /// A row of a table was read.
+    ///
+    /// # Errors
+    /// `Stopped`.
+    fn step(&self, table: Table) -> Result<(), Error>;
+}
+
+/// What is shared by all accounts of one run.
+pub(in crate::store) struct CheckRun<'a> {
+    pub(in crate::store) tell: RefCell<&'a mut ProgressFn<'a>>,
+    pub(in crate::store) at: Cell<Progress>,
+}
+
+impl<'a> CheckRun<'a> {
+    pub(in crate::store) fn new(tell: &'a mut ProgressFn<'a>, accounts: usize) -> Self {
+        let (account, table) = (AccountId::SITE, "");
+        let at = Cell::new(Progress { number: 0, accounts, account, table, rows: 0, written: 0 });
+        Self { tell: RefCell::new(tell), at }
+    }
+
+    pub(in crate::store) fn wrote(&self, rows: u64) {
+        let at = self.at.get();
+        self.at.set(Progress { written: at.written.saturating_add(rows), ..at });
+    }
+
+    pub(in crate::store) fn done(&self) -> Progress {
+        self.at.get()
+    }
+}
+
+impl CheckObserver for CheckRun<'_> {
+    /// One that is looked at again, as a repair does in rounds, is still the same one.
+    fn enter(&self, account: AccountId) {
+        let at = self.at.get();
+        let more = usize::from(at.account != account);
+        self.at.set(Progress { number: at.number.saturating_add(more), account, ..at });
+    }
+
+    fn step(&self, table: Table) -> Result<(), Error> {
+        const EVERY: u64 = 512;
+        let at = self.at.get();
+        let new = Progress { table: table.name(), rows: at.rows.saturating_add(1), ..at };
+        self.at.set(new);
+        if new.table != at.table || new.rows.is_multiple_of(EVERY) {
+            let mut tell = self.tell.borrow_mut();
+            if !tell(&new) {
+                return Err(Error::Stopped);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One account under the eye.
+pub(in crate::store) struct Checker<'a> {
+    pub(in crate::store) read: &'a dyn RowReader,
+    pub(in crate::store) run: &'a dyn CheckObserver,
+    pub(in crate::store) account: AccountId,
+    pub(in crate::store) ranking: Ranking,
+    pub(in crate::store) depth: CheckOptions<'a>,
+    pub(in crate::store) hear: RefCell<&'a mut FaultFn<'a>>,
+    /// As it stands there; `None` where it cannot be read.
+    pub(in crate::store) found: Option<AccountStateRow>,
+    pub(in crate::store) census: Census,
+    pub(in crate::store) refs: Refs,
+}
+
+/// The accounts that have rows of their own, a state, or mailboxes and an address; with the addresses that lead to each.
+pub(in crate::store) fn accounts(read: &dyn RowReader) -> Result<(Vec<AccountId>, Leads), Error> {
+    let mut all = std::collections::BTreeSet::new();
+    let mut add = |AccountKey { account }: AccountKey, _: &[u8]| {
+        all.insert(account);
+        Ok(true)
+    };
+    read.keys::<AccountState>(&KeyRange::under(&()), &mut add)?;
+    read.keys::<Accounts>(&KeyRange::under(&()), &mut add)?;
+    let leads = crate::store::account::directory_check::addressed(read, &mut all)?;
+    all.remove(&AccountId::SITE);
+    Ok((all.into_iter().collect(), leads))
+}
+
+/// Checks the whole store on one state of it.
+pub(in crate::store) fn run(
+    read: &dyn RowReader,
+    ranking: Ranking,
+    remake: Option<&RemakeFn<'_>>,
+    tell: &mut ProgressFn<'_>,
+) -> Result<CheckReport, Error> {
+    let (all, leads) = accounts(read)?;
+    let mut report = CheckReport { accounts: all.len(), ..CheckReport::default() };
+    let run = CheckRun::new(tell, all.len());
+    let mut hear = |fault: RowFault| {
+        report.count = report.count.saturating_add(1);
+        if report.breaches.len() < MAX_REPORTED_BREACHES {
+            report.breaches.push(fault.breach());
+        }
+        Ok(())
+    };
+    for id in all {
+        let depth = CheckOptions { remake, refold: false, anew: false, reread: false, leads: &leads };
+        account(read, &run, id, ranking, depth, &mut hear)?;
+    }
+    run.enter(AccountId::SITE);
+    for (id, _) in version::unfinished(read)? {
+        let what = "a repair of this account was not finished: run `restante repair`".into();
+        let key = version::unfinished_key(id);
+        hear(RowFault { account: id, table: Table::Site, key, what, mend: RowFix::Nothing, history: false })?;
+    }
+    crate::store::account::directory_check::addresses(read, &run, &mut hear)?;
+    crate::store::outbox::check::hints(read, &run, &mut hear)?;
+    crate::store::blob::uploads_check::holds(read, &run, &mut hear)?;
+    crate::store::account::shares_check::strays(read, &run, &mut hear)?;
+    crate::store::blob::check::messages(read, &run, remake.is_some(), &mut hear)?;
+    report.rows = run.done().rows;
+    Ok(report)
+}
+
+/// Checks one account.
+pub(in crate::store) fn account<'a>(
+    read: &'a dyn RowReader,
+    run: &'a dyn CheckObserver,
+    account: AccountId,
+    ranking: Ranking,
+    depth: CheckOptions<'a>,
+    hear: &'a mut FaultFn<'a>,
+) -> Result<(), Error> {
+    run.enter(account);
+    let found = read.row_if_any::<AccountState>(&AccountKey { account })?.and_then(Result::ok);
+    let hear = RefCell::new(hear);
+    let (census, refs) = (Census::default(), Refs::default());
+    let mut checker = Checker { read, run, account, ranking, depth, hear, found, census, refs };
+    checker.registration()?;
+    checker.mailboxes()?;
+    checker.begin_references()?;
+    checker.emails()?;
+    checker.open_references()?;
+    checker.by_email()?;
+    checker.threads()?;
+    checker.listings()?;
+    checker.deeds()?;
+    checker.search()?;
+    checker.subscriptions()?;
+    checker.remains()?;
+    checker.uploads()?;
+    checker.objects()?;
+    checker.shares()?;
+    checker.state()
+}
+
+/// Hints and references that name nothing, in the tables that all accounts share.
+pub(in crate::store) fn strays(
+    read: &dyn RowReader,
+    run: &dyn CheckObserver,
+    hear: &mut FaultFn<'_>,
+) -> Result<(), Error> {
+    crate::store::outbox::check::hints(read, run, hear)?;
+    crate::store::blob::uploads_check::holds(read, run, hear)?;
+    crate::store::account::shares_check::strays(read, run, hear)?;
+    crate::store::blob::check::references(read, run, hear)
+}
+
+impl RowFault {
+    pub(in crate::store) fn breach(&self) -> Breach {
+        Breach { account: self.account, table: self.table.name(), key: hex(&self.key), what: self.what.clone() }
+    }
+}
+
+impl Checker<'_> {
+    pub(in crate::store) fn say(
+        &self,
+        table: Table,
+        key: &[u8],
+        what: impl Into<String>,
+        mend: RowFix,
+    ) -> Result<(), Error> {
+        self.tell(table, key, what, mend, table.is_seen_by_clients())
+    }
+
+    pub(in crate::store) fn tell(
+        &self,
+        table: Table,
+        key: &[u8],
+        what: impl Into<String>,
+        mend: RowFix,
+        history: bool,
+    ) -> Result<(), Error> {
+        let fault = RowFault { account: self.account, table, key: key.to_vec(), what: what.into(), mend, history };
+        let mut hear = self.hear.borrow_mut();
+        hear(fault)
+    }
+
+    /// The row under a key, if there is one that can be read.
+    pub(in crate::store) fn readable<T: table::Table<Row: RowFormat>>(
+        &self,
+        key: &T::Key,
+    ) -> Result<Option<T::Row>, Error> {
+        Ok(self.read.row_if_any::<T>(key)?.and_then(Result::ok))
+    }
+
+    /// What the account's state should be, as far as it is known.
+    pub(in crate::store) fn state_or_fresh(&self) -> AccountStateRow {
+        self.found.clone().unwrap_or_else(AccountStateRow::fresh)
+    }
+}

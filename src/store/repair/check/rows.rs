@@ -1,0 +1,250 @@
+//! Rows of a table in key order, drawn a page at a time, so that several tables are read side by side; and how what is
+//! found is compared with what should stand there.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+
+use crate::model::AccountId;
+use crate::store::engine::typed::TypedRead as _;
+use crate::store::engine::{RowReader, Table as TableId, after};
+use crate::store::error::{Error, hex};
+use crate::store::repair::check::{CheckObserver, Checker, RowFix};
+use crate::store::row::RowFormat;
+use crate::store::table::codec::Prefix;
+use crate::store::table::{Encoded, Table, decode_key};
+
+/// Rows of a page at most, and octets after which it ends.
+const PAGE_LIMITS: (usize, usize) = (512, 1 << 20);
+/// Octets of a row that a breach quotes.
+const MAX_QUOTED_BYTES: usize = 48;
+
+/// A key and its value.
+pub(in crate::store) type Pair = (Vec<u8>, Vec<u8>);
+
+/// A row as it was found: its key may be none of the table, and its value no row.
+pub(in crate::store) struct Found<T> {
+    pub(in crate::store) key: Vec<u8>,
+    pub(in crate::store) value: Vec<u8>,
+    table: PhantomData<T>,
+}
+
+impl<T: Table> Found<T> {
+    fn new((key, value): Pair) -> Self {
+        Self { key, value, table: PhantomData }
+    }
+
+    /// The key, where it is one.
+    pub(in crate::store) fn id(&self) -> Option<T::Key> {
+        decode_key::<T>(&self.key).ok()
+    }
+
+    /// The row.
+    ///
+    /// # Errors
+    /// `Corrupt`, where it cannot be read.
+    pub(in crate::store) fn row(&self) -> Result<T::Row, Error>
+    where
+        T::Row: RowFormat,
+    {
+        T::Row::from_bytes(T::ID, &self.key, &self.value)
+    }
+}
+
+/// The rows of a range, one after the other.
+pub(in crate::store) struct RowCursor<'a, T> {
+    pub(in crate::store) raw: RawRows<'a>,
+    table: PhantomData<T>,
+}
+
+impl<'a, T: Table> RowCursor<'a, T> {
+    /// All rows of a table.
+    pub(in crate::store) fn all(read: &'a dyn RowReader, run: &'a dyn CheckObserver) -> Self {
+        Self::under(read, run, &())
+    }
+
+    pub(in crate::store) fn under(
+        read: &'a dyn RowReader,
+        run: &'a dyn CheckObserver,
+        prefix: &impl Prefix<T::Key>,
+    ) -> Self {
+        Self { raw: RawRows::new(read, run, T::ID, &prefix.encode()), table: PhantomData }
+    }
+
+    pub(in crate::store) fn next(&mut self) -> Result<Option<Found<T>>, Error> {
+        Ok(self.raw.next()?.map(Found::new))
+    }
+
+    /// The next row, if its key is below this one.
+    pub(in crate::store) fn below(&mut self, key: &[u8]) -> Result<Option<Found<T>>, Error> {
+        Ok(self.raw.below(key)?.map(Found::new))
+    }
+
+    /// The next row, if its key begins so.
+    pub(in crate::store) fn within(&mut self, prefix: &[u8]) -> Result<Option<Found<T>>, Error> {
+        Ok(self.raw.within(prefix)?.map(Found::new))
+    }
+}
+
+/// The same without the types of the table.
+pub(in crate::store) struct RawRows<'a> {
+    read: &'a dyn RowReader,
+    run: &'a dyn CheckObserver,
+    pub(in crate::store) table: TableId,
+    from: Vec<u8>,
+    to: Vec<u8>,
+    page: VecDeque<Pair>,
+    over: bool,
+}
+
+impl<'a> RawRows<'a> {
+    fn new(read: &'a dyn RowReader, run: &'a dyn CheckObserver, table: TableId, prefix: &[u8]) -> Self {
+        Self { read, run, table, from: prefix.to_vec(), to: after(prefix), page: VecDeque::new(), over: false }
+    }
+
+    pub(in crate::store) fn peek(&mut self) -> Result<Option<&Pair>, Error> {
+        if self.page.is_empty() && !self.over {
+            let (page, mut octets) = (&mut self.page, 0usize);
+            self.read.scan(self.table, &self.from, &self.to, false, &mut |key, value| {
+                octets = octets.saturating_add(key.len()).saturating_add(value.len());
+                page.push_back((key.to_vec(), value.to_vec()));
+                Ok(page.len() < PAGE_LIMITS.0 && octets < PAGE_LIMITS.1)
+            })?;
+            self.over = self.page.len() < PAGE_LIMITS.0 && octets < PAGE_LIMITS.1;
+            if let Some((last, _)) = self.page.back() {
+                self.from = [last.as_slice(), &[0]].concat();
+            }
+        }
+        Ok(self.page.front())
+    }
+
+    pub(in crate::store) fn next(&mut self) -> Result<Option<Pair>, Error> {
+        self.peek()?;
+        let row = self.page.pop_front();
+        if row.is_some() {
+            self.run.step(self.table)?;
+        }
+        Ok(row)
+    }
+
+    /// The next row, if its key is below this one.
+    pub(in crate::store) fn below(&mut self, key: &[u8]) -> Result<Option<Pair>, Error> {
+        if self.peek()?.is_some_and(|(next, _)| next.as_slice() < key) { self.next() } else { Ok(None) }
+    }
+
+    /// The row of this key, if it is the next.
+    pub(in crate::store) fn at(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        if self.peek()?.is_some_and(|(next, _)| next.as_slice() == key) {
+            Ok(self.next()?.map(|(_, value)| value))
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// The next row, if its key begins so.
+    pub(in crate::store) fn within(&mut self, prefix: &[u8]) -> Result<Option<Pair>, Error> {
+        if self.peek()?.is_some_and(|(next, _)| next.starts_with(prefix)) { self.next() } else { Ok(None) }
+    }
+}
+
+impl<'a> Checker<'a> {
+    /// The account's rows of a table.
+    pub(in crate::store) fn rows<T: Table>(&self) -> RowCursor<'a, T>
+    where
+        (AccountId,): Prefix<T::Key>,
+    {
+        RowCursor::under(self.read, self.run, &(self.account,))
+    }
+
+    /// The account's rows of a table must be exactly these, which come in key order.
+    pub(in crate::store) fn compare<T: Table<Row: RowFormat>>(
+        &self,
+        wanted: impl Iterator<Item = (T::Key, T::Row)>,
+    ) -> Result<(), Error>
+    where
+        (AccountId,): Prefix<T::Key>,
+    {
+        self.section::<T>(&mut self.rows(), &(self.account,), wanted)
+    }
+
+    /// The same of a table whose rows have a format of their own.
+    pub(in crate::store) fn compare_bytes<T: Table<Row = Encoded>>(
+        &self,
+        wanted: impl Iterator<Item = (T::Key, Vec<u8>)>,
+    ) -> Result<(), Error>
+    where
+        (AccountId,): Prefix<T::Key>,
+    {
+        let wanted = wanted.map(|(key, value)| (key.encode(), value));
+        self.raw_section(&mut self.rows::<T>().raw, &(self.account,).encode(), wanted)
+    }
+
+    /// The rows under a prefix, at which `found` stands, must be exactly these.
+    pub(in crate::store) fn section<T: Table<Row: RowFormat>>(
+        &self,
+        found: &mut RowCursor<'_, T>,
+        prefix: &impl Prefix<T::Key>,
+        wanted: impl Iterator<Item = (T::Key, T::Row)>,
+    ) -> Result<(), Error> {
+        let wanted = wanted.map(|(key, row)| (key.encode(), row.to_bytes()));
+        self.raw_section(&mut found.raw, &prefix.encode(), wanted)
+    }
+
+    fn raw_section(
+        &self,
+        found: &mut RawRows<'_>,
+        prefix: &[u8],
+        wanted: impl Iterator<Item = Pair>,
+    ) -> Result<(), Error> {
+        let table = found.table;
+        for (key, value) in wanted {
+            while let Some((extra, _)) = found.below(&key)? {
+                self.extra(table, &extra)?;
+            }
+            let row = found.at(&key)?;
+            self.expect(table, &key, row.as_deref(), value)?;
+        }
+        while let Some((extra, _)) = found.within(prefix)? {
+            self.extra(table, &extra)?;
+        }
+        Ok(())
+    }
+
+    /// The row under this key must be this one.
+    pub(in crate::store) fn expect_row<T: Table<Row: RowFormat>>(
+        &self,
+        key: &T::Key,
+        row: &T::Row,
+    ) -> Result<(), Error> {
+        let found = self.read.bytes::<T>(key)?;
+        self.expect(T::ID, &key.encode(), found.as_deref(), row.to_bytes())
+    }
+
+    /// One row must read so.
+    pub(in crate::store) fn expect(
+        &self,
+        table: TableId,
+        key: &[u8],
+        found: Option<&[u8]>,
+        value: Vec<u8>,
+    ) -> Result<(), Error> {
+        match found {
+            Some(found) if found == value => Ok(()),
+            Some(found) => {
+                let what = format!("reads {}, should read {}", quoted(found), quoted(&value));
+                self.say(table, key, what, RowFix::Put(value))
+            }
+            None => self.say(table, key, "the row is missing", RowFix::Put(value)),
+        }
+    }
+
+    pub(in crate::store) fn extra(&self, table: TableId, key: &[u8]) -> Result<(), Error> {
+        self.say(table, key, "the row should not be there", RowFix::Delete)
+    }
+}
+
+fn quoted(row: &[u8]) -> String {
+    match row.get(..MAX_QUOTED_BYTES) {
+        Some(first) if row.len() > MAX_QUOTED_BYTES => format!("{}… ({} octets)", hex(first), row.len()),
+        _ => hex(row),
+    }
+}

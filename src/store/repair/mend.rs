@@ -1,0 +1,148 @@
+//! A repair's writes: while an account is marked, nobody else writes it, and what the repair found holds until it is done.
+
+use crate::model::{DataType, MaintainedListing};
+use crate::store::engine::Table;
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::error::Error;
+use crate::store::repair::references::{holds, is_due, is_upload, sends, shares_of};
+use crate::store::row::{AccountStateRow, RepairScope, Row as _};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{SharedKey, SiteKey};
+use crate::store::table::{BlobRefs, Mailboxes, OutboxBlobs, OutboxDue, Shared, Site, UploadBlobs, decode_key};
+use crate::store::txn::Txn;
+
+/// What clients see by states that a repair may have made untrue.
+const SEEN: [DataType; 7] = [
+    DataType::Email,
+    DataType::EmailDelivery,
+    DataType::Thread,
+    DataType::Mailbox,
+    DataType::MailboxCounts,
+    DataType::Identity,
+    DataType::EmailSubmission,
+];
+
+impl Txn<'_> {
+    /// Marks the account as one that is being repaired.
+    pub(in crate::store) fn begin_repair(&mut self, scope: RepairScope) {
+        self.put_bytes::<Site>(&SiteKey::Repair(self.account), scope.row());
+    }
+
+    /// Writes rows as they should be; the account's own goes by its fields.
+    pub(in crate::store) fn mend(
+        &mut self,
+        rows: impl IntoIterator<Item = (Table, Vec<u8>, Option<Vec<u8>>)>,
+    ) -> Result<(), Error> {
+        let own = self.own_key().encode();
+        for (table, key, value) in rows {
+            if matches!(table, Table::Accounts | Table::Addresses) {
+                self.next_modseq();
+                self.touch(DataType::Account);
+            }
+            match value {
+                Some(row) if table == Table::AccountState && key == own => {
+                    self.state = AccountStateRow::decode(&key, &row)?;
+                    self.mark_state();
+                }
+                value => self.stage_row(table, key, value),
+            }
+        }
+        Ok(())
+    }
+
+    /// Every state that a client may hold is refused from now on.
+    pub(in crate::store) fn refuse_states(&mut self) -> Result<(), Error> {
+        let now = self.next_modseq();
+        for data in SEEN {
+            self.touch(data);
+            if let Some(low) = self.state.low.get_mut(data as usize) {
+                *low = now;
+            }
+        }
+        let renewed = |kept: &mut Vec<MaintainedListing>| kept.iter_mut().for_each(|entry| entry.restart_history(now));
+        renewed(&mut self.state.kept);
+        let mut rows = Vec::new();
+        self.rows(&KeyRange::<Mailboxes>::under(&(self.account,)), |key, mailbox| {
+            rows.push((key, mailbox));
+            Ok(true)
+        })?;
+        for (key, mut mailbox) in rows {
+            renewed(&mut mailbox.kept);
+            self.put::<Mailboxes>(&key, &mailbox);
+        }
+        self.mark_state();
+        Ok(())
+    }
+
+    /// The repair is done.
+    pub(in crate::store) fn end_repair(&mut self) {
+        self.delete::<Site>(&SiteKey::Repair(self.account));
+    }
+
+    /// Deletes references and hints that name nothing, as seen under the account's lock; says how many. A row whose key
+    /// cannot be read is nobody's, and stays.
+    pub(in crate::store) fn drop_strays(&mut self, rows: &[(Table, Vec<u8>)]) -> Result<u64, Error> {
+        let mut gone = 0;
+        for (table, key) in rows {
+            let is_gone = match table {
+                Table::BlobRefs => self.drop_blob_ref(key)?,
+                Table::OutboxDue => self.drop_due(key)?,
+                Table::OutboxBlobs => self.drop_action_blob(key)?,
+                Table::Shared => self.drop_shared(key)?,
+                Table::UploadBlobs => self.drop_upload_blob(key)?,
+                _ => false,
+            };
+            gone += u64::from(is_gone);
+        }
+        Ok(gone)
+    }
+
+    fn drop_blob_ref(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let Ok(key) = decode_key::<BlobRefs>(bytes) else { return Ok(false) };
+        let is_stray = key.account == self.account && !holds(self, key.account, key.email, &key.blob)?;
+        if is_stray {
+            self.let_go(&key.blob, key.email);
+        }
+        Ok(is_stray)
+    }
+
+    fn drop_due(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let Ok(key) = decode_key::<OutboxDue>(bytes) else { return Ok(false) };
+        let is_stray = key.account == self.account && !is_due(self, key.account, key.action, bytes)?;
+        if is_stray {
+            self.delete::<OutboxDue>(&key);
+        }
+        Ok(is_stray)
+    }
+
+    fn drop_action_blob(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let Ok(key) = decode_key::<OutboxBlobs>(bytes) else { return Ok(false) };
+        let is_stray = key.account == self.account && !sends(self, bytes)?;
+        if is_stray {
+            self.delete::<OutboxBlobs>(&key);
+            self.note_released(self.now, key.blob);
+        }
+        Ok(is_stray)
+    }
+
+    fn drop_shared(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let Ok(key) = decode_key::<Shared>(bytes) else { return Ok(false) };
+        let SharedKey { with, account: owner } = key;
+        let is_mine = owner == self.account || self.view().account(owner)?.is_none();
+        let is_stray = is_mine && !(shares_of(self, owner)?.contains(&with) && self.view().account(with)?.is_some());
+        if is_stray {
+            self.delete::<Shared>(&key);
+        }
+        Ok(is_stray)
+    }
+
+    fn drop_upload_blob(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let Ok(key) = decode_key::<UploadBlobs>(bytes) else { return Ok(false) };
+        let is_stray = key.account == self.account && !is_upload(self, bytes)?;
+        if is_stray {
+            self.delete::<UploadBlobs>(&key);
+            self.note_released(self.now, key.blob);
+        }
+        Ok(is_stray)
+    }
+}

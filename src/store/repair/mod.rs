@@ -1,0 +1,327 @@
+//! Repair: what a check finds is put right, from what is authoritative (`storage.md`, "Who is authoritative").
+//!
+//! An account in order is not touched, and its deliveries are not stopped. One that is not is marked, and from then on
+//! nobody else writes or reads it: deliveries to it are put off (451 4.3.0), and all other accounts go on. Then it is
+//! checked again in rounds, and every row that is not as it should be is written so, in batches, until a round finds
+//! nothing. It may be killed at any point: the mark stays, and the next repair, or the next start of the service, goes on.
+//!
+//! Where anything of which clients know was wrong, the account's history begins anew: listings show each email since the
+//! change that made it, and every state of before is refused (`cannotCalculateChanges`), so that no client goes on with
+//! what was not so. What cannot be made again is named and left as it is.
+
+pub mod check;
+mod mend;
+pub(in crate::store) mod references;
+
+use crate::model::AccountId;
+use crate::store::Store;
+use crate::store::engine::Table;
+use crate::store::error::Error;
+use crate::store::repair::check::{
+    Breach, CheckObserver as _, CheckOptions, CheckRun, ProgressFn, RemakeFn, RowFault, RowFix,
+};
+pub use crate::store::row::RepairScope;
+use crate::store::version;
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// Accounts that were looked at.
+    pub accounts: usize,
+    /// Accounts of which something was written.
+    pub mended: Vec<AccountId>,
+    /// Those of them whose clients' states are refused.
+    pub renewed: Vec<AccountId>,
+    /// Rows that were written.
+    pub written: u64,
+    /// What could not be mended, the first of it.
+    pub left: Vec<Breach>,
+    /// All of that.
+    pub left_count: u64,
+}
+
+/// Rows and octets of one batch; small ones in tests, which cut a repair off between any two.
+const BATCH_LIMITS: (usize, usize) = if cfg!(test) { (16, 1 << 12) } else { (256, 1 << 20) };
+/// Rounds after which what is still wrong is left: two are the most that were ever seen to be needed.
+const MAX_ROUNDS: u32 = 8;
+/// Of what is left, how much is named.
+const MAX_LISTED: usize = 1000;
+
+/// Whether a repair may mend this.
+fn covers(scope: RepairScope, fault: &RowFault) -> bool {
+    scope != RepairScope::Reindex || is_search(fault.table) || (fault.table == Table::AccountState && !fault.history)
+}
+
+/// Whether a table is of the search index: that is made anew as a whole, for its rows are of many emails.
+fn is_search(table: Table) -> bool {
+    matches!(table, Table::EmailTokens | Table::SearchFolds)
+}
+
+/// One batch that is being gathered.
+#[derive(Default)]
+struct RepairBatch {
+    rows: Vec<(Table, Vec<u8>, Option<Vec<u8>>)>,
+    octets: usize,
+}
+
+/// What one round found.
+#[derive(Default)]
+struct RepairRound {
+    mended: u64,
+    /// Something that clients know of, while history does not begin anew.
+    history: bool,
+    /// Something of the search index.
+    search: bool,
+    left: Vec<Breach>,
+    left_count: u64,
+}
+
+impl Store {
+    /// Puts right what is wrong, in these accounts or in all. `remake` is `message::rows`.
+    ///
+    /// # Errors
+    /// `NotFound` for an account that is not there; `Stopped`; those of reading and writing. What was done stays, and
+    /// a marked account stays marked.
+    pub fn repair(
+        &self,
+        scope: RepairScope,
+        accounts: Option<&[AccountId]>,
+        remake: &RemakeFn<'_>,
+        tell: &mut ProgressFn<'_>,
+    ) -> Result<RepairReport, Error> {
+        let (known, leads) = check::accounts(&*self.0.engine.snapshot())?;
+        let named: Vec<AccountId> = match accounts {
+            Some(named) => named.to_vec(),
+            None => known.clone(),
+        };
+        if named.iter().any(|account| !known.contains(account)) {
+            return Err(Error::NotFound("account"));
+        }
+        let run = CheckRun::new(tell, named.len());
+        let mut done = RepairReport { accounts: named.len(), ..RepairReport::default() };
+        let depth = CheckOptions { remake: Some(remake), refold: false, anew: false, reread: false, leads: &leads };
+        for account in &named {
+            self.repair_one(*account, scope, depth, &run, &mut done)?;
+        }
+        if scope != RepairScope::Reindex {
+            run.enter(AccountId::SITE);
+            self.repair_shared(&named, &run, &mut done)?;
+        }
+        done.written = run.done().written;
+        Ok(done)
+    }
+
+    /// The accounts that are marked, and what for.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn unfinished(&self) -> Result<Vec<(AccountId, RepairScope)>, Error> {
+        version::unfinished(&*self.0.engine.snapshot())
+    }
+
+    fn repair_one(
+        &self,
+        account: AccountId,
+        wished: RepairScope,
+        depth: CheckOptions<'_>,
+        run: &CheckRun<'_>,
+        done: &mut RepairReport,
+    ) -> Result<(), Error> {
+        let marked = self.unfinished()?.into_iter().find(|(id, _)| *id == account).map(|(_, scope)| scope);
+        run.enter(account);
+        let mut scope = wished;
+        let mut refold = marked.is_some() || wished == RepairScope::Rebuild;
+        if let Some(begun) = marked {
+            // What an earlier one began is ended first, and is the more of both.
+            scope = if begun == RepairScope::Rebuild || wished == RepairScope::Rebuild {
+                RepairScope::Rebuild
+            } else {
+                RepairScope::Repair
+            };
+        } else if wished != RepairScope::Rebuild {
+            let found = self.look(account, scope, depth, run)?;
+            if found.mended == 0 {
+                done.leave(found);
+                return Ok(());
+            }
+            if found.history {
+                scope = RepairScope::Rebuild;
+            }
+            refold = found.search || found.history;
+        }
+        self.mark(account, scope)?;
+        let mut rounds = 0;
+        let last = loop {
+            let round =
+                self.round(account, CheckOptions { refold, anew: scope == RepairScope::Rebuild, ..depth }, scope, run)?;
+            rounds += 1;
+            if round.search && !refold && rounds < MAX_ROUNDS {
+                refold = true;
+            } else if round.history && scope == RepairScope::Repair {
+                scope = RepairScope::Rebuild;
+                self.mark(account, scope)?;
+            } else if round.mended == 0 || rounds >= MAX_ROUNDS {
+                break round;
+            }
+        };
+        let is_new = scope == RepairScope::Rebuild;
+        self.commit_marked(account, |txn| {
+            if is_new {
+                txn.refuse_states()?;
+            }
+            txn.end_repair();
+            Ok(())
+        })?;
+        self.0.committer.open_account(account);
+        done.mended.push(account);
+        if is_new {
+            done.renewed.push(account);
+        }
+        done.leave(last);
+        Ok(())
+    }
+
+    /// What a repair would do, while nobody is stopped.
+    fn look(
+        &self,
+        account: AccountId,
+        scope: RepairScope,
+        depth: CheckOptions<'_>,
+        run: &CheckRun<'_>,
+    ) -> Result<RepairRound, Error> {
+        let mut round = RepairRound::default();
+        let depth = CheckOptions { reread: scope == RepairScope::Reindex, ..depth };
+        let read = self.0.engine.sweeping_snapshot();
+        check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
+            round.hear(&fault, scope);
+            Ok(())
+        })?;
+        Ok(round)
+    }
+
+    /// Checks a marked account once, and writes what it finds wrong.
+    fn round(
+        &self,
+        account: AccountId,
+        depth: CheckOptions<'_>,
+        scope: RepairScope,
+        run: &CheckRun<'_>,
+    ) -> Result<RepairRound, Error> {
+        let (mut round, mut gather) = (RepairRound::default(), RepairBatch::default());
+        let read = self.0.engine.sweeping_snapshot();
+        check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
+            let is_told = fault.history && scope != RepairScope::Rebuild;
+            let is_whole = is_search(fault.table) && !depth.refold;
+            if round.hear(&fault, scope) && !is_told && !is_whole {
+                let value = if let RowFix::Put(value) = fault.mend { Some(value) } else { None };
+                gather.octets += fault.key.len() + value.as_ref().map_or(0, Vec::len);
+                gather.rows.push((fault.table, fault.key, value));
+                if gather.rows.len() >= BATCH_LIMITS.0 || gather.octets >= BATCH_LIMITS.1 {
+                    self.write(account, &mut gather, run)?;
+                }
+            }
+            Ok(())
+        })?;
+        self.write(account, &mut gather, run)?;
+        Ok(round)
+    }
+
+    fn write(&self, account: AccountId, gather: &mut RepairBatch, run: &CheckRun<'_>) -> Result<(), Error> {
+        let rows = std::mem::take(gather).rows;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let count = rows.len() as u64;
+        self.commit_marked(account, |txn| txn.mend(rows.iter().cloned()))?;
+        run.wrote(count);
+        Ok(())
+    }
+
+    fn mark(&self, account: AccountId, scope: RepairScope) -> Result<(), Error> {
+        let marked = self.commit_marked(account, |txn| {
+            txn.begin_repair(scope);
+            Ok(())
+        });
+        if marked.is_err() && !self.unfinished()?.iter().any(|(id, _)| *id == account) {
+            self.0.committer.open_account(account);
+        }
+        marked
+    }
+
+    /// One commit of a repair, durable when this returns.
+    fn commit_marked(
+        &self,
+        account: AccountId,
+        change: impl FnMut(&mut crate::store::Txn<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let ((), ticket) = self.0.committer.commit_marked(self.0.clock.now(), account, change)?;
+        ticket.wait_blocking()
+    }
+
+    /// The tables that all accounts share.
+    fn repair_shared(&self, named: &[AccountId], run: &CheckRun<'_>, done: &mut RepairReport) -> Result<(), Error> {
+        let mut strays: Vec<(AccountId, Table, Vec<u8>)> = Vec::new();
+        let read = self.0.engine.snapshot();
+        check::strays(&*read, run, &mut |fault| {
+            if named.contains(&fault.account) {
+                strays.push((fault.account, fault.table, fault.key));
+            }
+            if strays.len() >= BATCH_LIMITS.0 {
+                self.drop_strays(&mut strays, run, done)?;
+            }
+            Ok(())
+        })?;
+        self.drop_strays(&mut strays, run, done)
+    }
+
+    fn drop_strays(
+        &self,
+        strays: &mut Vec<(AccountId, Table, Vec<u8>)>,
+        run: &CheckRun<'_>,
+        done: &mut RepairReport,
+    ) -> Result<(), Error> {
+        strays.sort_unstable();
+        for rows in std::mem::take(strays).chunk_by(|one, other| one.0 == other.0) {
+            let Some((account, ..)) = rows.first() else { continue };
+            let rows: Vec<(Table, Vec<u8>)> = rows.iter().map(|(_, table, key)| (*table, key.clone())).collect();
+            let (gone, ticket) = self.commit(*account, |txn| txn.drop_strays(&rows))?;
+            ticket.wait_blocking()?;
+            run.wrote(gone);
+            if gone > 0 && !done.mended.contains(account) {
+                done.mended.push(*account);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RepairRound {
+    /// Whether it is to be mended.
+    fn hear(&mut self, fault: &RowFault, scope: RepairScope) -> bool {
+        if !covers(scope, fault) {
+            return false;
+        }
+        if fault.mend == RowFix::Nothing {
+            self.left_count += 1;
+            if self.left.len() < MAX_LISTED {
+                self.left.push(fault.breach());
+            }
+            return false;
+        }
+        self.mended += 1;
+        self.history |= fault.history;
+        self.search |= is_search(fault.table);
+        true
+    }
+}
+
+impl RepairReport {
+    fn leave(&mut self, round: RepairRound) {
+        self.left_count += round.left_count;
+        let room = MAX_LISTED.saturating_sub(self.left.len());
+        self.left.extend(round.left.into_iter().take(room));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! The search index: every live email is in it once, and every row of it is of a fold that there is.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+use crate::model::{AccountId, DeliveredTo, EmailId, Token, Tokens, field};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::engine::{RowFn, RowReader, Table};
+use crate::store::error::Error;
+use crate::store::repair::check::{Checker, RowFix};
+use crate::store::row::block::read_block;
+use crate::store::row::fold::{Fold, Folds, read_fold_emails};
+use crate::store::row::{Row, content_prefix, decode_tokens, has_earlier_tokens};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
+use crate::store::table::keys::EmailKey;
+use crate::store::table::{self, EmailContent, EmailTokens, SearchFolds};
+use crate::store::txn::snapshot::Snapshot;
+
+impl Checker<'_> {
+    pub(in crate::store) fn search(&mut self) -> Result<(), Error> {
+        let own = FoldKey::list(self.account).encode();
+        let found = self.read.bytes::<SearchFolds>(&FoldKey::list(self.account))?;
+        let found = found.map(|row| Folds::decode(&own, &row));
+        if self.depth.refold {
+            self.census.unfolded = self.census.live;
+            return self.no_folds(found.and_then(Result::ok).map(|folds| folds.last));
+        }
+        // How often each email of the census is in the index.
+        let mut places = vec![0u8; self.census.mails.len()];
+        let mut rows = self.rows::<EmailTokens>();
+        while let Some(found) = rows.next()? {
+            self.census.unfolded = self.census.unfolded.saturating_add(1);
+            if let Err(error) = decode_tokens(&found.key, &found.value) {
+                self.say(Table::EmailTokens, &found.key, error.to_string(), RowFix::Delete)?;
+            }
+            let id = found.id().map(|key| key.email);
+            let at = id.and_then(|id| self.census.mails.binary_search_by_key(&id, |mail| mail.id).ok());
+            if let Some(count) = at.and_then(|at| places.get_mut(at)) {
+                *count = count.saturating_add(1);
+            }
+        }
+        let folds = match found {
+            Some(Err(error)) => return self.say(Table::SearchFolds, &own, error.to_string(), RowFix::Delete),
+            found => found.and_then(Result::ok).unwrap_or_default(),
+        };
+        for fold in &folds.live {
+            for id in self.fold(fold)? {
+                let Ok(at) = self.census.mails.binary_search_by_key(&id, |mail| mail.id) else { continue };
+                let mail = self.census.mails.get(at).filter(|mail| mail.is_live() && mail.created <= fold.made.0);
+                if let (Some(_), Some(count)) = (mail, places.get_mut(at)) {
+                    *count = count.saturating_add(1);
+                }
+            }
+        }
+        let wrong = self.census.mails.iter().zip(places).filter(|(mail, count)| mail.is_live() && *count != 1);
+        for (mail, count) in wrong {
+            let key = EmailKey { account: self.account, email: mail.id }.encode();
+            let what = format!("{count} times in the search index, and not once");
+            self.say(Table::EmailTokens, &key, what, RowFix::Delete)?;
+        }
+        self.fold_rows(&folds)?;
+        if let Some(remake) = self.depth.remake {
+            let view = Snapshot::of(Box::new(BorrowedReader(self.read)));
+            match strange(&view, self.account, self.depth.reread, |raw| remake(raw).tokens) {
+                Ok(all) => {
+                    for id in all {
+                        let what = "the tokens in the search index are not those of its message".to_owned();
+                        let key = EmailKey { account: self.account, email: id }.encode();
+                        self.say(Table::EmailTokens, &key, what, RowFix::Delete)?;
+                    }
+                }
+                Err(error @ Error::Corrupt { .. }) => {
+                    self.say(Table::EmailTokens, &own, error.to_string(), RowFix::Delete)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// No row but that which numbers are taken.
+    fn no_folds(&self, last: Option<u64>) -> Result<(), Error> {
+        let own = FoldKey::list(self.account);
+        let head = last.map(|last| (own, Folds { last, ..Folds::default() }.encode()));
+        self.compare_bytes::<SearchFolds>(head.into_iter())
+    }
+
+    /// The emails of a fold, if its rows are in order.
+    fn fold(&self, fold: &Fold) -> Result<Vec<EmailId>, Error> {
+        let mut ids: Vec<EmailId> = Vec::new();
+        let mut last: Option<(Token, u32, u32)> = None;
+        let mut wrong: Vec<(Vec<u8>, String)> = Vec::new();
+        let account = self.account;
+        self.read.raw_rows(&KeyRange::<SearchFolds>::under(&(account, fold.id)), |key, value| {
+            if key.starts_with(&(account, fold.id, FoldRows::Emails).encode()) {
+                let first = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+                if key != FoldKey::emails(account, fold.id, first).encode() {
+                    wrong.push((key.to_vec(), format!("should begin with ordinal {first}")));
+                }
+                match read_fold_emails(key, value) {
+                    Ok(some) => ids.extend(some),
+                    Err(error) => wrong.push((key.to_vec(), error.to_string())),
+                }
+                return Ok(true);
+            }
+            let mut first = true;
+            let mut fault = None;
+            let read = read_block(
+                key,
+                value,
+                |_, _| Some(true),
+                |posting| {
+                    let place = (posting.place().0.clone(), posting.ordinal, posting.place().2);
+                    if std::mem::take(&mut first)
+                        && key != FoldKey::block(account, fold.id, &place.0, place.1, place.2).encode()
+                    {
+                        fault = Some("the key is not that of its first posting");
+                    }
+                    if posting.ordinal >= fold.emails || last.as_ref().is_some_and(|last| *last >= place) {
+                        fault = Some("postings out of order, or of no email of the fold");
+                    }
+                    last = Some(place);
+                },
+            );
+            let fault = read.err().map(|error| error.to_string()).or(fault.map(str::to_owned));
+            wrong.extend(fault.map(|fault| (key.to_vec(), fault)));
+            Ok(true)
+        })?;
+        let sorted = ids.windows(2).all(|pair| matches!(pair, [one, next] if one < next));
+        let ends = (ids.first().copied(), ids.last().copied()) == (Some(fold.newest), Some(fold.oldest));
+        if ids.len() as u64 != u64::from(fold.emails) || !sorted || !ends {
+            wrong.push(((account, fold.id).encode(), format!("its {} emails are not those of {fold:?}", ids.len())));
+        }
+        for (key, what) in wrong {
+            self.say(Table::SearchFolds, &key, what, RowFix::Delete)?;
+        }
+        Ok(ids)
+    }
+
+    /// Every row is of a fold that is searched, being made, or to go.
+    fn fold_rows(&self, folds: &Folds) -> Result<(), Error> {
+        let live = folds.live.iter().map(|fold| fold.id);
+        let known: Vec<FoldId> =
+            live.chain(folds.merges.iter().map(|merge| merge.into.id)).chain(folds.dropped.iter().copied()).collect();
+        let mut orphans = Vec::new();
+        let mut rows = self.rows::<SearchFolds>();
+        while let Some(found) = rows.next()? {
+            let is_known = found.id().is_some_and(|key| key.fold().is_none_or(|fold| known.contains(&fold)));
+            if !is_known {
+                orphans.push(found.key);
+            }
+        }
+        for key in orphans {
+            self.say(Table::SearchFolds, &key, "of a fold that there is not", RowFix::Delete)?;
+        }
+        for merge in &folds.merges {
+            if merge.sources.iter().any(|source| !folds.live.iter().any(|fold| fold.id == *source)) {
+                let what = format!("{:?} is made of folds that are gone", merge.into.id);
+                let list = FoldKey::list(self.account).encode();
+                self.say(Table::SearchFolds, &list, what, RowFix::Delete)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A state that somebody else holds.
+struct BorrowedReader<'a>(&'a dyn RowReader);
+
+impl RowReader for BorrowedReader<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.0.get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+        self.0.scan(table, from, to, reverse, each)
+    }
+}
+
+/// The live emails of which the index has other tokens than those that `again` makes of their messages and the trace
+/// prefix of their delivery. Emails whose tokens were made by earlier rules are looked at where they are to be `reread`.
+fn strange(
+    view: &Snapshot<'_>,
+    account: AccountId,
+    reread: bool,
+    mut again: impl FnMut(&[u8]) -> Tokens,
+) -> Result<Vec<EmailId>, Error> {
+    let (read, mut strange) = (view.reader(), Vec::new());
+    let mut one = |id: EmailId, found: u64| -> Result<(), Error> {
+        let key = EmailKey { account, email: id };
+        let Some(email) = read.row::<table::EmailMetadata>(&key)? else { return Ok(()) };
+        let content = read.bytes::<EmailContent>(&key)?.unwrap_or_default();
+        if !reread && has_earlier_tokens(&content) {
+            return Ok(());
+        }
+        let Some(raw) = view.received(&email.blob)? else { return Ok(()) };
+        let own = DeliveredTo::of(&content_prefix(&content).unwrap_or_default()).text();
+        let own = own.map_or(0, |text| token_digest(&Token::Text(text), field::DELIVERED_HERE, &[]));
+        if digest(&again(&raw)).wrapping_add(own) != found {
+            strange.push(id);
+        }
+        Ok(())
+    };
+    view.unfolded(account, EmailId(0), |id, tokens| one(id, digest(&tokens)).map(|()| true))?;
+    for fold in view.folds(account)?.live {
+        let ids = view.fold_emails(account, fold.id)?;
+        let mut sums = vec![0u64; ids.len()];
+        let blocks = KeyRange::<SearchFolds>::from(&(account, fold.id), &(account, fold.id, FoldRows::Words));
+        read.raw_rows(&blocks, |key, value| {
+            read_block(
+                key,
+                value,
+                |_, _| Some(true),
+                |posting| {
+                    let sum = usize::try_from(posting.ordinal).ok().and_then(|at| sums.get_mut(at));
+                    if let Some(sum) = sum {
+                        *sum = sum.wrapping_add(token_digest(&posting.token, posting.fields, &posting.positions));
+                    }
+                },
+            )?;
+            Ok(true)
+        })?;
+        for (id, sum) in ids.into_iter().zip(sums) {
+            if view.holds(account, fold.made, id)? {
+                one(id, sum)?;
+            }
+        }
+    }
+    Ok(strange)
+}
+
+/// A sum over tokens in any order, in one piece or several.
+fn digest(tokens: &Tokens) -> u64 {
+    let words = tokens.words.iter().map(|word| token_digest(&Token::Word(word.hash), word.fields(), &word.positions));
+    let texts = tokens.texts.iter().map(|(text, fields)| token_digest(&Token::Text(text.clone()), *fields, &[]));
+    words.chain(texts).fold(0, u64::wrapping_add)
+}
+
+fn token_digest(token: &Token, fields: u16, positions: &[u32]) -> u64 {
+    let mut start = SipHasher13::new();
+    match token {
+        Token::Word(hash) => start.write_u32(*hash),
+        Token::Text(text) => start.write(text.as_bytes()),
+    }
+    start.write_u16(fields);
+    if positions.is_empty() {
+        return start.finish();
+    }
+    let at = |position: &u32| {
+        let mut one = start;
+        one.write_u32(*position);
+        one.finish()
+    };
+    positions.iter().map(at).fold(0, u64::wrapping_add)
+}

@@ -1,0 +1,267 @@
+//! Merging folds: first the emails of the new fold, then its postings, each in pieces.
+//!
+//! The emails are chosen once and written, so that their ordinals stay while the postings are merged; an email that goes
+//! meanwhile is left out by the next merge. Where two sources name one id (it was purged and came again), the newer
+//! source has the email that lives.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::model::{AccountId, EmailId, ModSeq, Positions, Token, delivered_to, field};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::error::Error;
+use crate::store::row::block::{Blocks, Posting, read_block};
+use crate::store::row::fold::{Fold, FoldMerge, Folds, MergePosition};
+use crate::store::search::folding::{FoldPiece, FoldSizes};
+use crate::store::table::SearchFolds;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
+use crate::store::txn::snapshot::Snapshot;
+
+/// Rows of emails that a piece writes.
+const EMAIL_ROWS: usize = 8;
+
+impl Snapshot<'_> {
+    /// Begins to merge the oldest free folds of a level.
+    pub(in crate::store) fn merge_begin(
+        &self,
+        account: AccountId,
+        folds: &Folds,
+        level: u8,
+        sizes: &FoldSizes,
+    ) -> Result<FoldPiece, Error> {
+        let mut piece = FoldPiece::of(folds);
+        let sources: Vec<Fold> = folds.free(level).into_iter().take(sizes.fan).collect();
+        piece.after.last += 1;
+        let id = FoldId { level: level.saturating_add(1), number: piece.after.last };
+        let made = sources.iter().map(|fold| fold.made).max().unwrap_or_default();
+        let (newest, oldest) = (EmailId(0), EmailId(0));
+        let into = Fold { id, made, emails: 0, newest, oldest, knows_delivery: true };
+        let sources = sources.into_iter().map(|fold| fold.id).collect();
+        let merge = FoldMerge { sources, into, next: MergePosition::FIRST_EMAIL };
+        self.merge_emails(account, &mut piece, &merge, EmailId(0), sizes)?;
+        Ok(piece)
+    }
+
+    /// Goes on with a merge.
+    pub(in crate::store) fn merge_on(
+        &self,
+        account: AccountId,
+        folds: &Folds,
+        at: usize,
+        sizes: &FoldSizes,
+    ) -> Result<FoldPiece, Error> {
+        let mut piece = FoldPiece::of(folds);
+        let merge = piece.after.merges.remove(at);
+        match &merge.next {
+            MergePosition::Email(from) => self.merge_emails(account, &mut piece, &merge, *from, sizes)?,
+            MergePosition::Posting(token, ordinal, position) => {
+                let from = (token.clone(), *ordinal, *position);
+                self.merge_postings(account, &mut piece, &merge, &from, sizes)?;
+            }
+        }
+        Ok(piece)
+    }
+
+    /// Writes some of the emails that live.
+    fn merge_emails(
+        &self,
+        account: AccountId,
+        piece: &mut FoldPiece,
+        merge: &FoldMerge,
+        from: EmailId,
+        sizes: &FoldSizes,
+    ) -> Result<(), Error> {
+        let mut all: Vec<(EmailId, ModSeq)> = Vec::new();
+        for source in &merge.sources {
+            let made = piece.before.live.iter().find(|fold| fold.id == *source).map(|fold| fold.made);
+            let ids = self.fold_emails(account, *source)?.into_iter().filter(|id| *id >= from);
+            all.extend(ids.map(|id| (id, made.unwrap_or_default())));
+        }
+        // Of an id that two sources name, the newer one's.
+        all.sort_unstable_by_key(|(id, made)| (*id, Reverse(*made)));
+        all.dedup_by_key(|(id, _)| *id);
+        let many = sizes.emails_of_row();
+        let (now, later) = all.split_at_checked(many.saturating_mul(EMAIL_ROWS)).unwrap_or((&all, &[]));
+        let mut ids: Vec<EmailId> = Vec::with_capacity(now.len());
+        for (id, made) in now {
+            if self.holds(account, *made, *id)? {
+                ids.push(*id);
+            }
+        }
+        let mut merge = merge.clone();
+        for some in ids.chunks(many) {
+            piece.put_emails(account, merge.into.id, merge.into.emails, some);
+            if merge.into.emails == 0 {
+                merge.into.newest = some.first().copied().unwrap_or_default();
+            }
+            merge.into.oldest = some.last().copied().unwrap_or_default();
+            merge.into.emails = merge.into.emails.saturating_add(u32::try_from(some.len()).unwrap_or(u32::MAX));
+        }
+        merge.next = later.first().map_or(MergePosition::FIRST_POSTING, |(id, _)| MergePosition::Email(*id));
+        piece.after.merges.push(merge);
+        Ok(())
+    }
+
+    /// Writes postings from a place on; behind the last one the new fold takes the place of its sources.
+    fn merge_postings(
+        &self,
+        account: AccountId,
+        piece: &mut FoldPiece,
+        merge: &FoldMerge,
+        from: &(Token, u32, u32),
+        sizes: &FoldSizes,
+    ) -> Result<(), Error> {
+        let mut streams = self.streams(account, &piece.before, merge, from)?;
+        let mut heap = BinaryHeap::new();
+        for (at, stream) in streams.iter_mut().enumerate() {
+            if let Some(posting) = stream.next(self, from)? {
+                heap.push(Reverse(NextPosting { posting, stream: at }));
+            }
+        }
+        let mut blocks = Blocks::new(sizes.block);
+        let mut next = None;
+        while let Some(Reverse(NextPosting { posting, stream })) = heap.pop() {
+            if blocks.octets() >= sizes.piece {
+                let (token, ordinal, position) = posting.place();
+                next = Some(MergePosition::Posting(token.clone(), ordinal, position));
+                break;
+            }
+            blocks.push(&posting.token, posting.ordinal, posting.fields, &posting.positions);
+            if let Some(posting) = streams.get_mut(stream).map_or(Ok(None), |stream| stream.next(self, from))? {
+                heap.push(Reverse(NextPosting { posting, stream }));
+            }
+        }
+        piece.put_blocks(account, merge.into.id, blocks.finish());
+        if let Some(next) = next {
+            piece.after.merges.push(FoldMerge { next, ..merge.clone() });
+            return Ok(());
+        }
+        piece.after.live.retain(|fold| !merge.sources.contains(&fold.id));
+        piece.after.dropped.extend(&merge.sources);
+        if merge.into.emails > 0 {
+            piece.after.live.push(merge.into);
+        }
+        Ok(())
+    }
+
+    /// The sources of a merge, each at the place from which it goes on.
+    fn streams(
+        &self,
+        account: AccountId,
+        folds: &Folds,
+        merge: &FoldMerge,
+        from: &(Token, u32, u32),
+    ) -> Result<Vec<PostingStream>, Error> {
+        let target = self.fold_emails(account, merge.into.id)?;
+        let mut taken = vec![false; target.len()];
+        let mut sources = merge.sources.clone();
+        sources.sort_unstable_by_key(|source| Reverse(source.number));
+        let mut out = Vec::with_capacity(sources.len());
+        for source in sources {
+            let mut ordinals = Vec::new();
+            for id in self.fold_emails(account, source)? {
+                let at = target.binary_search(&id).ok().filter(|at| taken.get(*at) == Some(&false));
+                if let Some(seat) = at.and_then(|at| taken.get_mut(at)) {
+                    *seat = true;
+                }
+                ordinals.push(at.and_then(|at| u32::try_from(at).ok()));
+            }
+            let first = ordinals.iter().position(|to| to.is_some_and(|to| to >= from.1)).unwrap_or(ordinals.len());
+            // Of an email behind the one at which the last piece ended, all positions are still to come.
+            let is_same = ordinals.get(first).copied().flatten() == Some(from.1);
+            let position = if is_same { from.2 } else { 0 };
+            let first = u32::try_from(first).unwrap_or(u32::MAX);
+            // The last block that begins no later, and all that follow.
+            let place = FoldKey::block(account, source, &from.0, first, position);
+            let blocks = (account, source, FoldRows::Words);
+            let start = self.read.first_key(&KeyRange::<SearchFolds>::through(&blocks, &place).reversed())?;
+            let rest = match start {
+                Some(start) => KeyRange::from(&(account, source), &start),
+                None => KeyRange::from(&(account, source), &blocks),
+            };
+            let knows_delivery = folds.live.iter().any(|fold| fold.id == source && fold.knows_delivery);
+            if merge.into.knows_delivery && !knows_delivery {
+                out.push(PostingStream::unread((account, source), &ordinals, from));
+            }
+            out.push(PostingStream { fold: (account, source), ordinals, rest: Some(rest), ahead: Vec::new() });
+        }
+        Ok(out)
+    }
+}
+
+/// The postings of a source that live, with their new ordinals.
+struct PostingStream {
+    fold: (AccountId, FoldId),
+    ordinals: Vec<Option<u32>>,
+    /// The blocks that are still to be read, if there are any.
+    rest: Option<KeyRange<SearchFolds>>,
+    /// Of the block that was read, last first.
+    ahead: Vec<Posting>,
+}
+
+impl PostingStream {
+    /// Says of the emails of a source that does not say where they were delivered that their header is to be read.
+    fn unread(fold: (AccountId, FoldId), ordinals: &[Option<u32>], from: &(Token, u32, u32)) -> Self {
+        let posting = |ordinal: &u32| Posting {
+            token: Token::Text(delivered_to::TEXT.to_owned()),
+            ordinal: *ordinal,
+            fields: field::DELIVERED_HERE,
+            positions: Positions::new(),
+        };
+        let all = ordinals.iter().flatten().map(posting);
+        let mut ahead: Vec<Posting> = all.filter(|posting| posting.place() >= (&from.0, from.1, from.2)).collect();
+        ahead.reverse();
+        Self { fold, ordinals: Vec::new(), rest: None, ahead }
+    }
+
+    fn next(&mut self, view: &Snapshot<'_>, from: &(Token, u32, u32)) -> Result<Option<Posting>, Error> {
+        loop {
+            if let Some(posting) = self.ahead.pop() {
+                return Ok(Some(posting));
+            }
+            let (mut read, mut ahead) = (None, Vec::new());
+            let Some(rest) = &self.rest else { return Ok(None) };
+            view.read.keys(rest, |key, value| {
+                read_block(&key.encode(), value, |_, _| Some(true), |posting| ahead.push(posting))?;
+                read = Some(key);
+                Ok(false)
+            })?;
+            let Some(block) = read else { return Ok(None) };
+            self.rest = Some(KeyRange::behind(&self.fold, &block));
+            let ordinals = &self.ordinals;
+            let live = ahead.into_iter().filter_map(|posting| {
+                let ordinal = usize::try_from(posting.ordinal).ok().and_then(|at| ordinals.get(at)).copied().flatten();
+                ordinal.map(|ordinal| Posting { ordinal, ..posting })
+            });
+            self.ahead = live.filter(|posting| posting.place() >= (&from.0, from.1, from.2)).collect();
+            self.ahead.reverse();
+        }
+    }
+}
+
+/// The next posting of a stream.
+struct NextPosting {
+    posting: Posting,
+    stream: usize,
+}
+
+impl Ord for NextPosting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.posting.place(), self.stream).cmp(&(other.posting.place(), other.stream))
+    }
+}
+
+impl PartialOrd for NextPosting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for NextPosting {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for NextPosting {}

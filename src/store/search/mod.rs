@@ -1,0 +1,9 @@
+//! The search index: what a fold is made of, how it is written, read and checked. `upkeep` says when to fold.
+
+pub(in crate::store) mod check;
+pub(in crate::store) mod folding;
+pub(in crate::store) mod merging;
+pub(in crate::store) mod naming;
+pub(in crate::store) mod postings;
+pub(in crate::store) mod tokens;
+pub(in crate::store) mod write;

@@ -1,0 +1,275 @@
+//! The search index: token rows that are not folded yet, and the postings of the folds.
+//!
+//! A fold numbers its emails newest first, and its postings name them by that ordinal. Postings may be of emails that are
+//! gone: whoever walks them asks [`Snapshot::holds`]. Nothing is read before it is asked for.
+
+use crate::model::{AccountId, EmailId, ModSeq, Token, Tokens};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::error::Error;
+use crate::store::row::block::read_block;
+use crate::store::row::fold::{Fold, Folds, read_fold_emails};
+use crate::store::row::{Row as _, decode_tokens};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::folds::{FoldEmailsKey, FoldId, FoldKey, FoldRows};
+use crate::store::table::keys::EmailKey;
+use crate::store::table::{self, EmailTokens, SearchFolds};
+use crate::store::txn::snapshot::Snapshot;
+
+impl Snapshot<'_> {
+    /// Which folds an account has.
+    ///
+    /// # Errors
+    /// Those of reading; so for every function here.
+    pub fn folds(&self, account: AccountId) -> Result<Folds, Error> {
+        Ok(self.read.row_with::<SearchFolds, _>(&FoldKey::list(account), Folds::decode)?.unwrap_or_default())
+    }
+
+    /// The emails that are not folded and their tokens, newest first, from `start` on; `each` says whether to go on.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn unfolded(
+        &self,
+        account: AccountId,
+        start: EmailId,
+        mut each: impl FnMut(EmailId, Tokens) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let range = KeyRange::from(&(account,), &EmailKey { account, email: start });
+        self.read.rows_with::<EmailTokens, _>(&range, decode_tokens, |key, tokens| each(key.email, tokens))
+    }
+
+    /// Whether an email that a fold has is still that email, and live. An id may come again after a purge, if mail with
+    /// the same date is imported: that email is younger than the fold.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn holds(&self, account: AccountId, made: ModSeq, id: EmailId) -> Result<bool, Error> {
+        let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })?;
+        Ok(row.is_some_and(|email| email.deleted.is_none() && email.created <= made))
+    }
+
+    /// All emails of a fold, by ordinal: newest first.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn fold_emails(&self, account: AccountId, fold: FoldId) -> Result<Vec<EmailId>, Error> {
+        let range = KeyRange::under(&(account, fold, FoldRows::Emails));
+        let mut ids = Vec::new();
+        self.read.rows_with::<SearchFolds, _>(&range, read_fold_emails, |_, some| {
+            ids.extend(some);
+            Ok(true)
+        })?;
+        Ok(ids)
+    }
+
+    /// The emails of a fold, to be asked for one by one.
+    #[must_use]
+    pub fn fold_ordinals(&self, account: AccountId, fold: Fold) -> Ordinals<'_> {
+        Ordinals { view: self, account, fold, first: 0, ids: Vec::new() }
+    }
+
+    /// The emails of a fold that have a text, by ordinal, each with its fields.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn postings_of_text(&self, account: AccountId, fold: FoldId, text: &str) -> Result<Vec<(u32, u16)>, Error> {
+        let (mut out, mut next) = (Vec::new(), 0);
+        let mut postings = self.postings(account, fold, Token::Text(text.to_owned()));
+        while let Some(posting) = postings.seek(next)? {
+            out.push((posting.ordinal, posting.fields));
+            next = posting.ordinal.saturating_add(1);
+        }
+        Ok(out)
+    }
+
+    /// The texts of a fold that begin so, each once, in order. Blocks of nothing but one text's emails are passed over.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn texts(&self, account: AccountId, fold: FoldId, prefix: &str) -> Result<Vec<String>, Error> {
+        let all = (account, fold, FoldRows::Texts(""));
+        let first = (account, fold, FoldRows::Texts(prefix));
+        let mut texts = Vec::<String>::new();
+        loop {
+            let known = texts.len();
+            // Up to the last block that begins with the last text that is known, and from there on.
+            let last = texts.last().map(|last| Token::Text(last.clone()));
+            let (upto, behind) = match &last {
+                Some(last) => {
+                    let last = (account, fold, FoldRows::Token(last));
+                    (KeyRange::<SearchFolds>::through(&all, &last), KeyRange::<SearchFolds>::behind(&first, &last))
+                }
+                None => (KeyRange::before(&all, &first), KeyRange::under(&first)),
+            };
+            // The last of them may end with the texts that follow; else the next block begins with one.
+            let mut take = |key: FoldKey, value: &[u8]| more_texts(&key, value, prefix, &mut texts).map(|()| false);
+            self.read.keys(&upto.reversed(), &mut take)?;
+            if texts.len() == known {
+                let mut take = |key: FoldKey, value: &[u8]| more_texts(&key, value, prefix, &mut texts).map(|()| false);
+                self.read.keys(&behind, &mut take)?;
+            }
+            if texts.len() == known {
+                return Ok(texts);
+            }
+        }
+    }
+
+    /// The emails of a fold that have a text with this beginning, by ordinal, each with the fields of all such texts.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn postings_of_texts(&self, account: AccountId, fold: FoldId, prefix: &str) -> Result<Vec<(u32, u16)>, Error> {
+        let mut out: Vec<(u32, u16)> = Vec::new();
+        let first = (account, fold, FoldRows::Texts(prefix));
+        let mut take = |key: &FoldKey, value: &[u8]| {
+            let wanted = |token: &Token, _| match token {
+                Token::Text(text) if text.starts_with(prefix) => Some(true),
+                Token::Text(text) if text.as_str() > prefix => None,
+                _ => Some(false),
+            };
+            read_block(&key.encode(), value, wanted, |posting| out.push((posting.ordinal, posting.fields)))
+        };
+        // The block before may end with such texts.
+        let before = KeyRange::<SearchFolds>::before(&(account, fold, FoldRows::Texts("")), &first);
+        self.read.keys(&before.reversed(), |key, value| {
+            take(&key, value)?;
+            Ok(false)
+        })?;
+        self.read.keys(&KeyRange::<SearchFolds>::under(&first), |key, value| {
+            take(&key, value)?;
+            Ok(true)
+        })?;
+        out.sort_unstable();
+        out.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 |= next.1;
+            }
+            same
+        });
+        Ok(out)
+    }
+}
+
+/// Adds the texts of a block that begin so and come behind those that are known.
+fn more_texts(key: &FoldKey, value: &[u8], prefix: &str, known: &mut Vec<String>) -> Result<(), Error> {
+    let each = |token: &Token, _| {
+        let Token::Text(text) = token else { return None };
+        let is_meant = text.starts_with(prefix);
+        if is_meant && known.last().is_none_or(|last| last < text) {
+            known.push(text.clone());
+        }
+        (is_meant || text.as_str() < prefix).then_some(false)
+    };
+    read_block(&key.encode(), value, each, drop)
+}
+
+/// As many emails as most rows of a fold have.
+const NEXT_ROW_DISTANCE: u32 = 1024;
+
+/// Rows that are read one after the other before one is looked for.
+const MAX_SCAN_STEPS: usize = if cfg!(test) { 2 } else { 8 };
+
+/// The emails of a fold by ordinal; the row that was read last is kept.
+#[derive(Debug)]
+pub struct Ordinals<'v> {
+    view: &'v Snapshot<'v>,
+    account: AccountId,
+    fold: Fold,
+    first: u32,
+    ids: Vec<EmailId>,
+}
+
+impl Ordinals<'_> {
+    /// The email of an ordinal; none behind the last.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn email(&mut self, ordinal: u32) -> Result<Option<EmailId>, Error> {
+        if self.known(ordinal).is_none() && ordinal < self.fold.emails {
+            // In most walks it is in the row that follows; else the row that has it is looked for.
+            if ordinal.checked_sub(self.end()).is_some_and(|gap| gap < NEXT_ROW_DISTANCE) {
+                self.load_next()?;
+            }
+            if self.known(ordinal).is_none() {
+                self.load(ordinal)?;
+            }
+        }
+        Ok(self.known(ordinal))
+    }
+
+    /// The first ordinal whose email is not before `id`; ids must not descend from call to call.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn seek(&mut self, id: EmailId) -> Result<Option<u32>, Error> {
+        for _ in 0..MAX_SCAN_STEPS {
+            if self.reaches(id) || self.end() >= self.fold.emails {
+                break;
+            }
+            self.load_next()?;
+        }
+        if !self.reaches(id) {
+            self.load_by_halves(id)?;
+        }
+        let at = self.ids.partition_point(|known| *known < id);
+        let ordinal = u32::try_from(at).ok().and_then(|at| self.first.checked_add(at));
+        Ok(ordinal.filter(|_| self.reaches(id)))
+    }
+
+    /// Whether the row that was read last has an email that is not before `id`.
+    fn reaches(&self, id: EmailId) -> bool {
+        self.ids.last().is_some_and(|last| *last >= id)
+    }
+
+    /// Reads the row of the first email that is not before `id`, if there is one; it is behind the row that was read last.
+    fn load_by_halves(&mut self, id: EmailId) -> Result<(), Error> {
+        // What stands before `low` is before the email, and what stands from `high` on is not.
+        let (mut low, mut high) = (self.end(), self.fold.emails);
+        while low < high {
+            let middle = low.midpoint(high);
+            self.load(middle)?;
+            if !self.reaches(id) {
+                low = self.end().max(middle.saturating_add(1));
+            } else if self.first <= low || self.ids.first().is_some_and(|first| *first < id) {
+                return Ok(());
+            } else {
+                high = self.first;
+            }
+        }
+        if low < self.fold.emails { self.load(low) } else { Ok(()) }
+    }
+
+    /// The ordinal behind those of the row that was read last.
+    fn end(&self) -> u32 {
+        self.first.saturating_add(u32::try_from(self.ids.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Reads the row that follows: each begins where the one before it ends.
+    fn load_next(&mut self) -> Result<(), Error> {
+        self.first = self.end();
+        let key = FoldKey::emails(self.account, self.fold.id, self.first);
+        let row = self.view.read.row_with::<SearchFolds, _>(&key, read_fold_emails)?;
+        self.ids = row.unwrap_or_default();
+        Ok(())
+    }
+
+    /// Reads the row that has an ordinal.
+    fn load(&mut self, ordinal: u32) -> Result<(), Error> {
+        let all = (self.account, self.fold.id, FoldRows::Emails);
+        let range = KeyRange::through(&all, &FoldKey::emails(self.account, self.fold.id, ordinal));
+        (self.first, self.ids) = (0, Vec::new());
+        self.view.read.rows_with::<SearchFolds, _>(&range.reversed(), read_fold_emails, |key, ids| {
+            if let FoldKey::Emails(FoldEmailsKey { first, .. }) = key {
+                (self.first, self.ids) = (first, ids);
+            }
+            Ok(false)
+        })?;
+        Ok(())
+    }
+
+    fn known(&self, ordinal: u32) -> Option<EmailId> {
+        let at = usize::try_from(ordinal.checked_sub(self.first)?).ok()?;
+        self.ids.get(at).copied()
+    }
+}

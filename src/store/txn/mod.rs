@@ -1,0 +1,339 @@
+//! THE CHOKE POINT: the only code that makes a batch.
+//!
+//! A `Txn` is one account's change under its lock. It reads the store overlaid with the account's queued rows and with
+//! its own, so that what it builds on is what will be on disk when its rows arrive there.
+
+pub(in crate::store) mod changes;
+pub(in crate::store) mod committer;
+pub(in crate::store) mod guard;
+pub(in crate::store) mod history;
+pub(in crate::store) mod history_read;
+#[cfg(any(test, feature = "internals"))]
+mod inspect;
+pub(in crate::store) mod overlay;
+pub(in crate::store) mod snapshot;
+pub(in crate::store) mod sweep;
+
+use std::sync::Arc;
+
+pub use crate::store::account::mailboxes::NewMailbox;
+pub use crate::store::account::shares::ShareChange;
+#[cfg(test)]
+pub use crate::store::blob::write::CollectResult;
+#[cfg(test)]
+pub use crate::store::email::purge::PurgeResult;
+pub use crate::store::email::write::NewEmail;
+pub(in crate::store) use crate::store::txn::committer::Committer;
+pub use crate::store::txn::committer::{CommitResults, Ticket};
+pub(in crate::store) use crate::store::txn::sweep::THREAD_REFS;
+
+use crate::model::{AccountId, Change, DataType, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
+use crate::store::engine::typed::{KeyRange, TypedRead as _};
+use crate::store::engine::{Base, Batch, Engine, Put, RowFn, RowReader, Table};
+use crate::store::error::Error;
+use crate::store::listing::rank::Ranking;
+use crate::store::row::{AccountStateRow, RowFormat};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{AccountKey, EmailKey, MailboxKey, SiteKey, ThreadIdKey};
+use crate::store::table::{self, AccountState, Encoded, Home, Site};
+use crate::store::txn::overlay::{Overlay, StagedRows};
+use crate::store::txn::snapshot::Snapshot;
+
+/// One account's change, under its lock.
+pub struct Txn<'s> {
+    pub(in crate::store) account: AccountId,
+    pub(in crate::store) now: UtcMillis,
+    pub(in crate::store) engine: &'s dyn Engine,
+    /// The state that it reads, where other processes write, too; elsewhere the newest state is this one.
+    pub(in crate::store) snapshot: Option<Box<dyn RowReader + 's>>,
+    pub(in crate::store) ranking: Ranking,
+    pub(in crate::store) pending: Vec<Arc<Batch>>,
+    /// The version of the account that the change is based on.
+    pub(in crate::store) base: u64,
+    pub(in crate::store) stage: StagedRows,
+    pub(in crate::store) asserts: Vec<Put>,
+    pub(in crate::store) state: AccountStateRow,
+    pub(in crate::store) state_before: Option<Vec<u8>>,
+    /// Whether a view was begun that is not whole yet.
+    pub(in crate::store) begun: bool,
+    /// What is shared otherwise by it.
+    pub(in crate::store) shared: Vec<ShareChange>,
+}
+
+impl std::fmt::Debug for Txn<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Txn")
+            .field("account", &self.account)
+            .field("staged", &self.stage.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'s> Txn<'s> {
+    pub(in crate::store) fn begin(
+        account: AccountId,
+        now: UtcMillis,
+        engine: &'s dyn Engine,
+        ranking: Ranking,
+        pending: Vec<Arc<Batch>>,
+        repairs: bool,
+    ) -> Result<Self, Error> {
+        let mut txn = Self {
+            account,
+            now,
+            engine,
+            // Behind the queued batches: what of them is not in the snapshot is read from the queue.
+            snapshot: engine.is_shared().then(|| engine.snapshot()),
+            ranking,
+            pending,
+            base: 0,
+            stage: StagedRows::new(),
+            asserts: Vec::new(),
+            state: AccountStateRow::fresh(),
+            state_before: None,
+            begun: false,
+            shared: Vec::new(),
+        };
+        let queued = txn.pending.iter().rev().flat_map(|batch| &batch.bases).find(|base| base.account == account);
+        txn.base = match queued {
+            Some(queued) => queued.version + 1,
+            None => txn.stored().base(account)?,
+        };
+        // Here the committer knows only of its own repairs.
+        if txn.snapshot.is_some() && !repairs && txn.bytes::<Site>(&SiteKey::Repair(account))?.is_some() {
+            return Err(Error::Rebuilding(account));
+        }
+        let key = txn.own_key();
+        txn.state_before = txn.bytes::<AccountState>(&key)?;
+        if let Some(row) = &txn.state_before {
+            match AccountStateRow::from_bytes(Table::AccountState, &key.encode(), row) {
+                Ok(state) => txn.state = state,
+                // What cannot be read is what a repair writes anew.
+                Err(_) if repairs => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(txn)
+    }
+
+    /// What was written, without what is queued.
+    pub(in crate::store) fn stored(&self) -> &dyn RowReader {
+        match &self.snapshot {
+            Some(snapshot) => &**snapshot,
+            None => self.engine,
+        }
+    }
+
+    /// Whose change it is.
+    #[must_use]
+    pub fn account(&self) -> AccountId {
+        self.account
+    }
+
+    /// The time of the commit.
+    #[must_use]
+    pub fn now(&self) -> UtcMillis {
+        self.now
+    }
+
+    /// Next ids, marks and totals.
+    #[must_use]
+    pub fn state(&self) -> &AccountStateRow {
+        &self.state
+    }
+
+    /// The account as this change will leave it.
+    #[must_use]
+    pub fn view(&self) -> Snapshot<'_> {
+        Snapshot::of(Box::new(self))
+    }
+
+    /// Takes the next change number.
+    pub(in crate::store) fn next_modseq(&mut self) -> ModSeq {
+        self.state.modseq = self.state.modseq.next();
+        self.state.modseq
+    }
+
+    /// Says that objects of a type changed, by the newest change number.
+    pub(in crate::store) fn touch(&mut self, data: DataType) {
+        if let Some(mark) = self.state.high.get_mut(data as usize) {
+            *mark = self.state.modseq;
+        }
+    }
+
+    /// The key of what this account has one row of.
+    pub(in crate::store) fn own_key(&self) -> AccountKey {
+        AccountKey { account: self.account }
+    }
+
+    /// The key of an email of this account.
+    pub(in crate::store) fn email_key(&self, email: EmailId) -> EmailKey {
+        EmailKey { account: self.account, email }
+    }
+
+    /// The key of a mailbox of this account.
+    pub(in crate::store) fn mailbox_key(&self, mailbox: MailboxUid) -> MailboxKey {
+        MailboxKey { account: self.account, mailbox }
+    }
+
+    /// The key of a thread of this account.
+    pub(in crate::store) fn thread_key(&self, thread: ThreadId) -> ThreadIdKey {
+        ThreadIdKey { account: self.account, thread }
+    }
+
+    /// Sets a row.
+    pub(in crate::store) fn put<T: table::Table<Row: RowFormat>>(&mut self, key: &T::Key, row: &T::Row) {
+        self.stage_row(T::ID, key.encode(), Some(row.to_bytes()));
+    }
+
+    /// Sets a row that was encoded in parts.
+    pub(in crate::store) fn put_bytes<T: table::Table<Row = Encoded>>(&mut self, key: &T::Key, bytes: Vec<u8>) {
+        self.stage_row(T::ID, key.encode(), Some(bytes));
+    }
+
+    /// Deletes a row, if it is there.
+    pub(in crate::store) fn delete<T: table::Table>(&mut self, key: &T::Key) {
+        self.stage_row(T::ID, key.encode(), None);
+    }
+
+    /// Deletes up to `most` rows of a range, from its front, and reads none of them: what is damaged goes, too. Returns
+    /// how many.
+    pub(in crate::store) fn delete_range<T: table::Table>(
+        &mut self,
+        range: &KeyRange<T>,
+        most: usize,
+    ) -> Result<usize, Error> {
+        let mut keys = Vec::new();
+        if most > 0 {
+            self.raw_rows(range, |key, _| {
+                keys.push(key.to_vec());
+                Ok(keys.len() < most)
+            })?;
+        }
+        let rows = keys.len();
+        keys.into_iter().for_each(|key| self.stage_row(T::ID, key, None));
+        Ok(rows)
+    }
+
+    /// Sets or deletes a row of a table that is known at run time alone: for the repair, which writes what the check
+    /// found, and the erasing of an account, which goes through its tables one by one. All else writes by keys and rows.
+    pub(in crate::store) fn stage_row(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
+        if value.is_some() {
+            self.assert_at_home(table, &key);
+        }
+        self.stage.insert((table, key), value);
+    }
+
+    /// In builds with assertions, which all tests are: a commit writes only well-formed keys, and of the tables whose
+    /// home is an account or the site only rows of its own.
+    pub(in crate::store) fn assert_at_home(&self, table: Table, key: &[u8]) {
+        debug_assert_eq!(table.check_key(key), Ok(()));
+        let is_home = match table.home() {
+            Home::Account => key.starts_with(&self.account.0.to_be_bytes()),
+            // An account's addresses are also written by its own commits: with a new account, and by repairs.
+            Home::Site => {
+                self.account == AccountId::SITE || table == Table::Addresses || SiteKey::is_of(key, self.account)
+            }
+            Home::Message | Home::Hint => true,
+        };
+        debug_assert!(is_home, "account {} writes {} of another home", self.account, table);
+    }
+
+    /// Nothing of this change is written unless the row still reads so then.
+    pub(in crate::store) fn assert_unchanged<T: table::Table>(&mut self, key: &T::Key, value: Vec<u8>) {
+        self.asserts.push(Put { table: T::ID, key: key.encode(), value: Some(value) });
+    }
+
+    /// Says that the changes of a type up to one of them were purged.
+    pub(in crate::store) fn raise_low(&mut self, data: DataType, purged: ModSeq) {
+        if let Some(mark) = self.state.low.get_mut(data as usize) {
+            *mark = purged.max(*mark);
+        }
+    }
+
+    /// Makes sure that the account's own row is written, where nothing else may be.
+    pub(in crate::store) fn mark_state(&mut self) {
+        let row = self.state.to_bytes();
+        self.stage_row(Table::AccountState, self.own_key().encode(), Some(row));
+    }
+
+    /// The finished batch and what it changed; nothing where nothing was staged.
+    pub(in crate::store) fn finish(mut self) -> Option<(Batch, Change)> {
+        if self.stage.is_empty() {
+            return None;
+        }
+        let key = self.own_key().encode();
+        let before = match &self.state_before {
+            Some(row) => {
+                AccountStateRow::from_bytes(Table::AccountState, &key, row).unwrap_or_else(|_| AccountStateRow::fresh())
+            }
+            None => AccountStateRow::fresh(),
+        };
+        let types = DataType::ALL.iter().zip(self.state.high.iter().zip(&before.high));
+        let types = types.filter(|(_, (now, was))| now != was).map(|(data, (now, _))| (*data, *now)).collect();
+        let fence = Put { table: Table::AccountState, key: key.clone(), value: self.state_before.take() };
+        if self.state != before {
+            self.stage.insert((Table::AccountState, key), Some(self.state.to_bytes()));
+        }
+        let puts = self.stage.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
+        let mut asserts = self.asserts;
+        asserts.push(fence);
+        let change = Change { account: self.account, types, begun: self.begun, remains: false };
+        let bases = vec![Base { account: self.account, version: self.base }];
+        Some((Batch { bases, puts, shared: None, asserts }, change))
+    }
+}
+
+impl RowReader for Txn<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        if let Some(staged) = self.stage.get(&(table, key.to_vec())) {
+            return Ok(staged.clone());
+        }
+        if let Some(queued) = self.pending.iter().rev().find_map(|batch| batch.get(table, key)) {
+            return Ok(queued.map(<[u8]>::to_vec));
+        }
+        self.stored().get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+        if from >= to {
+            return Ok(());
+        }
+        let mut over = Overlay::of(&self.pending, &self.stage, table, [from, to], reverse);
+        if over.is_empty() {
+            return self.stored().scan(table, from, to, reverse, each);
+        }
+        let mut open = true;
+        self.stored().scan(table, from, to, reverse, &mut |key, value| {
+            while let Some((next, row)) = over.take_upto(key) {
+                if let Some(row) = row {
+                    open = each(next, row)?;
+                }
+                if next == key {
+                    return Ok(open);
+                }
+                if !open {
+                    return Ok(false);
+                }
+            }
+            open = each(key, value)?;
+            Ok(open)
+        })?;
+        while open && let Some((key, row)) = over.take() {
+            if let Some(row) = row {
+                open = each(key, row)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RowReader for &Txn<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        (*self).get(table, key)
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+        (*self).scan(table, from, to, reverse, each)
+    }
+}

@@ -1,0 +1,36 @@
+//! Reading: every question is a get or one short range scan on one consistent state.
+
+pub use crate::store::account::directory_read::DirectoryRows;
+pub use crate::store::listing::difference::CountedListing;
+pub(in crate::store) use crate::store::listing::read::FANOUT_BITS;
+pub use crate::store::listing::read::{ListingMoves, RANK_COST};
+pub use crate::store::outbox::read::{QueueAudit, Wakeup};
+pub use crate::store::search::folding::{FoldPiece, FoldSizes};
+pub use crate::store::search::postings::Postings;
+pub use crate::store::search::tokens::Ordinals;
+pub use crate::store::txn::changes::{Changes, ClientState};
+pub(in crate::store) use crate::store::txn::guard::Guard;
+
+use crate::store::engine::RowReader;
+
+/// One consistent state of the store.
+pub struct Snapshot<'a> {
+    pub(in crate::store) read: Box<dyn RowReader + 'a>,
+}
+
+impl std::fmt::Debug for Snapshot<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("View(..)")
+    }
+}
+
+impl<'a> Snapshot<'a> {
+    pub(in crate::store) fn of(read: Box<dyn RowReader + 'a>) -> Self {
+        Self { read }
+    }
+
+    /// The rows beneath; for the checker.
+    pub(in crate::store) fn reader(&self) -> &dyn RowReader {
+        &*self.read
+    }
+}

@@ -1,0 +1,92 @@
+//! Told rows, served transactions, and what is kept of decisions.
+
+use crate::model::{ActionId, DataType, Decision, ModSeq, VacationResponse, Verdict};
+use crate::store::engine::Table;
+use crate::store::engine::typed::TypedRead as _;
+use crate::store::error::Error;
+use crate::store::repair::check::{Checker, RowFix};
+use crate::store::row::RowFormat as _;
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{AccountKey, DeliveryTimeKey, ToldTimeKey};
+use crate::store::table::{
+    Decisions, Deliveries, DeliveryByTime, Present, Table as _, ThreadRefs, ToldByTime, Vacation, VacationTold,
+};
+
+impl Checker<'_> {
+    pub(in crate::store) fn deeds(&mut self) -> Result<(), Error> {
+        self.told()?;
+        self.deliveries()?;
+        let mut refs = self.rows::<ThreadRefs>();
+        while let Some(found) = refs.next()? {
+            if found.id().is_none() || found.row().is_err() {
+                let what = "cannot be read: an answer to this message begins a thread of its own";
+                self.say(Table::ThreadRefs, &found.key, what, RowFix::Delete)?;
+            }
+        }
+        let mut decisions = self.rows::<Decisions>();
+        while let Some(found) = decisions.next()? {
+            match found.row() {
+                Ok(Decision { verdict: Verdict::Answered(action), .. }) => self.note_action(action),
+                Ok(_) => {}
+                Err(error) => self.say(Table::Decisions, &found.key, error.to_string(), RowFix::Delete)?,
+            }
+        }
+        self.actions()
+    }
+
+    fn told(&mut self) -> Result<(), Error> {
+        let account = self.account;
+        let (own, found) = (AccountKey { account }.encode(), self.read.bytes::<Vacation>(&AccountKey { account })?);
+        let response = match found.map(|row| VacationResponse::from_bytes(Vacation::ID, &own, &row)) {
+            None => Some(VacationResponse::default()),
+            Some(Ok(response)) => Some(response),
+            Some(Err(error)) => {
+                let what = format!("{error}: set the response anew");
+                self.say(Table::Vacation, &own, what, RowFix::Nothing)?;
+                None
+            }
+        };
+        let mut by_time = Vec::new();
+        let mut rows = self.rows::<VacationTold>();
+        while let Some(found) = rows.next()? {
+            let (Some(key), Ok(told)) = (found.id(), found.row()) else {
+                self.say(Table::VacationTold, &found.key, "cannot be read: who it was is forgotten", RowFix::Delete)?;
+                continue;
+            };
+            if response.as_ref().is_some_and(|response| told.generation.is_some_and(|of| of != response.generation)) {
+                let what = "told in another generation of the response";
+                self.say(Table::VacationTold, &found.key, what, RowFix::Delete)?;
+                continue;
+            }
+            by_time.push(ToldTimeKey { account, at: told.at.into(), told: key.told });
+        }
+        self.census.told = by_time.len() as u64;
+        by_time.sort_unstable();
+        self.compare::<ToldByTime>(by_time.into_iter().map(|key| (key, Present)))
+    }
+
+    fn deliveries(&mut self) -> Result<(), Error> {
+        let account = self.account;
+        let mut by_time = Vec::new();
+        let mut rows = self.rows::<Deliveries>();
+        while let Some(found) = rows.next()? {
+            let (Some(key), Ok(delivery)) = (found.id(), found.row()) else {
+                let what = "cannot be read: a retry of it would be filed again";
+                self.say(Table::Deliveries, &found.key, what, RowFix::Delete)?;
+                continue;
+            };
+            by_time.push(DeliveryTimeKey { account, at: delivery.at.into(), hash: key.hash });
+            // Of what was purged the deliveries stay for their time, so that a retry is still answered.
+            let purged = self.found.as_ref().is_none_or(|state| state.purged(DataType::Email) > ModSeq(0));
+            if delivery.email.is_some_and(|email| !purged && !self.census.knows(email)) {
+                self.say(Table::Deliveries, &found.key, "made an email that is not there", RowFix::Nothing)?;
+            }
+        }
+        by_time.sort_unstable();
+        self.compare::<DeliveryByTime>(by_time.into_iter().map(|key| (key, Present)))
+    }
+
+    pub(in crate::store) fn note_action(&mut self, action: ActionId) {
+        self.census.last_action = self.census.last_action.max(action.0);
+    }
+}
