@@ -65,8 +65,25 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tokio", &["net", "queue", "cli", "deliver", "store::txn::committer", "proof::verify", "proof::sign::tests"]),
 ];
 
+/// Files that name each other in a circle, and the reason.
+type ListedCircle = (&'static [&'static str], &'static str);
+
 /// Rooms whose files are held to the second level too, and the circles between files that remain, each with its reason.
-const CIRCLES: &[(&str, &[(&[&str], &str)])] = &[("queue", &[])];
+const CIRCLES: &[(&str, &[ListedCircle])] = &[
+    ("model", &[]),
+    ("trace", &[]),
+    ("wire", &[]),
+    ("message", &[(&["header", "parse"], "a field is read by parse; parse finds the fields of a part by header")]),
+    ("vacation", &[]),
+    ("outbox", &[]),
+    ("proof", &[]),
+    ("account", &[]),
+    ("upkeep", &[]),
+    ("deliver", &[]),
+    ("queue", &[]),
+    ("transfer", &[]),
+    ("net", &[]),
+];
 
 /// Lines a file may have; files of unit tests (`tests.rs`, `*_tests.rs`) are exempt.
 const WALL: usize = 500;

@@ -4,17 +4,18 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::context::{DeliveryContext, nonce};
 use super::outcome::{self, FilingResult};
 use super::plan::PlannedReply;
 use super::rates::RateCharges;
 use super::{Deliverer, DeliveryTransaction, Settings, copy};
 use crate::account::ResolvedAddress;
-use crate::message::header::{Header, IncomingMessage};
-use crate::message::{Message, auto::AutoReplyFacts, bare_rows, catch_parser_panic, report, rows_of, trace};
+use crate::message::header::IncomingMessage;
+use crate::message::{Message, bare_rows, catch_parser_panic, report, rows_of, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
-    AccountId, Action, ActionId, Address, Decision, EmailId, Envelope, MailboxUid, MonotonicMillis, ObjectId,
-    Recipient, ReturnedReport, Role, ThreadKey, ToldLifetime, UtcMillis, limits,
+    AccountId, Action, ActionId, Address, Decision, EmailId, Envelope, MailboxUid, ObjectId, Recipient, ReturnedReport,
+    Role, ToldLifetime, limits,
 };
 use crate::outbox::dsn::compose_delivered;
 use crate::outbox::{self, NewAction, Reporter};
@@ -35,34 +36,6 @@ pub(super) struct PendingDelivery {
     queue_id: Option<String>,
     watch: Stopwatch,
     settings: Arc<Settings>,
-}
-
-/// A transaction as every account's job sees it.
-pub(super) struct DeliveryContext<'a> {
-    pub(super) settings: &'a Settings,
-    session: &'a DeliveryTransaction,
-    pub(super) envelope: &'a Envelope,
-    /// From where the header begins.
-    header: &'a Header<'a>,
-    /// Read only where a response is on.
-    facts: OnceCell<AutoReplyFacts>,
-    pub(super) thread_keys: &'a [ThreadKey],
-    pub(super) hash: &'a [u8; 32],
-    pub(super) now: UtcMillis,
-    /// The same moment, for limits.
-    pub(super) steady: MonotonicMillis,
-    /// What it says of something that was sent from here, if it is a report.
-    returned: Option<ReturnedReport>,
-}
-
-impl DeliveryContext<'_> {
-    pub(super) fn facts(&self) -> &AutoReplyFacts {
-        self.facts.get_or_init(|| {
-            let unread =
-                || AutoReplyFacts { suppress: Some("its header cannot be read".into()), ..AutoReplyFacts::default() };
-            catch_parser_panic("a header", || AutoReplyFacts::of_header(self.header)).unwrap_or_else(unread)
-        })
-    }
 }
 
 /// What is done for one account.
@@ -394,13 +367,4 @@ fn transaction_hash(envelope: &Envelope, blob: &[u8; 32]) -> [u8; 32] {
     hasher.update(sender.as_bytes());
     hasher.update(blob);
     *hasher.finalize().as_bytes()
-}
-
-/// A number of this reply's own, the same if the transaction is tried again.
-pub(super) fn nonce(hash: &[u8; 32], account: AccountId) -> u64 {
-    let mut hasher = blake3::Hasher::new_keyed(hash);
-    hasher.update(&account.0.to_be_bytes());
-    let mut octets = [0u8; 8];
-    hasher.finalize_xof().fill(&mut octets);
-    u64::from_be_bytes(octets)
 }

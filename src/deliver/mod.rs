@@ -6,6 +6,7 @@
 
 mod admit;
 mod apply;
+mod context;
 mod copy;
 mod outcome;
 mod plan;

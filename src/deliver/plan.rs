@@ -2,7 +2,7 @@
 //! commit looks again at what may have changed meanwhile.
 
 use super::Deliverer;
-use super::apply::DeliveryContext;
+use super::context::{DeliveryContext, nonce};
 use crate::account::{AccountSnapshot, OwnAddresses, ResolvedAddress};
 use crate::message::rows_or_bare;
 use crate::model::{Address, OriginalRecipient, Recipient, ThreadKey, VacationResponse};
@@ -46,7 +46,7 @@ impl Deliverer {
             junk,
             secret: &secrets.told,
             settings: &whole.settings.vacation,
-            nonce: super::apply::nonce(whole.hash, account),
+            nonce: nonce(whole.hash, account),
         };
         let world = AccountSnapshot {
             view: &view,

@@ -99,7 +99,7 @@ fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
                         })
                         .collect();
                     session.delivered(&replies);
-                    talk.messages.push((envelope, std::mem::take(&mut body)));
+                    talk.messages.push((*envelope, std::mem::take(&mut body)));
                 }
                 Step::StartTls => {
                     // What is pipelined behind it is discarded, so that nothing after it can be the same.

@@ -142,7 +142,7 @@ pub enum ReportKind {
     /// A delivery (RFC 3464).
     #[default]
     Delivery,
-    /// What a recipient, or what acts for him, did with a message (RFC 8098).
+    /// What a recipient, or what acts for the recipient, did with a message (RFC 8098).
     Disposition,
 }
 

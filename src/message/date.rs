@@ -1,15 +1,13 @@
 //! Dates that are out there and that no grammar in force allows: asctime, hyphens, two-digit years, named zones (RFC 5322
 //! §4.3 and before). A value must hold a day, a month's name, a year and a time, and be a date of the calendar.
 
-use crate::model::{SentAt, UtcMillis};
+use crate::model::{SentAt, UtcMillis, limits};
 
-/// Octets that are looked at; no date is longer.
-const MAX_DATE_BYTES: usize = 200;
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// Reads a date word by word; the zone is that of UTC where it is missing or unknown (RFC 5322 §4.3).
 pub(super) fn obsolete(value: &[u8]) -> Option<SentAt> {
-    let text = String::from_utf8_lossy(value.get(..MAX_DATE_BYTES).unwrap_or(value));
+    let text = String::from_utf8_lossy(value.get(..limits::DATE_BYTES).unwrap_or(value));
     let text = text.split('(').next().unwrap_or_default();
     let (mut day, mut month, mut year, mut time, mut zone) = (None, None, None, None, None);
     for word in text.split(|c: char| c.is_whitespace() || c == ',').flat_map(pieces) {

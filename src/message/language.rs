@@ -2,11 +2,7 @@
 //! `Content-Language`, for who writes a language reads it.
 
 use super::header::{Field, Header};
-
-/// Languages of one message that are looked at.
-const MAX_LANGUAGES: usize = 32;
-/// Octets of a language tag.
-const MAX_TAG_BYTES: usize = 35;
+use crate::model::limits;
 
 /// The languages, the one that is wanted most first: tags in lower case, `*` for any.
 #[must_use]
@@ -18,8 +14,8 @@ pub fn languages(header: &Header<'_>) -> Vec<String> {
         } else if field.is("Content-Language") {
             written.extend(weighted(&field));
         }
-        accepted.truncate(MAX_LANGUAGES);
-        written.truncate(MAX_LANGUAGES);
+        accepted.truncate(limits::LANGUAGES);
+        written.truncate(limits::LANGUAGES);
     }
     // Stable: of equal weights the first stays the first.
     accepted.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
@@ -43,12 +39,12 @@ fn weighted(field: &Field<'_>) -> Vec<(String, u16)> {
         let weight = parts.find_map(|part| part.strip_prefix('q')?.trim_start().strip_prefix('='));
         Some((tag, weight.map_or(1000, thousandths)))
     };
-    value.split(',').filter_map(one).take(MAX_LANGUAGES).collect()
+    value.split(',').filter_map(one).take(limits::LANGUAGES).collect()
 }
 
 fn is_tag(tag: &str) -> bool {
     let subtag = |part: &str| !part.is_empty() && part.bytes().all(|octet| octet.is_ascii_alphanumeric());
-    tag == "*" || (tag.len() <= MAX_TAG_BYTES && tag.split('-').all(subtag))
+    tag == "*" || (tag.len() <= limits::LANGUAGE_TAG_BYTES && tag.split('-').all(subtag))
 }
 
 /// `0.8` as 800; what is no weight is none.
@@ -76,6 +72,6 @@ mod tests {
         assert_eq!(of("Accept-Language: , ;q=1, x y, de_DE, \u{fc}, en;q=2, fr;q=x"), [""; 0]);
         assert_eq!(of("Subject: x"), [""; 0]);
         let many: String = (0..500).map(|n| format!("x-{n},")).collect();
-        assert_eq!(of(&format!("Accept-Language: {many}\r\nAccept-Language: {many}")).len(), MAX_LANGUAGES);
+        assert_eq!(of(&format!("Accept-Language: {many}\r\nAccept-Language: {many}")).len(), limits::LANGUAGES);
     }
 }

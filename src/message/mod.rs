@@ -18,6 +18,7 @@ pub mod forms;
 pub mod header;
 pub mod language;
 pub mod line;
+mod panic;
 pub mod parse;
 pub mod refs;
 pub mod report;
@@ -28,12 +29,13 @@ pub mod tokens;
 pub mod trace;
 pub mod words;
 
+pub use panic::catch_parser_panic;
 #[cfg(any(test, feature = "internals"))]
 pub use parse::BodyValue;
 pub use parse::{Message, Part, Structure};
 #[cfg(any(test, feature = "internals"))]
 pub use rows::rows;
-pub use rows::{bare_rows, catch_parser_panic, rows_of, rows_or_bare};
+pub use rows::{bare_rows, rows_of, rows_or_bare};
 
 #[cfg(test)]
 mod corpus_tests;

@@ -6,9 +6,6 @@ use super::header::Header;
 use super::subject::thread_subject;
 use crate::model::{Secrets, ThreadKey, limits};
 
-/// Quotes in one value that may fail to close; quotes behind them mean nothing.
-const MAX_FAILED_QUOTES: usize = 10;
-
 /// The ids in a field's value, without angle brackets, in order; of more than `limits::ADDRESSES`
 /// the first and the last, and those in the middle of a value that is longer than
 /// `limits::FIELD_OCTETS` are not read. What is no `<...>` is passed over; a value without any
@@ -38,7 +35,7 @@ pub fn message_ids(value: &[u8]) -> Vec<String> {
 }
 
 fn bracketed(text: &str, found: &mut Ends) {
-    let (mut rest, mut attempts) = (text, MAX_FAILED_QUOTES);
+    let (mut rest, mut attempts) = (text, limits::FAILED_QUOTES);
     while let Some((_, after)) = rest.split_once('<') {
         let Some((id, behind)) = quoted(after, &mut attempts).or_else(|| plain(after)) else { break };
         rest = behind;
@@ -206,7 +203,7 @@ mod tests {
     #[test]
     fn quotes_that_do_not_close_are_tried_a_few_times() {
         let unit = "<\"\\\">";
-        for (count, last) in [(MAX_FAILED_QUOTES - 1, "\"a b\"@x"), (MAX_FAILED_QUOTES, "\"ab\"@x")] {
+        for (count, last) in [(limits::FAILED_QUOTES - 1, "\"a b\"@x"), (limits::FAILED_QUOTES, "\"ab\"@x")] {
             let value = format!("{} <\"a b\"@x>", unit.repeat(count));
             let ids = message_ids(value.as_bytes());
             assert_eq!((ids.len(), ids.last().map(String::as_str)), (count + 1, Some(last)));

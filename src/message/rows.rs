@@ -1,8 +1,7 @@
 //! Octets to finished rows: the one way for a delivery, and later for import, append, drafts and rebuild.
 
-use std::panic::AssertUnwindSafe;
-
 use super::content::content;
+use super::panic::catch_parser_panic;
 use super::parse::Message;
 use super::refs::{ids, thread_keys};
 use super::tokens::tokens;
@@ -19,15 +18,6 @@ pub fn rows(raw: &[u8], secrets: &Secrets) -> MessageRows {
 #[must_use]
 pub fn rows_or_bare(raw: &[u8], secrets: &Secrets) -> MessageRows {
     catch_parser_panic("a message", || rows(raw, secrets)).unwrap_or_else(|| bare_rows(raw))
-}
-
-/// Reads what came from outside. Whoever wrote it, and whatever in it makes a parser panic: the mail is kept all the same.
-pub fn catch_parser_panic<T>(what: &str, read: impl FnOnce() -> T) -> Option<T> {
-    let read = std::panic::catch_unwind(AssertUnwindSafe(read));
-    if read.is_err() {
-        tracing::error!(what, "a parser panicked: this is a fault of the program; the message is kept unread");
-    }
-    read.ok()
 }
 
 /// The rows of a message of which nothing is known but its octets.

@@ -79,6 +79,52 @@ pub const REPORT_SEARCH_BYTES: usize = 64 * 1024;
 pub const REPORT_PARTS: usize = 16;
 /// Depth of MIME nesting that is followed.
 pub const MIME_DEPTH: usize = 64;
+/// Addressees of one message among whom the owner is sought before it is answered.
+pub const FACT_DESTINATIONS: usize = 10 * ADDRESSES;
+/// Bytes of the part of a report (RFC 6522) that programs read, before it is decoded: more than so many recipients need.
+pub const REPORT_STATUS_BYTES: usize = 512 * 1024;
+/// Bytes of the original that a report returns in which its header is read.
+pub const REPORT_ORIGINAL_BYTES: usize = 64 * 1024;
+/// Fields of one group of a report that are looked at.
+pub const REPORT_GROUP_FIELDS: usize = 200;
+/// Languages of one message that are looked at.
+pub const LANGUAGES: usize = 32;
+/// Bytes of a language tag.
+pub const LANGUAGE_TAG_BYTES: usize = 35;
+/// Bytes of a uuencoded part in which `begin` is looked for.
+pub const UUENCODE_PREAMBLE_BYTES: usize = 64 * 1024;
+/// Bytes of a Date field that are looked at; no date is longer.
+pub const DATE_BYTES: usize = 200;
+/// Quotes in one value of message ids that may fail to close; quotes behind them mean nothing.
+pub const FAILED_QUOTES: usize = 10;
+/// Sections of one parameter, and parameters of one field.
+pub const PARAMETER_SECTIONS: usize = 1000;
+/// Bytes of an address literal.
+pub const ADDRESS_LITERAL_BYTES: usize = 255;
+/// Signatures and seals of a message that are looked at.
+pub const SIGNATURES: usize = 60;
+/// Bytes of one of them.
+pub const SIGNATURE_BYTES: usize = 8 * 1024;
+/// Fields of a header that is looked at for signatures.
+pub const VERIFIED_FIELDS: usize = 1000;
+/// Bytes of such a header.
+pub const VERIFIED_HEADER_BYTES: usize = 256 * 1024;
+/// Clauses of one Authentication-Results field that are read.
+pub const RESULT_CLAUSES: usize = 100;
+/// Properties of one clause that are read.
+pub const RESULT_PROPERTIES: usize = 50;
+/// Verdicts of the Authentication-Results of one message that count.
+pub const AUTHENTICATION_RESULTS: usize = 1000;
+/// Bytes of a local part. More than the 64 of RFC 5321 §4.5.3.1.1: the VERP senders of real lists are longer.
+pub const LOCAL_PART_BYTES: usize = 256;
+/// Bytes of a domain (RFC 5321 §4.5.3.1.2).
+pub const DOMAIN_BYTES: usize = 255;
+/// Bytes of a query string that is read.
+pub const QUERY_STRING_BYTES: usize = 32 * 1024;
+/// Characters of ENVID (RFC 3461 §4.4).
+pub const ENVID_BYTES: usize = 100;
+/// Characters of ORCPT (RFC 3461 §4.2).
+pub const ORCPT_BYTES: usize = 500;
 /// Senders remembered as told, a response; oldest out first.
 pub const TOLD: usize = 10_000;
 /// How long a delivery is remembered, so that its retry is answered and not repeated.

@@ -184,7 +184,7 @@ impl<D: DeliveryService> Driver<D> {
                     let replies = match body.finish() {
                         Ok(bytes) => {
                             let (transaction, proof) = (std::mem::take(&mut transaction), &self.settings.proof);
-                            receive::deliver(&self.deliver, transaction, envelope, bytes, proof).await
+                            receive::deliver(&self.deliver, transaction, *envelope, bytes, proof).await
                         }
                         Err(reply) => vec![reply; envelope.recipients.len()],
                     };

@@ -50,7 +50,7 @@ pub struct ReplyAction {
     pub recipient: Address,
     /// What is answered.
     pub email: EmailId,
-    /// The row that says that he was told; none where nobody is tracked.
+    /// The row that says that the recipient was told; none where nobody is tracked.
     pub told: Option<ToldKey>,
     /// When it would come too late, if before its time is over anyway.
     pub until: Option<UtcMillis>,
@@ -112,7 +112,7 @@ pub struct ReceiptAction {
 pub struct SubmissionAction {
     /// The envelope sender; `None` is `<>`.
     pub sender: Option<Address>,
-    /// To whom, with what he wants to hear of each.
+    /// To whom, with what the sender wants to hear of each.
     pub recipients: Vec<Target>,
     /// RET= (RFC 3461 §4.3).
     pub ret: Option<DsnReturn>,

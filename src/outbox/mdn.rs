@@ -1,4 +1,4 @@
-//! Message disposition notifications (RFC 8098): what a recipient, or what acts for him, did with a message.
+//! Message disposition notifications (RFC 8098): what a recipient, or a program in the recipient's place, did with a message.
 //!
 //! They go from `<>`, and so never to `<>`. `MdnRequest` is what the sender of a message asked for, and whether it may be answered;
 //! `notification` writes one that the owner lets go (RFC 9007). `rejected` is the refusal that a person reads: one of
@@ -75,7 +75,7 @@ impl MdnRequest {
     /// Why it is not answered; `sending` says whether the owner was asked.
     ///
     /// A report is never answered, nor a request that wants what is not understood (RFC 8098 §2.1, §2.2). Where the owner
-    /// was not asked, only who is the envelope's sender is told, and him alone; and mail of lists and machines is not
+    /// was not asked, only who is the envelope's sender is told, and nobody else; and mail of lists and machines is not
     /// answered, as with any other automatic answer (RFC 3834 §2).
     #[must_use]
     pub fn reason_not_to_send(&self, sending: SendingMode) -> Option<String> {
@@ -164,7 +164,7 @@ pub fn notification(made: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8> {
     })
 }
 
-/// The refusal of a message for one recipient; `own` is who he is to its sender.
+/// The refusal of a message for one recipient; `own` is the address by which the sender knew the recipient.
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
 pub fn rejected(

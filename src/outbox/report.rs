@@ -27,12 +27,12 @@ pub(super) fn head(raw: &[u8]) -> &[u8] {
     raw.get(..header::body_offset(raw).min(MAX_HEADER_BYTES)).unwrap_or_default()
 }
 
-/// A recipient as he was called first: type and address (RFC 3464 §2.3.1).
+/// A recipient by the address that the sender wrote: type and address (RFC 3464 §2.3.1).
 pub(super) fn original(original: &OriginalRecipient) -> String {
     format!("{}; {}", one_line(&original.kind), without_controls(&original.address))
 }
 
-/// A recipient as we call him, with the type of his address (RFC 3464 §2.3.2, RFC 6533 §3).
+/// A recipient by the address that we have, with its type (RFC 3464 §2.3.2, RFC 6533 §3).
 #[must_use]
 pub fn typed(address: &Address) -> String {
     let address = without_controls(&address.to_string());

@@ -277,7 +277,7 @@ fn end(
         LostAction {
             reason: if is_utf8 { NO_SMTPUTF8 } else { NOT_SENT },
             why: text.clone(),
-            // 5.1.x: it is his own address that is bad (RFC 3463 §3.2).
+            // 5.1.x: it is the recipient's own address that is bad (RFC 3463 §3.2).
             forget_told: !is_utf8 && (*class, *subject) != (5, 1),
         }
     });

@@ -13,12 +13,9 @@ use std::time::Duration;
 use super::kind::{NewAction, SubmissionAction};
 use crate::model::{
     Address, BlobHash, DsnNotify, DsnReturn, EmailContent, EmailId, EnvelopeAddress, OriginalRecipient, Target,
-    UtcMillis,
+    UtcMillis, limits,
 };
 
-/// ENVID, in characters (RFC 3461 §4.4), and ORCPT (§4.2).
-const MAX_ENVID_BYTES: usize = 100;
-const MAX_ORCPT_BYTES: usize = 500;
 /// Digits of HOLDFOR (RFC 4865 §4.2).
 const MAX_HOLDFOR_DIGITS: usize = 9;
 
@@ -120,7 +117,7 @@ impl SubmissionOrder {
     #[must_use]
     pub fn queue(self, email: EmailId, message: BlobHash, message_id: String, now: UtcMillis) -> NewAction {
         let Self { sender, recipients, ret, envid, send_at } = self;
-        let fits = is_printable(&message_id) && (1..=MAX_ENVID_BYTES).contains(&message_id.len());
+        let fits = is_printable(&message_id) && (1..=limits::ENVID_BYTES).contains(&message_id.len());
         let envid = envid.or_else(|| fits.then(|| message_id.clone()));
         let submission = SubmissionAction {
             sender,
@@ -149,7 +146,7 @@ impl SubmissionOrder {
             match (name.as_str(), value) {
                 ("RET", Some(value)) if value.eq_ignore_ascii_case("FULL") => self.ret = Some(DsnReturn::Full),
                 ("RET", Some(value)) if value.eq_ignore_ascii_case("HDRS") => self.ret = Some(DsnReturn::Headers),
-                ("ENVID", Some(value)) if is_printable(value) && (1..=MAX_ENVID_BYTES).contains(&value.len()) => {
+                ("ENVID", Some(value)) if is_printable(value) && (1..=limits::ENVID_BYTES).contains(&value.len()) => {
                     self.envid = Some(value.to_owned());
                 }
                 ("HOLDFOR" | "HOLDUNTIL", _) if held => {
@@ -206,7 +203,7 @@ fn recipient(address: Address, to: &EnvelopeAddress, at: usize) -> Result<Target
                     let is_word = !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
                     is_word
                         && !address.is_empty()
-                        && value.len() <= MAX_ORCPT_BYTES
+                        && value.len() <= limits::ORCPT_BYTES
                         && !value.chars().any(char::is_control)
                 });
                 let (kind, address) = parts.ok_or_else(|| wrong("not a type and an address"))?;

@@ -106,7 +106,7 @@ fn answers_are_told_apart() {
         (Recipient(0), 550, [5, 1, 1], "never"),
         (Recipient(0), 554, [0; 3], "never"),
         (Recipient(0), 553, [5, 6, 7], "utf8"),
-        // His domain.
+        // The recipient's domain.
         (Recipient(0), 450, [4, 1, 2], "destination"),
         (Recipient(0), 451, [4, 4, 1], "destination"),
         (Recipient(0), 451, [4, 3, 0], "destination"),
@@ -236,7 +236,7 @@ fn each_recipient_has_an_outcome_of_his_own() {
     let redirect = action(ActionKind::Redirect, &["a", "b", "c", "d"]);
     let next = after(&redirect, vec![sent(), never([5, 1, 1]), later("busy")]);
     let kept = again(&next);
-    // Who was not asked goes first the next time; who is refused does not keep him from being asked.
+    // Who was not asked goes first the next time; who is refused does not keep the others from being asked.
     let names: Vec<(&str, bool)> = kept.recipients.iter().map(|one| (one.address.local(), one.waits())).collect();
     assert_eq!(names, [("d", true), ("a", false), ("b", false), ("c", true)]);
     assert_eq!((next.failed.len(), next.lost.is_none(), kept.attempts), (1, true, 1));

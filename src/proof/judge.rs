@@ -1,14 +1,14 @@
 //! From verdicts to a decision: is the envelope sender a forger?
 //!
-//! It is the envelope sender that is judged, since a reply goes to him: whoever the message says it is from. So DMARC's
-//! pass, which speaks of the From field, and DKIM's, which speaks of the signer, count for him only where they are of his
-//! organisation; and SPF's word counts where it is about him and not about HELO (RFC 7208 §2.3) or somebody else.
+//! It is the envelope sender that is judged, since a reply goes there, whoever the message says it is from. So DMARC's
+//! pass, which speaks of the From field, and DKIM's, which speaks of the signer, count for the sender only where they are of the
+//! same organisation; and SPF's word counts where it is about the sender and not about HELO (RFC 7208 §2.3) or somebody else.
 //!
 //! | policy | a forger is |
 //! |---|---|
 //! | off | nobody |
 //! | fail-only | who fails DMARC, or fails SPF without an aligned pass of DKIM |
-//! | strict | he too, and whoever has no pass: of aligned DKIM or DMARC, or of SPF |
+//! | strict | the same, and whoever has no pass: of aligned DKIM or DMARC, or of SPF |
 //!
 //! An error, temporary or for good, is no failure: nobody is called a forger because a name server was down. But it hides
 //! no failure of another method: only a signature that names the sender's organisation can do so (`dkim=temperror`).
@@ -29,7 +29,7 @@ pub enum Policy {
     Strict,
 }
 
-/// Why `sender` is taken for forged, if he is.
+/// Returns why `sender` is taken for forged, if that is so.
 pub(super) fn judge(verdicts: &[MethodResult], sender: &Address, policy: Policy) -> Option<String> {
     if policy == Policy::Off {
         return None;

@@ -24,13 +24,7 @@
 
 use super::domain;
 use crate::message::header::{Field, Header};
-
-/// Clauses of one field that are read.
-const MAX_CLAUSES: usize = 100;
-/// Properties of one clause that are read.
-const MAX_PROPERTIES: usize = 50;
-/// Verdicts of one message that count.
-const MAX_RESULTS: usize = 1000;
+use crate::model::limits;
 
 /// One method's result.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -78,8 +72,8 @@ pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<Method
         };
         let payload = Payload::read(&text).filter(plain);
         verdicts.extend(payload.map(|payload| payload.verdicts).unwrap_or_default());
-        if verdicts.len() >= MAX_RESULTS {
-            verdicts.truncate(MAX_RESULTS);
+        if verdicts.len() >= limits::AUTHENTICATION_RESULTS {
+            verdicts.truncate(limits::AUTHENTICATION_RESULTS);
             break;
         }
     }
@@ -141,7 +135,7 @@ impl Payload {
             return None;
         }
         let mut verdicts = Vec::new();
-        for _ in 0..MAX_CLAUSES {
+        for _ in 0..limits::RESULT_CLAUSES {
             if !text.eat(';') {
                 break;
             }
@@ -188,7 +182,7 @@ impl<'a> ResultsParser<'a> {
             return None;
         }
         let mut verdict = MethodResult { method, result, ..MethodResult::default() };
-        while verdict.properties.len() < MAX_PROPERTIES && self.property(&mut verdict).is_some() {}
+        while verdict.properties.len() < limits::RESULT_PROPERTIES && self.property(&mut verdict).is_some() {}
         Some(verdict)
     }
 

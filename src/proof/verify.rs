@@ -43,15 +43,6 @@ use crate::message::header::Header;
 use crate::model::{Address, limits};
 use keys::KeyRecords;
 
-/// Signatures and seals of a message that are looked at.
-const MAX_SIGNATURES: usize = 60;
-/// Octets of one of them.
-const MAX_SIGNATURE_BYTES: usize = 8 * 1024;
-/// Fields of a header that is looked at for signatures.
-const MAX_FIELDS: usize = 1000;
-/// Octets of such a header.
-const MAX_HEADER_BYTES: usize = 256 * 1024;
-
 /// The part of a message's time that SPF has, and each key of DKIM beside it: half.
 const FIRST_SHARE: u32 = 2;
 /// The part that DMARC has, and ARC after it: a quarter.
@@ -95,7 +86,7 @@ impl Verifier {
         Self { settings, asks: OnceLock::new() }
     }
 
-    /// Why the sender is taken for forged by what is found, if he is.
+    /// Returns why the sender is taken for forged by what is found, if that is so.
     pub(super) async fn forgery_reason(
         &self,
         header: &Header<'_>,
@@ -289,13 +280,13 @@ fn is_too_much(header: &Header<'_>) -> bool {
     for field in header.fields() {
         all += 1;
         if ["DKIM-Signature", "ARC-Seal", "ARC-Message-Signature"].iter().any(|name| field.is(name)) {
-            signatures += if field.value.len() > MAX_SIGNATURE_BYTES { MAX_SIGNATURES } else { 1 };
+            signatures += if field.value.len() > limits::SIGNATURE_BYTES { limits::SIGNATURES } else { 1 };
         }
-        if all > MAX_FIELDS || signatures > MAX_SIGNATURES {
+        if all > limits::VERIFIED_FIELDS || signatures > limits::SIGNATURES {
             return true;
         }
     }
-    header.body_offset() > MAX_HEADER_BYTES
+    header.body_offset() > limits::VERIFIED_HEADER_BYTES
 }
 
 /// The message, given from where its header begins, with the hashes of its body, which take their

@@ -433,7 +433,7 @@ impl Scheduler {
                     match heard {
                         DestinationHealth::Reached => self.destinations.record_success(domain),
                         DestinationHealth::RefusedOne => {
-                            self.destinations.record_recipient_refusal(domain, now, &pace, jitter)
+                            self.destinations.record_recipient_refusal(domain, now, &pace, jitter);
                         }
                         DestinationHealth::Refused => self.destinations.record_refusal(domain, now, &pace, jitter),
                     }

@@ -127,7 +127,7 @@ fn submission(store: &Store, to: &[&str]) -> NewAction {
     submission.queue(store.clock().now())
 }
 
-fn queue(store: &Store, queued: NewAction) -> ActionId {
+fn queue(store: &Store, queued: &NewAction) -> ActionId {
     commit(store, |txn| txn.queue_action(queued.action.clone(), &queued.octets))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What must hold: the same call again, at any time and beside others, adds nothing. An email is the same where its octets
 //! and its date are; this is asked of `blob_refs` under the account's lock, and not of a record of what was imported. So it
-//! costs one short look-up and no row, it never expires, and what its owner destroyed since is filed again when he imports
+//! costs one short look-up and no row, it never expires, and what its owner destroyed since is filed again when the owner imports
 //! it again. The same email in two folders is one email in two mailboxes (RFC 8621 §4.1.1): it joins the second, and has
 //! the keywords of both.
 

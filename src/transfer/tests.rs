@@ -71,7 +71,7 @@ fn the_same_again_adds_nothing() {
     assert_eq!((later.outcome, other.outcome), (AppendOutcome::Added, AppendOutcome::Added));
     assert_eq!(put(&store, &new(b"z", one)), Err(Error::Quota));
     assert_eq!(put(&store, &new(raw, MailboxUid(99))), Err(Error::NotFound("mailbox")));
-    // What its owner destroyed comes back when he imports it again.
+    // What its owner destroyed comes back when it is imported again.
     store.commit(ANN, |txn| txn.destroy_email(first.email)).unwrap().1.wait_blocking().unwrap();
     let back = put(&store, &new(raw, one)).unwrap();
     assert!(back.outcome == AppendOutcome::Added && back.email != first.email);

@@ -1,7 +1,7 @@
 //! To whom which words are said: people of the organisation and others, each in a language that they read.
 //!
-//! Where there are words for the sender's own circle, only those are said to him: what is meant for the organisation never
-//! reaches a stranger, nor the other way round. Of these the first in a language that he reads (RFC 4647 §3.4), else the
+//! Where there are words for the sender's own circle, only those are said: what is meant for the organisation never
+//! reaches a stranger, nor the other way round. Of these the first in a language that the sender reads (RFC 4647 §3.4), else the
 //! first of all.
 
 use super::sender::layers;

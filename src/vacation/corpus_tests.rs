@@ -35,7 +35,7 @@ fn decisions_agree_with_the_table() {
         }
         let facts = AutoReplyFacts::of(&std::fs::read(dir.join(file)).unwrap());
         let sender = envelope_sender(cell("env_from"));
-        // The recipient is named: whoever is; where nobody is, the owner's own list of addresses says that it is him.
+        // The recipient is named: whoever is; where nobody is, the owner's own list of addresses says who it is.
         let recipient = facts.destinations.iter().find(|one| Some(*one) != sender.as_ref()).cloned();
         let Some(recipient) = recipient else { continue };
         let identity = Identity {

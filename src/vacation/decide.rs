@@ -7,9 +7,11 @@
 //! counts.
 
 use super::notice::Notice;
+use super::own_id::is_own_id;
 use super::reason::Reason;
-use super::reply::is_own_id;
-use super::sender::{is_from_self, layers, system_sender, told_key};
+
+use super::sender::{is_from_self, layers, system_sender};
+use super::told::told_key;
 use crate::message::auto::AutoReplyFacts;
 use crate::model::{Address, Audience, Circle, Identity, ToldKey, ToldLifetime, UtcMillis};
 

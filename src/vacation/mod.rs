@@ -10,23 +10,27 @@ mod audience;
 mod consider;
 mod decide;
 mod notice;
+mod own_id;
 mod rate;
 mod reason;
 mod reply;
 mod report;
 mod sender;
+mod told;
 mod window;
 
 pub use consider::{DueReply, consider};
 pub use decide::{AccountLookup, Input, ReplyDecision, Settings, Silence};
-pub use notice::{Fcc, Handle, Notice};
+pub use notice::{Fcc, Notice};
 #[cfg(test)]
 pub use notice::{Period, ScriptArguments};
+pub use own_id::is_own_id;
 pub use rate::{RateCharge, RateLimiter, RateLimits};
 pub use reason::Reason;
-pub use reply::{VacationReply, is_own_id};
+pub use reply::VacationReply;
 pub use report::{AbsenceReport, Arrival, Correspondent, Topic};
-pub use sender::{plain_in_domain, told_key};
+pub use sender::plain_in_domain;
+pub use told::{Handle, told_key};
 #[cfg(any(test, feature = "internals"))]
 pub use {decide::decide, notice::Script, reply::reply};
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::audience::{ReplyText, circle, words};
 use super::reason::Reason;
+use super::told::Handle;
 use super::window::{CurrentAbsence, away};
 use crate::message::auto::AutoReplyFacts;
 use crate::message::parse;
@@ -50,17 +51,6 @@ pub struct Notice<'a> {
     pub until: Option<UtcMillis>,
     /// What the owner said besides; a script says all that by its own tests.
     pub terms: Option<Terms<'a>>,
-}
-
-/// Under what it is remembered who was told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Handle<'a> {
-    /// The account's own response.
-    Response,
-    /// A handle of a script.
-    Named(&'a str),
-    /// The arguments of an action without a handle, hashed.
-    Arguments([u8; 32]),
 }
 
 /// What a reply says.

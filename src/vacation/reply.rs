@@ -1,10 +1,11 @@
 //! What a reply looks like (RFC 3834 §3, RFC 5230 §5, RFC 8621 §8).
 //!
-//! It goes to the envelope sender, from an own address that he knows, with an id by which our replies are known again. The
+//! It goes to the envelope sender, from an own address that the sender knows, with an id by which our replies are known again. The
 //! original's body is never repeated (RFC 3834 §3.2), and what is repeated of its header is data: see `message::compose`.
 
 use super::decide::Input;
 use super::notice::{Fcc, ReplyBody};
+use super::own_id::own_id;
 use super::sender::plain_in_domain;
 use crate::message::auto::AutoReplyFacts;
 use crate::message::compose::{Draft, build};
@@ -173,26 +174,4 @@ pub(super) fn as_html(text: &str) -> String {
 fn as_text(html: &str) -> String {
     let raw = format!("Content-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n{html}");
     crate::message::Message::parse(raw.as_bytes()).texts(raw.len()).join("\n")
-}
-
-/// An id by which our own replies are known again without a look-up: a nonce and its keyed hash.
-fn own_id(nonce: u64, domain: &str, secret: &[u8; 32]) -> String {
-    let nonce = format!("{nonce:016x}");
-    format!("r.{nonce}.{}@{domain}", mac(&nonce, secret))
-}
-
-fn mac(nonce: &str, secret: &[u8; 32]) -> String {
-    let mut hasher = blake3::Hasher::new_keyed(secret);
-    hasher.update(b"reply id\0");
-    hasher.update(nonce.as_bytes());
-    hasher.finalize().to_hex().chars().take(16).collect()
-}
-
-/// Whether a message id is one that we gave a reply.
-#[must_use]
-pub fn is_own_id(id: &str, secret: &[u8; 32]) -> bool {
-    let parts = id.split_once('@').map(|(local, _)| local).and_then(|local| local.strip_prefix("r."));
-    parts
-        .and_then(|parts| parts.split_once('.'))
-        .is_some_and(|(nonce, given)| nonce.len() == 16 && mac(nonce, secret) == given)
 }

@@ -1,4 +1,4 @@
-//! What came while the owner was away, for his return: by correspondent and thread, people before machines, newest first in
+//! What came while the owner was away, for the owner's return: by correspondent and thread, people before machines, newest first in
 //! each. Pure: what arrived is handed in; text and HTML come out, and `compose` makes a message of them.
 //!
 //! Everything in it is strangers' data: one line each in the text, escaped in the HTML, bounded in number.
@@ -55,7 +55,7 @@ pub struct Correspondent {
     pub person: EmailAddress,
     /// Whether all that came from there is mail of machines: lists, notices, spam.
     pub machine: bool,
-    /// Whether he was answered.
+    /// Whether a reply was sent.
     pub answered: bool,
     /// What about, newest first.
     pub threads: Vec<Topic>,
@@ -214,7 +214,7 @@ impl AbsenceReport {
         out
     }
 
-    /// As a message to the owner, from himself.
+    /// As a message from the owner to the owner.
     #[must_use]
     pub fn message(&self, identity: &Identity, now: UtcMillis, id: &str) -> Vec<u8> {
         let owner = EmailAddress { name: identity.name.clone(), email: identity.primary.to_string() };

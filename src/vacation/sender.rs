@@ -1,8 +1,7 @@
 //! Who a sender is: the same person under daily tags, or a machine.
 
-use super::notice::Handle;
+use crate::model::Address;
 use crate::model::address::fold_domain;
-use crate::model::{Address, ToldKey};
 
 /// Tags within one another that are taken off: a forwarder's, a list's, and the sender's own.
 const MAX_NESTED_TAGS: usize = 4;
@@ -88,30 +87,6 @@ fn untagged(tagged: &Address) -> Option<Address> {
         Some((user, tail)) if tail.contains('=') => address(user, domain),
         _ => None,
     }
-}
-
-/// Under which key a sender is remembered for a handle. Both are hashed by themselves, each part with its length before it,
-/// so that no two pairs have one key.
-#[must_use]
-pub fn told_key(secret: &[u8; 32], handle: &Handle<'_>, sender: &Address) -> ToldKey {
-    let hash = |context: u8, value: &[u8]| {
-        let mut hasher = blake3::Hasher::new_keyed(secret);
-        hasher.update(&[context]);
-        hasher.update(&(value.len() as u64).to_be_bytes());
-        hasher.update(value);
-        let mut out = [0u8; 16];
-        hasher.finalize_xof().fill(&mut out);
-        out
-    };
-    let handle = match handle {
-        Handle::Response => hash(0, &[]),
-        Handle::Named(name) => hash(1, name.as_bytes()),
-        Handle::Arguments(arguments) => hash(2, arguments),
-    };
-    let mut key = [0u8; 32];
-    let parts = handle.into_iter().chain(hash(3, sender_key(sender).as_bytes()));
-    key.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
-    ToldKey(key)
 }
 
 /// Local parts that are machines; `postmaster` is not: people read and write there (RFC 5230 §4.6).
@@ -215,6 +190,7 @@ fn is_deaf(base: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vacation::told::{Handle, told_key};
 
     #[test]
     fn mail_from_oneself_is_known_where_addresses_differ_by_case() {

@@ -1,9 +1,7 @@
 //! Query strings (RFC 3986 §3.4): `name=value&name=value`, percent-encoded (§2.1).
 
 use crate::model::hex::hex_byte;
-
-/// Octets of a query that is read.
-const MAX_QUERY_BYTES: usize = 32 * 1024;
+use crate::model::limits;
 
 /// A query string that is none: an escape that is no octet, text that is not UTF-8, too long, or a name twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +28,7 @@ pub fn write(pairs: &[(&str, &str)]) -> String {
 /// # Errors
 /// `BadQuery`.
 pub fn read(query: &str) -> Result<Vec<(String, String)>, BadQuery> {
-    if query.len() > MAX_QUERY_BYTES {
+    if query.len() > limits::QUERY_STRING_BYTES {
         return Err(BadQuery);
     }
     let mut pairs: Vec<(String, String)> = Vec::new();
@@ -80,7 +78,7 @@ mod tests {
     fn forms() {
         assert_eq!(write(&[("a", "x y&z"), ("ü", "")]), "a=x%20y%26z&%C3%BC=");
         assert_eq!(read("a=%41%2b&&b"), Ok(vec![("a".into(), "A+".into()), ("b".into(), String::new())]));
-        for wrong in ["a=%", "a=%4", "a=%g0", "a=%ff", "a=1&a=2", &"x".repeat(MAX_QUERY_BYTES + 1)] {
+        for wrong in ["a=%", "a=%4", "a=%g0", "a=%ff", "a=1&a=2", &"x".repeat(limits::QUERY_STRING_BYTES + 1)] {
             assert_eq!(read(wrong), Err(BadQuery), "{wrong:.20}");
         }
     }

@@ -2,8 +2,8 @@
 //! and `end`, each with the number of its bytes before it and four characters for each three of
 //! them.
 
-/// Bytes in which `begin` is looked for.
-const MAX_PREAMBLE_BYTES: usize = 64 * 1024;
+use crate::model::limits;
+
 /// Bytes of a line; what is longer is cut.
 const MAX_LINE_BYTES: usize = 200;
 /// Bytes of one line once it is decoded.
@@ -38,7 +38,7 @@ impl Uu {
                     if line.ends_with(b"\n") && begins(last_line(&self.held)) {
                         self.stands = UuState::Inside;
                         self.held.clear();
-                    } else if self.held.len() > MAX_PREAMBLE_BYTES {
+                    } else if self.held.len() > limits::UUENCODE_PREAMBLE_BYTES {
                         self.stands = UuState::Plain;
                         out.append(&mut self.held);
                     }

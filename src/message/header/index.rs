@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::{Field, FoldedLines, start};
-use crate::message::catch_parser_panic;
+use crate::message::panic::catch_parser_panic;
 use crate::message::parse::{self, CharsetCodec};
 
 /// The fields of the top-level header of a message, in order, and where its body begins.

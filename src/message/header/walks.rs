@@ -22,7 +22,7 @@ pub(super) fn note(header: &[u8]) {
         if let Some((beginning, walks)) = counted
             && header.starts_with(beginning)
         {
-            *walks += 1;
+            *walks = walks.saturating_add(1);
         }
     });
 }

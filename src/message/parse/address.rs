@@ -22,8 +22,6 @@ use super::encoded::{self, EncodedWord};
 use super::value::tidy;
 use crate::model::{Address, EmailAddress, limits};
 
-/// Bytes of an address literal.
-const MAX_LITERAL_BYTES: usize = 255;
 /// Bytes behind an encoded word in which the `@` of an address is looked for.
 const MAX_ADDRESS_BYTES: usize = 600;
 
@@ -132,8 +130,9 @@ impl<'v> List<'v> {
         let mut end = word_end(text);
         // A literal in the place of a domain has colons (RFC 5321 §4.1.3).
         let open = text.get(..end).and_then(|word| word.find("@[").or_else(|| word.starts_with('[').then_some(0)));
-        let literal =
-            open.and_then(|open| text.get(open..text.floor_char_boundary(open.saturating_add(MAX_LITERAL_BYTES))));
+        let literal = open.and_then(|open| {
+            text.get(open..text.floor_char_boundary(open.saturating_add(limits::ADDRESS_LITERAL_BYTES)))
+        });
         if let Some(close) = literal.and_then(|literal| literal.find(']')) {
             end = end.max(open.unwrap_or(0).saturating_add(close).saturating_add(1));
         }

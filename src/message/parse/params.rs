@@ -5,14 +5,12 @@
 //! The library reads these fields too, and its reading decides what a part is. This one serves for
 //! the values of names and charsets that the library does not decode.
 
+use crate::model::limits;
 use std::collections::BTreeMap;
 
 use super::charset::{self, CharsetCodec};
 use super::encoded::anywhere;
 use crate::model::hex::hex_byte;
-
-/// Sections of one parameter, and parameters of one field.
-const MAX_SECTIONS: usize = 1000;
 
 /// A piece of a parameter's value.
 struct Section {
@@ -23,7 +21,7 @@ struct Section {
 /// The value of a parameter of a field, unfolded; the first where there are several.
 pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
     let mut sections: BTreeMap<usize, Section> = BTreeMap::new();
-    for (attribute, value) in FieldParameters::of(field).take(MAX_SECTIONS) {
+    for (attribute, value) in FieldParameters::of(field).take(limits::PARAMETER_SECTIONS) {
         let mut parts = attribute.split('*');
         if !parts.next().is_some_and(|base| base.eq_ignore_ascii_case(name)) {
             continue;
@@ -166,6 +164,6 @@ mod tests {
             assert_eq!(name(field), wanted, "{field}");
         }
         let many: String = (0..100_000).map(|n| format!("; name*{n}=x")).collect();
-        assert_eq!(name(&format!("a/b{many}")).len(), MAX_SECTIONS);
+        assert_eq!(name(&format!("a/b{many}")).len(), limits::PARAMETER_SECTIONS);
     }
 }

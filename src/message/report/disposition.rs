@@ -1,4 +1,4 @@
-//! What a recipient, or what acts for him, did with a message (RFC 8098 §3): read, and written.
+//! What a recipient, or a program in the recipient's place, did with a message (RFC 8098 §3): read, and written.
 
 use super::{Field, MAX_VALUE_BYTES, address, groups, value};
 use crate::message::line::{one_line, without_controls};
@@ -38,7 +38,7 @@ pub struct DispositionReport {
 pub enum ActionMode {
     /// The user did it.
     Manual,
-    /// It was done without him.
+    /// It was done without the owner.
     Automatic,
 }
 
@@ -47,7 +47,7 @@ pub enum ActionMode {
 pub enum SendingMode {
     /// The user allowed this one.
     Manual,
-    /// He was not asked.
+    /// The owner was not asked.
     Automatic,
 }
 

@@ -18,16 +18,10 @@ use super::parse::{Message, Part};
 use super::refs::message_ids;
 use crate::model::{Address, ReturnedReport, limits};
 
-/// Octets of the part that programs read, before it is decoded: more than so many recipients need.
-const MAX_STATUS_BYTES: usize = 512 * 1024;
-/// Octets of the returned original that are looked at, for its header.
-const MAX_ORIGINAL_BYTES: usize = 64 * 1024;
 /// Octets of the text that people read.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// Octets of a value.
 pub const MAX_VALUE_BYTES: usize = 900;
-/// Fields of a group that are looked at.
-const MAX_FIELDS: usize = 200;
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,10 +66,10 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
     let content = |part: &Part<'_>, most: usize| content(message, part, most);
     let about = root.children.iter().find_map(|part| match part.media_type.as_str() {
         "message/delivery-status" | "message/global-delivery-status" => {
-            delivery::read(&content(part, MAX_STATUS_BYTES)).map(ReportContent::Delivery)
+            delivery::read(&content(part, limits::REPORT_STATUS_BYTES)).map(ReportContent::Delivery)
         }
         "message/disposition-notification" | "message/global-disposition-notification" => {
-            disposition::read(&content(part, MAX_STATUS_BYTES)).map(ReportContent::Disposition)
+            disposition::read(&content(part, limits::REPORT_STATUS_BYTES)).map(ReportContent::Disposition)
         }
         _ => None,
     })?;
@@ -84,7 +78,7 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
         "text/rfc822-headers" | "message/rfc822-headers" | "message/global-headers" => Some((part, false)),
         _ => None,
     });
-    let header = original.map(|(part, _)| content(part, MAX_ORIGINAL_BYTES));
+    let header = original.map(|(part, _)| content(part, limits::REPORT_ORIGINAL_BYTES));
     let id = header.as_deref().and_then(|header| first(header, "Message-ID"));
     Some(Report {
         text: root.children.first().and_then(|part| text(message, &structure.text, part)),
@@ -137,7 +131,7 @@ fn groups(octets: &[u8]) -> Vec<Vec<Field<'_>>> {
         let (line, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
         if line.trim_ascii().is_empty() {
             let group = start.get(..start.len().saturating_sub(rest.len())).unwrap_or_default();
-            let found: Vec<Field<'_>> = fields(group).take(MAX_FIELDS).collect();
+            let found: Vec<Field<'_>> = fields(group).take(limits::REPORT_GROUP_FIELDS).collect();
             if !found.is_empty() {
                 groups.push(found);
             }

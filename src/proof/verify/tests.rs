@@ -103,7 +103,7 @@ async fn dkim() {
     // Of another organisation: it says nothing about the envelope sender.
     let other = zone.signer("example.com", "s");
     assert_eq!(forger(&zone, &TestMessage::from("eve@example.com").signed(&other)).await, FORGER);
-    // Several of them, one of which is his.
+    // Several of them, one of which is the sender's.
     let two = TestMessage::from("bob@example.net").signed(&signer).changed("\r\nFrom: ", "\r\nX: y\r\nFrom: ");
     let stale = signer.sign(b"From: bob@example.net\r\n\r\nold\r\n").unwrap().unwrap();
     assert_eq!(forger(&zone, &two.below(&stale)).await, NOBODY);
@@ -256,14 +256,14 @@ async fn work_is_bounded() {
     let signer = zone.signer("example.net", "s");
     let signed = || TestMessage::from("bob@example.net").signed(&signer);
     let stale = signer.sign(b"From: bob@example.net\r\n\r\nold\r\n").unwrap().unwrap();
-    assert_eq!(forger(&zone, &signed().below(&stale.repeat(MAX_SIGNATURES - 1))).await, NOBODY);
-    assert_eq!(forger(&zone, &signed().below(&stale.repeat(MAX_SIGNATURES))).await, FORGER);
-    assert_eq!(forger(&zone, &signed().below(&b"X: y\r\n".repeat(MAX_FIELDS))).await, FORGER);
+    assert_eq!(forger(&zone, &signed().below(&stale.repeat(limits::SIGNATURES - 1))).await, NOBODY);
+    assert_eq!(forger(&zone, &signed().below(&stale.repeat(limits::SIGNATURES))).await, FORGER);
+    assert_eq!(forger(&zone, &signed().below(&b"X: y\r\n".repeat(limits::VERIFIED_FIELDS))).await, FORGER);
     assert_eq!(
-        forger(&zone, &signed().below(&[b"X: ", &[b'y'; MAX_HEADER_BYTES][..], b"\r\n"].concat())).await,
+        forger(&zone, &signed().below(&[b"X: ", &[b'y'; limits::VERIFIED_HEADER_BYTES][..], b"\r\n"].concat())).await,
         FORGER
     );
-    let wide = format!("DKIM-Signature: v=1; h={}\r\n", "a:".repeat(MAX_SIGNATURE_BYTES));
+    let wide = format!("DKIM-Signature: v=1; h={}\r\n", "a:".repeat(limits::SIGNATURE_BYTES));
     assert_eq!(forger(&zone, &signed().below(wide.as_bytes())).await, FORGER);
 }
 

@@ -321,7 +321,7 @@ struct BrokenConversation {
 }
 
 /// Reads so many answers, and keeps those that came where it breaks off. What comes beyond them belongs to nobody: the next
-/// one who reads would take it for his, so it is an error.
+/// reader would take it for its own answer, so it is an error.
 async fn read(stream: &mut Box<dyn RelayStream>, many: usize, out: &mut Vec<RelayAnswer>) -> Result<(), String> {
     let wanted = out.len().saturating_add(many);
     let (mut buffer, mut parser) = ([0u8; 1024], ResponseReceiver::default());

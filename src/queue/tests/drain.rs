@@ -121,7 +121,7 @@ async fn a_relay_that_is_down_for_an_hour_loses_and_repeats_nothing() {
     drop(listener);
     queue_many(&store, 150, |n| at_home(&format!("u{n}")));
     for n in 0..50 {
-        queue(&store, submission(&store, &[&format!("s{n}")]));
+        queue(&store, &submission(&store, &[&format!("s{n}")]));
     }
     let relay_pause = Duration::from_secs(15);
     let working = Working::start(&store, Settings { relay_pause, ..settings(port) });

@@ -123,9 +123,9 @@ async fn what_depends_waits_and_goes_with_what_it_depends_on() {
     let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let chain = |first: &str, second: &str| {
-        let one = queue(&store, submission(&store, &[first]));
+        let one = queue(&store, &submission(&store, &[first]));
         let next = submission(&store, &[second]);
-        let two = queue(&store, NewAction { action: Action { after: Some(one), ..next.action }, ..next });
+        let two = queue(&store, &NewAction { action: Action { after: Some(one), ..next.action }, ..next });
         (one, two)
     };
     let good = chain("bob", "eve");
@@ -171,16 +171,16 @@ async fn a_failure_for_good_is_told_to_a_real_sender() {
         blob,
     };
     let now = store.clock().now();
-    queue(&store, redirect(Some("carl"), &["bob", "bad"]).queue(now));
-    queue(&store, redirect(None, &["never"]).queue(now));
+    queue(&store, &redirect(Some("carl"), &["bob", "bad"]).queue(now));
+    queue(&store, &redirect(None, &["never"]).queue(now));
     // The same once more, in another order: it is one deed.
     let again = redirect(Some("carl"), &["bad", "bob"]).queue(now);
-    assert_eq!(queue(&store, again), left(&store)[0].id);
+    assert_eq!(queue(&store, &again), left(&store)[0].id);
     assert_eq!(left(&store).len(), 2);
     let never = DsnNotify { never: true, ..DsnNotify::default() };
     let quiet = Target { notify: Some(never), ..Target::plain(at_home("bad")) };
     let silent = submission(&store, &["x"]);
-    queue(&store, NewAction { action: Action { recipients: vec![quiet], ..silent.action }, ..silent });
+    queue(&store, &NewAction { action: Action { recipients: vec![quiet], ..silent.action }, ..silent });
     clean(&store);
     let working = Working::start(&store, settings(port));
     until("the report", || rogue.seen.lock().iter().any(|seen| seen.message.contains("delivery-status"))).await;
@@ -273,14 +273,14 @@ async fn what_a_person_waits_for_goes_first_and_what_is_held_not_at_all() {
         queue_reply(&store, &format!("u{n}"), ActionState::Waiting);
     }
     queue_reply(&store, "held", ActionState::Held);
-    queue(&store, submission(&store, &["person"]));
+    queue(&store, &submission(&store, &["person"]));
     let undone = submission(&store, &["undone"]);
     let due = store.clock().now().after(Duration::from_secs(3600));
-    let undone = queue(&store, NewAction { action: Action { due, ..undone.action }, ..undone });
+    let undone = queue(&store, &NewAction { action: Action { due, ..undone.action }, ..undone });
     let working = Working::start(&store, Settings { concurrency: 1, ..settings(port) });
     until("the rest is sent", || rogue.seen.lock().len() == 21).await;
     assert!(rogue.seen.lock()[0].rcpt[0].contains("<person@"));
-    // What was not to go yet is taken back, as a person does who has changed his mind.
+    // What was not to go yet is taken back, as a person does after a change of mind.
     let gone = commit(&store, |txn| txn.remove_action(undone));
     assert_eq!((gone.len(), rogue.to("undone"), rogue.to("held")), (1, 0, 0));
     working.stop().await;
@@ -374,9 +374,9 @@ async fn a_hold_while_the_relay_is_asked_is_kept_and_one_that_comes_too_late_say
     };
     let now = store.clock().now();
     let reply = queue_reply(&store, "lazy", ActionState::Waiting);
-    let taken = queue(&store, redirect("lazy").queue(now));
-    let refused = queue(&store, redirect("lazyno").queue(now));
-    let gone = queue(&store, redirect("slow").queue(now));
+    let taken = queue(&store, &redirect("lazy").queue(now));
+    let refused = queue(&store, &redirect("lazyno").queue(now));
+    let gone = queue(&store, &redirect("slow").queue(now));
     let working = Working::start(&store, settings(port));
     let hold = |id: ActionId| {
         let held = store.commit(ANN, |txn| {

@@ -22,7 +22,7 @@ fn redirect(store: &Store, subject: &str, to: &[&str]) -> ActionId {
         prefix: Vec::new(),
         blob,
     };
-    queue(store, redirect.queue(store.clock().now()))
+    queue(store, &redirect.queue(store.clock().now()))
 }
 
 /// The subjects that an address got, in order.
@@ -112,7 +112,7 @@ async fn a_clock_that_is_set_back_makes_no_rest_longer() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let person = queue(&store, submission(&store, &["person"]));
+    let person = queue(&store, &submission(&store, &["person"]));
     let working = Working::start(&store, Settings { relay_pause: Duration::from_secs(15), ..settings(port) });
     until("the relay is down", || of(&store, person).unwrap().last_error.is_some()).await;
     assert!(of(&store, person).unwrap().urgent, "a person waits for it still");

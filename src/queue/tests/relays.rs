@@ -19,7 +19,7 @@ async fn many_recipients_go_in_as_many_goes_as_the_relay_wants() {
         let (store, rogue) = (store(), RogueRelay::of(RogueSettings { most, ..RogueSettings::default() }));
         let (port, _server) = rogue.start().await;
         let names: Vec<String> = (0..25).map(|n| format!("u{n}")).collect();
-        queue(&store, submission(&store, &names.iter().map(String::as_str).collect::<Vec<_>>()));
+        queue(&store, &submission(&store, &names.iter().map(String::as_str).collect::<Vec<_>>()));
         let mut settings = settings(port);
         settings.relay.recipients = ours;
         let working = Working::start(&store, settings);
@@ -47,7 +47,7 @@ async fn what_is_not_ascii_goes_as_seven_bit_text_where_it_must() {
         let (port, _server) = rogue.start().await;
         let (_, blob) = file(&store, raw.as_bytes());
         let queued = submission(&store, &["bob"]);
-        queue(&store, NewAction { action: Action { blob: Some(blob), ..queued.action }, ..queued });
+        queue(&store, &NewAction { action: Action { blob: Some(blob), ..queued.action }, ..queued });
         let working = Working::start(&store, settings(port));
         until("sent", || only(&store).state == ActionState::Sent).await;
         working.stop().await;
@@ -68,7 +68,7 @@ async fn an_address_that_is_not_ascii_needs_smtputf8() {
     for (offers, sent) in [(vec!["8BITMIME"], false), (vec!["8BITMIME", "SMTPUTF8"], true)] {
         let (store, rogue) = (store(), RogueRelay::of(RogueSettings { offers, ..RogueSettings::default() }));
         let (port, _server) = rogue.start().await;
-        queue(&store, submission(&store, &["jürgen", "bob"]));
+        queue(&store, &submission(&store, &["jürgen", "bob"]));
         let working = Working::start(&store, settings(port));
         until("done", || !only(&store).state.is_open()).await;
         working.stop().await;
@@ -83,7 +83,7 @@ async fn an_address_that_is_not_ascii_needs_smtputf8() {
 async fn over_lmtp_each_recipient_is_answered() {
     let (store, rogue) = (store(), RogueRelay::of(RogueSettings { lmtp: true, ..RogueSettings::default() }));
     let (port, _server) = rogue.start().await;
-    queue(&store, submission(&store, &["bob", "refused", "bad", "defer"]));
+    queue(&store, &submission(&store, &["bob", "refused", "bad", "defer"]));
     let mut settings = settings(port);
     settings.relay.protocol = Protocol::Lmtp;
     let working = Working::start(&store, settings.clone());
@@ -95,10 +95,10 @@ async fn over_lmtp_each_recipient_is_answered() {
     assert!(matches!(fate("bad"), RecipientState::Failed { status: [5, 1, 1], .. }));
     clean(&store);
 
-    // The first of three is answered, and then the line is cut: the others are sent again, and he is not.
+    // The first of three is answered, and then the line is cut: the others are sent again, and the first is not.
     let (store, rogue) = (super::store(), RogueRelay::of(RogueSettings { lmtp: true, ..RogueSettings::default() }));
     let (port, _server) = rogue.start().await;
-    queue(&store, submission(&store, &["first", "cut", "third"]));
+    queue(&store, &submission(&store, &["first", "cut", "third"]));
     settings.relay.place = RelayAddress::Tcp { host: "127.0.0.1".into(), port };
     let working = Working::start(&store, settings);
     until("tried", || only(&store).attempts == 1).await;
@@ -162,7 +162,7 @@ async fn no_message_ends_before_its_end() {
     let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let queued = reply("bob", store.clock().now());
-    queue(&store, NewAction { octets: raw.as_bytes().to_vec(), ..queued });
+    queue(&store, &NewAction { octets: raw.as_bytes().to_vec(), ..queued });
     let working = Working::start(&store, settings(port));
     until("sent", || left(&store).is_empty()).await;
     working.stop().await;

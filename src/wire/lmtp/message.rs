@@ -61,7 +61,7 @@ impl Session {
         let refusal = self.refusal.take();
         self.forget();
         match refusal {
-            None => Transition::End(envelope),
+            None => Transition::End(Box::new(envelope)),
             Some(reply) => {
                 self.delivered(&vec![reply; envelope.recipients.len()]);
                 Transition::Reset

@@ -76,7 +76,7 @@ pub(super) enum Transition {
     Rcpt(Box<Transaction>, Recipient),
     /// The bytes are in `chunk`.
     Body,
-    End(Envelope),
+    End(Box<Envelope>),
     StartTls,
     Close,
 }

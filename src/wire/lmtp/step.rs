@@ -19,7 +19,7 @@ pub enum Step<'s> {
     Body(&'s [u8]),
     /// The message is complete: deliver it to the recipients of this envelope, and answer by
     /// `delivered` before the next step.
-    End(Envelope),
+    End(Box<Envelope>),
     /// Write the output, then begin TLS and a new session.
     StartTls,
     /// Write the output, then hang up.

@@ -41,7 +41,7 @@ fn drive(pieces: &[&[u8]], settings: Settings) -> (String, Vec<(Envelope, Vec<u8
                         })
                         .collect();
                     session.delivered(&replies);
-                    messages.push((envelope, std::mem::take(&mut body)));
+                    messages.push((*envelope, std::mem::take(&mut body)));
                 }
                 Step::StartTls | Step::Close => {
                     said.append(session.output());

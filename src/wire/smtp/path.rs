@@ -1,7 +1,7 @@
 //! Paths and parameters of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3, RFC 3461 §4). Each function is named by its rule.
 
-use crate::model::Address;
 use crate::model::hex::hex_byte;
+use crate::model::{Address, limits};
 
 /// Why a path or parameter is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,10 +13,6 @@ pub enum PathError {
     /// Octets that are not UTF-8, or controls.
     Octets,
 }
-
-/// More than the 64 of RFC 5321 §4.5.3.1.1: the VERP senders of real lists are longer.
-const MAX_LOCAL_BYTES: usize = 256;
-const MAX_DOMAIN_BYTES: usize = 255;
 
 /// A path and what follows it: `<` [source route `:`] mailbox `>`. `None` is the null path. Blanks before it are let
 /// through. `<Postmaster>` alone has an empty domain.
@@ -34,7 +30,7 @@ pub fn path(text: &[u8]) -> Result<(Option<Address>, &[u8]), PathError> {
         None => return Err(PathError::Syntax),
     };
     let rest = rest.strip_prefix(b">").ok_or(PathError::Syntax)?;
-    if local.len() > MAX_LOCAL_BYTES || domain.len() > MAX_DOMAIN_BYTES {
+    if local.len() > limits::LOCAL_PART_BYTES || domain.len() > limits::DOMAIN_BYTES {
         return Err(PathError::Long);
     }
     Ok((Some(Address::from_parts(local, domain)), rest))
