@@ -24,7 +24,7 @@ use crate::net::ceiling::Ceiling;
 use crate::net::http::{self, ControlSettings, HttpSettings};
 use crate::net::listen::{BoundListener, ListenAddress};
 use crate::net::lmtp::{self as driver, LmtpSettings};
-use crate::net::stop::{Switch, switch};
+use crate::net::stop::{StopSignal, Switch, switch};
 use crate::net::{push, reports};
 use crate::queue::{self, QueueWaker, QueueWorker};
 use crate::store::{self, Store};
@@ -141,6 +141,87 @@ fn private_directory(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Reads the directory, and has the rows of accounts that an earlier version wrote name their addresses.
+async fn open_directory(store: &Store, config: &Config) -> Result<Directory, ServiceError> {
+    let directory = Directory::new(store.clone(), config.directory_settings());
+    let naming = directory.clone();
+    let named = tokio::task::spawn_blocking(move || naming.name_addresses()).await;
+    match named.map_err(|error| ServiceError::Setting(error.to_string()))? {
+        Ok(0) => {}
+        Ok(accounts) => tracing::info!(accounts, "the rows of accounts name their addresses from now on"),
+        Err(error) => tracing::warn!(%error, "not all accounts name their addresses: tried again at a start"),
+    }
+    Ok(directory)
+}
+
+/// The bound listeners of a service.
+struct Listeners {
+    lmtp: Vec<BoundListener>,
+    /// Where LMTP is really served: `127.0.0.1:24`, or a path.
+    lmtp_addresses: Vec<String>,
+    control: BoundListener,
+    metrics: Vec<BoundListener>,
+    public: Vec<BoundListener>,
+}
+
+impl Listeners {
+    async fn bind(config: &Config) -> Result<Self, ServiceError> {
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let (mut lmtp, mut lmtp_addresses) = (Vec::new(), Vec::new());
+        for place in &config.lmtp_places(|name| names.split(':').any(|known| known == name)) {
+            let failed = |error| ServiceError::Listen { place: place.to_string(), error };
+            for listener in BoundListener::bind(place, &config.lmtp_access()).await.map_err(failed)? {
+                lmtp_addresses.push(match (place, listener.port()) {
+                    (ListenAddress::Tcp(host, _), Some(port)) => format!("{host}:{port}"),
+                    (ListenAddress::Unix(path), _) => path.display().to_string(),
+                    (place, _) => place.to_string(),
+                });
+                lmtp.push(listener);
+            }
+        }
+        let socket = &config.control.socket;
+        let control = http::bind(socket)
+            .await
+            .map_err(|error| ServiceError::Listen { place: format!("[control] socket {}", socket.display()), error })?;
+        let mut metrics = Vec::new();
+        if let Some(place) = config.metrics_place() {
+            let failed = |error| ServiceError::Listen { place: format!("[metrics] listen {place}"), error };
+            metrics = BoundListener::bind(&place, &config.metrics_access()).await.map_err(failed)?;
+        }
+        let mut public = Vec::new();
+        for place in config.http_places() {
+            let failed = |error| ServiceError::Listen { place: format!("[http] listen {place}"), error };
+            public.extend(BoundListener::bind(&place, &config.http_access()).await.map_err(failed)?);
+        }
+        Ok(Self { lmtp, lmtp_addresses, control, metrics, public })
+    }
+
+    /// Serves each listener in a task of its own.
+    fn serve(
+        self,
+        store: &Store,
+        rooms: &LiveSettings,
+        deliver: &Arc<Deliverer>,
+        backend: &Arc<http::Backend>,
+        stop: &StopSignal,
+    ) -> Vec<JoinHandle<()>> {
+        let mut tasks = Vec::new();
+        for listener in self.lmtp {
+            let (settings, ceiling) = (rooms.lmtp.clone(), rooms.ceiling.clone());
+            tasks.push(tokio::spawn(driver::serve(listener, settings, ceiling, Arc::clone(deliver), stop.clone())));
+        }
+        for listener in self.metrics {
+            tasks.push(tokio::spawn(http::serve_metrics(listener, store.clone(), stop.clone())));
+        }
+        for listener in self.public {
+            let ceiling = rooms.http_ceiling.clone();
+            tasks.push(tokio::spawn(http::serve_public(listener, Arc::clone(backend), ceiling, stop.clone())));
+        }
+        tasks.push(tokio::spawn(http::serve(self.control, Arc::clone(backend), stop.clone())));
+        tasks
+    }
+}
+
 impl Service {
     /// Opens the store and the listeners, and begins to work.
     ///
@@ -155,14 +236,7 @@ impl Service {
         let store = tokio::task::spawn_blocking(move || open_store(&opening, clock))
             .await
             .map_err(|error| ServiceError::Setting(error.to_string()))??;
-        let directory = Directory::new(store.clone(), config.directory_settings());
-        let naming = directory.clone();
-        let named = tokio::task::spawn_blocking(move || naming.name_addresses()).await;
-        match named.map_err(|error| ServiceError::Setting(error.to_string()))? {
-            Ok(0) => {}
-            Ok(accounts) => tracing::info!(accounts, "the rows of accounts name their addresses from now on"),
-            Err(error) => tracing::warn!(%error, "not all accounts name their addresses: tried again at a start"),
-        }
+        let directory = open_directory(&store, &config).await?;
         let queue_settings = LiveValue::new(config.queue_settings().map_err(ServiceError::Setting)?);
         let queue = QueueWorker::new(store.clone(), directory.clone(), queue_settings.clone());
         let rooms = LiveSettings {
@@ -193,58 +267,16 @@ impl Service {
         backend.relay = queue.trouble();
         let backend = Arc::new(backend);
 
-        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-        let places = config.lmtp_places(|name| names.split(':').any(|known| known == name));
-        let mut bound = Vec::new();
-        let mut lmtp = Vec::new();
-        for place in &places {
-            let failed = |error| ServiceError::Listen { place: place.to_string(), error };
-            for listener in BoundListener::bind(place, &config.lmtp_access()).await.map_err(failed)? {
-                lmtp.push(match (place, listener.port()) {
-                    (ListenAddress::Tcp(host, _), Some(port)) => format!("{host}:{port}"),
-                    (ListenAddress::Unix(path), _) => path.display().to_string(),
-                    (place, _) => place.to_string(),
-                });
-                bound.push(listener);
-            }
-        }
-        let socket = config.control.socket.display().to_string();
-        let bound_control = http::bind(&config.control.socket)
-            .await
-            .map_err(|error| ServiceError::Listen { place: format!("[control] socket {socket}"), error })?;
-        let mut metrics = Vec::new();
-        if let Some(place) = config.metrics_place() {
-            let failed = |error| ServiceError::Listen { place: format!("[metrics] listen {place}"), error };
-            metrics = BoundListener::bind(&place, &config.metrics_access()).await.map_err(failed)?;
-        }
-        let mut public = Vec::new();
-        for place in config.http_places() {
-            let failed = |error| ServiceError::Listen { place: format!("[http] listen {place}"), error };
-            public.extend(BoundListener::bind(&place, &config.http_access()).await.map_err(failed)?);
-        }
-        let jobs = backend.jobs.clone();
-        let mut tasks: Vec<JoinHandle<()>> = bound
-            .into_iter()
-            .map(|listener| {
-                let (settings, deliver) = (rooms.lmtp.clone(), Arc::clone(&deliver));
-                tokio::spawn(driver::serve(listener, settings, rooms.ceiling.clone(), deliver, stop.clone()))
-            })
-            .collect();
+        let listeners = Listeners::bind(&config).await?;
+        let (lmtp, jobs) = (listeners.lmtp_addresses.clone(), backend.jobs.clone());
+        let mut tasks = listeners.serve(&store, &rooms, &deliver, &backend, &stop);
         let mut queue_stop = stop.clone();
         tasks.push(tokio::spawn(queue.run(async move { queue_stop.wait().await })));
-        tasks.extend(
-            metrics.into_iter().map(|place| tokio::spawn(http::serve_metrics(place, store.clone(), stop.clone()))),
-        );
         tasks.push(tokio::spawn(pusher));
-        tasks.push(tokio::spawn(reports::run(store.clone(), Arc::clone(&deliver), stop.clone())));
-        tasks.extend(public.into_iter().map(|place| {
-            let (backend, ceiling) = (Arc::clone(&backend), rooms.http_ceiling.clone());
-            tokio::spawn(http::serve_public(place, backend, ceiling, stop.clone()))
-        }));
-        tasks.push(tokio::spawn(http::serve(bound_control, backend, stop)));
+        tasks.push(tokio::spawn(reports::run(store.clone(), deliver, stop)));
         let upkeep = Upkeep::new(store.clone(), rooms.upkeep.clone()).start();
         let upkeep = upkeep.map_err(|error| ServiceError::Setting(format!("upkeep has no thread: {error}")))?;
-        tracing::info!(lmtp = lmtp.join(" "), control = socket, "up");
+        tracing::info!(lmtp = lmtp.join(" "), control = %config.control.socket.display(), "up");
         match jobs.resume(&store) {
             Ok(0) => {}
             Ok(accounts) => tracing::warn!(accounts, "goes on with repairs that were not finished"),

@@ -26,6 +26,25 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
     };
 
     super::store::check(&config.store, &mut fault);
+    lmtp(config, &mut fault);
+    directory(config, &mut fault);
+    relay(config, &mut fault);
+    super::http::check(&config.http, &mut fault);
+    verify(config, &mut fault);
+    dkim(config, &mut fault);
+    if !trace::is_level(&config.log.level) {
+        fault("log", "level", format!("`{}` is no level", config.log.level), "write error, warn, info, debug or trace");
+    }
+    upkeep(config, &mut fault);
+    size_limits(config, &mut fault);
+    faults
+}
+
+/// What a check calls for each fault: table, key, problem, remedy.
+type FaultFn<'a> = &'a mut dyn FnMut(&str, &str, String, &str);
+
+/// `[lmtp]`
+fn lmtp(config: &Config, fault: FaultFn<'_>) {
     for listener in config.lmtp.listen.iter().flatten() {
         if matches!(listener, ListenValue::Tcp { port: 25, .. }) {
             fault(
@@ -54,6 +73,10 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
             fault("lmtp", "trusted", format!("`{peer}` is not an address"), "write \"unix\" or an IP address");
         }
     }
+}
+
+/// `[directory]`
+fn directory(config: &Config, fault: FaultFn<'_>) {
     if config.directory.delimiter.chars().count() > 1 {
         fault("directory", "delimiter", "more than one character".into(), "write one character, or \"\" for none");
     }
@@ -77,8 +100,10 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
             "write an IANA name such as \"Europe/Berlin\"",
         );
     }
-    relay(config, &mut fault);
-    super::http::check(&config.http, &mut fault);
+}
+
+/// `[verify]`
+fn verify(config: &Config, fault: FaultFn<'_>) {
     if config.verify.timeout.0 < Duration::from_secs(1) || config.verify.timeout.0 > Duration::from_secs(60) {
         let problem = "no name server is that quick, or Postfix would wait too long".into();
         fault("verify", "timeout", problem, "write from \"1s\" to \"60s\"");
@@ -88,6 +113,10 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
             fault("verify", "trusted-sealers", format!("`{sealer}` is not a domain"), "write one such as example.net");
         }
     }
+}
+
+/// `[dkim]`
+fn dkim(config: &Config, fault: FaultFn<'_>) {
     let keys = &config.dkim.keys;
     for (at, key) in keys.iter().enumerate() {
         let (domain, selector) = (&key.domain, &key.selector);
@@ -106,9 +135,10 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
             fault("dkim", "keys", problem, "give each key a selector of its own");
         }
     }
-    if !trace::is_level(&config.log.level) {
-        fault("log", "level", format!("`{}` is no level", config.log.level), "write error, warn, info, debug or trace");
-    }
+}
+
+/// `[upkeep]`
+fn upkeep(config: &Config, fault: FaultFn<'_>) {
     let keep = &config.upkeep;
     for (key, value, least, why) in [
         ("restore", keep.restore, HOUR, "what was destroyed by mistake would be gone"),
@@ -133,6 +163,10 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
             fault("upkeep", key, format!("too short: {why}"), &format!("write at least \"{least}\""));
         }
     }
+}
+
+/// `[limits]`
+fn size_limits(config: &Config, fault: FaultFn<'_>) {
     if config.limits.recipients < 100 {
         fault("limits", "recipients", "fewer than the 100 of RFC 5321 §4.5.3.1.8".into(), "write at least 100");
     }
@@ -154,11 +188,10 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
     if config.limits.body_in_memory > config.limits.in_flight {
         fault("limits", "body-in-memory", "larger than in-flight".into(), "write less, such as \"256 KiB\"");
     }
-    faults
 }
 
 /// `[relay]` and `[queue]`.
-fn relay(config: &Config, fault: &mut dyn FnMut(&str, &str, String, &str)) {
+fn relay(config: &Config, fault: FaultFn<'_>) {
     let (relay, second) = (&config.relay, Duration::from_secs(1));
     let mut numbers = |table: &str, key: &str, is_wrong: bool, problem: &str, remedy: &str| {
         if is_wrong {

@@ -37,8 +37,8 @@ pub(super) fn changes(
     }
     results.reads.begin_walk()?;
     let touched = match &results.scope {
-        None => touched(view, asked)?,
-        Some(scope) => touched_within(scope, view, asked)?,
+        None => changed_emails(view, asked)?,
+        Some(scope) => changed_emails_within(scope, view, asked)?,
     };
     let new = list(view, matcher, results, walk, ListRequest::ALL)?.first;
     results.reads.count_rows(touched.len());
@@ -89,7 +89,7 @@ fn depends(asked: &QueryChanges) -> Dependencies {
 }
 
 /// The emails, destroyed ones among them, whose place in the results may be another than it was.
-fn touched(view: &Snapshot<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
+fn changed_emails(view: &Snapshot<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
     let (account, since, depends) = (asked.results.account, asked.since, depends(asked));
     let (mut touched, mut threads) = (BTreeMap::new(), BTreeSet::new());
     let changed = view.emails_since(account, since, limits::QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
@@ -116,7 +116,7 @@ fn touched(view: &Snapshot<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId
 }
 
 /// The same within a scope: an email comes and goes as it enters the scope and leaves it.
-fn touched_within(
+fn changed_emails_within(
     scope: &Scope,
     view: &Snapshot<'_>,
     asked: &QueryChanges,

@@ -25,7 +25,7 @@ pub(super) struct Conjuncts {
 }
 
 /// The parts of a filter.
-pub(super) fn asked(filter: &Filter) -> Conjuncts {
+pub(super) fn conjuncts(filter: &Filter) -> Conjuncts {
     let mut asked = Conjuncts {
         mailboxes: Vec::new(),
         among: Vec::new(),
@@ -157,7 +157,7 @@ mod tests {
         let inbox = || is(Condition::InMailbox(MailboxUid(1)));
         let unseen = || is(Condition::NotKeyword(seen()));
         let has_seen = || is(Condition::HasKeyword(seen()));
-        let wanted = asked(&Filter::And(vec![inbox(), unseen()]));
+        let wanted = conjuncts(&Filter::And(vec![inbox(), unseen()]));
         assert_eq!(
             (wanted.mailboxes.as_slice(), wanted.views.as_slice()),
             (&[MailboxUid(1)][..], &[ListingFilter::Unseen][..])
@@ -169,7 +169,7 @@ mod tests {
             Filter::And(vec![Filter::Or(vec![inbox()]), Filter::Not(vec![Filter::Not(vec![unseen()])])]),
             Filter::And(vec![inbox(), Filter::Not(vec![Filter::And(vec![has_seen()])])]),
         ] {
-            assert_eq!(asked(&spelling), wanted, "{spelling:?}");
+            assert_eq!(conjuncts(&spelling), wanted, "{spelling:?}");
         }
         for other in [
             Filter::Or(vec![inbox(), unseen()]),
@@ -182,7 +182,7 @@ mod tests {
             is(Condition::HasKeyword("$draft".into())),
         ] {
             // An operator over nothing is the same for any email, and so for all of a thread.
-            let asked = asked(&other);
+            let asked = conjuncts(&other);
             assert_eq!(asked.others + asked.thread_wide, 1, "{other:?}");
         }
     }
@@ -199,13 +199,13 @@ mod tests {
             (is(Condition::NoneInThreadHaveKeyword(word("$seen"))), ListingFilter::ThreadUntouched),
             (not(Condition::NotKeyword(word("$flagged"))), ListingFilter::Flagged),
         ] {
-            assert_eq!(asked(&filter).views, [view], "{filter:?}");
+            assert_eq!(conjuncts(&filter).views, [view], "{filter:?}");
         }
         let draft = || is(Condition::SomeInThreadHaveKeyword(word("$draft")));
-        assert_eq!(asked(&Filter::And(vec![draft(), Filter::Or(vec![draft(), draft()])])).thread_wide, 2);
+        assert_eq!(conjuncts(&Filter::And(vec![draft(), Filter::Or(vec![draft(), draft()])])).thread_wide, 2);
         let at = UtcMillis(5);
         let span = Filter::And(vec![not(Condition::Before(at)), is(Condition::Before(UtcMillis(9)))]);
-        assert_eq!(asked(&span).range, IdRange::ALL.after(at).before(UtcMillis(9)));
-        assert_eq!(asked(&span).others, 0);
+        assert_eq!(conjuncts(&span).range, IdRange::ALL.after(at).before(UtcMillis(9)));
+        assert_eq!(conjuncts(&span).others, 0);
     }
 }

@@ -27,10 +27,10 @@ pub(super) fn query(
     query: &Query,
     walk: EmailWalk<'_>,
 ) -> Result<QueryAnswer, Error> {
-    let wanted = ListRequest { most: query.window.reach().unwrap_or(usize::MAX), total: query.total };
+    let wanted = ListRequest { most: query.window.prefix_length().unwrap_or(usize::MAX), total: query.total };
     let found = list(view, matcher, &query.results, walk, wanted)?;
     let ids: Vec<EmailId> = found.first.iter().map(|entry| entry.id).collect();
-    let (position, section) = query.window.cut(&ids).ok_or(Error::AnchorNotFound)?;
+    let (position, section) = query.window.section(&ids).ok_or(Error::AnchorNotFound)?;
     Ok(QueryAnswer {
         ids: section.to_vec(),
         position,
@@ -42,7 +42,7 @@ pub(super) fn query(
 
 impl Window {
     /// How many of the first results it can be cut from; nothing where that may be all.
-    fn reach(self) -> Option<usize> {
+    fn prefix_length(self) -> Option<usize> {
         match self.start {
             Start::Position(position) => usize::try_from(position).ok()?.checked_add(self.limit?),
             Start::Anchor { .. } => None,
@@ -50,7 +50,7 @@ impl Window {
     }
 
     /// The section of a complete list and the index where it begins; nothing where the anchor is not in it.
-    pub(super) fn cut(self, ids: &[EmailId]) -> Option<(usize, &[EmailId])> {
+    pub(super) fn section(self, ids: &[EmailId]) -> Option<(usize, &[EmailId])> {
         let forward = |from: usize, by: i64| {
             let steps = usize::try_from(by.unsigned_abs()).unwrap_or(usize::MAX);
             if by < 0 { from.saturating_sub(steps) } else { from.saturating_add(steps) }
@@ -121,7 +121,7 @@ pub(super) fn list(
     let mut found = ListCollector::new(results, wanted, walk.direction());
     match walk {
         EmailWalk::Each(supply) => {
-            let mut supply = supply.counted_by(results.reads.clone());
+            let mut supply = supply.counting(results.reads.clone());
             while !found.is_enough()
                 && let Some((id, metadata)) = supply.next_email()?
             {
@@ -142,7 +142,7 @@ pub(super) fn list(
                 && let Some((id, thread)) = merge.next()?
             {
                 results.reads.count_rows(1);
-                found.take_sure(id, thread);
+                found.add_sure(id, thread);
             }
         }
     }
@@ -191,7 +191,7 @@ impl<'q> ListCollector<'q> {
     }
 
     /// Takes an email that matches and whose place its id says.
-    fn take_sure(&mut self, id: EmailId, thread: ThreadId) {
+    fn add_sure(&mut self, id: EmailId, thread: ThreadId) {
         if !self.is_enough() && !self.shown().is_some_and(|shown| shown.contains(&thread)) {
             self.push(SortEntry::by_id(id, thread));
         }
@@ -213,13 +213,13 @@ impl<'q> ListCollector<'q> {
         // As many again, so that sorting costs each result but a few comparisons more.
         let room = self.wanted.most.saturating_mul(2).max(self.wanted.most.saturating_add(SORT_SLACK));
         if !self.natural && self.first.len() >= room {
-            self.settle();
+            self.sort_and_trim();
         }
     }
 
     /// Puts in order what was found, of each thread its first, and lets go of what is not wanted. What goes is behind as many
     /// as are wanted, whatever follows.
-    fn settle(&mut self) {
+    fn sort_and_trim(&mut self) {
         let (results, mut threads) = (self.results, HashSet::new());
         self.first.sort_unstable_by(|one, other| one.compare(other, &results.sort));
         if results.collapse {
@@ -230,7 +230,7 @@ impl<'q> ListCollector<'q> {
 
     fn end(mut self) -> ListPrefix {
         if !self.natural {
-            self.settle();
+            self.sort_and_trim();
         }
         ListPrefix { first: self.first, total: self.total }
     }

@@ -118,7 +118,7 @@ fn changes_by(
     match (plan.way, ResultParts::of(view, account, &plan, asked.results.collapse)) {
         (_, Some(parts)) => match listing::answer::changes(view, asked, &plan, &parts, most)? {
             Some(answer) => return Ok(AnswerWithPlan { answer, plan }),
-            None => plan = plan.decided("the state is older than its history"),
+            None => plan = plan.with_each_email_decided("the state is older than its history"),
         },
         (AccessPath::AllMail, _) => {
             let answer = listing::answer::all_mail_changes(view, asked, plan.direction)?;

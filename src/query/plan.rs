@@ -25,7 +25,7 @@ use std::fmt;
 
 use super::{Error, QuerySpec};
 use crate::model::{AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, Shape, UtcMillis};
-use crate::query::conjuncts::{Conjuncts, asked};
+use crate::query::conjuncts::{Conjuncts, conjuncts};
 use crate::query::generic::EmailWalk;
 use crate::query::listing::merge::{self, Merge};
 use crate::query::listing::supply::{IdRange, Supply};
@@ -126,21 +126,34 @@ impl QueryPlan {
             way => way.listing().into_iter().collect(),
         };
         EmailWalk::Each(match listings.as_slice() {
-            [] => Supply::of_all(view, account, range, direction),
-            listings => Supply::of(view, account, listings, range, direction),
+            [] => Supply::all_mail(view, account, range, direction),
+            listings => Supply::of_listings(Merge::new(view, account, listings, range, direction)),
         })
+    }
+
+    /// This plan by a listing that is kept.
+    fn with_listing(&self, listing: Listing, kept: &MaintainedListing, way: fn(Listing) -> AccessPath) -> Self {
+        let tally = kept.tally(listing.shape);
+        Self {
+            way: way(listing),
+            length: tally.total,
+            ranked: tally.is_ranked(),
+            served: on_demand(listing.uid, listing.view).into_iter().collect(),
+            kept: Some(*kept),
+            ..self.clone()
+        }
     }
 
     /// The views made on demand that served, where it is time to note that.
     #[must_use]
-    pub fn to_be_noted(&self, now: UtcMillis) -> Vec<(MailboxUid, ListingFilter)> {
+    pub fn listings_to_mark_used(&self, now: UtcMillis) -> Vec<(MailboxUid, ListingFilter)> {
         let kept = |view: ListingFilter| self.kept.iter().chain(&self.pin_kept).find(|kept| kept.view == view);
         let is_due = |view: ListingFilter| kept(view).is_some_and(|kept| kept.needs_use_mark(now));
         self.served.iter().copied().filter(|(_, view)| is_due(*view)).collect()
     }
 
     /// The same query with each email decided.
-    pub(super) fn decided(mut self, why: &str) -> Self {
+    pub(super) fn with_each_email_decided(mut self, why: &str) -> Self {
         self.others.insert(0, (self.way.name(), why.to_owned()));
         let way = match self.way {
             // Another email of a thread may be the first in this order than the one that the collapsed listing shows.
@@ -204,9 +217,9 @@ fn words(listing: Listing) -> String {
 /// # Errors
 /// Those of reading.
 pub(super) fn plan(view: &Snapshot<'_>, results: &QuerySpec, matcher: &Matcher) -> Result<QueryPlan, Error> {
-    let mut ways = ways(view, results, matcher)?;
+    let mut ways = access_paths(view, results, matcher)?;
     // The generic way is the last, and never dear.
-    let first = ways.candidates.iter().position(|plan| !ways.is_dear(plan)).unwrap_or_default();
+    let first = ways.candidates.iter().position(|plan| !ways.is_expensive(plan)).unwrap_or_default();
     let mut plan = ways.candidates.remove(first);
     plan.wants = ways.wants;
     plan.others = std::mem::take(&mut ways.others);
@@ -216,7 +229,7 @@ pub(super) fn plan(view: &Snapshot<'_>, results: &QuerySpec, matcher: &Matcher) 
             continue;
         }
         let dear = format!("to find {} emails one by one costs more than to read {}", other.length, ways.emails);
-        plan.others.push((name, if ways.is_dear(other) { dear } else { "another way is cheaper".to_owned() }));
+        plan.others.push((name, if ways.is_expensive(other) { dear } else { "another way is cheaper".to_owned() }));
     }
     Ok(plan)
 }
@@ -230,7 +243,7 @@ pub(super) struct AccessPaths {
 }
 
 impl AccessPaths {
-    fn is_dear(&self, plan: &QueryPlan) -> bool {
+    fn is_expensive(&self, plan: &QueryPlan) -> bool {
         let each = match plan.way {
             AccessPath::Filtered(_) | AccessPath::Merged { decides: true } => LOOKUP_COST,
             AccessPath::Merged { decides: false } => 1,
@@ -239,8 +252,58 @@ impl AccessPaths {
         plan.length.saturating_mul(each) > self.emails
     }
 
+    /// Adds the ways to answer a query that is all mail: by its listing, where that is kept, else by a walk over all emails.
+    fn add_all_mail(&mut self, shelf: &MaintainedListings, listing: Listing, order: ListingOrder, base: &QueryPlan) {
+        let kept = shelf.entry(listing.uid, listing.view).filter(|kept| kept.is_whole());
+        if let Some(kept) = kept {
+            let plan = base.with_listing(listing, kept, AccessPath::Listing);
+            self.candidates.push(QueryPlan { direction: order.direction, ..plan });
+        } else {
+            let all_mail = QueryPlan { way: AccessPath::AllMail, direction: order.direction, ..base.clone() };
+            self.candidates.extend((base.range == IdRange::ALL).then_some(all_mail));
+            self.others.push(("listing", "all mail needs none".to_owned()));
+        }
+    }
+
+    /// Adds the listing that is the query, or notes that it is not kept.
+    fn add_listing(&mut self, shelf: &MaintainedListings, exact: &ExactListing, base: &QueryPlan) {
+        let ExactListing { listing, order, counted } = *exact;
+        let needed = std::iter::once(listing.view).chain(order.pin.map(|pin| pin.view));
+        let missing =
+            needed.clone().find(|view| !shelf.entry(listing.uid, *view).is_some_and(MaintainedListing::is_whole));
+        match (missing, shelf.entry(listing.uid, listing.view)) {
+            (Some(view), _) => self.note_missing(shelf, Listing { view, ..listing }),
+            (None, Some(kept)) => {
+                let pin_kept = order.pin.and_then(|pin| shelf.entry(listing.uid, pin.view)).copied();
+                let plan = base.with_listing(listing, kept, AccessPath::Listing);
+                let ranked = plan.ranked && counted;
+                let length = if counted { plan.length } else { kept.threads.total };
+                self.candidates.push(QueryPlan {
+                    way: order.pin.map_or(plan.way, |pin| AccessPath::Pinned(listing, pin)),
+                    length,
+                    ranked,
+                    served: needed.filter_map(|view| on_demand(listing.uid, view)).collect(),
+                    direction: order.direction,
+                    pin_kept,
+                    ..plan
+                });
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Adds the search index, and the narrowest listing within which it is asked.
+    fn add_search(&mut self, filtered: &[QueryPlan], base: &QueryPlan) {
+        // A listing of most of the mail leaves nothing out that is worth the reading of it.
+        let first = filtered.iter().find(|plan| plan.way.listing().is_some());
+        let narrow = first.filter(|plan| plan.length.saturating_mul(2) <= self.emails);
+        let within = narrow.map(|plan| QueryPlan { way: AccessPath::Search(plan.way.listing()), ..plan.clone() });
+        self.candidates.extend(within);
+        self.candidates.push(QueryPlan { way: AccessPath::Search(None), ..base.clone() });
+    }
+
     /// Notes that a listing would serve that is not whole, and wants it where it is worth that.
-    fn lacks(&mut self, shelf: &MaintainedListings, listing: Listing) {
+    fn note_missing(&mut self, shelf: &MaintainedListings, listing: Listing) {
         let size = if listing.uid == MailboxUid::ALL {
             self.emails
         } else {
@@ -281,9 +344,10 @@ impl MaintainedListings {
     }
 }
 
-pub(super) fn ways(view: &Snapshot<'_>, results: &QuerySpec, matcher: &Matcher) -> Result<AccessPaths, Error> {
+/// The ways in which a query can be answered, best first.
+pub(super) fn access_paths(view: &Snapshot<'_>, results: &QuerySpec, matcher: &Matcher) -> Result<AccessPaths, Error> {
     let account = results.account;
-    let asked = asked(&results.filter);
+    let asked = conjuncts(&results.filter);
     // What is kept of threads counts all of their emails.
     let asked = if results.scope.is_some() { asked.without_thread_views() } else { asked };
     let emails = view.account_state(account)?.emails;
@@ -301,83 +365,39 @@ pub(super) fn ways(view: &Snapshot<'_>, results: &QuerySpec, matcher: &Matcher) 
         pin_kept: None,
         among: Vec::new(),
     };
-    let on_demand = |uid: MailboxUid, view: ListingFilter| (!view.is_permanent(uid)).then_some((uid, view));
-    let of_listing = |listing: Listing, kept: &MaintainedListing, way: fn(Listing) -> AccessPath| {
-        let tally = kept.tally(listing.shape);
-        QueryPlan {
-            way: way(listing),
-            length: tally.total,
-            ranked: tally.is_ranked(),
-            served: on_demand(listing.uid, listing.view).into_iter().collect(),
-            kept: Some(*kept),
-            ..base.clone()
-        }
-    };
-    let mut ways = AccessPaths { candidates: Vec::new(), wants: None, others: Vec::new(), emails };
+    let mut paths = AccessPaths { candidates: Vec::new(), wants: None, others: Vec::new(), emails };
     match exact(results, &asked) {
-        Err(why) => ways.others.push(("listing", why.to_owned())),
+        Err(why) => paths.others.push(("listing", why.to_owned())),
         Ok(ExactListing { listing, order, .. }) if is_all_mail(listing, results) && order.pin.is_none() => {
-            let kept = shelf.entry(listing.uid, listing.view).filter(|kept| kept.is_whole());
-            let plan = QueryPlan { direction: order.direction, ..base.clone() };
-            if let Some(kept) = kept {
-                let plan = of_listing(listing, kept, AccessPath::Listing);
-                ways.candidates.push(QueryPlan { direction: order.direction, ..plan });
-            } else {
-                let all_mail = QueryPlan { way: AccessPath::AllMail, ..plan };
-                ways.candidates.extend((asked.range == IdRange::ALL).then_some(all_mail));
-                ways.others.push(("listing", "all mail needs none".to_owned()));
-            }
+            paths.add_all_mail(&shelf, listing, order, &base);
         }
-        Ok(ExactListing { listing, order, counted }) => {
-            let needed = std::iter::once(listing.view).chain(order.pin.map(|pin| pin.view));
-            let missing =
-                needed.clone().find(|view| !shelf.entry(listing.uid, *view).is_some_and(MaintainedListing::is_whole));
-            match (missing, shelf.entry(listing.uid, listing.view)) {
-                (Some(view), _) => ways.lacks(&shelf, Listing { view, ..listing }),
-                (None, Some(kept)) => {
-                    let pin_kept = order.pin.and_then(|pin| shelf.entry(listing.uid, pin.view)).copied();
-                    let plan = of_listing(listing, kept, AccessPath::Listing);
-                    let ranked = plan.ranked && counted;
-                    let length = if counted { plan.length } else { kept.threads.total };
-                    ways.candidates.push(QueryPlan {
-                        way: order.pin.map_or(plan.way, |pin| AccessPath::Pinned(listing, pin)),
-                        length,
-                        ranked,
-                        served: needed.filter_map(|view| on_demand(listing.uid, view)).collect(),
-                        direction: order.direction,
-                        pin_kept,
-                        ..plan
-                    });
-                }
-                (None, None) => {}
-            }
-        }
+        Ok(exact) => paths.add_listing(&shelf, &exact, &base),
     }
     let mut filtered: Vec<QueryPlan> = filtered(results, &asked)
         .into_iter()
         .filter_map(|listing| shelf.entry(listing.uid, listing.view).map(|kept| (listing, kept)))
         .filter(|(_, kept)| kept.is_whole())
-        .map(|(listing, kept)| of_listing(listing, kept, AccessPath::Filtered))
+        .map(|(listing, kept)| base.with_listing(listing, kept, AccessPath::Filtered))
         .collect();
     filtered.extend(merge::plan(view, results, &asked, &base)?);
     let is_decided = |plan: &QueryPlan| plan.way != AccessPath::Merged { decides: false };
     filtered.sort_by_key(|plan| (is_decided(plan), plan.length));
     if filtered.is_empty() {
-        ways.others.push(("filtered listing", "no kept listing holds every match".to_owned()));
+        paths.others.push(("filtered listing", "no kept listing holds every match".to_owned()));
     }
-    if matcher.is_sought() {
-        // A listing of most of the mail leaves nothing out that is worth the reading of it.
-        let first = filtered.iter().find(|plan| plan.way.listing().is_some());
-        let narrow = first.filter(|plan| plan.length.saturating_mul(2) <= emails);
-        let within = narrow.map(|plan| QueryPlan { way: AccessPath::Search(plan.way.listing()), ..plan.clone() });
-        ways.candidates.extend(within);
-        ways.candidates.push(QueryPlan { way: AccessPath::Search(None), ..base.clone() });
+    if matcher.needs_index_hit() {
+        paths.add_search(&filtered, &base);
     } else {
-        ways.others.push(("search", "the filter has no text that every match must have".to_owned()));
+        paths.others.push(("search", "the filter has no text that every match must have".to_owned()));
     }
-    ways.candidates.extend(filtered);
-    ways.candidates.push(base);
-    Ok(ways)
+    paths.candidates.extend(filtered);
+    paths.candidates.push(base);
+    Ok(paths)
+}
+
+/// The listing, where it is made on demand.
+fn on_demand(uid: MailboxUid, view: ListingFilter) -> Option<(MailboxUid, ListingFilter)> {
+    (!view.is_permanent(uid)).then_some((uid, view))
 }
 
 fn is_all_mail(listing: Listing, results: &QuerySpec) -> bool {

@@ -15,6 +15,7 @@ use crate::model::{
     Shape, ThreadId,
 };
 use crate::query::filter::{Condition, Filter};
+use crate::query::listing::merge::Merge;
 use crate::query::listing::supply::{IdRange, Supply};
 use crate::query::plan::MIN_MAINTAINED_EMAILS;
 use crate::query::sort::Direction;
@@ -169,8 +170,8 @@ impl Scope {
             out.served.extend(whole.map(|kept| (*uid, kept)));
             let shows = if whole.is_some() { ListingFilter::Unseen } else { ListingFilter::Every };
             let listing = Listing { uid: *uid, view: shows, shape: Shape::Emails };
-            let mut supply =
-                Supply::of(view, account, &[listing], IdRange::ALL, Direction::NewestFirst).counted_by(reads.clone());
+            let merge = Merge::new(view, account, &[listing], IdRange::ALL, Direction::NewestFirst);
+            let mut supply = Supply::of_listings(merge).counting(reads.clone());
             let (mut left, mut passed) = (mailbox.counts.unread_emails, 0);
             while left > 0
                 && let Some((_, email)) = supply.next_email()?

@@ -23,7 +23,7 @@ use proptest::prelude::*;
 use crate::message::rows_or_bare;
 use crate::model::{DataType, MailboxUid, ThreadId, UtcMillis};
 use crate::query::matching::evaluate::Matcher;
-use crate::query::plan::ways;
+use crate::query::plan::access_paths;
 use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
 use crate::query::tests::naive::{KEYWORDS, NaiveDraft, splice};
 use crate::query::*;
@@ -187,7 +187,7 @@ fn check_query(drive: &TestDriver, results: &QuerySpec, (begin, limit): &(Begin,
     });
     assert_eq!(query(&view, secrets, &asked).map(|found| found.answer), wanted, "{asked:?}");
     let matcher = Matcher::new(&results.filter, secrets);
-    for plan in ways(&view, results, &matcher).unwrap().candidates {
+    for plan in access_paths(&view, results, &matcher).unwrap().candidates {
         assert_eq!(query_by(&view, &matcher, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
     }
 }
@@ -198,7 +198,7 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec) {
     let view = drive.store.view();
     let new = drive.now.list(results);
     let matcher = Matcher::new(&results.filter, drive.store.secrets());
-    for plan in ways(&view, results, &matcher).unwrap().candidates {
+    for plan in access_paths(&view, results, &matcher).unwrap().candidates {
         for (since, past) in &drive.past {
             check_changes_by(drive, &view, results, &plan, (*since, past), &new);
         }

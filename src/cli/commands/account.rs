@@ -172,43 +172,14 @@ pub(in crate::cli) async fn run(command: AccountCommand, context: &CommandContex
                 output::line(&format!("account {} ({address})", text(&answer["id"])));
             }
         }
-        AccountCommand::List => {
-            let answer = client.call(methods::ACCOUNT_LIST, json!({})).await?;
-            let list = answer["list"].as_array().cloned().unwrap_or_default();
-            if context.json {
-                output::json(&answer["list"]);
-                return Ok(());
-            }
-            let rows = list
-                .iter()
-                .map(|row| {
-                    let active = if row["active"] == false { "inactive" } else { "" };
-                    vec![
-                        text(&row["id"]),
-                        text(&row["name"]),
-                        others(row),
-                        text(&row["displayName"]),
-                        active.to_owned(),
-                    ]
-                })
-                .collect();
-            output::table(&["ID", "NAME", "OTHER ADDRESSES", "OWNER", ""], rows);
-        }
+        AccountCommand::List => list(context).await?,
         AccountCommand::Show { account } => {
             let answer = client.call(methods::ACCOUNT_GET, json!({"account": account})).await?;
-            if context.json {
-                output::json(&answer);
-            } else {
-                output::facts(&answer);
-            }
+            show(&answer, context);
         }
         AccountCommand::Set(args) => {
             let answer = client.call(methods::ACCOUNT_SET, changes(&args)?.into()).await?;
-            if context.json {
-                output::json(&answer);
-            } else {
-                output::facts(&answer);
-            }
+            show(&answer, context);
         }
         AccountCommand::Domain { alias, target, remove } => domain(alias, target, remove, context).await?,
         AccountCommand::Remove { account, yes } => {
@@ -235,6 +206,33 @@ pub(in crate::cli) async fn run(command: AccountCommand, context: &CommandContex
         AccountCommand::Token(command) => crate::cli::commands::token::run(command, context).await?,
     }
     Ok(())
+}
+
+async fn list(context: &CommandContext) -> Result<(), Failure> {
+    let answer = context.client.call(methods::ACCOUNT_LIST, json!({})).await?;
+    let list = answer["list"].as_array().cloned().unwrap_or_default();
+    if context.json {
+        output::json(&answer["list"]);
+        return Ok(());
+    }
+    let rows = list
+        .iter()
+        .map(|row| {
+            let active = if row["active"] == false { "inactive" } else { "" };
+            vec![text(&row["id"]), text(&row["name"]), others(row), text(&row["displayName"]), active.to_owned()]
+        })
+        .collect();
+    output::table(&["ID", "NAME", "OTHER ADDRESSES", "OWNER", ""], rows);
+    Ok(())
+}
+
+/// Prints an account.
+fn show(account: &Value, context: &CommandContext) {
+    if context.json {
+        output::json(account);
+    } else {
+        output::facts(account);
+    }
 }
 
 fn octets(size: &str) -> Result<u64, Failure> {

@@ -12,7 +12,7 @@ const EMAILS_PER_COMMIT: usize = 1000;
 
 /// Does for the views of an account what a plan says.
 pub(in crate::jmap) fn follow(store: &Store, account: AccountId, plan: &QueryPlan) {
-    keep(store, account, plan.wants, &plan.to_be_noted(store.clock().now()));
+    keep(store, account, plan.wants, &plan.listings_to_mark_used(store.clock().now()));
 }
 
 /// Does for the views of unread emails what a guest's count of unread threads says.

@@ -39,8 +39,8 @@ pub(in crate::query) fn query(
     let limit = query.window.limit.map_or(left, |limit| limit.min(left));
     Ok(QueryAnswer {
         ids: parts.section(start, limit, near)?,
-        position: whole(start),
-        total: query.total.then_some(whole(length)),
+        position: to_usize(start),
+        total: query.total.then_some(to_usize(length)),
         state: view.state(query.results.account, DataType::Email)?,
         can_calculate: true,
     })
@@ -62,7 +62,7 @@ pub(in crate::query) fn changes(
     if asked.since < parts.low() {
         return Ok(None);
     }
-    let ResultDelta { mut removed, mut added, up_to } = parts.touched(asked, most)?;
+    let ResultDelta { mut removed, mut added, up_to } = parts.changes(asked, most)?;
     if let Some((last, was_there, is_there)) = up_to {
         if was_there {
             removed.retain(|id| !plan.direction.is_behind(*id, last));
@@ -72,8 +72,8 @@ pub(in crate::query) fn changes(
         }
     }
     bounded(asked, removed.len(), added.len())?;
-    let added = parts.positions(&added)?.into_iter().map(|(at, id)| (whole(at), id)).collect();
-    let total = if asked.total { Some(whole(parts.length()?)) } else { None };
+    let added = parts.positions(&added)?.into_iter().map(|(at, id)| (to_usize(at), id)).collect();
+    let total = if asked.total { Some(to_usize(parts.length()?)) } else { None };
     Ok(Some(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total }))
 }
 
@@ -99,7 +99,7 @@ pub(in crate::query) fn all_mail(
     let limit = query.window.limit.map_or(left, |limit| limit.min(left));
     let mut ids = Vec::new();
     if limit > 0 {
-        let mut supply = Supply::of_all(view, account, IdRange::ALL, direction).counted_by(query.results.reads.clone());
+        let mut supply = Supply::all_mail(view, account, IdRange::ALL, direction).counting(query.results.reads.clone());
         let mut skip = start;
         while ids.len() < limit
             && let Some((id, _)) = supply.next_email()?
@@ -112,8 +112,8 @@ pub(in crate::query) fn all_mail(
     }
     Ok(QueryAnswer {
         ids,
-        position: whole(start),
-        total: query.total.then_some(whole(marks.emails)),
+        position: to_usize(start),
+        total: query.total.then_some(to_usize(marks.emails)),
         state: marks.state(DataType::Email),
         can_calculate: true,
     })
@@ -159,8 +159,8 @@ pub(in crate::query) fn all_mail_changes(
         added.reverse();
     }
     let added =
-        positions(view, &asked.results, &added, direction)?.into_iter().map(|(at, id)| (whole(at), id)).collect();
-    let total = asked.total.then_some(whole(marks.emails));
+        positions(view, &asked.results, &added, direction)?.into_iter().map(|(at, id)| (to_usize(at), id)).collect();
+    let total = asked.total.then_some(to_usize(marks.emails));
     Ok(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total })
 }
 
@@ -172,7 +172,7 @@ fn positions(
     direction: Direction,
 ) -> Result<Vec<(u64, EmailId)>, Error> {
     let mut out = Vec::with_capacity(ids.len());
-    let mut supply = Supply::of_all(view, results.account, IdRange::ALL, direction).counted_by(results.reads.clone());
+    let mut supply = Supply::all_mail(view, results.account, IdRange::ALL, direction).counting(results.reads.clone());
     let mut wanted = ids.iter().peekable();
     let mut at = 0u64;
     while let Some(next) = wanted.peek().copied()
@@ -193,6 +193,6 @@ fn bounded(asked: &QueryChanges, removed: usize, added: usize) -> Result<(), Err
     if too_many { Err(Error::TooManyChanges) } else { Ok(()) }
 }
 
-fn whole(number: u64) -> usize {
+fn to_usize(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

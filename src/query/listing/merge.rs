@@ -5,27 +5,24 @@ use std::collections::VecDeque;
 use crate::model::{AccountId, EmailId, Listing, ListingFilter, ThreadId};
 use crate::query::QuerySpec;
 use crate::query::conjuncts::Conjuncts;
-use crate::query::listing::supply::{IdRange, page};
+use crate::query::listing::supply::{IdRange, MAX_READ_BATCH, MIN_READ_BATCH, page};
 use crate::query::plan::{AccessPath, QueryPlan};
 use crate::query::sort::{self, Direction};
 use crate::store::{Error, Snapshot};
 
 /// Mailboxes whose listings are walked side by side at most.
 const MAX_MERGED: usize = 64;
-/// Rows that are read of all listings together at first, and later.
-const MIN_READ_BATCH: usize = 64;
-const MAX_READ_BATCH: usize = 256;
-/// The fewest that are read of one.
-const LEAST: usize = 8;
+/// The fewest rows that are read of one listing at once.
+const MIN_LISTING_BATCH: usize = 8;
 
 /// A walk over the rows of listings that are whole.
 #[derive(Debug)]
 pub(in crate::query) struct Merge<'v> {
-    view: &'v Snapshot<'v>,
-    account: AccountId,
+    pub(super) view: &'v Snapshot<'v>,
+    pub(super) account: AccountId,
     listings: Vec<SourceListing>,
-    range: IdRange,
-    direction: Direction,
+    pub(super) range: IdRange,
+    pub(super) direction: Direction,
 }
 
 /// One of the listings.
@@ -46,7 +43,7 @@ impl<'v> Merge<'v> {
         range: IdRange,
         direction: Direction,
     ) -> Self {
-        let step = (MIN_READ_BATCH / listings.len().max(1)).max(LEAST);
+        let step = (MIN_READ_BATCH / listings.len().max(1)).max(MIN_LISTING_BATCH);
         let part = |listing: &Listing| SourceListing {
             listing: *listing,
             read: VecDeque::new(),
@@ -66,7 +63,7 @@ impl<'v> Merge<'v> {
     /// # Errors
     /// Those of reading.
     pub(in crate::query) fn next(&mut self) -> Result<Option<(EmailId, ThreadId)>, Error> {
-        let most = (MAX_READ_BATCH / self.listings.len().max(1)).max(LEAST);
+        let most = (MAX_READ_BATCH / self.listings.len().max(1)).max(MIN_LISTING_BATCH);
         let mut first: Option<(EmailId, ThreadId)> = None;
         for part in &mut self.listings {
             if part.read.is_empty()

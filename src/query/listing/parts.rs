@@ -320,16 +320,16 @@ impl<'v> ResultParts<'v> {
     }
 
     /// What must be taken out and put in since a state that is not before `low`.
-    pub(in crate::query) fn touched(&self, asked: &QueryChanges, most: usize) -> Result<ResultDelta, Error> {
+    pub(in crate::query) fn changes(&self, asked: &QueryChanges, most: usize) -> Result<ResultDelta, Error> {
         let all = self.events(&self.all, asked.since, most)?;
         let pinned = match &self.pin {
             Some((_, shown)) => Some(self.events(shown, asked.since, most)?),
             None => None,
         };
         if self.kind == RestKind::ById {
-            self.touched_by_id(asked, &all, pinned.as_ref())
+            self.changes_by_id(asked, &all, pinned.as_ref())
         } else {
-            self.touched_by_thread(&all, pinned.as_ref())
+            self.changes_by_thread(&all, pinned.as_ref())
         }
     }
 
@@ -343,12 +343,12 @@ impl<'v> ResultParts<'v> {
         Ok(Events { came: within(came), gone: within(gone) })
     }
 
-    fn touched_by_id(&self, asked: &QueryChanges, all: &Events, pinned: Option<&Events>) -> Result<ResultDelta, Error> {
-        let (entered, left) = (all.entered(), all.left());
+    fn changes_by_id(&self, asked: &QueryChanges, all: &Events, pinned: Option<&Events>) -> Result<ResultDelta, Error> {
+        let (entered, left) = (all.added(), all.removed());
         let (mut removed, mut added) = (left.clone(), entered.clone());
         if let Some(pinned) = pinned {
             // Who changes sides without having come leaves one place, and without having gone gets another.
-            let (pinned, unpinned) = (pinned.entered(), pinned.left());
+            let (pinned, unpinned) = (pinned.added(), pinned.removed());
             let moved = || pinned.iter().chain(&unpinned).copied();
             removed.extend(moved().filter(|id| !entered.contains(id)));
             added.extend(moved().filter(|id| !left.contains(id)));
@@ -364,7 +364,7 @@ impl<'v> ResultParts<'v> {
         Ok(ResultDelta { removed, added, up_to })
     }
 
-    fn touched_by_thread(&self, all: &Events, pinned: Option<&Events>) -> Result<ResultDelta, Error> {
+    fn changes_by_thread(&self, all: &Events, pinned: Option<&Events>) -> Result<ResultDelta, Error> {
         let mut touched = ResultDelta { removed: BTreeSet::new(), added: BTreeSet::new(), up_to: None };
         let events = || std::iter::once(all).chain(pinned);
         let threads = |of: &'_ BTreeMap<EmailId, ThreadId>| of.values().copied().collect::<Vec<_>>();
@@ -416,12 +416,12 @@ impl<'v> ResultParts<'v> {
 
 impl Events {
     /// What is there and was not.
-    fn entered(&self) -> BTreeSet<EmailId> {
+    fn added(&self) -> BTreeSet<EmailId> {
         self.came.keys().filter(|id| !self.gone.contains_key(id)).copied().collect()
     }
 
     /// What was there and is not.
-    fn left(&self) -> BTreeSet<EmailId> {
+    fn removed(&self) -> BTreeSet<EmailId> {
         self.gone.keys().filter(|id| !self.came.contains_key(id)).copied().collect()
     }
 

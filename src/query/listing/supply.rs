@@ -10,8 +10,8 @@ use crate::query::sort::Direction;
 use crate::store::{Error, Snapshot};
 
 /// Emails read at once: a first page is short.
-const MIN_READ_BATCH: usize = 64;
-const MAX_READ_BATCH: usize = 256;
+pub(super) const MIN_READ_BATCH: usize = 64;
+pub(super) const MAX_READ_BATCH: usize = 256;
 
 /// Ids between two times of receipt, both ends included; empty where the first is behind the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ enum From<'v> {
 
 impl<'v> Supply<'v> {
     /// Over all mail.
-    pub(in crate::query) fn of_all(
+    pub(in crate::query) fn all_mail(
         view: &'v Snapshot<'v>,
         account: AccountId,
         range: IdRange,
@@ -87,15 +87,9 @@ impl<'v> Supply<'v> {
         Self::new(view, account, From::All(range.begin(direction)), range, direction)
     }
 
-    /// Over what listings show, which are whole.
-    pub(in crate::query) fn of(
-        view: &'v Snapshot<'v>,
-        account: AccountId,
-        listings: &[Listing],
-        range: IdRange,
-        direction: Direction,
-    ) -> Self {
-        let merge = Merge::new(view, account, listings, range, direction);
+    /// Over the emails of listings.
+    pub(in crate::query) fn of_listings(merge: Merge<'v>) -> Self {
+        let (view, account, range, direction) = (merge.view, merge.account, merge.range, merge.direction);
         Self::new(view, account, From::Listings(merge), range, direction)
     }
 
@@ -113,7 +107,7 @@ impl<'v> Supply<'v> {
     }
 
     /// Counts the rows that it reads there.
-    pub(in crate::query) fn counted_by(self, reads: Allowance) -> Self {
+    pub(in crate::query) fn counting(self, reads: Allowance) -> Self {
         Self { reads, ..self }
     }
 
@@ -134,14 +128,14 @@ impl<'v> Supply<'v> {
                     self.from = From::All(None);
                 }
                 Some(email) => return Ok(Some(email)),
-                None if !self.read_on()? => return Ok(None),
+                None if !self.read_more()? => return Ok(None),
                 None => {}
             }
         }
     }
 
     /// Reads the next emails; `false` where there are no more.
-    fn read_on(&mut self) -> Result<bool, Error> {
+    fn read_more(&mut self) -> Result<bool, Error> {
         let is_more = match &mut self.from {
             From::Listings(merge) => {
                 let mut ids = Vec::with_capacity(self.step);

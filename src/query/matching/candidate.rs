@@ -57,15 +57,15 @@ impl<'v> CandidateSource<'v> {
 
     /// What the search index says of an email, by the number of the needle: whether it may have it, and then that no email
     /// made later is meant.
-    pub(in crate::query) fn told(&mut self, id: EmailId) -> Result<IndexAnswer, Error> {
-        (0..self.hits.len()).map(|needle| self.told_of(needle, id)).collect()
+    pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<IndexAnswer, Error> {
+        (0..self.hits.len()).map(|needle| self.fold_modseq(needle, id)).collect()
     }
 
     /// The same of one needle.
-    fn told_of(&mut self, needle: usize, id: EmailId) -> Result<Option<ModSeq>, Error> {
+    fn fold_modseq(&mut self, needle: usize, id: EmailId) -> Result<Option<ModSeq>, Error> {
         let Some(PairedHits { leads, follows }) = self.hits.get_mut(needle) else { return Ok(None) };
-        let walk = if leads.is_beyond(id) { follows.get_or_insert_with(|| leads.anew()) } else { leads };
-        Ok(walk.told(id)?)
+        let walk = if leads.is_beyond(id) { follows.get_or_insert_with(|| leads.restarted()) } else { leads };
+        Ok(walk.index_answer(id)?)
     }
 
     /// The first email not before `from` that may have a needle of the matcher.
@@ -74,13 +74,13 @@ impl<'v> CandidateSource<'v> {
     }
 
     /// The first email not before `from` at which an alternative may match, where that is known.
-    pub(in crate::query) fn ahead(&self, alternative: usize, from: EmailId) -> Option<Option<EmailId>> {
+    pub(in crate::query) fn next_known(&self, alternative: usize, from: EmailId) -> Option<Option<EmailId>> {
         let (asked, found) = self.ahead.get(alternative).copied().flatten()?;
         (asked <= from && found.is_none_or(|found| found >= from)).then_some(found)
     }
 
     /// Takes note of it.
-    pub(in crate::query) fn set_ahead(&mut self, alternative: usize, from: EmailId, found: Option<EmailId>) {
+    pub(in crate::query) fn remember_next(&mut self, alternative: usize, from: EmailId, found: Option<EmailId>) {
         if let Some(ahead) = self.ahead.get_mut(alternative) {
             *ahead = Some((from, found));
         }
@@ -154,13 +154,13 @@ impl<'s, 'v> Candidate<'s, 'v> {
     }
 
     /// Whether it may have a needle of the matcher: not known of what is destroyed.
-    pub(in crate::query) fn may_have(&mut self, needle: usize) -> Result<Option<bool>, Error> {
+    pub(in crate::query) fn may_contain(&mut self, needle: usize) -> Result<Option<bool>, Error> {
         if self.metadata.deleted.is_some() {
             return Ok(None);
         }
         let told = match &self.facts.told {
             Some(told) => told.get(needle).copied().flatten(),
-            None => self.source.told_of(needle, self.id)?,
+            None => self.source.fold_modseq(needle, self.id)?,
         };
         Ok(Some(told.is_some_and(|made| made >= self.metadata.created)))
     }

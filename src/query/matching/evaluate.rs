@@ -86,12 +86,15 @@ impl Matcher {
     }
 
     /// Whether the search index leaves but some emails.
-    pub(in crate::query) fn is_sought(&self) -> bool {
-        self.node.is_sought()
+    pub(in crate::query) fn needs_index_hit(&self) -> bool {
+        self.node.needs_index_hit()
     }
 
     /// Whether the email matches, as far as that is known without reading its message where it may not.
-    pub(in crate::query) fn foresees(&self, email: &mut Candidate<'_, '_>) -> Result<Option<bool>, Error> {
+    pub(in crate::query) fn matches_without_reading(
+        &self,
+        email: &mut Candidate<'_, '_>,
+    ) -> Result<Option<bool>, Error> {
         self.node.decide(email, Moment::Now, self.needles())
     }
 
@@ -172,10 +175,10 @@ impl Node {
     }
 
     /// Whether it is false of all but the hits of some needle.
-    fn is_sought(&self) -> bool {
+    fn needs_index_hit(&self) -> bool {
         match self {
-            Self::And(parts) => parts.iter().any(Self::is_sought),
-            Self::Or(parts, _) => parts.iter().all(Self::is_sought),
+            Self::And(parts) => parts.iter().any(Self::needs_index_hit),
+            Self::Or(parts, _) => parts.iter().all(Self::needs_index_hit),
             Self::Text(_) | Self::Indexed(_) => true,
             Self::Header { needles, .. } => !needles.is_empty(),
             Self::Not(_) | Self::Is(_) => false,
@@ -184,16 +187,16 @@ impl Node {
 
     fn next(&self, source: &mut CandidateSource<'_>, from: EmailId) -> Result<Option<EmailId>, Error> {
         match self {
-            Self::And(parts) => meet(parts, from, |part, from| part.next(source, from)),
+            Self::And(parts) => first_common(parts, from, |part, from| part.next(source, from)),
             Self::Or(parts, number) => {
                 let mut first: Option<EmailId> = None;
                 for (number, part) in (*number..).zip(parts) {
                     // One that was looked for and lies ahead is not looked for again.
-                    let found = match source.ahead(number, from) {
+                    let found = match source.next_known(number, from) {
                         Some(found) => found,
                         None => {
                             let found = part.next(source, from)?;
-                            source.set_ahead(number, from, found);
+                            source.remember_next(number, from, found);
                             found
                         }
                     };
@@ -205,7 +208,7 @@ impl Node {
                 Ok(first)
             }
             Self::Text(needle) | Self::Indexed(needle) => source.next_hit(*needle, from),
-            Self::Header { needles, .. } => meet(needles, from, |needle, from| source.next_hit(*needle, from)),
+            Self::Header { needles, .. } => first_common(needles, from, |needle, from| source.next_hit(*needle, from)),
             Self::Not(_) | Self::Is(_) => Ok(Some(from)),
         }
     }
@@ -250,14 +253,14 @@ impl Node {
             Self::Not(parts) => all(parts, false),
             Self::Is(condition) => is(condition, email, moment),
             // By the index, which is of hashes, and then by the message itself.
-            Self::Text(at) => match (email.may_have(*at)?, needles.get(*at)) {
+            Self::Text(at) => match (email.may_contain(*at)?, needles.get(*at)) {
                 (Some(true), Some(needle)) => Ok(email.received()?.map(|raw| needle.confirms(raw))),
                 (known, _) => Ok(known),
             },
-            Self::Indexed(at) => email.may_have(*at),
+            Self::Indexed(at) => email.may_contain(*at),
             Self::Header { name, pieces, needles } => {
                 for needle in needles {
-                    if email.may_have(*needle)? == Some(false) {
+                    if email.may_contain(*needle)? == Some(false) {
                         return Ok(Some(false));
                     }
                 }
@@ -268,7 +271,7 @@ impl Node {
 }
 
 /// The first email not before `from` at which all parts meet.
-fn meet<T>(
+fn first_common<T>(
     parts: &[T],
     from: EmailId,
     mut next: impl FnMut(&T, EmailId) -> Result<Option<EmailId>, Error>,

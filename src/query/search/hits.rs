@@ -56,7 +56,7 @@ impl<'v> Hits<'v> {
     }
 
     /// The same walk from its beginning.
-    pub(in crate::query) fn anew(&self) -> Self {
+    pub(in crate::query) fn restarted(&self) -> Self {
         Self::new(self.view, self.account, &self.needle, &self.reads)
     }
 
@@ -78,7 +78,7 @@ impl<'v> Hits<'v> {
     }
 
     /// Whether an email may have the needle: then the change after which none that is meant was made.
-    pub(in crate::query) fn told(&mut self, id: EmailId) -> Result<Option<ModSeq>, Error> {
+    pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<Option<ModSeq>, Error> {
         self.open(id)?;
         // All that stand before it, or at it and are not looked into.
         while self.ahead.first().is_some_and(|(at, ..)| *at < id) {

@@ -85,7 +85,7 @@ impl Finder {
 
     fn of_subject(&self, subject: &str) -> Option<String> {
         let found = matches(subject, &self.subject);
-        (!found.is_empty()).then(|| marked(subject, &found, limits::SNIPPET_SUBJECT_OCTETS))
+        (!found.is_empty()).then(|| mark_matches(subject, &found, limits::SNIPPET_SUBJECT_OCTETS))
     }
 
     fn of_texts(&self, message: &Message<'_>) -> Option<String> {
@@ -94,7 +94,7 @@ impl Finder {
         }
         message.texts(limits::INDEXED_OCTETS).iter().find_map(|text| {
             let found = matches(text, &self.body);
-            (!found.is_empty()).then(|| marked(text, &found, limits::SNIPPET_OCTETS))
+            (!found.is_empty()).then(|| mark_matches(text, &found, limits::SNIPPET_OCTETS))
         })
     }
 }
@@ -140,7 +140,8 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
                 next.map(|(_, place)| end.max(place.end))
             })
         };
-        let found = of(&first.word).iter().filter_map(|place| Some(place.1.start..closed(text, whole(place)?)));
+        let found =
+            of(&first.word).iter().filter_map(|place| Some(place.1.start..with_combining_marks(text, whole(place)?)));
         out.extend(found.take(MAX_MATCHES));
     }
     out.sort_unstable_by_key(|place| (place.start, place.end));
@@ -155,14 +156,14 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
 }
 
 /// The end of a match with the marks that belong to its last character.
-fn closed(text: &str, end: usize) -> usize {
+fn with_combining_marks(text: &str, end: usize) -> usize {
     let marks =
         text.get(end..).unwrap_or_default().chars().take(MAX_COMBINING_MARKS).take_while(|c| is_combining_mark(*c));
     end.saturating_add(marks.map(char::len_utf8).sum())
 }
 
 /// A text with its matches marked; where it does not fit into `most` octets, the part from shortly before the first one.
-fn marked(text: &str, found: &[Range<usize>], most: usize) -> String {
+fn mark_matches(text: &str, found: &[Range<usize>], most: usize) -> String {
     let part = |from: usize| {
         let mut part = SnippetWriter { out: String::new(), most, open: false, space: false, full: false };
         let mut at = from;
@@ -181,11 +182,11 @@ fn marked(text: &str, found: &[Range<usize>], most: usize) -> String {
     if !whole.full {
         return whole.out;
     }
-    part(found.first().map_or(0, |first| beginning(text, first.start))).out
+    part(found.first().map_or(0, |first| excerpt_start(text, first.start))).out
 }
 
 /// Where a part begins whose first match stands there: at a word, if one begins shortly before.
-fn beginning(text: &str, first: usize) -> usize {
+fn excerpt_start(text: &str, first: usize) -> usize {
     let before = text.get(..first).unwrap_or_default();
     let mut octets = 0usize;
     let fits = |(_, word): &(usize, &str)| {
@@ -197,11 +198,11 @@ fn beginning(text: &str, first: usize) -> usize {
 
 /// Octets that a character is written in.
 fn width(c: char) -> usize {
-    escaped(c).map_or(c.len_utf8(), str::len)
+    escape(c).map_or(c.len_utf8(), str::len)
 }
 
 /// What a character is written as, where it is not itself.
-fn escaped(c: char) -> Option<&'static str> {
+fn escape(c: char) -> Option<&'static str> {
     match c {
         '&' => Some("&amp;"),
         '<' => Some("&lt;"),
@@ -237,7 +238,7 @@ impl SnippetWriter {
             let space = if self.space && !self.out.is_empty() { " " } else { "" };
             let mut written = String::from(space);
             for c in cluster.chars() {
-                match escaped(c) {
+                match escape(c) {
                     Some(entity) => written.push_str(entity),
                     None if c.is_control() => written.push(' '),
                     None => written.push(c),
@@ -267,7 +268,7 @@ impl SnippetWriter {
         if self.out.len() == inside {
             // A first character with more marks than fit.
             self.full = false;
-            text.chars().for_each(|c| self.push(escaped(c).unwrap_or(c.encode_utf8(&mut [0; 4]))));
+            text.chars().for_each(|c| self.push(escape(c).unwrap_or(c.encode_utf8(&mut [0; 4]))));
             self.full = true;
         }
         self.open = false;

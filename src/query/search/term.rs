@@ -183,7 +183,7 @@ impl SearchTerm {
 
     /// Whether a message, as it was received, has it.
     #[must_use]
-    pub fn stands(&self, raw: &[u8]) -> bool {
+    pub fn matches_raw(&self, raw: &[u8]) -> bool {
         let message = Message::parse(raw);
         let mut found: Vec<(&str, Vec<u32>)> = self.words().map(|sought| (sought.word.as_str(), Vec::new())).collect();
         found.sort_unstable();
@@ -225,7 +225,7 @@ impl SearchTerm {
             word.is_ascii()
                 && (is_in(begin, word) || is_in(lower.get_or_insert_with(|| begin.to_ascii_lowercase()), word))
         };
-        self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole) || self.stands(raw)
+        self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole) || self.matches_raw(raw)
     }
 
     fn words(&self) -> impl Iterator<Item = &PhraseWord> {

@@ -35,7 +35,7 @@ pub(in crate::query) struct SearchWalk<'v> {
 }
 
 /// So many of 1,000.
-fn met(some: usize, all: usize) -> usize {
+fn per_thousand(some: usize, all: usize) -> usize {
     some.saturating_mul(1000).checked_div(all).unwrap_or(0)
 }
 
@@ -92,7 +92,7 @@ impl<'v> SearchWalk<'v> {
                 continue;
             };
             let mut email = Candidate::new(source, id, &metadata).knowing(FetchedEmail::of(told)).unread();
-            let known = matcher.foresees(&mut email)?;
+            let known = matcher.matches_without_reading(&mut email)?;
             let facts = email.into_facts();
             if known == Some(false) {
                 continue;
@@ -123,7 +123,7 @@ impl<'v> SearchWalk<'v> {
         {
             let hit = matcher.next(source, from)?.filter(|at| *at <= self.range.last);
             if let Some(id) = hit {
-                told.push((id, source.told(id)?));
+                told.push((id, source.index_answer(id)?));
             }
             next = hit.and_then(behind);
         }
@@ -133,7 +133,7 @@ impl<'v> SearchWalk<'v> {
             let mut listed = self.view.listed(self.account, listing, &ids)?.into_iter();
             source.reads.count_rows(all);
             told.retain(|_| listed.next().unwrap_or(false));
-            self.index_met = met(told.len(), all);
+            self.index_met = per_thousand(told.len(), all);
         }
         Ok(told)
     }
@@ -158,10 +158,10 @@ impl<'v> SearchWalk<'v> {
             }
             next = matcher.next(source, *id)?;
             if next == Some(*id) {
-                told.push((*id, source.told(*id)?));
+                told.push((*id, source.index_answer(*id)?));
             }
         }
-        self.listing_met = met(told.len(), page.len());
+        self.listing_met = per_thousand(told.len(), page.len());
         self.from = next.zip(last).map(|(next, last)| next.max(last));
         Ok(told)
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::model::{Listing, ListingFilter, MailboxUid, Shape, UtcMillis, VacationResponse};
 use crate::query::matching::evaluate::Matcher;
-use crate::query::plan::ways;
+use crate::query::plan::access_paths;
 use crate::query::sort::SortPin;
 use crate::query::tests::client::check_catching_up;
 use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
@@ -487,5 +487,5 @@ fn more_events_than_are_looked_at_are_refused() {
     let matcher = Matcher::new(&results.filter, secrets);
     assert_eq!(changes_by(&view, &matcher, &asked, plan.clone(), 3), Err(Error::CannotCalculateChanges));
     assert_eq!(changes_by(&view, &matcher, &asked, plan, 4).unwrap().answer.added.len(), 4);
-    assert_eq!(ways(&view, &results, &matcher).unwrap().candidates.len(), 3);
+    assert_eq!(access_paths(&view, &results, &matcher).unwrap().candidates.len(), 3);
 }

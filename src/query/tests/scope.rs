@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::model::{ListingFilter, Shape};
 use crate::query::matching::evaluate::Matcher;
-use crate::query::plan::ways;
+use crate::query::plan::access_paths;
 use crate::query::tests::driver::{ACCOUNT, TestDriver, ops};
 use crate::query::tests::listings::question;
 use crate::query::tests::naive::{self, splice};
@@ -49,7 +49,7 @@ fn check_query(drive: &TestDriver, results: &QuerySpec, scope: &Scope, (begin, l
     assert_eq!(query(&view, secrets, &asked).map(|found| found.answer), wanted, "{asked:?}");
     let asked = Query { results: asked.results.within_scope().into_owned(), ..asked };
     let matcher = Matcher::new(&asked.results.filter, secrets);
-    for plan in ways(&view, &asked.results, &matcher).unwrap().candidates {
+    for plan in access_paths(&view, &asked.results, &matcher).unwrap().candidates {
         assert_eq!(query_by(&view, &matcher, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
     }
 }
@@ -69,7 +69,7 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
         let asked = QueryChanges { results: scoped(results, scope), since, total: true, ..QueryChanges::default() };
         let limited = asked.results.within_scope().into_owned();
         let matcher = Matcher::new(&limited.filter, secrets);
-        for plan in ways(&view, &limited, &matcher).unwrap().candidates {
+        for plan in access_paths(&view, &limited, &matcher).unwrap().candidates {
             let run = |up_to| {
                 let asked = QueryChanges { results: limited.clone(), up_to, ..asked.clone() };
                 changes_by(&view, &matcher, &asked, plan.clone(), limits::QUERY_EVENTS).map(|found| found.answer)

@@ -411,12 +411,12 @@ fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
     let matcher = Matcher::new(&Filter::Is(Condition::Body("lunch".into())), store.secrets());
     let results = QuerySpec { account: ACCOUNT, ..QuerySpec::default() };
     let mut source = CandidateSource::new(&view, &results, &matcher);
-    let told = source.told(id).unwrap();
+    let told = source.index_answer(id).unwrap();
     for (created, wanted) in [(created, true), (made, true), (made.next(), false)] {
         let email = EmailMetadata { created, ..email.clone() };
-        assert_eq!(Candidate::new(&mut source, id, &email).may_have(0).unwrap(), Some(wanted));
+        assert_eq!(Candidate::new(&mut source, id, &email).may_contain(0).unwrap(), Some(wanted));
         let mut known = Candidate::new(&mut source, id, &email).knowing(FetchedEmail::of(told.clone()));
-        assert_eq!(known.may_have(0).unwrap(), Some(wanted));
+        assert_eq!(known.may_contain(0).unwrap(), Some(wanted));
     }
 }
 

@@ -172,7 +172,7 @@ proptest! {
         // Shown if and only if a phrase of it is there.
         let needle = SearchTerm::new(&what, tokens::BODY, &Secrets::default());
         let head = "Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n";
-        if !needle.is_empty() && needle.stands(format!("{head}{given}\r\n").as_bytes()) {
+        if !needle.is_empty() && needle.matches_raw(format!("{head}{given}\r\n").as_bytes()) {
             prop_assert!(found.is_some(), "{:?} in {:?}", what, given);
         }
     }
@@ -203,7 +203,7 @@ fn the_shared_corpus() {
             for (word, field) in [(of_subject, tokens::SUBJECT), (of_body, tokens::BODY)] {
                 let Some(word) = word else { continue };
                 let found = Finder::new(&text(&word), &Secrets::default()).of(&raw);
-                let stands = |field| SearchTerm::new(&word, field, &Secrets::default()).stands(&raw);
+                let stands = |field| SearchTerm::new(&word, field, &Secrets::default()).matches_raw(&raw);
                 assert_eq!(found.subject.is_some(), stands(tokens::SUBJECT), "{word} in {}", file.display());
                 assert_eq!(found.preview.is_some(), stands(tokens::BODY), "{word} in {}", file.display());
                 let shown = if field == tokens::SUBJECT { found.subject } else { found.preview };
