@@ -13,7 +13,7 @@ use crate::query::listing::merge::Merge;
 use crate::query::listing::supply::Supply;
 use crate::query::matching::candidate::{Candidate, CandidateSource};
 use crate::query::matching::evaluate::{Matcher, Moment};
-use crate::query::search::walk::{Hit, SearchWalk};
+use crate::query::search_walk::{Hit, SearchWalk};
 use crate::query::sort::{self, Direction, SortEntry};
 use crate::store::Snapshot;
 

@@ -21,6 +21,7 @@ mod matching;
 mod plan;
 mod scope;
 mod search;
+mod search_walk;
 mod sort;
 
 #[cfg(test)]
@@ -38,10 +39,11 @@ pub use search::snippet::Finder;
 pub use search::term::{SearchTerm, WORD_FIELDS};
 pub use sort::{Comparator, SortProperty};
 
-use self::listing::parts::ResultParts;
 use self::matching::evaluate::Matcher;
 use crate::model::{self, AccountId, EmailId, MailboxUid, ModSeq, Secrets, limits};
 use crate::store::{self, Snapshot};
+use listing::parts::ResultParts;
+use listing::parts::ResultParts;
 
 /// An answer, and how it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

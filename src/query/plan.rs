@@ -27,15 +27,14 @@ use super::{Error, QuerySpec};
 use crate::model::{AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, Shape, UtcMillis};
 use crate::query::conjuncts::{Conjuncts, conjuncts};
 use crate::query::generic::EmailWalk;
+use crate::query::listing::MIN_MAINTAINED_EMAILS;
 use crate::query::listing::merge::{self, Merge};
 use crate::query::listing::supply::{IdRange, Supply};
 use crate::query::matching::evaluate::Matcher;
-use crate::query::search::walk::SearchWalk;
+use crate::query::search_walk::SearchWalk;
 use crate::query::sort::{self, Direction, ListingOrder, SortPin};
 use crate::store::Snapshot;
 
-/// A view of fewer emails than this is not worth keeping: they are read as fast as its rows are written.
-pub(super) const MIN_MAINTAINED_EMAILS: u64 = 256;
 /// What it costs to find one email by its id, against reading the next of all.
 const LOOKUP_COST: u64 = 4;
 

@@ -15,9 +15,9 @@ use crate::model::{
     Shape, ThreadId,
 };
 use crate::query::filter::{Condition, Filter};
+use crate::query::listing::MIN_MAINTAINED_EMAILS;
 use crate::query::listing::merge::Merge;
 use crate::query::listing::supply::{IdRange, Supply};
-use crate::query::plan::MIN_MAINTAINED_EMAILS;
 use crate::query::sort::Direction;
 use crate::store::{Error, Snapshot};
 

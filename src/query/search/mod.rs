@@ -3,4 +3,3 @@
 pub(super) mod hits;
 pub(super) mod snippet;
 pub(super) mod term;
-pub(super) mod walk;

@@ -19,7 +19,7 @@ const MAX_PREFETCH_BYTES: u64 = if cfg!(test) { 256 } else { 1 << 20 };
 
 /// A walk.
 #[derive(Debug)]
-pub(in crate::query) struct SearchWalk<'v> {
+pub(super) struct SearchWalk<'v> {
     view: &'v Snapshot<'v>,
     account: AccountId,
     /// Of all mail where there is none.
@@ -46,28 +46,23 @@ fn behind(id: EmailId) -> Option<EmailId> {
 
 /// An email that may match, and what is known of it.
 #[derive(Debug)]
-pub(in crate::query) struct Hit {
-    pub(in crate::query) id: EmailId,
-    pub(in crate::query) metadata: EmailMetadata,
-    pub(in crate::query) facts: FetchedEmail,
+pub(super) struct Hit {
+    pub(super) id: EmailId,
+    pub(super) metadata: EmailMetadata,
+    pub(super) facts: FetchedEmail,
     /// That it matches is known.
-    pub(in crate::query) sure: bool,
+    pub(super) sure: bool,
 }
 
 impl<'v> SearchWalk<'v> {
     /// Over all mail, or over a listing that is whole.
-    pub(in crate::query) fn new(
-        view: &'v Snapshot<'v>,
-        account: AccountId,
-        listing: Option<Listing>,
-        range: IdRange,
-    ) -> Self {
+    pub(super) fn new(view: &'v Snapshot<'v>, account: AccountId, listing: Option<Listing>, range: IdRange) -> Self {
         Self { view, account, listing, range, from: Some(range.first), step: 1, listing_met: 1000, index_met: 1000 }
     }
 
     /// The next emails, of which `room` are wanted, and where threads are `listing::range` one of each other thread: those that do not
     /// match by what is known without their message are left out. Nothing at the end.
-    pub(in crate::query) fn hits(
+    pub(super) fn hits(
         &mut self,
         matcher: &Matcher,
         source: &mut CandidateSource<'v>,
