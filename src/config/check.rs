@@ -41,10 +41,10 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
 }
 
 /// What a check calls for each fault: table, key, problem, remedy.
-type FaultFn<'a> = &'a mut dyn FnMut(&str, &str, String, &str);
+type ConfigFaultFn<'a> = &'a mut dyn FnMut(&str, &str, String, &str);
 
 /// `[lmtp]`
-fn lmtp(config: &Config, fault: FaultFn<'_>) {
+fn lmtp(config: &Config, fault: ConfigFaultFn<'_>) {
     for listener in config.lmtp.listen.iter().flatten() {
         if matches!(listener, ListenValue::Tcp { port: 25, .. }) {
             fault(
@@ -76,7 +76,7 @@ fn lmtp(config: &Config, fault: FaultFn<'_>) {
 }
 
 /// `[directory]`
-fn directory(config: &Config, fault: FaultFn<'_>) {
+fn directory(config: &Config, fault: ConfigFaultFn<'_>) {
     if config.directory.delimiter.chars().count() > 1 {
         fault("directory", "delimiter", "more than one character".into(), "write one character, or \"\" for none");
     }
@@ -103,7 +103,7 @@ fn directory(config: &Config, fault: FaultFn<'_>) {
 }
 
 /// `[verify]`
-fn verify(config: &Config, fault: FaultFn<'_>) {
+fn verify(config: &Config, fault: ConfigFaultFn<'_>) {
     if config.verify.timeout.0 < Duration::from_secs(1) || config.verify.timeout.0 > Duration::from_secs(60) {
         let problem = "no name server is that quick, or Postfix would wait too long".into();
         fault("verify", "timeout", problem, "write from \"1s\" to \"60s\"");
@@ -116,7 +116,7 @@ fn verify(config: &Config, fault: FaultFn<'_>) {
 }
 
 /// `[dkim]`
-fn dkim(config: &Config, fault: FaultFn<'_>) {
+fn dkim(config: &Config, fault: ConfigFaultFn<'_>) {
     let keys = &config.dkim.keys;
     for (at, key) in keys.iter().enumerate() {
         let (domain, selector) = (&key.domain, &key.selector);
@@ -138,7 +138,7 @@ fn dkim(config: &Config, fault: FaultFn<'_>) {
 }
 
 /// `[upkeep]`
-fn upkeep(config: &Config, fault: FaultFn<'_>) {
+fn upkeep(config: &Config, fault: ConfigFaultFn<'_>) {
     let keep = &config.upkeep;
     for (key, value, least, why) in [
         ("restore", keep.restore, HOUR, "what was destroyed by mistake would be gone"),
@@ -166,7 +166,7 @@ fn upkeep(config: &Config, fault: FaultFn<'_>) {
 }
 
 /// `[limits]`
-fn size_limits(config: &Config, fault: FaultFn<'_>) {
+fn size_limits(config: &Config, fault: ConfigFaultFn<'_>) {
     if config.limits.recipients < 100 {
         fault("limits", "recipients", "fewer than the 100 of RFC 5321 §4.5.3.1.8".into(), "write at least 100");
     }
@@ -191,7 +191,7 @@ fn size_limits(config: &Config, fault: FaultFn<'_>) {
 }
 
 /// `[relay]` and `[queue]`.
-fn relay(config: &Config, fault: FaultFn<'_>) {
+fn relay(config: &Config, fault: ConfigFaultFn<'_>) {
     let (relay, second) = (&config.relay, Duration::from_secs(1));
     let mut numbers = |table: &str, key: &str, is_wrong: bool, problem: &str, remedy: &str| {
         if is_wrong {

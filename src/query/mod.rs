@@ -39,11 +39,10 @@ pub use search::snippet::Finder;
 pub use search::term::{SearchTerm, WORD_FIELDS};
 pub use sort::{Comparator, SortProperty};
 
-use self::matching::evaluate::Matcher;
 use crate::model::{self, AccountId, EmailId, MailboxUid, ModSeq, Secrets, limits};
 use crate::store::{self, Snapshot};
 use listing::parts::ResultParts;
-use listing::parts::ResultParts;
+use matching::evaluate::Matcher;
 
 /// An answer, and how it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

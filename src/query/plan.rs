@@ -211,10 +211,7 @@ fn words(listing: Listing) -> String {
     format!("{mailbox}, {}{collapsed}", listing.view.name())
 }
 
-/// The cheapest way to answer a query whose filter is limited to its scope.
-///
-/// # Errors
-/// Those of reading.
+/// Returns the cheapest way to answer a query whose filter is limited to its scope.
 pub(super) fn plan(view: &Snapshot<'_>, results: &QuerySpec, matcher: &Matcher) -> Result<QueryPlan, Error> {
     let mut ways = access_paths(view, results, matcher)?;
     // The generic way is the last, and never dear.
