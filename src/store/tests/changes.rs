@@ -2,6 +2,7 @@
 
 use super::life::bed;
 use super::*;
+use crate::model::SenderIdentity;
 
 fn state(store: &Store) -> ClientState {
     ClientState::at(store.view().account_state(ACCOUNT).unwrap().modseq)
@@ -45,4 +46,33 @@ fn what_came_and_went_since_a_state_is_not_told_as_destroyed() {
     assert_eq!((unknown.created, unknown.updated, unknown.destroyed), (vec![], vec![], vec![]));
     assert_eq!((known.created, known.updated, known.destroyed), (vec![], vec![], vec![email]));
     assert_eq!((threads(before).destroyed, threads(between).destroyed), (vec![], vec![thread]));
+}
+
+/// A row of an index by change number holds an id and nothing else: of other bytes no id is made up, least of all 0.
+#[test]
+fn a_damaged_row_of_a_change_index_is_corrupt_and_no_id() {
+    let bed = bed();
+    let since = state(&bed.store);
+    bed.deliver(1, b"k");
+    bed.done(|txn| txn.create_object(&SenderIdentity::default())).unwrap();
+    for table in [Table::EmailByModseq, Table::ThreadByModseq, Table::ObjectByModseq] {
+        for damaged in [vec![], vec![0; 7], vec![0; 9]] {
+            let sound = bed.engine.inner().rows(table);
+            let write = |value: &dyn Fn(&[u8]) -> Vec<u8>| {
+                let put = |(key, row): &(Vec<u8>, Vec<u8>)| Put { table, key: key.clone(), value: Some(value(row)) };
+                bed.engine.write(&[Arc::new(Batch::of(sound.iter().map(put).collect()))]).unwrap();
+            };
+            write(&|_| damaged.clone());
+            let view = bed.store.view();
+            let told = match table {
+                Table::EmailByModseq => view.email_changes(ACCOUNT, since, 99).map(drop),
+                Table::ThreadByModseq => view.thread_changes(ACCOUNT, since, 99).map(drop),
+                _ => view.object_changes::<SenderIdentity>(ACCOUNT, since, 99).map(drop),
+            };
+            assert!(matches!(&told, Err(Error::Corrupt { table: of, .. }) if *of == table.name()), "{table}: {told:?}");
+            drop(view);
+            write(&|row| row.to_vec());
+        }
+    }
+    assert_clean(&bed.store);
 }
