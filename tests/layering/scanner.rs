@@ -82,6 +82,30 @@ impl Source {
         once
     }
 
+    /// What stands right under a room in the paths that lead there from the crate's root or by `super`, with their lines.
+    pub(crate) fn named_within(&self, room: &str) -> Vec<(String, usize)> {
+        let words = words(&self.text);
+        let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
+        let mut found = Vec::new();
+        let mut at = 0;
+        while at < words.len() {
+            if word(at) == "crate" && word(at + 1) == "::" && word(at + 2) == room && word(at + 3) == "::" {
+                found.extend(heads(&words, at + 4));
+            } else if word(at) == "super" && word(at + 1) == "::" && (at == 0 || word(at - 1) != "::") {
+                let mut up = 1;
+                while word(at + 2) == "super" && word(at + 3) == "::" {
+                    up += 1;
+                    at += 2;
+                }
+                if self.module.len() == up + 1 {
+                    found.extend(heads(&words, at + 2));
+                }
+            }
+            at += 1;
+        }
+        found
+    }
+
     /// Words that begin a path or a `use`, with their lines.
     pub(crate) fn crates_named(&self) -> Vec<(String, usize)> {
         let words = words(&self.text);
