@@ -9,17 +9,18 @@ use super::principal::{Principal, PrincipalSet};
 use super::quota::Quota;
 use super::standard::{ChangesMethod, GetMethod, QueryChangesMethod, QueryMethod, SetMethod};
 use super::submission::SubmissionSet;
+use super::subscription::{PushSubscriptionGet, PushSubscriptionSet};
 use super::thread::ThreadObjects;
 use super::vacation::StandardVacation;
-use super::{admin, blob, email, mdn, subscription};
+use super::{admin, blob, email, mdn};
 use crate::model::{EmailSubmission, Mailbox, SenderIdentity, ShareNotification};
 use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
 
 /// The methods, but for the vendor's (`admin::METHODS`).
 const METHODS: &[RegisteredMethod] = &[
     reads("Core/echo", CORE, Handler::of::<Echo>()),
-    reads("PushSubscription/get", CORE, Handler::Map(subscription::get)),
-    changes("PushSubscription/set", CORE, Handler::Map(subscription::set)),
+    reads("PushSubscription/get", CORE, Handler::of::<PushSubscriptionGet>()),
+    changes("PushSubscription/set", CORE, Handler::of::<PushSubscriptionSet>()),
     changes("Blob/copy", CORE, Handler::Map(blob::copy)),
     changes("Blob/upload", BLOB, Handler::Map(blob::upload)),
     reads("Blob/get", BLOB, Handler::Map(blob::get)),

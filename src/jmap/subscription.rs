@@ -11,19 +11,42 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::context::{Args, Context};
+use super::context::{Account, Context};
 use super::failure::{SetFailure, TxnResult};
+use super::method::{Call, Method};
 use super::standard::value::utc_date;
-use super::standard::{GetArguments, InvalidProperties, SetResponse};
+use super::standard::{GetObjects, InvalidProperties, ObjectType, SetResponse, get_from, object_of};
 use crate::model::{AccountId, MonotonicMillis, ObjectId, PushKeys, PushSubscription, UtcMillis, limits};
 use crate::store::{Error, Txn};
-use crate::wire::jmap::json::members;
-use crate::wire::jmap::{MethodError, Patch, SetError};
+use crate::wire::jmap::standard::GetAnswer;
+use crate::wire::jmap::{Answer, JsonObject, MethodError, Patch, Property as _, SetError, properties};
 
-/// What /get gives; `url` and `keys` are never given back (RFC 8620 §7.2.1).
-const PROPERTIES: [&str; 5] = ["id", "deviceClientId", "verificationCode", "expires", "types"];
+properties! {
+    pub(super) enum PushSubscriptionProperty {
+        Id = "id",
+        DeviceClientId = "deviceClientId",
+        VerificationCode = "verificationCode",
+        Expires = "expires",
+        Types = "types",
+        Url = "url",
+        Keys = "keys",
+    }
+}
+
+impl PushSubscriptionProperty {
+    /// Whether a client is never given it back (RFC 8620 §7.2.1).
+    fn is_secret(self) -> bool {
+        matches!(self, Self::Url | Self::Keys)
+    }
+
+    fn readable() -> Vec<Self> {
+        Self::ALL.iter().copied().filter(|property| !property.is_secret()).collect()
+    }
+}
+
 /// The longest that a subscription lives without being renewed (§7.2: at least 48 hours, and better a week). One that was
 /// made by a token that ends lives as long as that.
 const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -60,49 +83,130 @@ impl SubscriptionTimes {
     }
 }
 
-/// Whose subscriptions they are: the account that logged in, or the first that is mapped to who asks; and by what.
-fn mine(context: &Context) -> Result<(AccountId, Option<String>), MethodError> {
+/// Whose the caller's subscriptions are: the account that logged in, or the first that is mapped to who asks.
+fn owner(context: &Context) -> Result<Account, MethodError> {
     let own = context.accounts()?.into_iter().next();
-    let (account, _) = own.ok_or_else(|| MethodError::Forbidden("subscriptions belong to an account".into()))?;
-    Ok((account, context.caller.credential.clone()))
+    let (id, row) = own.ok_or_else(|| MethodError::Forbidden("subscriptions belong to an account".into()))?;
+    Ok(Account { id, row, guest: None })
+}
+
+/// The subscriptions that the caller made with the password or token of this call.
+pub(super) struct OwnSubscriptions(Vec<(ObjectId, PushSubscription)>);
+
+impl ObjectType for PushSubscription {
+    type Id = ObjectId;
+    type Property = PushSubscriptionProperty;
+    type Reader<'a> = OwnSubscriptions;
+
+    fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<OwnSubscriptions, MethodError> {
+        let (store, credential) = (&call.context.store, &call.context.caller.credential);
+        let now = store.clock().now();
+        let mut all = store.view().objects::<PushSubscription>(account.id)?;
+        all.retain(|(_, one)| one.credential == *credential && now < one.expires);
+        Ok(OwnSubscriptions(all))
+    }
+
+    /// They have none.
+    fn state(_: &OwnSubscriptions) -> Result<String, MethodError> {
+        Ok(String::new())
+    }
+}
+
+impl GetObjects for PushSubscription {
+    fn properties(_: &Call<'_>) -> Vec<PushSubscriptionProperty> {
+        PushSubscriptionProperty::readable()
+    }
+
+    fn ids(own: &OwnSubscriptions) -> Result<Vec<ObjectId>, MethodError> {
+        Ok(own.0.iter().map(|(id, _)| *id).collect())
+    }
+
+    fn object(
+        own: &OwnSubscriptions,
+        id: &ObjectId,
+        properties: &[PushSubscriptionProperty],
+    ) -> Result<Option<JsonObject>, MethodError> {
+        Ok(own.0.iter().find(|(known, _)| known == id).map(|(id, one)| object(*id, one, properties)))
+    }
 }
 
 /// PushSubscription/get (§7.2.1).
-pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, credential) = mine(context)?;
-    let get = GetArguments::read(arguments)?;
-    if get.properties.iter().flatten().any(|name| ["url", "keys"].contains(&name.as_str())) {
-        return Err(MethodError::Forbidden("url and keys are not given back".into()));
-    }
-    let get = GetArguments::of(arguments, &PROPERTIES)?;
-    let all = context.store.view().objects::<PushSubscription>(account)?;
-    let now = context.store.clock().now();
-    let all: Vec<_> = all.into_iter().filter(|(_, one)| one.credential == credential && now < one.expires).collect();
-    let ids = || all.iter().map(|(id, _)| id.to_string()).collect();
-    let answer = get.answer(context, account, "", ids, |id| {
-        Ok(all.iter().find(|(known, _)| known.to_string() == id).map(|(id, one)| object(*id, one)))
-    })?;
-    // It is neither an account's nor has it a state.
-    Ok(json!({"list": answer["list"], "notFound": answer["notFound"]}))
+pub(super) struct PushSubscriptionGet;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct PushGetArgs {
+    ids: Option<Vec<String>>,
+    properties: Option<Vec<PushSubscriptionProperty>>,
 }
 
-fn object(id: ObjectId, one: &PushSubscription) -> Map<String, Value> {
-    let code = one.is_verified.then_some(&one.code);
-    members(json!({
-        "id": id.to_string(), "deviceClientId": one.device_client_id, "verificationCode": code,
-        "expires": one.expires.rfc3339(), "types": one.types,
-    }))
+/// Of neither an account nor a state.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PushGetAnswer {
+    list: Vec<Value>,
+    not_found: Vec<String>,
+}
+
+impl Answer for PushGetAnswer {}
+
+impl Method for PushSubscriptionGet {
+    type Args = PushGetArgs;
+    type Answer = PushGetAnswer;
+
+    fn call(call: &Call<'_>, args: PushGetArgs) -> Result<PushGetAnswer, MethodError> {
+        let account = owner(call.context)?;
+        if args.properties.iter().flatten().any(|property| property.is_secret()) {
+            return Err(MethodError::Forbidden("url and keys are not given back".into()));
+        }
+        let GetAnswer { list, not_found, .. } =
+            get_from::<PushSubscription>(call, &account, args.ids, args.properties)?;
+        Ok(PushGetAnswer { list, not_found })
+    }
+}
+
+fn object(id: ObjectId, one: &PushSubscription, properties: &[PushSubscriptionProperty]) -> JsonObject {
+    object_of(properties, |property| match property {
+        PushSubscriptionProperty::Id => id.to_string().into(),
+        PushSubscriptionProperty::DeviceClientId => one.device_client_id.clone().into(),
+        PushSubscriptionProperty::VerificationCode => one.is_verified.then(|| one.code.clone()).into(),
+        PushSubscriptionProperty::Expires => one.expires.rfc3339().into(),
+        PushSubscriptionProperty::Types => one.types.clone().into(),
+        PushSubscriptionProperty::Url | PushSubscriptionProperty::Keys => Value::Null,
+    })
 }
 
 /// PushSubscription/set (§7.2.2).
-pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, credential) = mine(context)?;
-    let (create, update) = (arguments.objects("create")?, arguments.objects("update")?);
-    let destroy = arguments.texts("destroy")?;
+pub(super) struct PushSubscriptionSet;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct PushSetArgs {
+    /// Objects by creation id.
+    #[serde(default)]
+    create: BTreeMap<String, JsonObject>,
+    /// Patches by id.
+    #[serde(default)]
+    update: BTreeMap<String, JsonObject>,
+    /// Ids.
+    #[serde(default)]
+    destroy: Vec<String>,
+}
+
+impl Method for PushSubscriptionSet {
+    type Args = PushSetArgs;
+    type Answer = JsonObject;
+
+    fn call(call: &Call<'_>, args: PushSetArgs) -> Result<JsonObject, MethodError> {
+        set(call, args)
+    }
+}
+
+fn set(call: &Call<'_>, PushSetArgs { create, update, destroy }: PushSetArgs) -> Result<JsonObject, MethodError> {
+    let context = call.context;
+    let (account, credential) = (owner(context)?.id, context.caller.credential.clone());
     if create.len() + update.len() + destroy.len() > limits::OBJECTS_IN_SET {
         return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
     }
-    let resolve = |id: &str| arguments.created().resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
+    let resolve = |id: &str| call.created.resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
     let now = context.store.clock().now();
     let expires = credential.as_ref().map(|credential| context.directory.expires(account, credential)).transpose();
     let most = expires?.flatten().unwrap_or_else(|| now.after(MAX_LIFETIME));
@@ -117,9 +221,9 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
             Ok(PushSubscription { code, credential: credential.clone(), ..one })
         })
         .collect();
-    let known = arguments.created().known();
+    let known = call.created.known();
     let committed = context.store.commit(account, |txn| {
-        arguments.created().reset(&known);
+        call.created.reset(&known);
         let mut done = SetResponse::default();
         for ((name, properties), wished) in create.iter().zip(&wished) {
             let mut create = || {
@@ -127,7 +231,7 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
                 Ok::<_, SetFailure<Error>>(told(txn.create_object(one)?, one, properties))
             };
             let created = create();
-            done.create(arguments.created(), name, created)?;
+            done.create(call.created, name, created)?;
         }
         for (name, patch) in &update {
             let patch = Value::Object(patch.clone());
@@ -145,16 +249,15 @@ pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     });
     let (done, ticket) = committed?;
     ticket.wait_blocking()?;
-    Ok(Value::Object(done.outcomes()))
+    Ok(done.outcomes())
 }
 
 /// What the client does not know of one that it made.
-fn told(id: ObjectId, one: &PushSubscription, given: &Map<String, Value>) -> Map<String, Value> {
-    let mut told = members(json!({"id": id.to_string(), "expires": one.expires.rfc3339()}));
-    for name in ["keys", "types"].into_iter().filter(|name| !given.contains_key(*name)) {
-        told.insert(name.into(), Value::Null);
-    }
-    told
+fn told(id: ObjectId, one: &PushSubscription, given: &JsonObject) -> JsonObject {
+    let defaults = [PushSubscriptionProperty::Keys, PushSubscriptionProperty::Types];
+    let mut properties = vec![PushSubscriptionProperty::Id, PushSubscriptionProperty::Expires];
+    properties.extend(defaults.into_iter().filter(|property| !given.contains_key(property.name())));
+    object(id, one, &properties)
 }
 
 /// What nobody can guess.
@@ -177,25 +280,30 @@ fn found(
     Ok(one.filter(|one| one.credential.as_ref() == credential && now < one.expires).map(|one| (id, one)))
 }
 
-fn made(properties: &Map<String, Value>, now: UtcMillis, most: UtcMillis) -> Result<PushSubscription, SetError> {
+fn made(properties: &JsonObject, now: UtcMillis, most: UtcMillis) -> Result<PushSubscription, SetError> {
     let (mut one, mut wrong) =
         (PushSubscription { expires: most, ..PushSubscription::default() }, InvalidProperties::default());
     for (name, value) in properties {
-        match name.as_str() {
-            "deviceClientId" => {
+        match PushSubscriptionProperty::from_name(name) {
+            Some(PushSubscriptionProperty::DeviceClientId) => {
                 let text = value.as_str().filter(|text| !text.is_empty() && text.len() <= MAX_DEVICE_ID_BYTES);
                 match text {
                     Some(text) => text.clone_into(&mut one.device_client_id),
                     None => wrong.add(name, "a text of 1 to 255 octets is wanted"),
                 }
             }
-            "url" => one.url = wrong.note(url(value))?.unwrap_or_default(),
-            "keys" => one.keys = wrong.note(keys(value))?.flatten(),
-            "verificationCode" if value.is_null() => {}
-            "verificationCode" => wrong.add(name, "it is sent to the URL first"),
-            "expires" => one.expires = wrong.note(expires(value, now, most))?.unwrap_or_default(),
-            "types" => one.types = wrong.note(types(value))?.flatten(),
-            _ => wrong.add(name, "no such property"),
+            Some(PushSubscriptionProperty::Url) => one.url = wrong.note(url(value))?.unwrap_or_default(),
+            Some(PushSubscriptionProperty::Keys) => one.keys = wrong.note(keys(value))?.flatten(),
+            Some(PushSubscriptionProperty::VerificationCode) => {
+                if !value.is_null() {
+                    wrong.add(name, "it is sent to the URL first");
+                }
+            }
+            Some(PushSubscriptionProperty::Expires) => {
+                one.expires = wrong.note(expires(value, now, most))?.unwrap_or_default();
+            }
+            Some(PushSubscriptionProperty::Types) => one.types = wrong.note(types(value))?.flatten(),
+            Some(PushSubscriptionProperty::Id) | None => wrong.add(name, "no such property"),
         }
     }
     for name in ["deviceClientId", "url"].into_iter().filter(|name| !properties.contains_key(*name)) {
@@ -210,11 +318,11 @@ fn changed(
     found: Option<(ObjectId, PushSubscription)>,
     patch: &Value,
     times: (UtcMillis, UtcMillis),
-) -> TxnResult<Map<String, Value>> {
+) -> TxnResult<JsonObject> {
     let (id, old) = found.ok_or(SetError::NotFound)?;
     let new = patched(id, &old, patch, times)?;
     let asked = patch.get("expires").and_then(Value::as_str).and_then(UtcMillis::parse_rfc3339);
-    let mut also = Map::new();
+    let mut also = JsonObject::new();
     if patch.get("expires").is_some() && asked != Some(new.expires) {
         also.insert("expires".into(), new.expires.rfc3339().into());
     }
@@ -228,18 +336,30 @@ fn patched(
     patch: &Value,
     (now, most): (UtcMillis, UtcMillis),
 ) -> Result<PushSubscription, SetError> {
-    let before = object(id, old);
+    let before = object(id, old, &PushSubscriptionProperty::readable());
     let (mut one, mut wrong) = (old.clone(), InvalidProperties::default());
     for (name, value) in Patch::wishes(patch, &before)? {
-        match name.as_str() {
-            "expires" => one.expires = wrong.note(expires(&value, now, most))?.unwrap_or_default(),
-            // The whole may be sent back as it is (RFC 8620 §5.3).
-            _ if before.get(&name) == Some(&value) => {}
-            "verificationCode" if value.as_str() == Some(&old.code) => one.is_verified = true,
-            "verificationCode" => wrong.add(name, "not the code that was sent"),
-            "types" => one.types = wrong.note(types(&value))?.flatten(),
-            "id" | "deviceClientId" | "url" | "keys" => wrong.add(name, "it cannot be changed"),
-            _ => wrong.add(name, "no such property"),
+        let property = PushSubscriptionProperty::from_name(&name);
+        // The whole may be sent back as it is (RFC 8620 §5.3).
+        if property != Some(PushSubscriptionProperty::Expires) && before.get(&name) == Some(&value) {
+            continue;
+        }
+        match property {
+            Some(PushSubscriptionProperty::Expires) => {
+                one.expires = wrong.note(expires(&value, now, most))?.unwrap_or_default();
+            }
+            Some(PushSubscriptionProperty::VerificationCode) if value.as_str() == Some(&old.code) => {
+                one.is_verified = true;
+            }
+            Some(PushSubscriptionProperty::VerificationCode) => wrong.add(name, "not the code that was sent"),
+            Some(PushSubscriptionProperty::Types) => one.types = wrong.note(types(&value))?.flatten(),
+            Some(
+                PushSubscriptionProperty::Id
+                | PushSubscriptionProperty::DeviceClientId
+                | PushSubscriptionProperty::Url
+                | PushSubscriptionProperty::Keys,
+            ) => wrong.add(name, "it cannot be changed"),
+            None => wrong.add(name, "no such property"),
         }
     }
     wrong.finish()?;
@@ -295,127 +415,4 @@ fn types(value: &Value) -> Result<Option<Vec<String>>, SetError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::jmap::Caller;
-    use crate::jmap::tests::{call, context, error};
-
-    #[test]
-    fn a_subscription_is_made_verified_and_its_credentials_alone() {
-        let mut context = context();
-        let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
-        let caller = |name: &str| Caller { account: Some(ann), credential: Some(name.into()), ..Caller::default() };
-        context.caller = caller("one");
-        let set = |context: &Context, arguments: Value| call(context, "PushSubscription/set", &arguments).1;
-        let get = |context: &Context, arguments: Value| call(context, "PushSubscription/get", &arguments).1;
-        let p256dh = "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8";
-        let keys = json!({"p256dh": p256dh, "auth": "BTBZMqHH6r4Tts7J_aSIgg"});
-        let good =
-            json!({"deviceClientId": "a", "url": "https://push.example.com/x", "keys": keys, "types": ["Email"]});
-        let with = |name: &str, value: Value| {
-            let mut one = good.clone();
-            one[name] = value;
-            one
-        };
-        let made = set(
-            &context,
-            json!({"create": {
-                "good": good, "far": with("expires", json!("2100-01-01T00:00:00Z")),
-                "http": with("url", json!("http://push.example.com/")), "user": with("url", json!("https://a@b/")),
-                "code": with("verificationCode", json!("x")), "past": with("expires", json!("2020-01-01T00:00:00Z")),
-                "keys": with("keys", json!({"p256dh": "AAAA", "auth": "AAAA"})), "none": {"url": "https://x/"},
-            }}),
-        );
-        for name in ["http", "user", "code", "past", "keys", "none"] {
-            assert_eq!(made["notCreated"][name]["type"], "invalidProperties", "{name}: {made}");
-        }
-        assert_eq!(made["notCreated"]["none"]["properties"], json!(["deviceClientId"]), "{made}");
-        assert_eq!(made["created"]["far"]["expires"], "2026-11-28T09:00:00Z");
-        let id = made["created"]["good"]["id"].as_str().unwrap().to_owned();
-        assert_eq!(
-            get(&context, json!({"ids": [id]})),
-            json!({"notFound": [], "list": [{
-                "id": id, "deviceClientId": "a", "verificationCode": null, "expires": "2026-11-28T09:00:00Z", "types": ["Email"],
-            }]})
-        );
-        assert_eq!(error(&context, "PushSubscription/get", &json!({"properties": ["url"]})), "forbidden");
-        assert_eq!(error(&context, "PushSubscription/get", &json!({"properties": ["nothing"]})), "invalidArguments");
-
-        // The whole may be sent back, before it is verified too.
-        let whole = get(&context, json!({"ids": [id]}))["list"][0].clone();
-        assert_eq!(set(&context, json!({"update": {id.clone(): whole}}))["updated"], json!({id.clone(): null}));
-
-        // The code that was sent, and no other.
-        let key: ObjectId = id.parse().unwrap();
-        let row = || context.store.view().object::<PushSubscription>(ann, key).unwrap().unwrap();
-        let code = row().code;
-        let update = |patch: Value| set(&context, json!({"update": {id.clone(): patch}}));
-        assert_eq!(update(json!({"verificationCode": "wrong"}))["notUpdated"][&id]["type"], "invalidProperties");
-        assert!(!row().is_verified);
-        assert_eq!(update(json!({"verificationCode": code}))["updated"], json!({id.clone(): null}));
-        assert!(row().is_verified);
-        assert_eq!(update(json!({"expires": null}))["updated"][&id]["expires"], "2026-11-28T09:00:00Z");
-        for patch in [json!({"url": "https://other.example/"}), json!({"keys": null}), json!({"deviceClientId": "b"})] {
-            assert_eq!(update(patch)["notUpdated"][&id]["type"], "invalidProperties");
-        }
-
-        // Another credential of the same account has none of it.
-        let other = Context { caller: caller("two"), ..context.clone() };
-        assert_eq!(get(&other, json!({"ids": null}))["list"], json!([]));
-        assert_eq!(set(&other, json!({"destroy": [id]}))["notDestroyed"][&id]["type"], "notFound");
-        assert_eq!(set(&context, json!({"destroy": [id]}))["destroyed"], json!([id]));
-        assert_eq!(get(&context, json!({"ids": null}))["list"].as_array().unwrap().len(), 1);
-    }
-
-    /// RFC 8620 §8.6: how many there are is bounded, and how many are made in a time.
-    #[test]
-    fn subscriptions_are_few_and_are_not_made_fast() {
-        let mut context = context();
-        let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
-        context.caller = Caller { account: Some(ann), credential: Some("one".into()), ..Caller::default() };
-        let one = json!({"deviceClientId": "a", "url": "https://push.example.com/x"});
-        let create = |count: usize| {
-            let all: Map<String, Value> = (0..count).map(|n| (format!("s{n:02}"), one.clone())).collect();
-            call(&context, "PushSubscription/set", &json!({"create": all})).1
-        };
-        let made = create(limits::PUSH_SUBSCRIPTIONS + 1);
-        assert_eq!(made["created"]["s00"]["types"], Value::Null);
-        let kinds = |answer: &Value| -> Vec<String> {
-            let refused = answer["notCreated"].as_object().into_iter().flatten();
-            refused.map(|(_, error)| error["type"].as_str().unwrap().to_owned()).collect()
-        };
-        assert_eq!(kinds(&made), ["overQuota"]);
-        let ids: Vec<Value> = made["created"].as_object().unwrap().values().map(|one| one["id"].clone()).collect();
-        call(&context, "PushSubscription/set", &json!({"destroy": ids}));
-        let again = create(MAX_CREATED_PER_HOUR - limits::PUSH_SUBSCRIPTIONS);
-        assert_eq!(kinds(&again), ["rateLimit"]);
-        let (made, now) = (SubscriptionTimes::default(), MonotonicMillis(1_000_000_000));
-        assert!((0..MAX_CREATED_PER_HOUR).all(|_| made.take(ann, now).is_ok()) && made.take(ann, now).is_err());
-        assert!(made.take(AccountId(99), now).is_ok());
-        assert!(made.take(ann, now.after(HOUR)).is_ok());
-    }
-
-    /// RFC 8620 §7.2: of credentials that end by themselves the subscription lives as long, and no shorter.
-    #[test]
-    fn a_subscription_lives_as_long_as_the_token_that_made_it() {
-        let mut context = context();
-        let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
-        let (_, added) = call(
-            &context,
-            "Account/tokenAdd",
-            &json!({"account": "ann@example.org", "name": "phone", "expires": "2027-06-01T00:00:00Z"}),
-        );
-        let login = crate::account::Logins::new(context.directory.clone(), Arc::clone(context.store.clock())).unwrap();
-        let login =
-            login.log_in_with_token(added["token"].as_str().unwrap_or_else(|| panic!("{added}"))).unwrap().unwrap();
-        context.caller = Caller { account: Some(ann), credential: Some(login.credential), ..Caller::default() };
-        let of = |expires: Value| {
-            let one = json!({"deviceClientId": "a", "url": "https://push.example.com/x", "expires": expires});
-            let (_, made) = call(&context, "PushSubscription/set", &json!({"create": {"s": one}}));
-            made["created"]["s"]["expires"].clone()
-        };
-        assert_eq!(of(Value::Null), "2027-06-01T00:00:00Z");
-        assert_eq!(of(json!("2027-01-01T00:00:00Z")), "2027-01-01T00:00:00Z");
-        assert_eq!(of(json!("2028-01-01T00:00:00Z")), "2027-06-01T00:00:00Z");
-    }
-}
+mod tests;
