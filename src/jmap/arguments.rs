@@ -36,11 +36,7 @@ const BODY: [&str; 5] =
     ["bodyProperties", "fetchTextBodyValues", "fetchHTMLBodyValues", "fetchAllBodyValues", "maxBodyValueBytes"];
 
 /// Methods that are not standard though their names end so, and those of names of their own: all that they take.
-const WHOLE: [(&str, &[&str]); 8] = [
-    ("Blob/copy", &["fromAccountId", "accountId", "blobIds"]),
-    ("Blob/upload", &["accountId", "create"]),
-    ("Blob/get", &["accountId", "ids", "properties", "offset", "length"]),
-    ("Blob/lookup", &["accountId", "typeNames", "ids"]),
+const WHOLE: [(&str, &[&str]); 4] = [
     ("MDN/send", &["accountId", "identityId", "send", "onSuccessUpdateEmail"]),
     ("MDN/parse", &["accountId", "blobIds"]),
     ("Email/import", &["accountId", "ifInState", "emails"]),

@@ -2,6 +2,7 @@
 //!
 //! Nothing but `dispatch` names the registry.
 
+use super::blob::{BlobCopy, BlobGet, BlobLookup, BlobUpload};
 use super::email::{EmailQuery, EmailQueryChanges, SnippetGet};
 use super::mailbox::MailboxSet;
 use super::method::{Call, Handler, Method, RegisteredMethod};
@@ -12,7 +13,7 @@ use super::submission::SubmissionSet;
 use super::subscription::{PushSubscriptionGet, PushSubscriptionSet};
 use super::thread::ThreadObjects;
 use super::vacation::StandardVacation;
-use super::{admin, blob, email, mdn};
+use super::{admin, email, mdn};
 use crate::model::{EmailSubmission, Mailbox, SenderIdentity, ShareNotification};
 use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
 
@@ -21,10 +22,10 @@ const METHODS: &[RegisteredMethod] = &[
     reads("Core/echo", CORE, Handler::of::<Echo>()),
     reads("PushSubscription/get", CORE, Handler::of::<PushSubscriptionGet>()),
     changes("PushSubscription/set", CORE, Handler::of::<PushSubscriptionSet>()),
-    changes("Blob/copy", CORE, Handler::Map(blob::copy)),
-    changes("Blob/upload", BLOB, Handler::Map(blob::upload)),
-    reads("Blob/get", BLOB, Handler::Map(blob::get)),
-    reads("Blob/lookup", BLOB, Handler::Map(blob::lookup)),
+    changes("Blob/copy", CORE, Handler::of::<BlobCopy>()),
+    changes("Blob/upload", BLOB, Handler::of::<BlobUpload>()),
+    reads("Blob/get", BLOB, Handler::of::<BlobGet>()),
+    reads("Blob/lookup", BLOB, Handler::of::<BlobLookup>()),
     reads("Mailbox/get", MAIL, Handler::of::<GetMethod<Mailbox>>()),
     reads("Mailbox/changes", MAIL, Handler::of::<ChangesMethod<Mailbox>>()),
     reads("Mailbox/query", MAIL, Handler::of::<QueryMethod<Mailbox>>()),

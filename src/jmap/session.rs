@@ -145,7 +145,7 @@ fn of_account(name: &'static str, account: &Account, uploads: &UploadSettings) -
             "maxSizeBlobSet": blob::max_blob_set(uploads.max),
             "maxDataSources": blob::DATA_SOURCES,
             "supportedTypeNames": blob::LOOKED_UP,
-            "supportedDigestAlgorithms": blob::DIGESTS,
+            "supportedDigestAlgorithms": blob::digests(),
         }),
         _ => json!({}),
     };

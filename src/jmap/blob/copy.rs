@@ -1,54 +1,86 @@
 //! Blob/copy (RFC 8620 §6.3): octets of one account, kept as an upload in another.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
-use crate::jmap::context::{Account, Args, Context};
+use serde::{Deserialize, Serialize};
+
+use crate::jmap::context::{Account, Context};
 use crate::jmap::failure::SetFailure;
+use crate::jmap::method::{Call, Method};
 use crate::model::{AccountId, BlobBase, BlobId, limits};
 use crate::store::Error;
-use crate::wire::jmap::json::or_null;
-use crate::wire::jmap::{MethodError, SetError};
+use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 
 /// The media type of what nobody said what it is.
 pub(super) const OCTETS: &str = "application/octet-stream";
 
 /// Blob/copy.
-pub(in crate::jmap) fn copy(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let from = context.open_other(arguments, "fromAccountId", MethodError::FromAccountNotFound)?;
-    let to = context.open_shared(arguments)?;
-    if arguments.get("blobIds").is_none() {
-        return Err(MethodError::InvalidArguments("blobIds: an array of ids is wanted".into()));
-    }
-    let ids = arguments.texts("blobIds")?;
-    if ids.len() > limits::OBJECTS_IN_SET {
-        return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
-    }
-    let (mut copied, mut not_copied) = (Map::new(), Map::new());
-    for id in ids {
-        let known = arguments.created().resolve(&id).unwrap_or_else(|| id.clone()).parse::<BlobId>().ok();
-        if let Err(wait) = context.begin_upload(to.id) {
-            not_copied.insert(id, SetError::RateLimit(wait.to_string()).object());
-            continue;
+pub(in crate::jmap) struct BlobCopy;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct BlobCopyArgs {
+    from_account_id: String,
+    account_id: String,
+    blob_ids: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct BlobCopyAnswer {
+    from_account_id: String,
+    account_id: String,
+    /// The new ids by the old.
+    copied: Option<BTreeMap<String, String>>,
+    /// Errors by id.
+    not_copied: Option<JsonObject>,
+}
+
+impl Answer for BlobCopyAnswer {}
+
+impl Method for BlobCopy {
+    type Args = BlobCopyArgs;
+    type Answer = BlobCopyAnswer;
+
+    fn call(call: &Call<'_>, args: BlobCopyArgs) -> Result<BlobCopyAnswer, MethodError> {
+        let context = call.context;
+        let from = call.open(&args.from_account_id, true).map_err(|error| match error {
+            MethodError::AccountNotFound => MethodError::FromAccountNotFound,
+            other => other,
+        })?;
+        let to = call.open(&args.account_id, true)?;
+        if args.blob_ids.len() > limits::OBJECTS_IN_SET {
+            return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
-        let done = match known {
-            Some(known) => one(context, &from, to.id, &known),
-            None => Err(SetError::NotFound.into()),
-        };
-        // Others may have been copied: it is this one's error alone (RFC 8620 §3.6.2).
-        let error = match done {
-            Ok(new) => {
-                copied.insert(id, new.to_string().into());
+        let (mut copied, mut not_copied) = (BTreeMap::new(), JsonObject::new());
+        for id in args.blob_ids {
+            let known = call.id(id.clone()).parse::<BlobId>().ok();
+            if let Err(wait) = context.begin_upload(to.id) {
+                not_copied.insert(id, SetError::RateLimit(wait.to_string()).object());
                 continue;
             }
-            Err(SetFailure::Object(error)) => error,
-            Err(SetFailure::Call(error)) => SetError::ServerFail(error.description()),
-        };
-        not_copied.insert(id, error.object());
+            let done = match known {
+                Some(known) => one(context, &from, to.id, &known),
+                None => Err(SetError::NotFound.into()),
+            };
+            // Others may have been copied: it is this one's error alone (RFC 8620 §3.6.2).
+            let error = match done {
+                Ok(new) => {
+                    copied.insert(id, new.to_string());
+                    continue;
+                }
+                Err(SetFailure::Object(error)) => error,
+                Err(SetFailure::Call(error)) => SetError::ServerFail(error.description()),
+            };
+            not_copied.insert(id, error.object());
+        }
+        Ok(BlobCopyAnswer {
+            from_account_id: from.id.to_string(),
+            account_id: to.id.to_string(),
+            copied: Some(copied).filter(|all| !all.is_empty()),
+            not_copied: Some(not_copied).filter(|all| !all.is_empty()),
+        })
     }
-    Ok(json!({
-        "fromAccountId": from.id.to_string(), "accountId": to.id.to_string(),
-        "copied": or_null(copied), "notCopied": or_null(not_copied),
-    }))
 }
 
 fn one(context: &Context, from: &Account, to: AccountId, id: &BlobId) -> Result<BlobId, SetFailure> {

@@ -1,27 +1,27 @@
 //! Blob management (RFC 9404): Blob/upload puts octets together of texts and other blobs, Blob/get gives parts of blobs and
 //! their digests, Blob/lookup says what they are part of.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::copy::{OCTETS, not_found};
-use crate::jmap::context::{Account, Args, Context};
+use crate::jmap::context::{Account, Context, distinct};
 use crate::jmap::failure::SetFailure;
+use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::SetResponse;
 use crate::model::{BlobBase, BlobId, EmailId, UtcMillis, limits};
 use crate::store::Error;
 use crate::wire::http::media_type;
 use crate::wire::jmap::json::members;
-use crate::wire::jmap::{MethodError, SetError};
+use crate::wire::jmap::{Answer, JsonObject, MethodError, Property as _, SetError, properties};
 
 /// Sources of one upload (RFC 9404 §3.1 maxDataSources: at least 64).
 pub(in crate::jmap) const DATA_SOURCES: usize = 64;
-/// Algorithms of digests (RFC 9404 §3.1 supportedDigestAlgorithms).
-pub(in crate::jmap) const DIGESTS: [&str; 3] = ["sha", "sha-256", "sha-512"];
 /// Types of objects that blobs are looked up in (RFC 9404 §3.1 supportedTypeNames).
 pub(in crate::jmap) const LOOKED_UP: [&str; 3] = ["Email", "Thread", "Mailbox"];
 /// Octets of all blobs that one Blob/get gives.
@@ -29,54 +29,100 @@ const MAX_DATA_BYTES: u64 = 16 * 1024 * 1024;
 /// Emails that one blob is looked up in.
 const MAX_EMAILS_EXAMINED: usize = 1000;
 
-/// Blob/upload (RFC 9404 §4.1).
-pub(in crate::jmap) fn upload(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let mut waiting = arguments.objects("create")?;
-    if waiting.len() > limits::OBJECTS_IN_SET {
-        return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
+properties! {
+    /// What Blob/get gives (RFC 9404 §4.2).
+    pub(in crate::jmap) enum BlobProperty {
+        Id = "id",
+        Data = "data",
+        DataAsText = "data:asText",
+        DataAsBase64 = "data:asBase64",
+        Size = "size",
+        DigestSha1 = "digest:sha",
+        DigestSha256 = "digest:sha-256",
+        DigestSha512 = "digest:sha-512",
     }
+}
+
+/// Algorithms of digests (RFC 9404 §3.1 supportedDigestAlgorithms).
+pub(in crate::jmap) fn digests() -> Vec<&'static str> {
+    BlobProperty::ALL.iter().filter_map(|property| property.name().strip_prefix("digest:")).collect()
+}
+
+/// Blob/upload (RFC 9404 §4.1).
+pub(in crate::jmap) struct BlobUpload;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct BlobUploadArgs {
+    account_id: String,
+    /// Objects by creation id.
+    #[serde(default)]
+    create: BTreeMap<String, JsonObject>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct BlobUploadAnswer {
+    account_id: String,
+    created: Option<JsonObject>,
+    not_created: Option<JsonObject>,
+}
+
+impl Answer for BlobUploadAnswer {}
+
+impl Method for BlobUpload {
+    type Args = BlobUploadArgs;
+    type Answer = BlobUploadAnswer;
+
+    fn call(call: &Call<'_>, args: BlobUploadArgs) -> Result<BlobUploadAnswer, MethodError> {
+        let account = call.open(&args.account_id, true)?;
+        if args.create.len() > limits::OBJECTS_IN_SET {
+            return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
+        }
+        let (created, not_created) = upload(call, &account, args.create)?.creations();
+        Ok(BlobUploadAnswer { account_id: account.id.to_string(), created, not_created })
+    }
+}
+
+fn upload(
+    call: &Call<'_>,
+    account: &Account,
+    mut waiting: BTreeMap<String, JsonObject>,
+) -> Result<SetResponse, MethodError> {
     let mut done = SetResponse::default();
     let mut is_begun = false;
     // One may be made of another of the same call: whatever order they stand in, those that wait for none come first.
     loop {
-        let names: BTreeSet<String> = waiting.iter().map(|(name, _)| name.clone()).collect();
-        let (ready, rest): (Vec<_>, Vec<_>) =
+        let names: BTreeSet<String> = waiting.keys().cloned().collect();
+        let (ready, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
             waiting.into_iter().partition(|(name, object)| !refers(object, &names, name));
         let stuck = ready.is_empty();
         for (name, object) in if stuck { rest.clone() } else { ready } {
-            let made = match made(context, arguments, &account, &object) {
+            let made = match made(call, account, &object) {
                 // Once something was kept, no error is of the whole call (RFC 8620 §3.6.2).
                 Err(SetFailure::Call(error)) if is_begun => Err(SetError::ServerFail(error.description()).into()),
                 made => made,
             };
             is_begun |= made.is_ok();
-            done.create(arguments.created(), &name, made)?;
+            done.create(call.created, &name, made)?;
         }
         if stuck || rest.is_empty() {
             break;
         }
         waiting = rest;
     }
-    let outcomes = done.outcomes();
-    Ok(json!({
-        "accountId": account.id.to_string(), "created": outcomes["created"], "notCreated": outcomes["notCreated"],
-    }))
+    Ok(done)
 }
 
 /// Whether an upload is made of another that is still to be made.
-fn refers(object: &Map<String, Value>, names: &BTreeSet<String>, own: &str) -> bool {
+fn refers(object: &JsonObject, names: &BTreeSet<String>, own: &str) -> bool {
     let sources = object.get("data").and_then(Value::as_array).into_iter().flatten();
     let mut ids = sources.filter_map(|source| source.get("blobId")?.as_str()?.strip_prefix('#'));
     ids.any(|name| name != own && names.contains(name))
 }
 
-fn made(
-    context: &Context,
-    arguments: &Args<'_>,
-    account: &Account,
-    object: &Map<String, Value>,
-) -> Result<Map<String, Value>, SetFailure> {
+fn made(call: &Call<'_>, account: &Account, object: &JsonObject) -> Result<JsonObject, SetFailure> {
+    let context = call.context;
     let wrong = |name: &str, what: &str| SetError::property(name, what);
     if let Some(unknown) = object.keys().find(|name| !["data", "type"].contains(&name.as_str())) {
         return Err(wrong(unknown, "no such property").into());
@@ -99,7 +145,7 @@ fn made(
     context.begin_upload(account.id).map_err(|wait| SetError::RateLimit(wait.to_string()))?;
     let mut octets = Vec::new();
     for source in sources {
-        append(context, arguments, account, source, &mut octets)?;
+        append(call, account, source, &mut octets)?;
         if octets.len() as u64 > max_blob_set(context.uploads.max) {
             return Err(SetError::TooLarge("larger than maxSizeBlobSet".into()).into());
         }
@@ -116,13 +162,8 @@ pub(in crate::jmap) fn max_blob_set(max_upload: u64) -> u64 {
 }
 
 /// Appends what a source gives: a text, base64, or a range of a blob.
-fn append(
-    context: &Context,
-    arguments: &Args<'_>,
-    account: &Account,
-    source: &Value,
-    out: &mut Vec<u8>,
-) -> Result<(), SetFailure> {
+fn append(call: &Call<'_>, account: &Account, source: &Value, out: &mut Vec<u8>) -> Result<(), SetFailure> {
+    let context = call.context;
     let wrong = |what: &str| SetError::property("data", what);
     let source = source.as_object().ok_or_else(|| wrong("a source is an object"))?;
     let text = |name: &str| source.get(name).filter(|value| !value.is_null());
@@ -136,7 +177,7 @@ fn append(
             out.extend(STANDARD.decode(text).map_err(|_| wrong("data:asBase64 is no base64"))?);
         }
         (None, None, Some(Value::String(named))) => {
-            let id = arguments.created().resolve(named).and_then(|id| id.parse::<BlobId>().ok());
+            let id = call.created.resolve(named).and_then(|id| id.parse::<BlobId>().ok());
             let blob = id.map(|id| context.blob(account, &id)).transpose()?.flatten();
             let blob = blob.ok_or_else(|| not_found(named))?;
             let size = context.blob_size(&blob)?;
@@ -156,117 +197,152 @@ fn append(
 }
 
 /// Blob/get (RFC 9404 §4.2).
-pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let ids = ids(arguments)?;
-    let properties = match arguments.get("properties") {
-        None => vec!["data".to_owned(), "size".to_owned()],
-        Some(_) => arguments.distinct("properties")?,
-    };
-    let known = |name: &str| {
-        ["id", "data", "data:asText", "data:asBase64", "size"].contains(&name)
-            || name.strip_prefix("digest:").is_some_and(|algorithm| DIGESTS.contains(&algorithm))
-    };
-    if let Some(unknown) = properties.iter().find(|name| !known(name)) {
-        return Err(MethodError::InvalidArguments(format!("properties: {unknown} is no property")));
-    }
-    let (offset, length) = (arguments.number("offset")?.unwrap_or(0), arguments.number("length")?);
-    let (mut list, mut missing, mut room) = (Vec::new(), Vec::new(), MAX_DATA_BYTES);
-    for id in ids {
-        let resolved = arguments.created().resolve(&id).unwrap_or_else(|| id.clone());
-        let found = resolved.parse::<BlobId>().ok().map(|known| context.blob(&account, &known)).transpose();
-        let Some(blob) = found?.flatten() else {
-            missing.push(Value::from(id));
-            continue;
-        };
-        let size = context.blob_size(&blob)?;
-        let end = length.map_or(size, |length| offset.saturating_add(length));
-        let mut object = json!({"id": resolved});
-        if properties.iter().any(|name| name == "size") {
-            object["size"] = size.into();
-        }
-        if properties.iter().any(|name| name.starts_with("data") || name.starts_with("digest:")) {
-            let given = end.min(size).saturating_sub(offset);
-            room = room.checked_sub(given).ok_or(MethodError::RequestTooLarge("more octets than one call gives"))?;
-            let octets = context.blob_range(blob, offset..end.min(size).max(offset))?;
-            shown(&mut object, &octets, &properties);
-            // RFC 9404 §4.2: the range goes beyond the end.
-            if end > size || offset > size {
-                object["isTruncated"] = true.into();
-            }
-        }
-        context.budget.tell(&object)?;
-        list.push(object);
-    }
-    Ok(json!({"accountId": account.id.to_string(), "list": list, "notFound": missing}))
+pub(in crate::jmap) struct BlobGet;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct BlobGetArgs {
+    account_id: String,
+    ids: Vec<String>,
+    properties: Option<BTreeSet<BlobProperty>>,
+    /// The octets that are given: from here,
+    #[serde(default)]
+    offset: u64,
+    /// and so many.
+    length: Option<u64>,
 }
 
-/// Octets in the forms that are asked for.
-fn shown(object: &mut Value, octets: &[u8], properties: &[String]) {
-    let text = std::str::from_utf8(octets);
-    for name in properties {
-        match (name.as_str(), text) {
-            ("data", Ok(text)) | ("data:asText", Ok(text)) => object["data:asText"] = text.into(),
-            ("data:asText", Err(_)) => {
-                object["data:asText"] = Value::Null;
-                object["isEncodingProblem"] = true.into();
+/// The answer of Blob/get and Blob/lookup.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct BlobListAnswer {
+    account_id: String,
+    list: Vec<Value>,
+    not_found: Vec<String>,
+}
+
+impl Answer for BlobListAnswer {
+    /// Moves the list: it is most of the answer.
+    fn into_value(self) -> serde_json::Result<Value> {
+        let mut answer = JsonObject::new();
+        answer.insert("accountId".into(), self.account_id.into());
+        answer.insert("list".into(), self.list.into());
+        answer.insert("notFound".into(), self.not_found.into());
+        Ok(Value::Object(answer))
+    }
+}
+
+impl Method for BlobGet {
+    type Args = BlobGetArgs;
+    type Answer = BlobListAnswer;
+
+    fn call(call: &Call<'_>, args: BlobGetArgs) -> Result<BlobListAnswer, MethodError> {
+        let context = call.context;
+        let account = call.open(&args.account_id, true)?;
+        let ids = distinct_ids(args.ids)?;
+        let properties = args.properties.unwrap_or_else(|| [BlobProperty::Data, BlobProperty::Size].into());
+        let is_data = |property: &BlobProperty| !matches!(property, BlobProperty::Id | BlobProperty::Size);
+        let (offset, length) = (args.offset, args.length);
+        let (mut list, mut not_found, mut room) = (Vec::new(), Vec::new(), MAX_DATA_BYTES);
+        for id in ids {
+            let resolved = call.id(id.clone());
+            let found = resolved.parse::<BlobId>().ok().map(|known| context.blob(&account, &known)).transpose();
+            let Some(blob) = found?.flatten() else {
+                not_found.push(id);
+                continue;
+            };
+            let size = context.blob_size(&blob)?;
+            let end = length.map_or(size, |length| offset.saturating_add(length));
+            let mut object = JsonObject::new();
+            object.insert("id".into(), resolved.into());
+            if properties.contains(&BlobProperty::Size) {
+                object.insert("size".into(), size.into());
             }
-            ("data", Err(_)) => {
-                object["data:asBase64"] = STANDARD.encode(octets).into();
-                object["isEncodingProblem"] = true.into();
-            }
-            ("data:asBase64", _) => object["data:asBase64"] = STANDARD.encode(octets).into(),
-            _ => {
-                if let Some(algorithm) = name.strip_prefix("digest:") {
-                    object[name] = digest(algorithm, octets).into();
+            if properties.iter().any(is_data) {
+                let given = end.min(size).saturating_sub(offset);
+                room =
+                    room.checked_sub(given).ok_or(MethodError::RequestTooLarge("more octets than one call gives"))?;
+                let octets = context.blob_range(blob, offset..end.min(size).max(offset))?;
+                show(&mut object, &octets, &properties);
+                // RFC 9404 §4.2: the range goes beyond the end.
+                if end > size || offset > size {
+                    object.insert("isTruncated".into(), true.into());
                 }
             }
+            let object = Value::Object(object);
+            context.budget.tell(&object)?;
+            list.push(object);
+        }
+        Ok(BlobListAnswer { account_id: account.id.to_string(), list, not_found })
+    }
+}
+
+/// Adds octets to an object in the forms that are asked for.
+fn show(object: &mut JsonObject, octets: &[u8], properties: &BTreeSet<BlobProperty>) {
+    use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
+    let text = std::str::from_utf8(octets);
+    for property in properties {
+        let (form, value) = match (property, text) {
+            (BlobProperty::Id | BlobProperty::Size, _) => continue,
+            (BlobProperty::Data | BlobProperty::DataAsText, Ok(text)) => (BlobProperty::DataAsText, text.into()),
+            (BlobProperty::DataAsText, Err(_)) => (BlobProperty::DataAsText, Value::Null),
+            (BlobProperty::Data, Err(_)) | (BlobProperty::DataAsBase64, _) => {
+                (BlobProperty::DataAsBase64, STANDARD.encode(octets).into())
+            }
+            (BlobProperty::DigestSha1, _) => (*property, digest(&SHA1_FOR_LEGACY_USE_ONLY, octets)),
+            (BlobProperty::DigestSha256, _) => (*property, digest(&SHA256, octets)),
+            (BlobProperty::DigestSha512, _) => (*property, digest(&SHA512, octets)),
+        };
+        object.insert(form.name().to_owned(), value);
+        if text.is_err() && matches!(property, BlobProperty::Data | BlobProperty::DataAsText) {
+            object.insert("isEncodingProblem".into(), true.into());
         }
     }
 }
 
 /// The digest of octets, in base64.
-fn digest(algorithm: &str, octets: &[u8]) -> String {
-    use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512, digest};
-    let algorithm = match algorithm {
-        "sha" => &SHA1_FOR_LEGACY_USE_ONLY,
-        "sha-512" => &SHA512,
-        _ => &SHA256,
-    };
-    STANDARD.encode(digest(algorithm, octets))
+fn digest(algorithm: &'static aws_lc_rs::digest::Algorithm, octets: &[u8]) -> Value {
+    STANDARD.encode(aws_lc_rs::digest::digest(algorithm, octets)).into()
 }
 
 /// Blob/lookup (RFC 9404 §4.3).
-pub(in crate::jmap) fn lookup(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let types = arguments.distinct("typeNames")?;
-    if let Some(unknown) = types.iter().find(|name| !LOOKED_UP.contains(&name.as_str())) {
-        return Err(MethodError::UnknownDataType(unknown.clone()));
-    }
-    let (mut list, mut missing) = (Vec::new(), Vec::new());
-    for id in ids(arguments)? {
-        let resolved = arguments.created().resolve(&id).unwrap_or_else(|| id.clone());
-        let Ok(known) = resolved.parse::<BlobId>() else {
-            missing.push(Value::from(id));
-            continue;
-        };
-        let held = context.blob(&account, &known)?.is_some();
-        if !held {
-            missing.push(Value::from(id));
-            continue;
+pub(in crate::jmap) struct BlobLookup;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct BlobLookupArgs {
+    account_id: String,
+    #[serde(default)]
+    type_names: Vec<String>,
+    ids: Vec<String>,
+}
+
+impl Method for BlobLookup {
+    type Args = BlobLookupArgs;
+    type Answer = BlobListAnswer;
+
+    fn call(call: &Call<'_>, args: BlobLookupArgs) -> Result<BlobListAnswer, MethodError> {
+        let context = call.context;
+        let account = call.open(&args.account_id, true)?;
+        let types = distinct(args.type_names);
+        if let Some(unknown) = types.iter().find(|name| !LOOKED_UP.contains(&name.as_str())) {
+            return Err(MethodError::UnknownDataType(unknown.clone()));
         }
-        let matched = holders(context, &account, &known)?;
-        let of = |name: &String| {
-            let ids = match name.as_str() {
-                "Email" => &matched.emails,
-                "Thread" => &matched.threads,
-                _ => &matched.mailboxes,
+        let (mut list, mut not_found) = (Vec::new(), Vec::new());
+        for id in distinct_ids(args.ids)? {
+            let resolved = call.id(id.clone());
+            let known = resolved.parse::<BlobId>().ok();
+            let found = known.as_ref().map(|known| context.blob(&account, known)).transpose()?.flatten();
+            let Some(known) = known.filter(|_| found.is_some()) else {
+                not_found.push(id);
+                continue;
             };
-            (name.clone(), ids.iter().cloned().collect::<Vec<String>>().into())
-        };
-        list.push(json!({"id": resolved, "matchedIds": types.iter().map(of).collect::<Map<String, Value>>()}));
+            let holders = holders(context, &account, &known)?;
+            let of = |name: &String| (name.clone(), holders.ids(name).iter().cloned().collect::<Value>());
+            list.push(json!({"id": resolved, "matchedIds": types.iter().map(of).collect::<JsonObject>()}));
+        }
+        Ok(BlobListAnswer { account_id: account.id.to_string(), list, not_found })
     }
-    Ok(json!({"accountId": account.id.to_string(), "list": list, "notFound": missing}))
 }
 
 /// What a blob is part of.
@@ -275,6 +351,17 @@ struct Holders {
     emails: BTreeSet<String>,
     threads: BTreeSet<String>,
     mailboxes: BTreeSet<String>,
+}
+
+impl Holders {
+    /// The ids of a type of `LOOKED_UP`.
+    fn ids(&self, name: &str) -> &BTreeSet<String> {
+        match name {
+            "Email" => &self.emails,
+            "Thread" => &self.threads,
+            _ => &self.mailboxes,
+        }
+    }
 }
 
 fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders, Error> {
@@ -298,12 +385,12 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
     Ok(holders)
 }
 
-/// The `ids` of a call; they must be named.
-fn ids(arguments: &Args<'_>) -> Result<Vec<String>, MethodError> {
-    if arguments.get("ids").is_none() {
-        return Err(MethodError::InvalidArguments("ids: an array of ids is wanted".into()));
-    }
-    let ids = arguments.distinct("ids")?;
+/// The ids of a call, each once.
+///
+/// # Errors
+/// `requestTooLarge`.
+fn distinct_ids(ids: Vec<String>) -> Result<Vec<String>, MethodError> {
+    let ids = distinct(ids);
     if ids.len() > limits::OBJECTS_IN_GET {
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }

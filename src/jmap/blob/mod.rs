@@ -17,9 +17,9 @@ mod uploads;
 
 use std::ops::Range;
 
-pub(super) use copy::copy;
-pub(super) use management::{DATA_SOURCES, DIGESTS, LOOKED_UP, max_blob_set};
-pub(super) use management::{get, lookup, upload};
+pub(super) use copy::BlobCopy;
+pub(super) use management::{BlobGet, BlobLookup, BlobUpload};
+pub(super) use management::{DATA_SOURCES, LOOKED_UP, digests, max_blob_set};
 pub use uploads::{UploadRateExceeded, UploadRates, UploadSettings};
 
 use crate::message::Message;

@@ -41,18 +41,6 @@ impl GetArguments {
         Ok(Self { ids, properties })
     }
 
-    /// Reads the arguments of a type whose properties are these.
-    ///
-    /// # Errors
-    /// As `read`; `invalidArguments` for a property that the type has not.
-    pub(in crate::jmap) fn of(arguments: &Args<'_>, known: &[&str]) -> Result<Self, MethodError> {
-        let get = Self::read(arguments)?;
-        match get.properties.iter().flatten().find(|name| !known.contains(&name.as_str())) {
-            Some(unknown) => Err(MethodError::InvalidArguments(format!("properties: {unknown} is no property"))),
-            None => Ok(get),
-        }
-    }
-
     /// Refuses to give all there are where that is more than one call may give.
     ///
     /// # Errors

@@ -204,6 +204,12 @@ impl SetResponse {
         }))
     }
 
+    /// What was created and what was not, of a method that does nothing else; none is null.
+    pub(in crate::jmap) fn creations(self) -> (Option<JsonObject>, Option<JsonObject>) {
+        let some = |members: JsonObject| Some(members).filter(|members| !members.is_empty());
+        (some(self.created), some(self.not_created))
+    }
+
     /// The answer.
     pub(in crate::jmap) fn typed_answer(self, context: &Context, account: &Account, states: SetStates) -> SetAnswer {
         let text = |mark| state(&context.store, mark);
