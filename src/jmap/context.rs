@@ -17,6 +17,7 @@ use crate::model::{AccountId, AccountRow, Address, LiveValue, RelayTrouble, UtcM
 use crate::store::{Error, Store};
 use crate::vacation;
 use crate::wire::jmap::MethodError;
+use crate::wire::jmap::admin::AccountRef;
 use crate::wire::smtp::Reply;
 
 /// Who asks.
@@ -83,13 +84,23 @@ impl Context {
     /// The account that `accountId` names by its id, or `account` by its name or an address; the caller must be its owner,
     /// or an administrator. Where neither is given it is the caller's own.
     pub(super) fn account(&self, arguments: &Args<'_>) -> Result<(AccountId, AccountRow), MethodError> {
-        let name = match (arguments.maybe_text("accountId")?, arguments.maybe_text("account")?) {
-            (Some(id), None) => id.parse::<AccountId>().map_err(|_| MethodError::AccountNotFound)?.to_string(),
-            (None, Some(name)) => name,
-            (None, None) => return self.mine(),
-            _ => return Err(MethodError::InvalidArguments("accountId or account is wanted, not both".into())),
-        };
-        self.owned(&name)
+        self.account_of(&AccountRef {
+            account_id: arguments.maybe_text("accountId")?,
+            account: arguments.maybe_text("account")?,
+        })
+    }
+
+    /// The same of arguments with types.
+    pub(super) fn account_of(&self, named: &AccountRef) -> Result<(AccountId, AccountRow), MethodError> {
+        match (&named.account_id, &named.account) {
+            (Some(id), None) => {
+                let id = id.parse::<AccountId>().map_err(|_| MethodError::AccountNotFound)?;
+                self.owned(&id.to_string())
+            }
+            (None, Some(name)) => self.owned(name),
+            (None, None) => self.mine(),
+            _ => Err(MethodError::InvalidArguments("accountId or account is wanted, not both".into())),
+        }
     }
 
     /// The account that a standard method names by `accountId` (RFC 8620 §5): one of the caller's own. For what there is
@@ -324,11 +335,6 @@ impl<'a> Args<'a> {
             value => value.as_str().map(|text| (name.clone(), Some(text.to_owned()))),
         };
         value.as_object().and_then(|all| all.iter().map(one).collect()).ok_or_else(wanted)
-    }
-
-    pub(super) fn address(&self, key: &str) -> Result<Address, MethodError> {
-        let text = self.text(key)?;
-        address(&text)
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::blob::{self, UploadSettings};
 use super::context::{Account, Context};
 use super::dispatch::CAPABILITIES;
-use crate::model::{AccountId, limits};
+use crate::model::{AccountId, MailboxCounts, limits};
 use crate::query::Collation;
 use crate::store::{Error, Snapshot};
 use crate::wire::jmap::session::{Capability, SessionAccount, SessionObject, path};
@@ -57,10 +57,15 @@ fn counted(context: &Context, account: &Account) -> Result<SessionAccount, Metho
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn unread(view: &Snapshot<'_>, account: AccountId) -> Result<Value, Error> {
-    let inbox = view.account_state(account)?.inbox;
-    let counts = view.mailbox(account, inbox)?.unwrap_or_default().counts;
+fn unread(view: &Snapshot<'_>, account: AccountId) -> Result<Value, Error> {
+    let counts = inbox_counts(view, account)?;
     Ok(json!({"inboxUnreadEmails": counts.unread_emails, "inboxUnreadThreads": counts.unread_threads}))
+}
+
+/// The counts of an account's inbox.
+pub(super) fn inbox_counts(view: &Snapshot<'_>, account: AccountId) -> Result<MailboxCounts, Error> {
+    let inbox = view.account_state(account)?.inbox;
+    Ok(view.mailbox(account, inbox)?.unwrap_or_default().counts)
 }
 
 /// An account as the session has it. In one that is shared, a guest may always choose what he is subscribed to, so it is not

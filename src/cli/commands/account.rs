@@ -3,14 +3,21 @@
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
 
 use crate::cli::commands::token::TokenCommand;
-use crate::cli::control::{CommandContext, methods};
+use crate::cli::control::CommandContext;
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::input;
-use crate::cli::terminal::output::{self, text};
+use crate::cli::terminal::output;
 use crate::config::ByteSize;
+use crate::wire::jmap::With;
+use crate::wire::jmap::admin::accounts::{
+    AccountAdd, AccountAddArguments, AccountAlias, AccountAliasDomain, AccountAliasDomains, AccountAnswer,
+    AccountChanges, AccountGet, AccountList, AccountPassword, AccountRemove, AccountSet, AliasArguments,
+    AliasDomainArguments, PasswordArguments,
+};
+use crate::wire::jmap::admin::{AccountRef, EmptyArguments};
+use crate::wire::jmap::arguments::Nullable;
 
 /// `account`
 #[derive(Debug, Subcommand)]
@@ -155,30 +162,33 @@ pub(in crate::cli) async fn run(command: AccountCommand, context: &CommandContex
             detail_files,
             mailboxes,
         } => {
-            let quota = quota.as_deref().map(octets).transpose()?;
-            let answer = client
-                .call(
-                    methods::ACCOUNT_ADD,
-                    json!({
-                        "address": address, "displayName": display_name, "name": name, "aliases": aliases, "zone": zone,
-                        "quotaOctets": quota, "unixUser": unix_user, "detailFiles": detail_files,
-                        "mailboxes": mailboxes,
-                    }),
-                )
-                .await?;
+            let args = AccountAddArguments {
+                address: address.clone(),
+                name,
+                display_name,
+                aliases,
+                zone,
+                quota_octets: quota.as_deref().map(octets).transpose()?,
+                quota_emails: None,
+                unix_user,
+                detail_files,
+                mailboxes,
+            };
+            let answer = client.call::<AccountAdd>(args).await?;
             if context.json {
                 output::json(&answer);
             } else {
-                output::line(&format!("account {} ({address})", text(&answer["id"])));
+                output::line(&format!("account {} ({address})", answer.id));
             }
         }
         AccountCommand::List => list(context).await?,
         AccountCommand::Show { account } => {
-            let answer = client.call(methods::ACCOUNT_GET, json!({"account": account})).await?;
+            let answer = client.call::<AccountGet>(AccountRef::by_name(&account)).await?;
             show(&answer, context);
         }
         AccountCommand::Set(args) => {
-            let answer = client.call(methods::ACCOUNT_SET, changes(&args)?.into()).await?;
+            let changes = With(AccountRef::by_name(&args.account), Nullable(changes(&args)?));
+            let answer = client.call::<AccountSet>(changes).await?;
             show(&answer, context);
         }
         AccountCommand::Domain { alias, target, remove } => domain(alias, target, remove, context).await?,
@@ -186,21 +196,19 @@ pub(in crate::cli) async fn run(command: AccountCommand, context: &CommandContex
             if !yes && !input::confirmed(&format!("Remove {account} with all its mail? Type yes: "))? {
                 return Err(Failure::new(exit::USAGE, "not removed"));
             }
-            client.call(methods::ACCOUNT_REMOVE, json!({"account": account})).await?;
+            client.call::<AccountRemove>(AccountRef::by_name(&account)).await?;
             output::line(&format!("{account} removed"));
         }
         AccountCommand::Alias { account, address, remove } => {
-            client
-                .call(methods::ACCOUNT_ALIAS, json!({"account": account, "address": address, "remove": remove}))
-                .await?;
+            let args = AliasArguments { address: address.clone(), remove };
+            client.call::<AccountAlias>(With(AccountRef::by_name(&account), args)).await?;
             let verb = if remove { "no longer leads" } else { "leads" };
             output::line(&format!("{address} {verb} to {account}"));
         }
         AccountCommand::Password { account, label, remove } => {
             let password = if remove { None } else { Some(password()?) };
-            client
-                .call(methods::ACCOUNT_PASSWORD, json!({"account": account, "name": label, "password": password}))
-                .await?;
+            let args = PasswordArguments { name: Some(label.clone()), password };
+            client.call::<AccountPassword>(With(AccountRef::by_name(&account), args)).await?;
             output::line(&format!("password `{label}` of {account} {}", if remove { "removed" } else { "set" }));
         }
         AccountCommand::Token(command) => crate::cli::commands::token::run(command, context).await?,
@@ -209,25 +217,22 @@ pub(in crate::cli) async fn run(command: AccountCommand, context: &CommandContex
 }
 
 async fn list(context: &CommandContext) -> Result<(), Failure> {
-    let answer = context.client.call(methods::ACCOUNT_LIST, json!({})).await?;
-    let list = answer["list"].as_array().cloned().unwrap_or_default();
+    let answer = context.client.call::<AccountList>(EmptyArguments {}).await?;
     if context.json {
-        output::json(&answer["list"]);
+        output::json(&answer.list);
         return Ok(());
     }
-    let rows = list
-        .iter()
-        .map(|row| {
-            let active = if row["active"] == false { "inactive" } else { "" };
-            vec![text(&row["id"]), text(&row["name"]), others(row), text(&row["displayName"]), active.to_owned()]
-        })
-        .collect();
-    output::table(&["ID", "NAME", "OTHER ADDRESSES", "OWNER", ""], rows);
+    let rows = answer.list.into_iter().map(|row| {
+        let others = others(&row);
+        let active = if row.active { "" } else { "inactive" };
+        vec![row.id, row.name, others, row.display_name.unwrap_or_default(), active.to_owned()]
+    });
+    output::table(&["ID", "NAME", "OTHER ADDRESSES", "OWNER", ""], rows.collect());
     Ok(())
 }
 
 /// Prints an account.
-fn show(account: &Value, context: &CommandContext) {
+fn show(account: &AccountAnswer, context: &CommandContext) {
     if context.json {
         output::json(account);
     } else {
@@ -239,29 +244,26 @@ fn octets(size: &str) -> Result<u64, Failure> {
     size.parse::<ByteSize>().map(|octets| octets.0).map_err(|bad| Failure::new(exit::USAGE, bad))
 }
 
-/// What is to be changed, as arguments of the method; an empty text takes a value away.
-fn changes(args: &AccountSetArgs) -> Result<Map<String, Value>, Failure> {
-    let mut changes = Map::from_iter([("account".to_owned(), Value::from(args.account.clone()))]);
-    let texts = [("displayName", &args.display_name), ("zone", &args.zone), ("unixUser", &args.unix_user)];
-    for (key, text) in texts {
-        if let Some(text) = text {
-            changes.insert(key.into(), Some(text.clone()).filter(|text| !text.is_empty()).into());
-        }
-    }
-    if let Some(size) = &args.quota {
-        let most = if size.is_empty() { None } else { Some(octets(size)?) };
-        changes.insert("quotaOctets".into(), most.into());
-    }
-    if let Some(number) = &args.quota_emails {
-        let bad = |_| Failure::new(exit::USAGE, format!("`{number}` is not a whole number"));
-        let most = if number.is_empty() { None } else { Some(number.parse::<u64>().map_err(bad)?) };
-        changes.insert("quotaEmails".into(), most.into());
-    }
-    let flags = [("active", args.active, args.inactive), ("detailFiles", args.detail_files, args.no_detail_files)];
-    for (key, yes, _) in flags.into_iter().filter(|(_, yes, no)| *yes || *no) {
-        changes.insert(key.into(), yes.into());
-    }
-    Ok(changes)
+/// What is to be changed; an empty text takes a value away.
+fn changes(args: &AccountSetArgs) -> Result<AccountChanges, Failure> {
+    let text = |given: &Option<String>| given.clone().map(|text| Some(text).filter(|text| !text.is_empty()));
+    let number = |given: &Option<String>, read: fn(&str) -> Result<u64, Failure>| {
+        text(given).map(|given| given.map(|text| read(&text)).transpose()).transpose()
+    };
+    let flag = |yes: bool, no: bool| (yes || no).then_some(Some(yes));
+    Ok(AccountChanges {
+        display_name: text(&args.display_name),
+        unix_user: text(&args.unix_user),
+        zone: text(&args.zone),
+        quota_octets: number(&args.quota, octets)?,
+        quota_emails: number(&args.quota_emails, whole_number)?,
+        active: flag(args.active, args.inactive),
+        detail_files: flag(args.detail_files, args.no_detail_files),
+    })
+}
+
+fn whole_number(text: &str) -> Result<u64, Failure> {
+    text.parse().map_err(|_| Failure::new(exit::USAGE, format!("`{text}` is not a whole number")))
 }
 
 async fn domain(
@@ -271,12 +273,11 @@ async fn domain(
     context: &CommandContext,
 ) -> Result<(), Failure> {
     let Some(alias) = alias else {
-        let answer = context.client.call(methods::ACCOUNT_DOMAINS, json!({})).await?;
+        let answer = context.client.call::<AccountAliasDomains>(EmptyArguments {}).await?;
         if context.json {
-            output::json(&answer["list"]);
+            output::json(&answer.list);
         } else {
-            let list = answer["list"].as_array().into_iter().flatten();
-            let rows = list.map(|row| vec![text(&row["domain"]), text(&row["target"])]).collect();
+            let rows = answer.list.into_iter().map(|row| vec![row.domain, row.target]).collect();
             output::table(&["DOMAIN", "STANDS FOR"], rows);
         }
         return Ok(());
@@ -284,8 +285,8 @@ async fn domain(
     if target.is_none() && !remove {
         return Err(Failure::new(exit::USAGE, format!("name the domain that {alias} stands for, or say --remove")));
     }
-    let arguments = json!({"domain": alias, "target": target, "remove": remove});
-    context.client.call(methods::ACCOUNT_DOMAIN, arguments).await?;
+    let args = AliasDomainArguments { domain: alias.clone(), target: target.clone(), remove };
+    context.client.call::<AccountAliasDomain>(args).await?;
     output::line(&match target {
         Some(target) => format!("{alias} stands for {target}"),
         None => format!("{alias} stands for nothing"),
@@ -293,10 +294,9 @@ async fn domain(
     Ok(())
 }
 
-fn others(row: &Value) -> String {
-    let primary = text(&row["address"]);
-    let all = [&row["addresses"], &row["catchAlls"]].into_iter().filter_map(Value::as_array).flatten();
-    all.map(text).filter(|one| *one != primary).collect::<Vec<_>>().join(", ")
+fn others(row: &AccountAnswer) -> String {
+    let all = row.addresses.iter().chain(&row.catch_alls).filter(|one| **one != row.address);
+    all.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// A password from standard input: its first line. Never from the arguments, which everybody on the machine can read.

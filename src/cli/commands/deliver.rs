@@ -80,7 +80,7 @@ fn hand_over(args: &DeliverArgs, config: Option<&Path>, json: bool) -> Result<Ve
         "recipients": args.recipients,
         "message": octets(&message),
     });
-    let answer = one_thread()?.block_on(context.client.call(methods::DELIVER, arguments))?;
+    let answer = one_thread()?.block_on(context.client.call_by_name(methods::DELIVER, arguments))?;
     if context.json {
         output::json(&answer["outcomes"]);
     }

@@ -20,9 +20,10 @@ use crate::cli::exit::{self, Failure};
 use crate::cli::service::Service;
 use crate::cli::service::serve::runtime;
 use crate::cli::sink::Sink;
-use crate::cli::terminal::output::{self, table, text};
+use crate::cli::terminal::output::{self, table};
 use crate::config::{ByteSize, Config, ListenValue, TlsValue};
 use crate::model::clock;
+use crate::wire::jmap::admin::accounts::{AccountAdd, AccountAddArguments};
 
 /// `demo`
 #[derive(Debug, Args)]
@@ -78,14 +79,14 @@ async fn show(args: &DemoArgs) -> Result<(), Failure> {
     let ann = selected_account::find_account("ann@example.org", &context).await?;
     let list =
         |threads: bool| json!({"accountId": ann.id, "mailbox": "Inbox", "collapseThreads": threads, "limit": 50});
-    let threads = context.client.call(methods::MAIL_LIST, list(true)).await?;
+    let threads = context.client.call_by_name(methods::MAIL_LIST, list(true)).await?;
     table(mail::head(true), mail::rows(&threads["list"], &ann.zone));
     title("... and each message: equal THREAD, one conversation");
-    let all = context.client.call(methods::MAIL_LIST, list(false)).await?;
+    let all = context.client.call_by_name(methods::MAIL_LIST, list(false)).await?;
     table(mail::head(false), mail::rows(&all["list"], &ann.zone));
 
     title("Who was answered, and why not");
-    let log = context.client.call(methods::VACATION_LOG, json!({"accountId": ann.id, "limit": 50})).await?;
+    let log = context.client.call_by_name(methods::VACATION_LOG, json!({"accountId": ann.id, "limit": 50})).await?;
     table(&vacation::LOG_HEAD, vacation::log_rows(&log["list"], &ann.zone));
 
     if tokio::time::timeout(Duration::from_secs(20), sink.wait_for(EXPECTED_REPLIES)).await.is_err() {
@@ -112,9 +113,15 @@ async fn accounts(context: &CommandContext) -> Result<(), Failure> {
     for (address, name, aliases) in
         [("ann@example.org", "Ann Berger", vec!["a.berger@example.org"]), ("ben@example.org", "Ben Carter", Vec::new())]
     {
-        let new = json!({"address": address, "displayName": name, "aliases": aliases, "zone": "Europe/Berlin"});
-        let made = context.client.call(methods::ACCOUNT_ADD, new).await?;
-        output::line(&format!("account {} {address} {}", text(&made["id"]), aliases.join(" ")));
+        let new = AccountAddArguments {
+            address: address.into(),
+            display_name: Some(name.into()),
+            aliases: aliases.iter().map(|alias| (*alias).to_owned()).collect(),
+            zone: Some("Europe/Berlin".into()),
+            ..AccountAddArguments::default()
+        };
+        let made = context.client.call::<AccountAdd>(new).await?;
+        output::line(&format!("account {} {address} {}", made.id, aliases.join(" ")));
     }
     let ann = selected_account::find_account("ann@example.org", context).await?;
     let response = json!({

@@ -74,7 +74,7 @@ pub(in crate::cli) async fn run(command: MailCommand, context: &CommandContext) 
             let arguments = json!({
                 "accountId": account.id, "mailbox": mailbox, "collapseThreads": threads, "limit": limit, "after": after,
             });
-            let answer = context.client.call(methods::MAIL_LIST, arguments).await?;
+            let answer = context.client.call_by_name(methods::MAIL_LIST, arguments).await?;
             if context.json {
                 output::json(&answer["list"]);
             } else {
@@ -84,7 +84,8 @@ pub(in crate::cli) async fn run(command: MailCommand, context: &CommandContext) 
         MailCommand::Query(query) => mail_query::run(*query, context).await?,
         MailCommand::Show { whose, email } => {
             let account = selected_account::find_account(&whose.account, context).await?;
-            let answer = context.client.call(methods::MAIL_SHOW, json!({"accountId": account.id, "id": email})).await?;
+            let answer =
+                context.client.call_by_name(methods::MAIL_SHOW, json!({"accountId": account.id, "id": email})).await?;
             if context.json {
                 output::json(&answer);
             } else {

@@ -125,7 +125,8 @@ pub(in crate::cli) async fn purge(args: PurgeArgs, context: &CommandContext) -> 
         return some(context, &args.whose, methods::MAIL_PURGE, arguments, ("purged", "notPurged")).await;
     }
     let account = selected_account::find_account(&args.whose.account, context).await?;
-    let answer = context.client.call(methods::MAIL_PURGE, json!({"accountId": account.id, "all": true})).await?;
+    let answer =
+        context.client.call_by_name(methods::MAIL_PURGE, json!({"accountId": account.id, "all": true})).await?;
     if context.json {
         output::json(&answer);
     } else {
@@ -137,7 +138,7 @@ pub(in crate::cli) async fn purge(args: PurgeArgs, context: &CommandContext) -> 
 async fn list(args: &PurgeArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = selected_account::find_account(&args.whose.account, context).await?;
     let arguments = json!({"accountId": account.id, "limit": args.limit});
-    let answer = context.client.call(methods::MAIL_DESTROYED, arguments).await?;
+    let answer = context.client.call_by_name(methods::MAIL_DESTROYED, arguments).await?;
     if context.json {
         output::json(&answer["list"]);
         return Ok(());
@@ -165,7 +166,7 @@ async fn some(
     arguments: Value,
     (done, refused): (&str, &str),
 ) -> Result<(), Failure> {
-    let answer = selected_account::call(context, who, method, arguments).await?;
+    let answer = selected_account::call_by_name(context, who, method, arguments).await?;
     if context.json {
         output::json(&answer);
     } else {

@@ -109,7 +109,7 @@ pub(in crate::cli) async fn run(query: MailQueryArgs, context: &CommandContext) 
         "position": query.position, "anchor": query.anchor, "anchorOffset": query.anchor_offset,
         "limit": query.limit, "calculateTotal": query.total, "snippets": query.snippets, "explain": query.explain,
     });
-    let answer = context.client.call(methods::MAIL_QUERY, arguments).await?;
+    let answer = context.client.call_by_name(methods::MAIL_QUERY, arguments).await?;
     if context.json {
         output::json(if query.explain { &answer["plan"] } else { &answer });
     } else if query.explain {

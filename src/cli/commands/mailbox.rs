@@ -168,7 +168,7 @@ pub(in crate::cli) async fn run(command: MailboxCommand, context: &CommandContex
             }
             let account = selected_account::find_account(&whose.account, context).await?;
             let arguments = json!({"accountId": account.id, "mailbox": mailbox, "emails": emails});
-            let answer = context.client.call(methods::MAILBOX_REMOVE, arguments).await?;
+            let answer = context.client.call_by_name(methods::MAILBOX_REMOVE, arguments).await?;
             if context.json {
                 output::json(&answer);
             } else {
@@ -199,7 +199,7 @@ fn read_rights(text: &str) -> Result<Vec<&'static str>, String> {
 
 async fn list(who: &AccountArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = selected_account::find_account(&who.account, context).await?;
-    let answer = context.client.call(methods::MAILBOX_LIST, json!({"accountId": account.id})).await?;
+    let answer = context.client.call_by_name(methods::MAILBOX_LIST, json!({"accountId": account.id})).await?;
     if context.json {
         output::json(&answer["list"]);
         return Ok(());
@@ -244,7 +244,7 @@ async fn one(
     arguments: Value,
     done: &str,
 ) -> Result<(), Failure> {
-    let answer = selected_account::call(context, who, method, arguments).await?;
+    let answer = selected_account::call_by_name(context, who, method, arguments).await?;
     if context.json {
         output::json(&answer);
     } else {

@@ -4,17 +4,21 @@ use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
-use jiff::tz::TimeZone;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
-use crate::cli::control::{CommandContext, methods, selected_account};
+use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::complain;
-use crate::cli::terminal::output::{self, short, text, when};
+use crate::cli::terminal::output::{self, local, short};
 use crate::config::DurationValue;
 use crate::model::clock::{Clock as _, SystemClock};
 use crate::model::{ActionKind, ActionState, UtcMillis, limits};
-use crate::wire::jmap::of_octets;
+use crate::wire::jmap::admin::queue::{
+    QueueAcceptLoss, QueueChangeAnswer, QueueChangeArguments, QueueHold, QueueList, QueueListArguments, QueueRelease,
+    QueueRemove, QueueRetry, QueueSelection, QueueShow, QueueShowArguments, QueueTarget, QueuedAction,
+};
+use crate::wire::jmap::admin::{AccountRef, EmptyArguments, VendorMethod};
+use crate::wire::jmap::{With, of_octets};
 
 /// `queue`
 #[derive(Debug, Subcommand)]
@@ -100,80 +104,66 @@ pub(in crate::cli) async fn run(command: QueueCommand, context: &CommandContext)
     match command {
         QueueCommand::List { which, limit } => list(&which, limit, context).await,
         QueueCommand::Show { item, message } => show(&item, message, context).await,
-        QueueCommand::Retry(chosen) => change(methods::QUEUE_RETRY, &chosen, "tried now", context).await,
-        QueueCommand::Hold(chosen) => change(methods::QUEUE_HOLD, &chosen, "held", context).await,
-        QueueCommand::Release(chosen) => change(methods::QUEUE_RELEASE, &chosen, "released", context).await,
-        QueueCommand::Remove(chosen) => change(methods::QUEUE_REMOVE, &chosen, "removed", context).await,
+        QueueCommand::Retry(chosen) => change::<QueueRetry>(&chosen, "tried now", context).await,
+        QueueCommand::Hold(chosen) => change::<QueueHold>(&chosen, "held", context).await,
+        QueueCommand::Release(chosen) => change::<QueueRelease>(&chosen, "released", context).await,
+        QueueCommand::Remove(chosen) => change::<QueueRemove>(&chosen, "removed", context).await,
         QueueCommand::AcceptLoss => {
-            let answer = context.client.call(methods::QUEUE_ACCEPT, json!({})).await?;
+            let answer = context.client.call::<QueueAcceptLoss>(EmptyArguments {}).await?;
             if context.json {
                 output::json(&answer);
                 return Ok(());
             }
-            let (dropped, kept) = (text(&answer["dropped"]), text(&answer["kept"]));
-            output::line(&format!("accepted: {}", text(&answer["accepted"])));
-            output::line(&format!("{dropped} dropped, {kept} stay and are sent"));
+            output::line(&format!("accepted: {}", answer.accepted));
+            output::line(&format!("{} dropped, {} stay and are sent", answer.dropped, answer.kept));
             Ok(())
         }
     }
 }
 
-/// The arguments that say which are meant, and the zone in which times are shown.
-async fn arguments(
-    which: &QueueFilterArgs,
-    context: &CommandContext,
-) -> Result<(Map<String, Value>, TimeZone), Failure> {
-    let mut arguments = Map::new();
-    let mut zone = TimeZone::system();
-    if let Some(name) = &which.account {
-        let account = selected_account::find_account(name, context).await?;
-        arguments.insert("accountId".into(), account.id.into());
-        zone = account.zone;
-    }
-    for (name, value) in [("kind", &which.kind), ("state", &which.state), ("domain", &which.domain)] {
-        if let Some(value) = value {
-            arguments.insert(name.into(), value.as_str().into());
+/// The account and the selection that are meant.
+async fn selection(which: &QueueFilterArgs, context: &CommandContext) -> Result<(AccountRef, QueueSelection), Failure> {
+    let named = match &which.account {
+        Some(name) => AccountRef::by_id(&selected_account::find_account(name, context).await?.id),
+        None => AccountRef::default(),
+    };
+    let queued_before = match &which.older {
+        Some(age) => {
+            let age: DurationValue =
+                age.parse().map_err(|why: String| Failure::new(exit::USAGE, format!("--older: {why}")))?;
+            Some(SystemClock.now().before(age.0).rfc3339_millis())
         }
-    }
-    if let Some(age) = &which.older {
-        let age: DurationValue =
-            age.parse().map_err(|why: String| Failure::new(exit::USAGE, format!("--older: {why}")))?;
-        arguments.insert("queuedBefore".into(), SystemClock.now().before(age.0).rfc3339_millis().into());
-    }
-    Ok((arguments, zone))
+        None => None,
+    };
+    let (kind, state, domain) = (which.kind.clone(), which.state.clone(), which.domain.clone());
+    Ok((named, QueueSelection { kind, state, domain, queued_before }))
 }
 
 async fn list(which: &QueueFilterArgs, limit: Option<u64>, context: &CommandContext) -> Result<(), Failure> {
-    let (mut arguments, _) = arguments(which, context).await?;
-    arguments.insert("limit".into(), limit.into());
-    let answer = context.client.call(methods::QUEUE_LIST, arguments.into()).await?;
-    if let Some(why) = answer["held"].as_str() {
+    let (named, selection) = selection(which, context).await?;
+    let args = With(named, With(selection, QueueListArguments { limit }));
+    let answer = context.client.call::<QueueList>(args).await?;
+    if let Some(why) = &answer.held {
         complain(&format!("nothing is sent: {why}\n`restante queue accept-loss` goes on"));
     }
     let now = SystemClock.now();
-    if let Some(error) = answer["relay"]["error"].as_str() {
-        let until = answer["relay"]["until"].as_str().and_then(UtcMillis::parse_rfc3339).filter(|until| *until > now);
+    if let Some(relay) = &answer.relay {
+        let until = UtcMillis::parse_rfc3339(&relay.until).filter(|until| *until > now);
         let again = until.map_or_else(|| "now".into(), |until| format!("in {}", words(until.since(now))));
+        let error = &relay.error;
         complain(&format!("the relay is out of order, and all waits for it: {error}\nasked again {again}"));
     }
     if context.json {
-        output::json(&answer["list"]);
+        output::json(&answer.list);
         return Ok(());
     }
-    let rows = answer["list"].as_array().into_iter().flatten().map(|row| {
-        vec![
-            text(&row["id"]),
-            text(&row["account"]),
-            text(&row["kind"]),
-            text(&row["state"]),
-            text(&row["recipient"]),
-            next(row, now),
-            text(&row["attempts"]),
-            short(&text(&row["lastError"]), 60),
-        ]
+    let rows = answer.list.into_iter().map(|row| {
+        let next = next(&row, now);
+        let last_error = short(row.last_error.as_deref().unwrap_or_default(), 60);
+        vec![row.id, row.account, row.kind, row.state, row.recipient, next, row.attempts.to_string(), last_error]
     });
     output::table(&["ID", "ACCOUNT", "KIND", "STATE", "TO", "NEXT", "TRIED", "LAST ERROR"], rows.collect());
-    if answer["more"] == true {
+    if answer.more {
         complain("there are more: name a --limit, or which");
     }
     Ok(())
@@ -181,10 +171,10 @@ async fn list(which: &QueueFilterArgs, limit: Option<u64>, context: &CommandCont
 
 async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Result<(), Failure> {
     let account = selected_account::find_account(&item.account, context).await?;
-    let arguments = json!({"accountId": account.id, "id": item.action, "withMessage": message});
-    let mut answer = context.client.call(methods::QUEUE_SHOW, arguments).await?;
+    let args = QueueShowArguments { id: item.action.clone(), with_message: message };
+    let answer = context.client.call::<QueueShow>(With(AccountRef::by_id(&account.id), args)).await?;
     if message {
-        let octets = of_octets(answer["message"].as_str().unwrap_or_default())
+        let octets = of_octets(answer.message.as_deref().unwrap_or_default())
             .map_err(|_| Failure::new(exit::SOFTWARE, "the service sent no octets".to_owned()))?;
         return output::octets(&octets);
     }
@@ -192,41 +182,39 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
         output::json(&answer);
         return Ok(());
     }
-    let recipients = answer["recipients"].take();
-    let next = next(&answer, SystemClock.now());
-    if let Some(object) = answer.as_object_mut() {
-        for name in ["created", "due", "expires", "keptUntil"] {
-            if let Some(at) = object.get_mut(name).filter(|at| !at.is_null()) {
-                *at = when(at, &account.zone).into();
-            }
-        }
-        object.remove("recipients");
-        object.insert("next".into(), next.into());
+    /// What is shown of an action, times in the account's zone; its recipients follow in a table.
+    #[derive(Serialize)]
+    struct ShownAction {
+        #[serde(flatten)]
+        action: QueuedAction,
+        next: String,
     }
-    output::facts(&answer);
-    let rows = recipients.as_array().into_iter().flatten();
-    let rows = rows.map(|row| vec![text(&row["address"]), text(&row["state"]), text(&row["said"])]).collect();
-    output::table(&["RECIPIENT", "STATE", "SAID"], rows);
+    let mut action = answer.action;
+    let next = next(&action, SystemClock.now());
+    let recipients = std::mem::take(&mut action.recipients);
+    action.created = local(&action.created, &account.zone);
+    for at in [&mut action.due, &mut action.expires, &mut action.kept_until] {
+        *at = at.as_deref().map(|at| local(at, &account.zone));
+    }
+    output::facts(&ShownAction { action, next });
+    let rows = recipients.into_iter().map(|row| vec![row.address, row.state, row.said.unwrap_or_default()]);
+    output::table(&["RECIPIENT", "STATE", "SAID"], rows.collect());
     Ok(())
 }
 
-async fn change(
-    method: &str,
-    chosen: &QueueSelectionArgs,
-    done: &str,
-    context: &CommandContext,
-) -> Result<(), Failure> {
-    let (base, _) = arguments(&chosen.which, context).await?;
+async fn change<M>(chosen: &QueueSelectionArgs, done: &str, context: &CommandContext) -> Result<(), Failure>
+where
+    M: VendorMethod<Args = QueueChangeArguments, Answer = QueueChangeAnswer>,
+{
+    let (named, selection) = selection(&chosen.which, context).await?;
     if chosen.all {
-        let mut arguments = base;
-        arguments.insert("all".into(), true.into());
-        let answer = context.client.call(method, arguments.into()).await?;
+        let args = With(named, With(selection, QueueTarget { id: None, all: true }));
+        let answer = context.client.call::<M>(args).await?;
         if context.json {
             output::json(&answer);
         } else {
-            let left = answer["left"].as_u64().filter(|left| *left > 0);
-            let left = left.map_or_else(String::new, |left| format!("; {left} left as they are"));
-            output::line(&format!("{} {done}{left}{}", text(&answer["changed"]), under_way(&answer)));
+            let left = if answer.left > 0 { format!("; {} left as they are", answer.left) } else { String::new() };
+            output::line(&format!("{} {done}{left}{}", answer.changed, under_way(&answer)));
         }
         return Ok(());
     }
@@ -234,30 +222,30 @@ async fn change(
         return Err(Failure::new(exit::USAGE, "an id is of one account: name it with --account".to_owned()));
     }
     for id in &chosen.actions {
-        let arguments = json!({"accountId": base.get("accountId"), "id": id});
-        let answer = context.client.call(method, arguments).await?;
+        let target = QueueTarget { id: Some(id.clone()), all: false };
+        let answer = context.client.call::<M>(With(named.clone(), With(QueueSelection::default(), target))).await?;
         output::line(&format!("{id} {done}{}", under_way(&answer)));
     }
     Ok(())
 }
 
 /// Says of how many of those that a command was about the message was on its way out.
-fn under_way(answer: &Value) -> String {
-    match answer["underWay"].as_u64() {
-        None | Some(0) => String::new(),
-        Some(many) => format!("; {many} under way, which may already have been sent"),
+fn under_way(answer: &QueueChangeAnswer) -> String {
+    match answer.under_way {
+        0 => String::new(),
+        many => format!("; {many} under way, which may already have been sent"),
     }
 }
 
 /// When it is tried next, in words.
-fn next(row: &Value, now: UtcMillis) -> String {
-    let at = |name: &str| row[name].as_str().and_then(UtcMillis::parse_rfc3339);
-    match (row["state"].as_str(), at("due"), at("keptUntil")) {
-        (Some("attempting"), ..) => "under way".into(),
-        (Some("blocked"), ..) => format!("after {}", text(&row["after"])),
-        (Some("waiting"), Some(due), _) if due <= now => "now".into(),
-        (Some("waiting"), Some(due), _) => format!("in {}", words(due.since(now))),
-        (Some("sent"), _, Some(until)) => format!("forgotten in {}", words(until.since(now))),
+fn next(row: &QueuedAction, now: UtcMillis) -> String {
+    let read = |at: &Option<String>| at.as_deref().and_then(UtcMillis::parse_rfc3339);
+    match (row.state.as_str(), read(&row.due), read(&row.kept_until)) {
+        ("attempting", ..) => "under way".into(),
+        ("blocked", ..) => format!("after {}", row.after.as_deref().unwrap_or_default()),
+        ("waiting", Some(due), _) if due <= now => "now".into(),
+        ("waiting", Some(due), _) => format!("in {}", words(due.since(now))),
+        ("sent", _, Some(until)) => format!("forgotten in {}", words(until.since(now))),
         _ => "never".into(),
     }
 }
@@ -281,7 +269,26 @@ mod tests {
     #[test]
     fn the_next_attempt_is_said_in_words() {
         let now = UtcMillis::parse_rfc3339("2026-11-21T09:00:00Z").unwrap();
-        let row = |state: &str, due: &str| json!({"state": state, "due": due, "keptUntil": due, "after": "q1"});
+        let row = |state: &str, due: &str| QueuedAction {
+            id: String::new(),
+            account_id: String::new(),
+            account: String::new(),
+            kind: String::new(),
+            state: state.into(),
+            urgent: false,
+            sender: None,
+            recipient: String::new(),
+            recipients: Vec::new(),
+            created: String::new(),
+            due: Some(due.into()),
+            expires: None,
+            kept_until: Some(due.into()),
+            attempts: 0,
+            last_error: None,
+            message_id: String::new(),
+            email_id: None,
+            after: Some("q1".into()),
+        };
         for (state, due, said) in [
             ("waiting", "2026-11-21T09:12:30Z", "in 12 minutes"),
             ("waiting", "2026-11-21T09:00:01Z", "in 1 second"),

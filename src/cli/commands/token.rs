@@ -1,14 +1,18 @@
 //! `account token add|list|remove`: what programs log in with in the place of a password.
 
 use clap::Subcommand;
-use serde_json::json;
 
+use crate::cli::control::CommandContext;
 use crate::cli::control::selected_account::find_account;
-use crate::cli::control::{CommandContext, methods};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::dates::{self, Edge};
-use crate::cli::terminal::output::{self, text};
+use crate::cli::terminal::output;
 use crate::model::clock::{self, Clock as _};
+use crate::wire::jmap::With;
+use crate::wire::jmap::admin::AccountRef;
+use crate::wire::jmap::admin::accounts::{
+    AccountTokenAdd, AccountTokenList, AccountTokenRemove, TokenAddArguments, TokenRemoveArguments,
+};
 
 /// `account token`
 #[derive(Debug, Subcommand)]
@@ -53,26 +57,27 @@ pub(in crate::cli) async fn run(command: TokenCommand, context: &CommandContext)
                 }
                 None => None,
             };
-            let arguments = json!({"account": whose, "name": name, "expires": expires});
-            let answer = client.call(methods::TOKEN_ADD, arguments).await?;
+            let args = With(AccountRef::by_name(&whose), TokenAddArguments { name, expires });
+            let answer = client.call::<AccountTokenAdd>(args).await?;
             if context.json {
                 output::json(&answer);
             } else {
-                output::line(&text(&answer["token"]));
+                output::line(&answer.token);
             }
         }
         TokenCommand::List { account } => {
-            let answer = client.call(methods::TOKEN_LIST, json!({"account": account})).await?;
+            let answer = client.call::<AccountTokenList>(AccountRef::by_name(&account)).await?;
             if context.json {
-                output::json(&answer["list"]);
+                output::json(&answer.list);
                 return Ok(());
             }
-            let list = answer["list"].as_array().into_iter().flatten();
-            let rows = list.map(|row| vec![text(&row["name"]), text(&row["created"]), text(&row["expires"])]).collect();
+            let rows = answer.list.into_iter();
+            let rows = rows.map(|row| vec![row.name, row.created, row.expires.unwrap_or_default()]).collect();
             output::table(&["NAME", "MADE", "UNTIL"], rows);
         }
         TokenCommand::Remove { account, name } => {
-            client.call(methods::TOKEN_REMOVE, json!({"account": account, "name": name})).await?;
+            let args = TokenRemoveArguments { name: name.clone() };
+            client.call::<AccountTokenRemove>(With(AccountRef::by_name(&account), args)).await?;
             output::line(&format!("token `{name}` of {account} removed"));
         }
     }

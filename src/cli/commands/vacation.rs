@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cli::control::selected_account::AccountArgs;
-use crate::cli::control::selected_account::{call, find_account};
+use crate::cli::control::selected_account::{call_by_name, find_account};
 use crate::cli::control::{CommandContext, methods};
 use crate::cli::exit::Failure;
 use crate::cli::terminal::input::{read, with_crlf};
@@ -43,7 +43,7 @@ pub(in crate::cli) async fn update(context: &CommandContext, account: &str, patc
 }
 
 async fn change(context: &CommandContext, arguments: Value) -> Result<(), Failure> {
-    let answer = context.client.call(methods::VACATION_SET, arguments).await?;
+    let answer = context.client.call_by_name(methods::VACATION_SET, arguments).await?;
     let refused = &answer["notUpdated"]["singleton"];
     if refused.is_object() {
         let properties: Vec<String> = refused["properties"].as_array().into_iter().flatten().map(text).collect();
@@ -59,7 +59,8 @@ async fn change(context: &CommandContext, arguments: Value) -> Result<(), Failur
 /// Shows the response of the account of that name.
 pub(in crate::cli) async fn show(name: &str, context: &CommandContext) -> Result<(), Failure> {
     let account = find_account(name, context).await?;
-    let answer = context.client.call(methods::VACATION_GET, json!({"accountId": account.id, "ids": null})).await?;
+    let answer =
+        context.client.call_by_name(methods::VACATION_GET, json!({"accountId": account.id, "ids": null})).await?;
     let response = &answer["list"][0];
     if context.json {
         output::json(response);
@@ -126,7 +127,7 @@ fn address(value: &Value) -> String {
 async fn test(whose: &AccountArgs, file: &Path, sender: Option<&str>, context: &CommandContext) -> Result<(), Failure> {
     let message = read(file)?;
     let arguments = json!({"message": octets(&with_crlf(&message)), "sender": sender});
-    let answer = call(context, whose, methods::VACATION_TEST, arguments).await?;
+    let answer = call_by_name(context, whose, methods::VACATION_TEST, arguments).await?;
     if context.json {
         output::json(&answer);
         return Ok(());

@@ -11,6 +11,7 @@ use tokio::net::UnixStream;
 
 use crate::cli::exit::{self, Failure};
 use crate::jmap::CAPABILITIES;
+use crate::wire::jmap::admin::VendorMethod;
 
 /// The largest answer that is read.
 const ANSWER_OCTETS: usize = 256 * 1024 * 1024;
@@ -38,11 +39,22 @@ impl ControlClient {
         UnixStream::connect(&self.socket).await.is_ok()
     }
 
+    /// Calls a vendor method.
+    ///
+    /// # Errors
+    /// No service, what the method refused, or an answer of another form (a service of another version).
+    pub async fn call<M: VendorMethod>(&self, args: M::Args) -> Result<M::Answer, Failure> {
+        let strange =
+            |error| Failure::new(exit::SOFTWARE, format!("the service's answer to {} is strange: {error}", M::NAME));
+        let arguments = serde_json::to_value(args).map_err(strange)?;
+        serde_json::from_value(self.call_by_name(M::NAME, arguments).await?).map_err(strange)
+    }
+
     /// One method call.
     ///
     /// # Errors
-    /// No service, or what the method answered.
-    pub async fn call(&self, method: &str, arguments: Value) -> Result<Value, Failure> {
+    /// No service, or what the method refused.
+    pub async fn call_by_name(&self, method: &str, arguments: Value) -> Result<Value, Failure> {
         let request = json!({
             "using": CAPABILITIES,
             "methodCalls": [[method, arguments, "0"]],

@@ -23,13 +23,13 @@ pub(in crate::cli) async fn follow(
     arguments: Value,
     meter: &mut ProgressMeter,
 ) -> Result<Value, Failure> {
-    let begun = context.client.call(method, arguments).await?;
+    let begun = context.client.call_by_name(method, arguments).await?;
     let mut pauses = POLL_INTERVALS_MS.iter();
     let mut pause = Duration::ZERO;
     loop {
         pause = pauses.next().map_or(pause, |pause| Duration::from_millis(*pause));
         tokio::time::sleep(pause).await;
-        let now = context.client.call(methods::JOB_GET, json!({"job": begun["job"]})).await?;
+        let now = context.client.call_by_name(methods::JOB_GET, json!({"job": begun["job"]})).await?;
         meter.show(&now["progress"]);
         if now["done"] == true {
             return Ok(now["result"].clone());

@@ -1,17 +1,5 @@
 //! Names of the methods that the commands call, in one place.
 
-pub(in crate::cli) const ACCOUNT_ADD: &str = "Account/add";
-pub(in crate::cli) const ACCOUNT_LIST: &str = "Account/list";
-pub(in crate::cli) const ACCOUNT_GET: &str = "Account/get";
-pub(in crate::cli) const ACCOUNT_SET: &str = "Account/set";
-pub(in crate::cli) const ACCOUNT_REMOVE: &str = "Account/remove";
-pub(in crate::cli) const ACCOUNT_ALIAS: &str = "Account/alias";
-pub(in crate::cli) const ACCOUNT_DOMAIN: &str = "Account/aliasDomain";
-pub(in crate::cli) const ACCOUNT_DOMAINS: &str = "Account/aliasDomains";
-pub(in crate::cli) const ACCOUNT_PASSWORD: &str = "Account/password";
-pub(in crate::cli) const TOKEN_ADD: &str = "Account/tokenAdd";
-pub(in crate::cli) const TOKEN_LIST: &str = "Account/tokenList";
-pub(in crate::cli) const TOKEN_REMOVE: &str = "Account/tokenRemove";
 pub(in crate::cli) const VACATION_GET: &str = "Vacation/get";
 pub(in crate::cli) const VACATION_SET: &str = "Vacation/set";
 pub(in crate::cli) const VACATION_REPORT: &str = "Vacation/report";
@@ -30,13 +18,6 @@ pub(in crate::cli) const MAILBOX_LIST: &str = "Mailbox/list";
 pub(in crate::cli) const MAILBOX_ADD: &str = "Mailbox/add";
 pub(in crate::cli) const MAILBOX_CHANGE: &str = "Mailbox/change";
 pub(in crate::cli) const MAILBOX_REMOVE: &str = "Mailbox/remove";
-pub(in crate::cli) const QUEUE_LIST: &str = "Queue/list";
-pub(in crate::cli) const QUEUE_SHOW: &str = "Queue/show";
-pub(in crate::cli) const QUEUE_HOLD: &str = "Queue/hold";
-pub(in crate::cli) const QUEUE_RELEASE: &str = "Queue/release";
-pub(in crate::cli) const QUEUE_ACCEPT: &str = "Queue/acceptLoss";
-pub(in crate::cli) const QUEUE_RETRY: &str = "Queue/retry";
-pub(in crate::cli) const QUEUE_REMOVE: &str = "Queue/remove";
 pub(in crate::cli) const CHECK: &str = "Store/check";
 pub(in crate::cli) const REPAIR: &str = "Store/repair";
 pub(in crate::cli) const BACKUP: &str = "Store/backup";

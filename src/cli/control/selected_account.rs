@@ -2,12 +2,13 @@
 
 use clap::Args;
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::cli::control::{CommandContext, methods};
+use crate::cli::control::CommandContext;
 use crate::cli::exit::Failure;
-use crate::cli::terminal::output::text;
 use crate::model::clock;
+use crate::wire::jmap::admin::AccountRef;
+use crate::wire::jmap::admin::accounts::AccountGet;
 
 /// Whose.
 #[derive(Debug, Args)]
@@ -32,21 +33,17 @@ pub(in crate::cli) struct AccountInfo {
 /// # Errors
 /// There is none, it is somebody else's, or no service.
 pub(in crate::cli) async fn find_account(name: &str, context: &CommandContext) -> Result<AccountInfo, Failure> {
-    let named = if name.is_empty() { Value::Null } else { name.into() };
-    let answer = context.client.call(methods::ACCOUNT_GET, json!({"account": named})).await?;
-    let zone = answer["zone"].as_str().or(context.config.directory.zone.as_deref()).and_then(clock::zone);
-    Ok(AccountInfo {
-        id: text(&answer["id"]),
-        name: text(&answer["name"]),
-        zone: zone.unwrap_or_else(TimeZone::system),
-    })
+    let named = if name.is_empty() { AccountRef::default() } else { AccountRef::by_name(name) };
+    let answer = context.client.call::<AccountGet>(named).await?;
+    let zone = answer.zone.as_deref().or(context.config.directory.zone.as_deref()).and_then(clock::zone);
+    Ok(AccountInfo { id: answer.id, name: answer.name, zone: zone.unwrap_or_else(TimeZone::system) })
 }
 
 /// Calls a method for the account that a command is about.
 ///
 /// # Errors
-/// As for `account`, and what the method refuses.
-pub(in crate::cli) async fn call(
+/// As for `find_account`, and what the method refuses.
+pub(in crate::cli) async fn call_by_name(
     context: &CommandContext,
     who: &AccountArgs,
     method: &str,
@@ -56,5 +53,5 @@ pub(in crate::cli) async fn call(
     if let Some(members) = arguments.as_object_mut() {
         members.insert("accountId".into(), account.id.into());
     }
-    context.client.call(method, arguments).await
+    context.client.call_by_name(method, arguments).await
 }

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::cli::commands::demo;
-use crate::cli::control::{client::ControlClient, methods};
+use crate::cli::control::client::ControlClient;
 use crate::cli::exit;
 use crate::cli::service::Service;
 use crate::cli::service::serve::runtime;
 use crate::cli::sink::Sink;
 use crate::config::{Config, ListenValue, TlsValue};
 use crate::model::clock;
+use crate::wire::jmap::admin::accounts::{AccountAdd, AccountAddArguments};
 
 fn config(dir: &std::path::Path, relay: u16) -> Config {
     let mut config = Config::default();
@@ -50,7 +50,8 @@ fn a_stop_lets_a_message_finish_and_takes_no_new_ones() {
         let service = Service::start(config.clone(), Arc::new(clock::SystemClock)).await.unwrap();
         assert_eq!(service.lmtp_addresses().len(), 2);
         let client = ControlClient::new(&config.control.socket);
-        client.call(methods::ACCOUNT_ADD, json!({"address": "ann@example.org"})).await.unwrap();
+        let new = AccountAddArguments { address: "ann@example.org".into(), ..AccountAddArguments::default() };
+        client.call::<AccountAdd>(new).await.unwrap();
 
         let tcp = service.lmtp_addresses().first().cloned().unwrap();
         let mut idle = UnixStream::connect(dir.path().join("lmtp")).await.unwrap();

@@ -2,6 +2,7 @@
 
 use comfy_table::{Cell, ContentArrangement, Table, presets};
 use jiff::tz::TimeZone;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::exit::{self, Failure};
@@ -41,7 +42,9 @@ pub(in crate::cli) fn octets(bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// JSON, indented.
-pub(in crate::cli) fn json(value: &Value) {
+pub(in crate::cli) fn json(value: &impl Serialize) {
+    // By way of a value, whose members are in order.
+    let value = serde_json::to_value(value).unwrap_or_default();
     say(&format!("{value:#}\n"));
 }
 
@@ -59,7 +62,8 @@ pub(in crate::cli) fn table(head: &[&str], rows: Vec<Vec<String>>) {
 }
 
 /// The properties of one object, a line each; what is not set is left out.
-pub(in crate::cli) fn facts(value: &Value) {
+pub(in crate::cli) fn facts(value: &impl Serialize) {
+    let value = serde_json::to_value(value).unwrap_or_default();
     let rows = value.as_object().into_iter().flatten().filter_map(|(name, value)| {
         let value = match value {
             Value::Null => return None,
@@ -102,6 +106,12 @@ pub(in crate::cli) fn text(value: &Value) -> String {
 #[must_use]
 pub(in crate::cli) fn when(value: &Value, zone: &TimeZone) -> String {
     value.as_str().and_then(UtcMillis::parse_rfc3339).map_or_else(String::new, |at| at.local(zone))
+}
+
+/// A date of RFC 3339 as local time; empty where it is none.
+#[must_use]
+pub(in crate::cli) fn local(date: &str, zone: &TimeZone) -> String {
+    UtcMillis::parse_rfc3339(date).map_or_else(String::new, |at| at.local(zone))
 }
 
 /// Octets as people read them.

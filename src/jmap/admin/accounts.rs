@@ -1,97 +1,125 @@
 //! Accounts, their addresses and passwords.
 
-use serde_json::{Value, json};
-
+use super::{AdminMethod, tell};
 use crate::account::{NewAccount, hash_password, new_token};
-use crate::jmap::context::{Args, Context, address, date as date_of};
+use crate::jmap::context::{Context, address};
 use crate::jmap::session;
 use crate::model::address::domain_is_well_formed;
 use crate::model::{AccessToken, AccountId, AccountRow, Address, UtcMillis, clock, limits};
-use crate::wire::jmap::MethodError;
+use crate::wire::jmap::admin::accounts::{
+    AccountAdd, AccountAddArguments, AccountAlias, AccountAliasDomain, AccountAliasDomains, AccountAnswer,
+    AccountChanges, AccountGet, AccountList, AccountListAnswer, AccountPassword, AccountRemove, AccountSet,
+    AccountTokenAdd, AccountTokenList, AccountTokenRemove, AliasArguments, AliasDomain, AliasDomainArguments,
+    AliasDomainsAnswer, PasswordArguments, TokenAddAnswer, TokenAddArguments, TokenFacts, TokenListAnswer,
+    TokenRemoveArguments,
+};
+use crate::wire::jmap::admin::{AccountRef, EmptyAnswer, EmptyArguments, OfAccount};
+use crate::wire::jmap::arguments::Nullable;
+use crate::wire::jmap::{MethodError, With};
 
-pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let aliases: Result<Vec<Address>, MethodError> =
-        arguments.texts("aliases")?.iter().map(|text| address(text)).collect();
-    let new = NewAccount {
-        address: arguments.address("address")?,
-        name: arguments.maybe_text("name")?,
-        display_name: arguments.maybe_text("displayName")?,
-        quota_octets: arguments.number("quotaOctets")?,
-        quota_emails: arguments.number("quotaEmails")?,
-        zone: zone(arguments)?,
-        detail_files: arguments.flag("detailFiles")?,
-        unix_user: arguments.maybe_text("unixUser")?,
-        aliases: aliases?,
-        all_mailboxes: match arguments.maybe_text("mailboxes")?.as_deref() {
-            None => None,
-            Some("roles") => Some(true),
-            Some("inbox") => Some(false),
-            Some(_) => return Err(MethodError::InvalidArguments("mailboxes: roles or inbox is wanted".into())),
-        },
-    };
-    let id = context.directory.add(&new)?;
-    one(context, id)
+impl AdminMethod for AccountAdd {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, args: AccountAddArguments) -> Result<AccountAnswer, MethodError> {
+        let aliases: Result<Vec<Address>, MethodError> = args.aliases.iter().map(|text| address(text)).collect();
+        let new = NewAccount {
+            address: address(&args.address)?,
+            name: args.name,
+            display_name: args.display_name,
+            quota_octets: args.quota_octets,
+            quota_emails: args.quota_emails,
+            zone: zone(args.zone)?,
+            detail_files: args.detail_files,
+            unix_user: args.unix_user,
+            aliases: aliases?,
+            all_mailboxes: match args.mailboxes.as_deref() {
+                None => None,
+                Some("roles") => Some(true),
+                Some("inbox") => Some(false),
+                Some(_) => return Err(MethodError::InvalidArguments("mailboxes: roles or inbox is wanted".into())),
+            },
+        };
+        let id = context.directory.add(&new)?;
+        one(context, id)
+    }
 }
 
-pub(super) fn list(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let all = context.directory.list()?;
-    let told = |row: Result<Value, MethodError>| row.and_then(|row| context.budget.tell(&row).map(|()| row));
-    let list: Result<Vec<Value>, MethodError> =
-        all.iter().map(|(id, row, addresses)| describe(context, *id, row, addresses)).map(told).collect();
-    Ok(json!({ "list": list? }))
+impl AdminMethod for AccountList {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, _: EmptyArguments) -> Result<AccountListAnswer, MethodError> {
+        let all = context.directory.list()?;
+        let rows = all.iter().map(|(id, row, addresses)| tell(context, describe(context, *id, row, addresses)?));
+        Ok(AccountListAnswer { list: rows.collect::<Result<_, MethodError>>()? })
+    }
 }
 
-pub(super) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (id, _) = context.account(arguments)?;
-    one(context, id)
+impl AdminMethod for AccountGet {
+    fn call(context: &Context, named: AccountRef) -> Result<AccountAnswer, MethodError> {
+        let (id, _) = context.account_of(&named)?;
+        one(context, id)
+    }
 }
 
-fn one(context: &Context, id: AccountId) -> Result<Value, MethodError> {
+fn one(context: &Context, id: AccountId) -> Result<AccountAnswer, MethodError> {
     let row = context.store.view().account(id)?.ok_or(MethodError::AccountNotFound)?;
     let identity = context.directory.identity(id)?;
     describe(context, id, &row, &identity.addresses)
 }
 
-fn describe(context: &Context, id: AccountId, row: &AccountRow, addresses: &[Address]) -> Result<Value, MethodError> {
-    let state = context.store.view().account_state(id)?;
-    let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let catch_alls = context.directory.catch_alls(id)?;
-    let passwords: Vec<&String> = row.passwords.iter().map(|(name, _)| name).collect();
-    let unread = session::unread(&context.store.view(), id)?;
-    Ok(json!({
-        "id": id.to_string(), "name": row.name, "address": row.primary.to_string(), "addresses": texts,
-        "catchAlls": catch_alls, "displayName": row.display_name, "active": row.active, "zone": row.zone, "unixUser": row.unix_user,
-        "detailFiles": row.detail_files, "quotaOctets": row.quota_octets, "quotaEmails": row.quota_emails,
-        "octets": state.octets, "emails": state.emails, "inboxUnreadEmails": unread["inboxUnreadEmails"],
-        "inboxUnreadThreads": unread["inboxUnreadThreads"], "created": row.created.rfc3339(), "passwords": passwords,
-    }))
+fn describe(
+    context: &Context,
+    id: AccountId,
+    row: &AccountRow,
+    addresses: &[Address],
+) -> Result<AccountAnswer, MethodError> {
+    let view = context.store.view();
+    let state = view.account_state(id)?;
+    let inbox = session::inbox_counts(&view, id)?;
+    Ok(AccountAnswer {
+        id: id.to_string(),
+        name: row.name.clone(),
+        address: row.primary.to_string(),
+        addresses: addresses.iter().map(ToString::to_string).collect(),
+        catch_alls: context.directory.catch_alls(id)?,
+        display_name: row.display_name.clone(),
+        active: row.active,
+        zone: row.zone.clone(),
+        unix_user: row.unix_user.clone(),
+        detail_files: row.detail_files,
+        quota_octets: row.quota_octets,
+        quota_emails: row.quota_emails,
+        octets: state.octets,
+        emails: state.emails,
+        inbox_unread_emails: inbox.unread_emails,
+        inbox_unread_threads: inbox.unread_threads,
+        created: row.created.rfc3339(),
+        passwords: row.passwords.iter().map(|(name, _)| name.clone()).collect(),
+    })
 }
 
-pub(super) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let (id, _) = context.account(arguments)?;
-    // What is not given stays as it is; null takes it away.
-    let given = |key: &str| arguments.0.contains_key(key);
-    let text = |key: &str| given(key).then(|| arguments.maybe_text(key)).transpose();
-    let number = |key: &str| given(key).then(|| arguments.number(key)).transpose();
-    let flag = |key: &str| given(key).then(|| arguments.flag(key)).transpose();
-    let (display_name, unix_user) = (text("displayName")?, text("unixUser")?);
-    let zone = given("zone").then(|| zone(arguments)).transpose()?;
-    let (quota_octets, quota_emails) = (number("quotaOctets")?, number("quotaEmails")?);
-    let (active, detail_files) = (flag("active")?, flag("detailFiles")?);
-    let edit = |row: &mut AccountRow| {
-        put(&mut row.display_name, display_name.clone());
-        put(&mut row.unix_user, unix_user.clone());
-        put(&mut row.zone, zone.clone());
-        put(&mut row.quota_octets, quota_octets);
-        put(&mut row.quota_emails, quota_emails);
-        put(&mut row.active, active);
-        put(&mut row.detail_files, detail_files);
-    };
-    context.directory.update(id, edit)?;
-    one(context, id)
+impl AdminMethod for AccountSet {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(
+        context: &Context,
+        With(named, Nullable(changes)): OfAccount<Nullable<AccountChanges>>,
+    ) -> Result<AccountAnswer, MethodError> {
+        let (id, _) = context.account_of(&named)?;
+        let zone = changes.zone.map(zone).transpose()?;
+        let flag = |given: Option<Option<bool>>| given.map(Option::unwrap_or_default);
+        let edit = |row: &mut AccountRow| {
+            put(&mut row.display_name, changes.display_name.clone());
+            put(&mut row.unix_user, changes.unix_user.clone());
+            put(&mut row.zone, zone.clone());
+            put(&mut row.quota_octets, changes.quota_octets);
+            put(&mut row.quota_emails, changes.quota_emails);
+            put(&mut row.active, flag(changes.active));
+            put(&mut row.detail_files, flag(changes.detail_files));
+        };
+        context.directory.update(id, edit)?;
+        one(context, id)
+    }
 }
 
 fn put<T>(place: &mut T, given: Option<T>) {
@@ -101,8 +129,7 @@ fn put<T>(place: &mut T, given: Option<T>) {
 }
 
 /// An IANA name that is known here: what depends on it must not fall back silently.
-fn zone(arguments: &Args<'_>) -> Result<Option<String>, MethodError> {
-    let zone = arguments.maybe_text("zone")?;
+fn zone(zone: Option<String>) -> Result<Option<String>, MethodError> {
     match zone.as_deref().filter(|name| clock::zone(name).is_none()) {
         Some(name) => Err(MethodError::InvalidArguments(format!(
             "`{name}` is not a time zone: write an IANA name such as Europe/Berlin"
@@ -111,26 +138,32 @@ fn zone(arguments: &Args<'_>) -> Result<Option<String>, MethodError> {
     }
 }
 
-pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let (id, _) = context.account(arguments)?;
-    context.directory.remove(id)?;
-    Ok(json!({}))
+impl AdminMethod for AccountRemove {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, named: AccountRef) -> Result<EmptyAnswer, MethodError> {
+        let (id, _) = context.account_of(&named)?;
+        context.directory.remove(id)?;
+        Ok(EmptyAnswer {})
+    }
 }
 
-pub(super) fn alias(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let (id, _) = context.account(arguments)?;
-    let text = arguments.text("address")?;
-    let directory = &context.directory;
-    let done = match (arguments.flag("remove")?, text.strip_prefix('@')) {
-        (false, Some(name)) => directory.add_catch_all(id, domain("address", name)?),
-        (true, Some(name)) => directory.remove_catch_all(id, domain("address", name)?),
-        (false, None) => directory.add_alias(id, &address(&text)?),
-        (true, None) => directory.remove_alias(id, &address(&text)?),
-    };
-    done?;
-    Ok(json!({}))
+impl AdminMethod for AccountAlias {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, With(named, args): OfAccount<AliasArguments>) -> Result<EmptyAnswer, MethodError> {
+        let (id, _) = context.account_of(&named)?;
+        let text = args.address;
+        let directory = &context.directory;
+        let done = match (args.remove, text.strip_prefix('@')) {
+            (false, Some(name)) => directory.add_catch_all(id, domain("address", name)?),
+            (true, Some(name)) => directory.remove_catch_all(id, domain("address", name)?),
+            (false, None) => directory.add_alias(id, &address(&text)?),
+            (true, None) => directory.remove_alias(id, &address(&text)?),
+        };
+        done?;
+        Ok(EmptyAnswer {})
+    }
 }
 
 /// A domain that accounts may have addresses in.
@@ -142,34 +175,40 @@ fn domain<'a>(key: &str, text: &'a str) -> Result<&'a str, MethodError> {
     }
 }
 
-pub(super) fn alias_domain(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let alias = arguments.text("domain")?;
-    let alias = domain("domain", &alias)?;
-    let done = if arguments.flag("remove")? {
-        context.directory.remove_alias_domain(alias)
-    } else {
-        context.directory.add_alias_domain(alias, domain("target", &arguments.text("target")?)?)
-    };
-    done?;
-    Ok(json!({}))
+impl AdminMethod for AccountAliasDomain {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, args: AliasDomainArguments) -> Result<EmptyAnswer, MethodError> {
+        let alias = domain("domain", &args.domain)?;
+        let done = if args.remove {
+            context.directory.remove_alias_domain(alias)
+        } else {
+            let target = args.target.ok_or_else(|| MethodError::InvalidArguments("target is wanted".into()))?;
+            context.directory.add_alias_domain(alias, domain("target", &target)?)
+        };
+        done?;
+        Ok(EmptyAnswer {})
+    }
 }
 
-pub(super) fn alias_domains(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let all = context.directory.alias_domains()?;
-    let list: Vec<Value> =
-        all.into_iter().map(|(domain, target)| json!({"domain": domain, "target": target})).collect();
-    Ok(json!({ "list": list }))
+impl AdminMethod for AccountAliasDomains {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, _: EmptyArguments) -> Result<AliasDomainsAnswer, MethodError> {
+        let all = context.directory.alias_domains()?;
+        Ok(AliasDomainsAnswer {
+            list: all.into_iter().map(|(domain, target)| AliasDomain { domain, target }).collect(),
+        })
+    }
 }
 
 /// The account whose secrets are to be changed. Not by one who logged in with such a secret: who stole it would make himself
 /// more of them.
-fn whose(context: &Context, arguments: &Args<'_>) -> Result<AccountId, MethodError> {
+fn whose(context: &Context, named: &AccountRef) -> Result<AccountId, MethodError> {
     if context.caller.account.is_some() {
         return Err(MethodError::Forbidden("passwords and tokens are managed on the server's control socket".into()));
     }
-    context.account(arguments).map(|(id, _)| id)
+    context.account_of(named).map(|(id, _)| id)
 }
 
 fn secret_name(name: String) -> Result<String, MethodError> {
@@ -179,76 +218,80 @@ fn secret_name(name: String) -> Result<String, MethodError> {
     Ok(name)
 }
 
-pub(super) fn password(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let id = whose(context, arguments)?;
-    let name = secret_name(arguments.maybe_text("name")?.unwrap_or_else(|| "default".into()))?;
-    let hash = match arguments.maybe_text("password")? {
-        Some(password) => {
-            Some(hash_password(&password).map_err(|error| MethodError::InvalidArguments(error.to_string()))?)
+impl AdminMethod for AccountPassword {
+    fn call(context: &Context, With(named, args): OfAccount<PasswordArguments>) -> Result<EmptyAnswer, MethodError> {
+        let id = whose(context, &named)?;
+        let name = secret_name(args.name.unwrap_or_else(|| "default".into()))?;
+        let hash = args.password.map(|password| hash_password(&password)).transpose();
+        let hash = hash.map_err(|error| MethodError::InvalidArguments(error.to_string()))?;
+        let edit = |row: &mut AccountRow| {
+            let others = row.passwords.iter().filter(|(known, _)| *known != name).count();
+            let fits = hash.is_none() || others < limits::PASSWORDS;
+            if fits {
+                row.passwords.retain(|(known, _)| *known != name);
+                row.passwords.extend(hash.clone().map(|hash| (name.clone(), hash)));
+            }
+            fits
+        };
+        if context.directory.update(id, edit)? {
+            Ok(EmptyAnswer {})
+        } else {
+            Err(MethodError::Conflict("too many passwords: remove one".into()))
         }
-        None => None,
-    };
-    let edit = |row: &mut AccountRow| {
-        let others = row.passwords.iter().filter(|(known, _)| *known != name).count();
-        let fits = hash.is_none() || others < limits::PASSWORDS;
-        if fits {
-            row.passwords.retain(|(known, _)| *known != name);
-            row.passwords.extend(hash.clone().map(|hash| (name.clone(), hash)));
-        }
-        fits
-    };
-    if context.directory.update(id, edit)? {
-        Ok(json!({}))
-    } else {
-        Err(MethodError::Conflict("too many passwords: remove one".into()))
     }
 }
 
-pub(super) fn token_add(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let id = whose(context, arguments)?;
-    let name = secret_name(arguments.text("name")?)?;
-    let now = context.store.clock().now();
-    let expires = arguments.maybe_text("expires")?;
-    let wrong = || MethodError::InvalidArguments("expires: a date of RFC 3339 that is to come is wanted".into());
-    let date = |text: String| UtcMillis::parse_rfc3339(&text).filter(|at| *at > now).ok_or_else(wrong);
-    let expires = expires.map(date).transpose()?;
-    let (text, hash) = new_token()?;
-    let edit = |row: &mut AccountRow| {
-        row.tokens.retain(|token| token.expires.is_none_or(|at| now < at));
-        if row.tokens.iter().any(|token| token.name == name) {
-            return Some(format!("there is a token named {name}: remove it, or take another name"));
+impl AdminMethod for AccountTokenAdd {
+    fn call(context: &Context, With(named, args): OfAccount<TokenAddArguments>) -> Result<TokenAddAnswer, MethodError> {
+        let id = whose(context, &named)?;
+        let name = secret_name(args.name)?;
+        let now = context.store.clock().now();
+        let wrong = || MethodError::InvalidArguments("expires: a date of RFC 3339 that is to come is wanted".into());
+        let date = |text: String| UtcMillis::parse_rfc3339(&text).filter(|at| *at > now).ok_or_else(wrong);
+        let expires = args.expires.map(date).transpose()?;
+        let (token, hash) = new_token()?;
+        let edit = |row: &mut AccountRow| {
+            row.tokens.retain(|token| token.expires.is_none_or(|at| now < at));
+            if row.tokens.iter().any(|token| token.name == name) {
+                return Some(format!("there is a token named {name}: remove it, or take another name"));
+            }
+            if row.tokens.len() >= limits::TOKENS {
+                return Some("too many tokens: remove one".into());
+            }
+            row.tokens.push(AccessToken { name: name.clone(), hash, created: now, expires });
+            None
+        };
+        match context.directory.update(id, edit)? {
+            Some(why) => Err(MethodError::Conflict(why)),
+            None => Ok(TokenAddAnswer { name, token, expires: expires.map(UtcMillis::rfc3339) }),
         }
-        if row.tokens.len() >= limits::TOKENS {
-            return Some("too many tokens: remove one".into());
-        }
-        row.tokens.push(AccessToken { name: name.clone(), hash, created: now, expires });
-        None
-    };
-    match context.directory.update(id, edit)? {
-        Some(why) => Err(MethodError::Conflict(why)),
-        None => Ok(json!({"name": name, "token": text, "expires": date_of(expires)})),
     }
 }
 
-pub(super) fn token_list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (_, row) = context.account(arguments)?;
-    let list = row.tokens.iter().map(
-        |token| json!({"name": token.name, "created": token.created.rfc3339(), "expires": date_of(token.expires)}),
-    );
-    Ok(json!({ "list": list.collect::<Vec<_>>() }))
+impl AdminMethod for AccountTokenList {
+    fn call(context: &Context, named: AccountRef) -> Result<TokenListAnswer, MethodError> {
+        let (_, row) = context.account_of(&named)?;
+        let list = row.tokens.into_iter().map(|token| TokenFacts {
+            name: token.name,
+            created: token.created.rfc3339(),
+            expires: token.expires.map(UtcMillis::rfc3339),
+        });
+        Ok(TokenListAnswer { list: list.collect() })
+    }
 }
 
-pub(super) fn token_remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let id = whose(context, arguments)?;
-    let name = arguments.text("name")?;
-    let edit = |row: &mut AccountRow| {
-        let before = row.tokens.len();
-        row.tokens.retain(|token| token.name != name);
-        row.tokens.len() < before
-    };
-    if context.directory.update(id, edit)? {
-        Ok(json!({}))
-    } else {
-        Err(MethodError::NotFound(format!("no token is named {name}")))
+impl AdminMethod for AccountTokenRemove {
+    fn call(context: &Context, With(named, args): OfAccount<TokenRemoveArguments>) -> Result<EmptyAnswer, MethodError> {
+        let id = whose(context, &named)?;
+        let edit = |row: &mut AccountRow| {
+            let before = row.tokens.len();
+            row.tokens.retain(|token| token.name != args.name);
+            row.tokens.len() < before
+        };
+        if context.directory.update(id, edit)? {
+            Ok(EmptyAnswer {})
+        } else {
+            Err(MethodError::NotFound(format!("no token is named {}", args.name)))
+        }
     }
 }

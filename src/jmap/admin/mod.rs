@@ -13,66 +13,114 @@ pub mod store;
 mod told;
 mod transfer;
 
-use super::method::{Handler, RegisteredMethod};
-use crate::wire::jmap::ADMIN;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
-const fn reads(name: &'static str, handler: Handler) -> RegisteredMethod {
-    RegisteredMethod { name, capability: ADMIN, also: None, only_reads: true, handler }
+use super::context::Context;
+use super::method::{Call, Handler, RegisteredMethod};
+use crate::wire::jmap::admin::VendorMethod;
+use crate::wire::jmap::admin::accounts::{
+    AccountAdd, AccountAlias, AccountAliasDomain, AccountAliasDomains, AccountGet, AccountList, AccountPassword,
+    AccountRemove, AccountSet, AccountTokenAdd, AccountTokenList, AccountTokenRemove,
+};
+use crate::wire::jmap::admin::queue::{
+    QueueAcceptLoss, QueueHold, QueueList, QueueRelease, QueueRemove, QueueRetry, QueueShow,
+};
+use crate::wire::jmap::{ADMIN, MethodArguments as _, MethodError};
+
+/// What the service does when a vendor method is called.
+trait AdminMethod: VendorMethod {
+    /// Whether only administrators may call it; else the owner of an account may, too.
+    const ADMIN_ONLY: bool = false;
+
+    fn call(context: &Context, args: Self::Args) -> Result<Self::Answer, MethodError>;
 }
 
-const fn changes(name: &'static str, handler: Handler) -> RegisteredMethod {
-    RegisteredMethod { name, capability: ADMIN, also: None, only_reads: false, handler }
+const fn reads<M: AdminMethod>() -> RegisteredMethod {
+    RegisteredMethod {
+        name: M::NAME,
+        capability: ADMIN,
+        also: None,
+        only_reads: true,
+        handler: Handler::Typed(run::<M>),
+    }
+}
+
+const fn changes<M: AdminMethod>() -> RegisteredMethod {
+    RegisteredMethod { only_reads: false, ..reads::<M>() }
+}
+
+const fn map(name: &'static str, only_reads: bool, handler: Handler) -> RegisteredMethod {
+    RegisteredMethod { name, capability: ADMIN, also: None, only_reads, handler }
+}
+
+/// Reads the arguments, runs the method, and makes its answer JSON. Arguments that the method does not name are left aside.
+fn run<M: AdminMethod>(call: &Call<'_>, _: &str, mut given: Map<String, Value>) -> Result<Value, MethodError> {
+    if M::ADMIN_ONLY {
+        call.context.admin_only()?;
+    }
+    in_json(&M::call(call.context, M::Args::take(&mut given)?)?)
+}
+
+/// Charges one row of a list that becomes an answer.
+fn tell<T: Serialize>(context: &Context, row: T) -> Result<T, MethodError> {
+    context.budget.tell(&in_json(&row)?)?;
+    Ok(row)
+}
+
+fn in_json(value: &impl Serialize) -> Result<Value, MethodError> {
+    serde_json::to_value(value).map_err(|error| MethodError::ServerFail(error.to_string()))
 }
 
 /// The methods.
 pub(super) const METHODS: &[RegisteredMethod] = &[
-    changes("Account/add", Handler::Map(accounts::add)),
-    reads("Account/list", Handler::Map(accounts::list)),
-    reads("Account/get", Handler::Map(accounts::get)),
-    changes("Account/set", Handler::Map(accounts::set)),
-    changes("Account/remove", Handler::Map(accounts::remove)),
-    changes("Account/alias", Handler::Map(accounts::alias)),
-    changes("Account/aliasDomain", Handler::Map(accounts::alias_domain)),
-    reads("Account/aliasDomains", Handler::Map(accounts::alias_domains)),
-    changes("Account/password", Handler::Map(accounts::password)),
-    changes("Account/tokenAdd", Handler::Map(accounts::token_add)),
-    reads("Account/tokenList", Handler::Map(accounts::token_list)),
-    changes("Account/tokenRemove", Handler::Map(accounts::token_remove)),
-    reads("Mail/list", Handler::Map(mail::list)),
-    reads("Mail/query", Handler::Map(query::run)),
-    reads("Mail/show", Handler::Map(mail::show)),
-    changes("Mail/destroy", Handler::Map(life::destroy)),
-    reads("Mail/destroyed", Handler::Map(life::destroyed)),
-    changes("Mail/restore", Handler::Map(life::restore)),
-    changes("Mail/purge", Handler::Map(life::purge)),
-    changes("Mail/move", Handler::Map(life::move_to)),
-    changes("Mail/flag", Handler::Map(life::flag)),
-    reads("Mailbox/list", Handler::Map(mailboxes::list)),
-    changes("Mailbox/add", Handler::Map(mailboxes::add)),
-    changes("Mailbox/ensure", Handler::Map(transfer::mailbox)),
-    changes("Mailbox/change", Handler::Map(mailboxes::change)),
-    changes("Mailbox/remove", Handler::Map(mailboxes::remove)),
-    changes("Mail/deliver", Handler::Map(mail::deliver)),
-    reads("Mail/index", Handler::Map(transfer::index)),
-    reads("Decision/list", Handler::Map(decisions::list)),
-    reads("Told/list", Handler::Map(told::list)),
-    changes("Told/forget", Handler::Map(told::forget)),
-    reads("Vacation/get", Handler::Map(crate::jmap::vacation::get_whole)),
-    changes("Vacation/set", Handler::Map(crate::jmap::vacation::set_whole)),
-    reads("Vacation/test", Handler::Map(decisions::test)),
-    reads("Vacation/report", Handler::Map(decisions::report)),
-    reads("Queue/list", Handler::Map(queue::list)),
-    reads("Queue/show", Handler::Map(queue::show)),
-    changes("Queue/retry", Handler::Map(queue::retry)),
-    changes("Queue/hold", Handler::Map(queue::hold)),
-    changes("Queue/release", Handler::Map(queue::release)),
-    changes("Queue/remove", Handler::Map(queue::remove)),
-    changes("Queue/acceptLoss", Handler::Map(queue::accept_loss)),
-    changes("Store/check", Handler::Map(store::check)),
-    changes("Store/repair", Handler::Map(store::repair)),
-    changes("Store/backup", Handler::Map(store::backup)),
-    reads("Job/get", Handler::Map(store::job)),
-    reads("Service/status", Handler::Map(service::status)),
+    changes::<AccountAdd>(),
+    reads::<AccountList>(),
+    reads::<AccountGet>(),
+    changes::<AccountSet>(),
+    changes::<AccountRemove>(),
+    changes::<AccountAlias>(),
+    changes::<AccountAliasDomain>(),
+    reads::<AccountAliasDomains>(),
+    changes::<AccountPassword>(),
+    changes::<AccountTokenAdd>(),
+    reads::<AccountTokenList>(),
+    changes::<AccountTokenRemove>(),
+    map("Mail/list", true, Handler::Map(mail::list)),
+    map("Mail/query", true, Handler::Map(query::run)),
+    map("Mail/show", true, Handler::Map(mail::show)),
+    map("Mail/destroy", false, Handler::Map(life::destroy)),
+    map("Mail/destroyed", true, Handler::Map(life::destroyed)),
+    map("Mail/restore", false, Handler::Map(life::restore)),
+    map("Mail/purge", false, Handler::Map(life::purge)),
+    map("Mail/move", false, Handler::Map(life::move_to)),
+    map("Mail/flag", false, Handler::Map(life::flag)),
+    map("Mailbox/list", true, Handler::Map(mailboxes::list)),
+    map("Mailbox/add", false, Handler::Map(mailboxes::add)),
+    map("Mailbox/ensure", false, Handler::Map(transfer::mailbox)),
+    map("Mailbox/change", false, Handler::Map(mailboxes::change)),
+    map("Mailbox/remove", false, Handler::Map(mailboxes::remove)),
+    map("Mail/deliver", false, Handler::Map(mail::deliver)),
+    map("Mail/index", true, Handler::Map(transfer::index)),
+    map("Decision/list", true, Handler::Map(decisions::list)),
+    map("Told/list", true, Handler::Map(told::list)),
+    map("Told/forget", false, Handler::Map(told::forget)),
+    map("Vacation/get", true, Handler::Map(crate::jmap::vacation::get_whole)),
+    map("Vacation/set", false, Handler::Map(crate::jmap::vacation::set_whole)),
+    map("Vacation/test", true, Handler::Map(decisions::test)),
+    map("Vacation/report", true, Handler::Map(decisions::report)),
+    reads::<QueueList>(),
+    reads::<QueueShow>(),
+    changes::<QueueRetry>(),
+    changes::<QueueHold>(),
+    changes::<QueueRelease>(),
+    changes::<QueueRemove>(),
+    changes::<QueueAcceptLoss>(),
+    map("Store/check", false, Handler::Map(store::check)),
+    map("Store/repair", false, Handler::Map(store::repair)),
+    map("Store/backup", false, Handler::Map(store::backup)),
+    map("Job/get", true, Handler::Map(store::job)),
+    map("Service/status", true, Handler::Map(service::status)),
 ];
 
 #[cfg(test)]

@@ -1,14 +1,19 @@
 //! The queued actions: looked at, and done with by hand.
 
-use serde_json::{Value, json};
-
 use super::mail::charge;
-use crate::jmap::context::{Args, Context, date};
+use super::{AdminMethod, tell};
+use crate::jmap::context::Context;
 use crate::model::address::fold_domain;
 use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, RecipientState, Target, UtcMillis, limits};
 use crate::outbox::{HELD, NOT_SENT, by_hand};
 use crate::store::{Error, QueueMark, Txn};
-use crate::wire::jmap::{MethodError, octets};
+use crate::wire::jmap::admin::queue::{
+    QueueAcceptLoss, QueueAcceptLossAnswer, QueueChangeAnswer, QueueChangeArguments, QueueHold, QueueList,
+    QueueListAnswer, QueueListArguments, QueueRelease, QueueRemove, QueueRetry, QueueSelection, QueueShow,
+    QueueShowAnswer, QueueShowArguments, QueueTarget, QueuedAction, QueuedRecipient, RelayOutage,
+};
+use crate::wire::jmap::admin::{AccountRef, EmptyArguments, OfAccount};
+use crate::wire::jmap::{MethodError, With, octets};
 
 /// Actions of one commit, and of one look.
 const ACTIONS_PER_COMMIT: usize = 256;
@@ -23,23 +28,24 @@ struct QueueFilter {
 }
 
 impl QueueFilter {
-    fn of(arguments: &Args<'_>) -> Result<Self, MethodError> {
+    fn of(selection: &QueueSelection) -> Result<Self, MethodError> {
         let bad = |what: String| MethodError::InvalidArguments(what);
-        let kind = arguments.maybe_text("kind")?.map(|name| {
+        let kind = selection.kind.as_ref().map(|name| {
             let found = ActionKind::ALL.into_iter().find(|kind| kind.name() == name);
             found.ok_or_else(|| bad(format!("kind: there is no \"{name}\"")))
         });
-        let state = arguments.maybe_text("state")?.map(|name| {
+        let state = selection.state.as_ref().map(|name| {
             let found = ActionState::ALL.into_iter().find(|state| state.name() == name);
             found.ok_or_else(|| bad(format!("state: there is no \"{name}\"")))
         });
-        let until = arguments
-            .maybe_text("queuedBefore")?
-            .map(|at| UtcMillis::parse_rfc3339(&at).ok_or_else(|| bad("queuedBefore: a UTCDate is wanted".into())));
+        let until = selection
+            .queued_before
+            .as_ref()
+            .map(|at| UtcMillis::parse_rfc3339(at).ok_or_else(|| bad("queuedBefore: a UTCDate is wanted".into())));
         Ok(Self {
             kind: kind.transpose()?,
             state: state.transpose()?,
-            domain: arguments.maybe_text("domain")?.map(|domain| fold_domain(&domain)),
+            domain: selection.domain.as_deref().map(fold_domain),
             until: until.transpose()?,
         })
     }
@@ -55,9 +61,9 @@ impl QueueFilter {
 }
 
 /// The account that is named, or all of them for who may see them.
-fn accounts(context: &Context, arguments: &Args<'_>) -> Result<Vec<(AccountId, String)>, MethodError> {
-    if arguments.get("accountId").is_some() || arguments.get("account").is_some() {
-        let (id, row) = context.account(arguments)?;
+fn accounts(context: &Context, named: &AccountRef) -> Result<Vec<(AccountId, String)>, MethodError> {
+    if named.is_named() {
+        let (id, row) = context.account_of(named)?;
         return Ok(vec![(id, row.name)]);
     }
     context.admin_only()?;
@@ -84,30 +90,33 @@ fn walk(
     }
 }
 
-pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let filter = QueueFilter::of(arguments)?;
-    let limit = arguments.number("limit")?.and_then(|limit| usize::try_from(limit).ok());
-    let limit = limit.unwrap_or(limits::LISTED).min(limits::LISTED);
-    let mut list = Vec::new();
-    let mut more = false;
-    for (id, name) in accounts(context, arguments)? {
-        walk(context, id, &filter, |actions| {
-            for action in actions {
-                more |= list.len() >= limit;
-                if more {
-                    return Ok(false);
+impl AdminMethod for QueueList {
+    fn call(
+        context: &Context,
+        With(named, With(selection, QueueListArguments { limit })): Self::Args,
+    ) -> Result<QueueListAnswer, MethodError> {
+        let filter = QueueFilter::of(&selection)?;
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok());
+        let limit = limit.unwrap_or(limits::LISTED).min(limits::LISTED);
+        let mut list = Vec::new();
+        let mut more = false;
+        for (id, name) in accounts(context, &named)? {
+            walk(context, id, &filter, |actions| {
+                for action in actions {
+                    more |= list.len() >= limit;
+                    if more {
+                        return Ok(false);
+                    }
+                    list.push(tell(context, describe(id, &name, &action))?);
                 }
-                let row = describe(id, &name, &action);
-                context.budget.tell(&row)?;
-                list.push(row);
+                Ok(true)
+            })?;
+            if more {
+                break;
             }
-            Ok(true)
-        })?;
-        if more {
-            break;
         }
+        Ok(QueueListAnswer { list, more, held: held(context)?, relay: relay(context) })
     }
-    Ok(json!({ "list": list, "more": more, "held": held(context)?, "relay": relay(context) }))
 }
 
 /// Why nothing is sent, if so: the queue is not what it should be.
@@ -116,138 +125,167 @@ pub(super) fn held(context: &Context) -> Result<Option<String>, MethodError> {
 }
 
 /// What is the matter with the relay, if anything is, and when it is asked again.
-pub(super) fn relay(context: &Context) -> Option<Value> {
+pub(super) fn relay(context: &Context) -> Option<RelayOutage> {
     let (trouble, clock) = (context.relay.get(), context.store.clock());
     let trouble = trouble.as_ref().as_ref()?;
     let until = clock.now().after(trouble.until.since(clock.steady()));
-    Some(json!({"error": trouble.error, "until": date(Some(until))}))
+    Some(RelayOutage { error: trouble.error.clone(), until: until.rfc3339() })
 }
 
-fn describe(account: AccountId, name: &str, action: &Action) -> Value {
+fn describe(account: AccountId, name: &str, action: &Action) -> QueuedAction {
     let due = matches!(action.state, ActionState::Waiting | ActionState::Attempting).then_some(action.due);
-    json!({
-        "id": action.id.to_string(), "accountId": account.to_string(), "account": name, "kind": action.kind.name(),
-        "state": action.state.name(), "urgent": action.urgent,
-        "sender": action.sender.as_ref().map(ToString::to_string), "recipient": action.to_line(),
-        "recipients": action.recipients.iter().map(recipient).collect::<Vec<_>>(),
-        "created": date(Some(action.created)), "due": date(due),
-        "expires": date(action.state.is_open().then_some(action.expires)),
-        "keptUntil": date((action.state == ActionState::Sent).then_some(action.due)),
-        "attempts": action.attempts, "lastError": action.last_error, "messageId": action.message_id,
-        "emailId": action.email.map(|id| id.to_string()), "after": action.after.map(|id| id.to_string()),
-    })
+    let expires = action.state.is_open().then_some(action.expires);
+    let kept_until = (action.state == ActionState::Sent).then_some(action.due);
+    QueuedAction {
+        id: action.id.to_string(),
+        account_id: account.to_string(),
+        account: name.to_owned(),
+        kind: action.kind.name().to_owned(),
+        state: action.state.name().to_owned(),
+        urgent: action.urgent,
+        sender: action.sender.as_ref().map(ToString::to_string),
+        recipient: action.to_line(),
+        recipients: action.recipients.iter().map(recipient).collect(),
+        created: action.created.rfc3339(),
+        due: due.map(UtcMillis::rfc3339),
+        expires: expires.map(UtcMillis::rfc3339),
+        kept_until: kept_until.map(UtcMillis::rfc3339),
+        attempts: action.attempts,
+        last_error: action.last_error.clone(),
+        message_id: action.message_id.clone(),
+        email_id: action.email.map(|id| id.to_string()),
+        after: action.after.map(|id| id.to_string()),
+    }
 }
 
-fn recipient(target: &Target) -> Value {
+fn recipient(target: &Target) -> QueuedRecipient {
     let (state, said) = match &target.fate {
         RecipientState::Waiting => ("waiting", None),
         RecipientState::Sent(text) => ("sent", Some(text)),
         RecipientState::Failed { text, .. } => ("failed", Some(text)),
     };
-    json!({"address": target.address.to_string(), "state": state, "said": said})
+    QueuedRecipient { address: target.address.to_string(), state: state.to_owned(), said: said.cloned() }
 }
 
-fn one(arguments: &Args<'_>) -> Result<ActionId, MethodError> {
-    arguments.text("id")?.parse().map_err(|_| MethodError::NotFound("no such action".into()))
+fn read_id(text: &str) -> Result<ActionId, MethodError> {
+    text.parse().map_err(|_| MethodError::NotFound("no such action".into()))
 }
 
-pub(super) fn show(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, row) = context.account(arguments)?;
-    let id = one(arguments)?;
-    let view = context.store.view();
-    let action = view.action(account, id)?;
-    let action = action.ok_or_else(|| MethodError::NotFound("no such action".into()))?;
-    let mut shown = describe(account, &row.name, &action);
-    if arguments.flag("withMessage")?
-        && action.state != ActionState::Sent
-        && let Some(object) = shown.as_object_mut()
-    {
-        charge(context, view.action_size(&action)?)?;
-        let message = view.action_message(account, &action)?;
-        object.insert("message".into(), octets(&message).into());
+impl AdminMethod for QueueShow {
+    fn call(
+        context: &Context,
+        With(named, args): OfAccount<QueueShowArguments>,
+    ) -> Result<QueueShowAnswer, MethodError> {
+        let (account, row) = context.account_of(&named)?;
+        let id = read_id(&args.id)?;
+        let view = context.store.view();
+        let action = view.action(account, id)?;
+        let action = action.ok_or_else(|| MethodError::NotFound("no such action".into()))?;
+        let message = if args.with_message && action.state != ActionState::Sent {
+            charge(context, view.action_size(&action)?)?;
+            Some(octets(&view.action_message(account, &action)?))
+        } else {
+            None
+        };
+        Ok(QueueShowAnswer { action: describe(account, &row.name, &action), message })
     }
-    Ok(shown)
 }
 
-pub(super) fn retry(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    change(context, arguments, |txn, action| put(txn, action, by_hand::retry_action(action, txn.now())))
+impl AdminMethod for QueueRetry {
+    fn call(context: &Context, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
+        change(context, args, |txn, action| put(txn, action, by_hand::retry_action(action, txn.now())))
+    }
 }
 
-pub(super) fn hold(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    change(context, arguments, |txn, action| put(txn, action, by_hand::hold_action(action, txn.now())))
+impl AdminMethod for QueueHold {
+    fn call(context: &Context, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
+        change(context, args, |txn, action| put(txn, action, by_hand::hold_action(action, txn.now())))
+    }
 }
 
-pub(super) fn release(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    change(context, arguments, |txn, action| put(txn, action, by_hand::release_action(action, txn.now())))
+impl AdminMethod for QueueRelease {
+    fn call(context: &Context, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
+        change(context, args, |txn, action| put(txn, action, by_hand::release_action(action, txn.now())))
+    }
 }
 
-pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    change(context, arguments, |txn, action| {
-        // What is under way may arrive: that it was not sent would be untrue.
-        if action.state == ActionState::Attempting {
-            return txn.remove_action(action.id).map(drop);
-        }
-        for gone in txn.remove_unsent_action(action.id)? {
-            txn.take_back_answer(&gone, NOT_SENT, "removed by hand")?;
-        }
-        Ok(())
-    })
+impl AdminMethod for QueueRemove {
+    fn call(context: &Context, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
+        change(context, args, |txn, action| {
+            // What is under way may arrive: that it was not sent would be untrue.
+            if action.state == ActionState::Attempting {
+                return txn.remove_action(action.id).map(drop);
+            }
+            for gone in txn.remove_unsent_action(action.id)? {
+                txn.take_back_answer(&gone, NOT_SENT, "removed by hand")?;
+            }
+            Ok(())
+        })
+    }
 }
 
 fn put(txn: &mut Txn<'_>, read: &Action, changed: Result<Action, &'static str>) -> Result<(), Error> {
     txn.update_action(read, &changed.map_err(|why| Error::Conflict(why.into()))?)
 }
 
-/// Changes one action (`id`), or `all` that the filter takes: of those, what cannot be changed is left as it is. The answer
-/// counts them, and those that were under way, which may have been sent already.
+/// Changes one action (`id`), or `all` that the selection takes: of those, what cannot be changed is left as it is. The
+/// answer counts them, and those that were under way, which may have been sent already.
 fn change(
     context: &Context,
-    arguments: &Args<'_>,
+    With(named, With(selection, QueueTarget { id, all })): QueueChangeArguments,
     mut act: impl FnMut(&mut Txn<'_>, &Action) -> Result<(), Error>,
-) -> Result<Value, MethodError> {
-    if !arguments.flag("all")? {
-        let (account, _) = context.account(arguments)?;
-        let id = one(arguments)?;
+) -> Result<QueueChangeAnswer, MethodError> {
+    if !all {
+        let (account, _) = context.account_of(&named)?;
+        let id = id.ok_or_else(|| MethodError::InvalidArguments("id is wanted".into()))?;
+        let id = read_id(&id)?;
         let done = context.store.commit(account, |txn| {
             let action = txn.action(id)?;
             act(txn, &action)?;
             Ok(u64::from(action.state == ActionState::Attempting))
         });
         let under_way = durable(done)?;
-        return Ok(json!({ "changed": 1, "left": 0, "underWay": under_way }));
+        return Ok(QueueChangeAnswer { changed: 1, left: 0, under_way });
     }
-    let filter = QueueFilter::of(arguments)?;
-    let (mut changed, mut left, mut under_way) = (0u64, 0u64, 0u64);
-    for (account, _) in accounts(context, arguments)? {
+    let filter = QueueFilter::of(&selection)?;
+    let mut sum = QueueChangeAnswer { changed: 0, left: 0, under_way: 0 };
+    for (account, _) in accounts(context, &named)? {
         walk(context, account, &filter, |actions| {
             let done = context.store.commit(account, |txn| {
-                let (mut changed, mut left, mut under_way) = (0u64, 0u64, 0u64);
+                let mut counts = QueueChangeAnswer { changed: 0, left: 0, under_way: 0 };
                 for seen in &actions {
                     // Anything may have become of it since it was seen; and it may hang on one before it.
                     let Ok(action) = txn.action(seen.id) else { continue };
-                    under_way += u64::from(action.state == ActionState::Attempting);
+                    counts.under_way += u64::from(action.state == ActionState::Attempting);
                     match act(txn, &action) {
-                        Ok(()) => changed += 1,
-                        Err(Error::Conflict(_)) => left += 1,
+                        Ok(()) => counts.changed += 1,
+                        Err(Error::Conflict(_)) => counts.left += 1,
                         Err(error) => return Err(error),
                     }
                 }
-                Ok((changed, left, under_way))
+                Ok(counts)
             });
             let counts = durable(done)?;
-            changed += counts.0;
-            left += counts.1;
-            under_way += counts.2;
+            sum.changed += counts.changed;
+            sum.left += counts.left;
+            sum.under_way += counts.under_way;
             Ok(true)
         })?;
     }
-    Ok(json!({ "changed": changed, "left": left, "underWay": under_way }))
+    Ok(sum)
+}
+
+impl AdminMethod for QueueAcceptLoss {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, _: EmptyArguments) -> Result<QueueAcceptLossAnswer, MethodError> {
+        accept_loss(context)
+    }
 }
 
 /// What is lost or may have been sent is taken as it is: the counts are those of what there is, whatever waits is woken,
 /// and of a store that was restored the replies are dropped, for they may have been sent since the backup was made.
-pub(super) fn accept_loss(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
+fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> {
     let epoch = context.store.epoch();
     let mark = context.store.view().queue_mark()?;
     let Some(QueueMark { epoch: of, held: Some(why) }) = mark else {
@@ -286,18 +324,14 @@ pub(super) fn accept_loss(context: &Context, _: &Args<'_>) -> Result<Value, Meth
             kept += counts.1;
             Ok(true)
         })?;
-        finish(context.store.commit(account, |txn| txn.recount_actions().map(drop)))?;
+        durable(context.store.commit(account, |txn| txn.recount_actions().map(drop)))?;
     }
-    finish(context.store.commit(AccountId::SITE, |txn| {
+    durable(context.store.commit(AccountId::SITE, |txn| {
         txn.mark_queue(&QueueMark { epoch, held: None });
         Ok(())
     }))?;
     tracing::warn!(why, dropped, kept, "the queue was accepted as it is: sending goes on");
-    Ok(json!({ "accepted": why, "dropped": dropped, "kept": kept }))
-}
-
-fn finish(done: Result<((), crate::store::Ticket), Error>) -> Result<Value, MethodError> {
-    durable(done).map(|()| json!({}))
+    Ok(QueueAcceptLossAnswer { accepted: why, dropped, kept })
 }
 
 /// What a commit gave, once it is durable.

@@ -7,9 +7,9 @@
 
 use std::fmt;
 
-use serde::Deserializer;
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IntoDeserializer as _, MapAccess, Visitor};
+use serde::{Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::error::MethodError;
@@ -27,6 +27,10 @@ pub trait MethodArguments: Sized {
 #[derive(Debug, Clone, PartialEq)]
 pub struct With<A, B>(pub A, pub B);
 
+/// Arguments of which null is a value, and no member that is left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Nullable<T>(pub T);
+
 /// Reads the arguments of a method.
 ///
 /// # Errors
@@ -41,7 +45,28 @@ pub fn read<A: MethodArguments>(method: &str, mut members: Map<String, Value>) -
 
 impl<T: DeserializeOwned> MethodArguments for T {
     fn take(members: &mut Map<String, Value>) -> Result<Self, MethodError> {
-        T::deserialize(ArgumentReader(members)).map_err(|error| MethodError::InvalidArguments(error.0))
+        let reader = ArgumentReader { members, nulls: false };
+        T::deserialize(reader).map_err(|error| MethodError::InvalidArguments(error.0))
+    }
+}
+
+impl<T: DeserializeOwned> MethodArguments for Nullable<T> {
+    fn take(members: &mut Map<String, Value>) -> Result<Self, MethodError> {
+        let reader = ArgumentReader { members, nulls: true };
+        T::deserialize(reader).map(Self).map_err(|error| MethodError::InvalidArguments(error.0))
+    }
+}
+
+impl<A: Serialize, B: Serialize> Serialize for With<A, B> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Members<'a, A, B> {
+            #[serde(flatten)]
+            one: &'a A,
+            #[serde(flatten)]
+            other: &'a B,
+        }
+        Members { one: &self.0, other: &self.1 }.serialize(serializer)
     }
 }
 
@@ -75,13 +100,17 @@ impl serde::de::Error for ArgumentError {
 }
 
 /// Deserializes a struct from those members that it names, and a map from all.
-struct ArgumentReader<'m>(&'m mut Map<String, Value>);
+struct ArgumentReader<'m> {
+    members: &'m mut Map<String, Value>,
+    /// Whether null is passed on.
+    nulls: bool,
+}
 
 impl<'de> Deserializer<'de> for ArgumentReader<'_> {
     type Error = ArgumentError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ArgumentError> {
-        let all = std::mem::take(self.0);
+        let all = std::mem::take(self.members);
         all.into_deserializer().deserialize_any(visitor).map_err(ArgumentError::custom)
     }
 
@@ -93,7 +122,8 @@ impl<'de> Deserializer<'de> for ArgumentReader<'_> {
     ) -> Result<V::Value, ArgumentError> {
         let mut given = Vec::with_capacity(fields.len());
         for name in fields {
-            given.extend(self.0.remove(*name).filter(|value| !value.is_null()).map(|value| (*name, value)));
+            let value = self.members.remove(*name).filter(|value| self.nulls || !value.is_null());
+            given.extend(value.map(|value| (*name, value)));
         }
         visitor.visit_map(GivenArguments { rest: given.into_iter(), value: None })
     }

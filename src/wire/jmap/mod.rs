@@ -1,5 +1,6 @@
 //! The JMAP envelope (RFC 8620 §3): requests in, responses out, and nothing of what the methods do.
 
+pub mod admin;
 pub mod arguments;
 pub mod error;
 pub mod json;

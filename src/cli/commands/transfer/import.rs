@@ -258,7 +258,7 @@ impl Importer<'_> {
         let wish = json!({
             "accountId": self.account, "inbox": place.inbox, "names": place.names, "role": role.map(Role::name),
         });
-        let made = match self.context.client.call(methods::MAILBOX_ENSURE, wish).await {
+        let made = match self.context.client.call_by_name(methods::MAILBOX_ENSURE, wish).await {
             Ok(made) => Ok(text(&made["id"])),
             // The name is at fault, or the number of mailboxes: other mailboxes may do.
             Err(failure) if failure.code == exit::USAGE => Err(failure.message),

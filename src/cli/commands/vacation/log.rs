@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::args::{PositionalAccountArgs, VacationLogArgs, VacationReportArgs};
 use crate::cli::control::selected_account::AccountArgs;
-use crate::cli::control::selected_account::{AccountInfo, call, find_account};
+use crate::cli::control::selected_account::{AccountInfo, call_by_name, find_account};
 use crate::cli::control::{CommandContext, methods};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::dates::{self, Edge};
@@ -24,7 +24,8 @@ pub(in crate::cli) async fn log(args: VacationLogArgs, context: &CommandContext)
     let (mut since, mut until) =
         (instant(args.since.as_ref(), &account, Edge::From)?, instant(args.until.as_ref(), &account, Edge::Until)?);
     if args.away {
-        let answer = context.client.call(methods::VACATION_LOG, json!({"accountId": account.id, "limit": 1})).await?;
+        let answer =
+            context.client.call_by_name(methods::VACATION_LOG, json!({"accountId": account.id, "limit": 1})).await?;
         (since, until) = (answer["began"].clone(), answer["ended"].clone());
         if since.is_null() {
             return Err(Failure::new(exit::USAGE, "there was no absence yet"));
@@ -39,7 +40,7 @@ pub(in crate::cli) async fn log(args: VacationLogArgs, context: &CommandContext)
         "accountId": account.id, "limit": args.limit, "since": since, "until": until, "answered": answered,
         "reason": args.reason, "sender": args.sender,
     });
-    let answer = context.client.call(methods::VACATION_LOG, arguments).await?;
+    let answer = context.client.call_by_name(methods::VACATION_LOG, arguments).await?;
     if context.json {
         output::json(&answer["list"]);
         return Ok(());
@@ -78,7 +79,8 @@ pub(in crate::cli) async fn told(
     context: &CommandContext,
 ) -> Result<(), Failure> {
     let account = find_account(whose.name(), context).await?;
-    let answer = context.client.call(methods::TOLD_LIST, json!({"accountId": account.id, "limit": limit})).await?;
+    let answer =
+        context.client.call_by_name(methods::TOLD_LIST, json!({"accountId": account.id, "limit": limit})).await?;
     if context.json {
         output::json(&answer["list"]);
         return Ok(());
@@ -97,7 +99,7 @@ pub(in crate::cli) async fn forget(
     all: bool,
     context: &CommandContext,
 ) -> Result<(), Failure> {
-    let answer = call(context, whose, methods::TOLD_FORGET, json!({"sender": sender, "all": all})).await?;
+    let answer = call_by_name(context, whose, methods::TOLD_FORGET, json!({"sender": sender, "all": all})).await?;
     if context.json {
         output::json(&answer);
     } else {
@@ -114,7 +116,7 @@ pub(in crate::cli) async fn report(args: &VacationReportArgs, context: &CommandC
     let since = instant(args.since.as_ref(), &account, Edge::From)?;
     let until = instant(args.until.as_ref(), &account, Edge::Until)?;
     let arguments = json!({"accountId": account.id, "since": since, "until": until});
-    let answer = context.client.call(methods::VACATION_REPORT, arguments).await?;
+    let answer = context.client.call_by_name(methods::VACATION_REPORT, arguments).await?;
     if context.json {
         let mut answer = answer;
         if let Some(members) = answer.as_object_mut() {

@@ -72,7 +72,7 @@ pub(in crate::cli) async fn set(args: VacationSetArgs, context: &CommandContext)
 /// Changes the words for some senders; all others stay. Who changes them at the same time is not overwritten.
 pub(in crate::cli) async fn text(args: VacationTextArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = find_account(args.whose.name(), context).await?;
-    let answer = context.client.call(methods::VACATION_GET, json!({"accountId": account.id})).await?;
+    let answer = context.client.call_by_name(methods::VACATION_GET, json!({"accountId": account.id})).await?;
     let circle = args.to.map(|circle| match circle {
         CircleArg::Organisation => "organisation",
         CircleArg::Outside => "outside",

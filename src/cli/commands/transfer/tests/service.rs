@@ -1,6 +1,10 @@
 //! Import and export through a running service.
 
 use super::*;
+use crate::wire::jmap::With;
+use crate::wire::jmap::admin::AccountRef;
+use crate::wire::jmap::admin::accounts::{AccountAdd, AccountAddArguments, AccountChanges, AccountSet};
+use crate::wire::jmap::arguments::Nullable;
 
 /// A Maildir as Dovecot leaves it, and a tree as people do.
 fn foreign(dir: &Path) {
@@ -62,14 +66,19 @@ impl Fixture {
     }
 
     async fn account(&self, address: &str, quota: Option<u64>) {
-        let wish = json!({"address": address, "quotaEmails": quota});
-        self.context.client.call(methods::ACCOUNT_ADD, wish).await.unwrap();
+        let new =
+            AccountAddArguments { address: address.into(), quota_emails: quota, ..AccountAddArguments::default() };
+        self.context.client.call::<AccountAdd>(new).await.unwrap();
     }
 
     /// Of each email: its mailboxes' ways, its date, its keywords and its size.
     async fn index(&self, account: &str) -> Vec<(BTreeSet<String>, i64, BTreeSet<String>, u64)> {
-        let page =
-            self.context.client.call(methods::MAIL_INDEX, json!({"account": account, "limit": 10_000})).await.unwrap();
+        let page = self
+            .context
+            .client
+            .call_by_name(methods::MAIL_INDEX, json!({"account": account, "limit": 10_000}))
+            .await
+            .unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let way = |id: &Value| {
             let mailbox = page["mailboxes"].as_array().unwrap().iter().find(|known| known["id"] == *id).unwrap();
@@ -158,7 +167,8 @@ fn a_maildir_is_imported_once_and_comes_back_in_every_form() {
                 assert_eq!(again, index, "{format:?} {account}");
             }
         }
-        let page = bed.context.client.call(methods::MAIL_INDEX, json!({"account": "bob0@example.org"})).await.unwrap();
+        let page =
+            bed.context.client.call_by_name(methods::MAIL_INDEX, json!({"account": "bob0@example.org"})).await.unwrap();
         assert!(page["mailboxes"].to_string().contains("\"Empty\""), "folders without mail are kept");
     });
 }
@@ -188,7 +198,7 @@ fn refusals_say_what_is_wrong() {
     with_service(async |bed| {
         bed.account("ann@example.org", None).await;
         let wish = json!({"account": "ann@example.org", "inbox": true, "names": []});
-        let inbox = bed.context.client.call(methods::MAILBOX_ENSURE, wish).await.unwrap();
+        let inbox = bed.context.client.call_by_name(methods::MAILBOX_ENSURE, wish).await.unwrap();
         let inbox = inbox["id"].as_str().unwrap();
         let pool = ControlPool::new(bed.context.client.clone());
         let post = async |query: &str, body: Vec<u8>| {
@@ -233,8 +243,9 @@ fn a_quota_stops_it_and_it_goes_on() {
         let stopped = bed.import("ann@example.org", &[&maildir], |_| ()).await.unwrap_err();
         assert!(stopped.code == exit::TEMPORARY && stopped.message.contains("over quota"), "{stopped}");
         assert_eq!(bed.index("ann@example.org").await.len(), 3);
-        let wish = json!({"account": "ann@example.org", "quotaEmails": null});
-        bed.context.client.call("Account/set", wish).await.unwrap();
+        let changes = AccountChanges { quota_emails: Some(None), ..AccountChanges::default() };
+        let wish = With(AccountRef::by_name("ann@example.org"), Nullable(changes));
+        bed.context.client.call::<AccountSet>(wish).await.unwrap();
         bed.import("ann@example.org", &[&maildir], |_| ()).await.unwrap();
         assert_eq!(bed.index("ann@example.org").await.len(), 4);
     });

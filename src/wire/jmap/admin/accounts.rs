@@ -1,0 +1,187 @@
+//! Accounts, their addresses, passwords and tokens.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{AccountRef, EmptyAnswer, EmptyArguments, OfAccount, vendor_methods};
+use crate::wire::jmap::arguments::Nullable;
+
+vendor_methods! {
+    AccountAdd = "Account/add"(AccountAddArguments) -> AccountAnswer;
+    AccountList = "Account/list"(EmptyArguments) -> AccountListAnswer;
+    AccountGet = "Account/get"(AccountRef) -> AccountAnswer;
+    AccountSet = "Account/set"(OfAccount<Nullable<AccountChanges>>) -> AccountAnswer;
+    AccountRemove = "Account/remove"(AccountRef) -> EmptyAnswer;
+    AccountAlias = "Account/alias"(OfAccount<AliasArguments>) -> EmptyAnswer;
+    AccountAliasDomain = "Account/aliasDomain"(AliasDomainArguments) -> EmptyAnswer;
+    AccountAliasDomains = "Account/aliasDomains"(EmptyArguments) -> AliasDomainsAnswer;
+    AccountPassword = "Account/password"(OfAccount<PasswordArguments>) -> EmptyAnswer;
+    AccountTokenAdd = "Account/tokenAdd"(OfAccount<TokenAddArguments>) -> TokenAddAnswer;
+    AccountTokenList = "Account/tokenList"(AccountRef) -> TokenListAnswer;
+    AccountTokenRemove = "Account/tokenRemove"(OfAccount<TokenRemoveArguments>) -> EmptyAnswer;
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccountAddArguments {
+    pub address: String,
+    pub name: Option<String>,
+    pub display_name: Option<String>,
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// An IANA name.
+    pub zone: Option<String>,
+    pub quota_octets: Option<u64>,
+    pub quota_emails: Option<u64>,
+    pub unix_user: Option<String>,
+    #[serde(default)]
+    pub detail_files: bool,
+    /// `roles` or `inbox`: with which mailboxes the account begins.
+    pub mailboxes: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccountAnswer {
+    pub id: String,
+    pub name: String,
+    /// The primary address.
+    pub address: String,
+    /// All addresses.
+    pub addresses: Vec<String>,
+    /// `@domain` of each domain whose other addresses lead to the account.
+    pub catch_alls: Vec<String>,
+    pub display_name: Option<String>,
+    pub active: bool,
+    pub zone: Option<String>,
+    pub unix_user: Option<String>,
+    pub detail_files: bool,
+    pub quota_octets: Option<u64>,
+    pub quota_emails: Option<u64>,
+    pub octets: u64,
+    pub emails: u64,
+    pub inbox_unread_emails: u64,
+    pub inbox_unread_threads: u64,
+    pub created: String,
+    /// The names of the passwords.
+    pub passwords: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountListAnswer {
+    pub list: Vec<AccountAnswer>,
+}
+
+/// What is to be changed: what is left out stays as it is, null takes a value away.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AccountChanges {
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<Option<String>>,
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub unix_user: Option<Option<String>>,
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Option<String>>,
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub quota_octets: Option<Option<u64>>,
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub quota_emails: Option<Option<u64>>,
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub active: Option<Option<bool>>,
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub detail_files: Option<Option<bool>>,
+}
+
+/// Reads a member that is there, null or not.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AliasArguments {
+    /// An address, or `@domain`.
+    pub address: String,
+    #[serde(default)]
+    pub remove: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AliasDomainArguments {
+    pub domain: String,
+    /// The domain that it stands for; needed unless it is removed.
+    pub target: Option<String>,
+    #[serde(default)]
+    pub remove: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AliasDomainsAnswer {
+    pub list: Vec<AliasDomain>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AliasDomain {
+    pub domain: String,
+    pub target: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PasswordArguments {
+    pub name: Option<String>,
+    /// `None` removes the one of that name.
+    pub password: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenAddArguments {
+    pub name: String,
+    pub expires: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenAddAnswer {
+    pub name: String,
+    /// The text of the token, which is told this once.
+    pub token: String,
+    pub expires: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenListAnswer {
+    pub list: Vec<TokenFacts>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenFacts {
+    pub name: String,
+    pub created: String,
+    pub expires: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenRemoveArguments {
+    pub name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::AccountChanges;
+    use crate::wire::jmap::arguments::{Nullable, read};
+    use crate::wire::jmap::json::members;
+
+    #[test]
+    fn null_clears_and_what_is_left_out_stays() {
+        let read = |given: Value| read::<Nullable<AccountChanges>>("Account/set", members(given)).unwrap();
+        let changes = AccountChanges {
+            zone: Some(None),
+            quota_emails: Some(Some(3)),
+            active: Some(Some(false)),
+            ..AccountChanges::default()
+        };
+        let written = json!({"zone": null, "quotaEmails": 3, "active": false});
+        assert_eq!(read(written.clone()), Nullable(changes.clone()));
+        assert_eq!(serde_json::to_value(Nullable(changes)).unwrap(), written);
+        assert_eq!(read(json!({})), Nullable(AccountChanges::default()));
+    }
+}

@@ -1,0 +1,71 @@
+//! Arguments and answers of the vendor methods, under `urn:restante:jmap:admin`.
+//!
+//! - The service answers with these types, and the command line asks with them: a field that is
+//!   renamed does not compile in either.
+//! - Ids, dates (RFC 3339) and octets (base64) are texts here.
+//! - What each method does is said in `docs/admin-api.md`.
+
+pub mod accounts;
+pub mod queue;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::arguments::{MethodArguments, With};
+
+/// A vendor method, as whoever calls it sees it.
+pub trait VendorMethod {
+    const NAME: &'static str;
+    type Args: MethodArguments + Serialize;
+    type Answer: Serialize + DeserializeOwned;
+}
+
+/// Declares vendor methods: their names, arguments and answers.
+macro_rules! vendor_methods {
+    ($($method:ident = $name:literal($args:ty) -> $answer:ty;)+) => {$(
+        #[derive(Debug)]
+        pub enum $method {}
+
+        impl $crate::wire::jmap::admin::VendorMethod for $method {
+            const NAME: &'static str = $name;
+            type Args = $args;
+            type Answer = $answer;
+        }
+    )+};
+}
+use vendor_methods;
+
+/// Names an account: by its id, or by its name or an address. Neither is the caller's own account.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccountRef {
+    pub account_id: Option<String>,
+    pub account: Option<String>,
+}
+
+impl AccountRef {
+    #[must_use]
+    pub fn by_id(id: &str) -> Self {
+        Self { account_id: Some(id.to_owned()), account: None }
+    }
+
+    #[must_use]
+    pub fn by_name(name: &str) -> Self {
+        Self { account_id: None, account: Some(name.to_owned()) }
+    }
+
+    pub fn is_named(&self) -> bool {
+        self.account_id.is_some() || self.account.is_some()
+    }
+}
+
+/// The arguments of a method that is about one account.
+pub type OfAccount<A> = With<AccountRef, A>;
+
+/// The arguments of a method that takes none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmptyArguments {}
+
+/// The answer of a method that has nothing to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmptyAnswer {}
