@@ -3,7 +3,7 @@
 //! Nothing but `dispatch` names the registry.
 
 use super::blob::{BlobCopy, BlobGet, BlobLookup, BlobUpload};
-use super::email::{EmailQuery, EmailQueryChanges, SnippetGet};
+use super::email::{EmailGet, EmailParse, EmailQuery, EmailQueryChanges, SnippetGet};
 use super::mailbox::MailboxSet;
 use super::method::{Call, Handler, Method, RegisteredMethod};
 use super::principal::{Principal, PrincipalSet};
@@ -14,7 +14,7 @@ use super::subscription::{PushSubscriptionGet, PushSubscriptionSet};
 use super::thread::ThreadObjects;
 use super::vacation::StandardVacation;
 use super::{admin, email, mdn};
-use crate::model::{EmailSubmission, Mailbox, SenderIdentity, ShareNotification};
+use crate::model::{EmailMetadata, EmailSubmission, Mailbox, SenderIdentity, ShareNotification};
 use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
 
 /// The methods, but for the vendor's (`admin::METHODS`).
@@ -33,9 +33,9 @@ const METHODS: &[RegisteredMethod] = &[
     changes("Mailbox/set", MAIL, Handler::of::<MailboxSet>()),
     reads("Thread/get", MAIL, Handler::of::<GetMethod<ThreadObjects>>()),
     reads("Thread/changes", MAIL, Handler::of::<ChangesMethod<ThreadObjects>>()),
-    reads("Email/changes", MAIL, Handler::Map(email::changes)),
-    reads("Email/get", MAIL, Handler::Map(email::get)),
-    reads("Email/parse", MAIL, Handler::Map(email::parse)),
+    reads("Email/changes", MAIL, Handler::of::<ChangesMethod<EmailMetadata>>()),
+    reads("Email/get", MAIL, Handler::of::<EmailGet>()),
+    reads("Email/parse", MAIL, Handler::of::<EmailParse>()),
     changes("Email/set", MAIL, Handler::Map(email::set)),
     changes("Email/import", MAIL, Handler::Map(email::import)),
     changes("Email/copy", MAIL, Handler::FollowedMap(email::copy)),

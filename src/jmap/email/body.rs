@@ -3,27 +3,89 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
-use super::property::{RequestedProperties, all_fields, header, prove_headers, shown};
+use super::property::{MessageProperty, NamedHeader, RequestedProperties, add, add_header, all_fields, shown};
 use crate::jmap::budget::Budget;
-use crate::jmap::context::{Args, Context};
-use crate::message::forms::HeaderProperty;
+use crate::jmap::context::Context;
 use crate::message::header::{Field, fields};
 use crate::message::{Message, Part, Structure, catch_parser_panic};
 use crate::model::{BlobId, limits};
-use crate::wire::jmap::MethodError;
-use crate::wire::jmap::json::{MAX_SAFE_INTEGER, members, weight};
+use crate::wire::jmap::json::{members, weight};
+use crate::wire::jmap::primitive::UnsignedInt;
+use crate::wire::jmap::{MethodError, names};
+
+names! {
+    /// What is told of a part (RFC 8621 §4.1.4).
+    enum PartField {
+        PartId = "partId",
+        BlobId = "blobId",
+        Size = "size",
+        Name = "name",
+        Type = "type",
+        Charset = "charset",
+        Disposition = "disposition",
+        Cid = "cid",
+        Language = "language",
+        Location = "location",
+        Headers = "headers",
+        SubParts = "subParts",
+    }
+}
 
 /// What is given of a part where nothing is asked for (RFC 8621 §4.2).
-const DEFAULT_LIMIT: [&str; 10] =
-    ["partId", "blobId", "size", "name", "type", "charset", "disposition", "cid", "language", "location"];
+const USUAL_FIELDS: [PartField; 10] = [
+    PartField::PartId,
+    PartField::BlobId,
+    PartField::Size,
+    PartField::Name,
+    PartField::Type,
+    PartField::Charset,
+    PartField::Disposition,
+    PartField::Cid,
+    PartField::Language,
+    PartField::Location,
+];
+
+/// A property of a part.
+#[derive(Debug)]
+enum PartProperty {
+    Field(PartField),
+    Header(NamedHeader),
+}
+
+impl<'de> Deserialize<'de> for PartProperty {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        if NamedHeader::is_named(&name) {
+            return name.parse().map(Self::Header).map_err(D::Error::custom);
+        }
+        let field = PartField::from_name(&name).map(Self::Field);
+        field.ok_or_else(|| D::Error::custom(format_args!("{name} is no property")))
+    }
+}
+
+/// The arguments about bodies that Email/get and Email/parse have (RFC 8621 §4.2, §4.9).
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct BodyArgs {
+    body_properties: Option<Vec<PartProperty>>,
+    #[serde(default)]
+    fetch_text_body_values: bool,
+    #[serde(default, rename = "fetchHTMLBodyValues")]
+    fetch_html_body_values: bool,
+    #[serde(default)]
+    fetch_all_body_values: bool,
+    max_body_value_bytes: Option<UnsignedInt>,
+}
 
 /// What is asked for of bodies.
 #[derive(Debug)]
 pub(super) struct Bodies {
-    names: Vec<String>,
-    headers: Vec<(String, HeaderProperty)>,
+    fields: Vec<PartField>,
+    headers: Vec<NamedHeader>,
     text: bool,
     html: bool,
     all: bool,
@@ -45,47 +107,42 @@ pub(super) struct TracedMessage<'m> {
 }
 
 impl Bodies {
-    /// Reads the arguments that Email/get and Email/parse have for it.
+    /// What the arguments ask for.
     ///
     /// # Errors
-    /// `invalidArguments`.
-    pub(super) fn read(context: &Context, arguments: &Args<'_>) -> Result<Self, MethodError> {
-        let asked = match arguments.get("bodyProperties") {
-            Some(_) => arguments.distinct("bodyProperties")?,
-            None => DEFAULT_LIMIT.iter().map(|name| (*name).to_owned()).collect(),
+    /// `requestTooLarge` for more `header:` properties than one call may ask for.
+    pub(super) fn of(context: &Context, args: BodyArgs) -> Result<Self, MethodError> {
+        let mut bodies = Self {
+            text: args.fetch_text_body_values,
+            html: args.fetch_html_body_values,
+            all: args.fetch_all_body_values,
+            most: args.max_body_value_bytes.map_or(0, |UnsignedInt(most)| usize::try_from(most).unwrap_or(usize::MAX)),
+            ..Self::usual(context)
         };
-        let (mut names, mut headers) = (Vec::new(), Vec::new());
-        for name in asked {
-            if name.starts_with("header:") {
-                headers.push((name.clone(), header(&name)?));
-            } else if DEFAULT_LIMIT.contains(&name.as_str()) || name == "headers" || name == "subParts" {
-                names.push(name);
-            } else {
-                return Err(MethodError::InvalidArguments(format!("bodyProperties: {name} is no property")));
+        if let Some(asked) = args.body_properties {
+            bodies.fields.clear();
+            for property in asked {
+                match property {
+                    PartProperty::Field(field) => add(&mut bodies.fields, field),
+                    PartProperty::Header(header) => add_header(&mut bodies.headers, header)?,
+                }
             }
         }
-        prove_headers(&headers)?;
-        let most = arguments.number("maxBodyValueBytes")?.unwrap_or(0);
-        if most > MAX_SAFE_INTEGER {
-            return Err(MethodError::InvalidArguments("maxBodyValueBytes: a whole number is wanted".into()));
-        }
-        Ok(Self {
-            names,
-            headers,
-            text: arguments.flag("fetchTextBodyValues")?,
-            html: arguments.flag("fetchHTMLBodyValues")?,
-            all: arguments.flag("fetchAllBodyValues")?,
-            most: usize::try_from(most).unwrap_or(usize::MAX),
-            grown: Cell::new(0),
-            budget: context.budget.clone(),
-        })
+        Ok(bodies)
     }
 
     /// What is given where nothing is asked for.
     pub(super) fn usual(context: &Context) -> Self {
-        let names = DEFAULT_LIMIT.iter().map(|name| (*name).to_owned()).collect();
-        let budget = context.budget.clone();
-        Self { names, headers: Vec::new(), text: false, html: false, all: false, most: 0, grown: Cell::new(0), budget }
+        Self {
+            fields: USUAL_FIELDS.to_vec(),
+            headers: Vec::new(),
+            text: false,
+            html: false,
+            all: false,
+            most: 0,
+            grown: Cell::new(0),
+            budget: context.budget.clone(),
+        }
     }
 
     /// Notes that the object under construction grew. The message may make it far larger than the
@@ -99,7 +156,7 @@ impl Bodies {
     ///
     /// # Errors
     /// `requestTooLarge` where the answer has no room for it.
-    pub(super) fn of_header(
+    pub(super) fn show_header(
         &self,
         wanted: &RequestedProperties,
         whole: TracedMessage<'_>,
@@ -113,29 +170,31 @@ impl Bodies {
     ///
     /// # Errors
     /// `requestTooLarge` where the answer has no room for it.
-    pub(super) fn of(
+    pub(super) fn show(
         &self,
         wanted: &RequestedProperties,
         whole: TracedMessage<'_>,
         object: &mut Map<String, Value>,
     ) -> Result<(), MethodError> {
         let read = catch_parser_panic("a message", || {
-            self.of_header(wanted, whole, object)?;
+            self.show_header(wanted, whole, object)?;
             let message = Message::parse(whole.raw);
             let structure = message.structure();
-            if wanted.has("bodyStructure") {
-                object.insert("bodyStructure".into(), self.part(&structure.root, whole, true)?);
-            }
-            for (name, numbers) in
-                [("textBody", &structure.text), ("htmlBody", &structure.html), ("attachments", &structure.attachments)]
-            {
-                if wanted.has(name) {
-                    let parts = listed(&structure, numbers).map(|part| self.part(part, whole, false));
-                    object.insert(name.into(), Value::Array(parts.collect::<Result<_, _>>()?));
-                }
-            }
-            if wanted.has("bodyValues") {
-                object.insert("bodyValues".into(), self.values(&message, &structure)?);
+            let listed = |numbers: &[u32]| -> Result<Value, MethodError> {
+                let parts = listed(&structure, numbers).map(|part| self.part(part, whole, false));
+                parts.collect::<Result<_, _>>().map(Value::Array)
+            };
+            for property in wanted.of_body() {
+                let value = match property {
+                    MessageProperty::BodyStructure => self.part(&structure.root, whole, true)?,
+                    MessageProperty::BodyValues => self.values(&message, &structure)?,
+                    MessageProperty::TextBody => listed(&structure.text)?,
+                    MessageProperty::HtmlBody => listed(&structure.html)?,
+                    MessageProperty::Attachments => listed(&structure.attachments)?,
+                    // Shown with the header.
+                    MessageProperty::Headers => continue,
+                };
+                object.insert(property.as_str().to_owned(), value);
             }
             Ok(())
         });
@@ -173,23 +232,23 @@ impl Bodies {
         let mut object = Map::new();
         shown(&self.headers, &header, &mut object, &|value| self.grow(value))?;
         let leaf = |value: Value| if part.is_multipart { Value::Null } else { value };
-        for name in &self.names {
-            let value = match name.as_str() {
-                "partId" => leaf(part.number.to_string().into()),
-                "blobId" => leaf(json!(whole.blob.part(part.number).map(|id| id.to_string()))),
-                "size" => part.size.into(),
-                "name" => json!(part.name),
-                "type" => json!(part.media_type),
-                "charset" => json!(part.charset),
-                "disposition" => json!(part.disposition),
-                "cid" => json!(part.cid),
-                "language" => json!(part.language),
-                "location" => json!(part.location),
-                "headers" => all_fields(header.clone(), &|value| self.grow(value))?,
+        for field in &self.fields {
+            let value = match field {
+                PartField::PartId => leaf(part.number.to_string().into()),
+                PartField::BlobId => leaf(json!(whole.blob.part(part.number).map(|id| id.to_string()))),
+                PartField::Size => part.size.into(),
+                PartField::Name => json!(part.name),
+                PartField::Type => json!(part.media_type),
+                PartField::Charset => json!(part.charset),
+                PartField::Disposition => json!(part.disposition),
+                PartField::Cid => json!(part.cid),
+                PartField::Language => json!(part.language),
+                PartField::Location => json!(part.location),
+                PartField::Headers => all_fields(header.clone(), &|value| self.grow(value))?,
                 // Below.
-                _ => Value::Null,
+                PartField::SubParts => Value::Null,
             };
-            object.insert(name.clone(), value);
+            object.insert(field.as_str().to_owned(), value);
         }
         let own = Value::Object(object);
         self.grow(&own)?;
@@ -231,20 +290,20 @@ impl<'m> Iterator for JoinedFields<'m> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jmap::standard::CreationIds;
+    use crate::jmap::email::property::EmailProperty;
     use crate::jmap::tests::context;
     use crate::model::EmailId;
+    use crate::wire::jmap::arguments;
 
     #[test]
     fn texts_fit_the_answer_or_the_call_is_refused() {
-        let arguments = json!({"fetchAllBodyValues": true});
-        let created = CreationIds::default();
+        let given = members(json!({"fetchAllBodyValues": true}));
         let mut context = context();
         context.budget = Budget::with(0, 0, 1000);
-        let bodies = Bodies::read(&context, &Args(arguments.as_object().unwrap(), &created)).unwrap();
-        let wanted = RequestedProperties::read(&["bodyValues".to_owned()]).unwrap();
+        let bodies = Bodies::of(&context, arguments::read("Email/get", given).unwrap()).unwrap();
+        let wanted = RequestedProperties::of([EmailProperty::Message(MessageProperty::BodyValues)]).unwrap();
         let blob = BlobId::email(EmailId(1));
-        let of = |raw: &[u8]| bodies.of(&wanted, TracedMessage { prefix: &[], raw, blob: &blob }, &mut Map::new());
+        let of = |raw: &[u8]| bodies.show(&wanted, TracedMessage { prefix: &[], raw, blob: &blob }, &mut Map::new());
         assert_eq!(of(b"Subject: x\r\n\r\n1234567"), Ok(()));
         let long = format!("Subject: x\r\n\r\n{}", "x".repeat(1000));
         assert!(matches!(of(long.as_bytes()), Err(MethodError::RequestTooLarge(_))));

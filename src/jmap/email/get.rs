@@ -1,52 +1,111 @@
-//! Email/get (RFC 8621 §4.2). What a list shows comes from the rows; the message itself is read once, and only for what is
-//! in it alone.
+//! Email/get and Email/changes (RFC 8621 §4.2, §4.3). What a list shows comes from the rows; the message itself is read once,
+//! and only for what is in it alone.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::body::{Bodies, TracedMessage};
-use super::property::{CONTENT, METADATA, RequestedProperties, USUAL_BODY};
-use crate::jmap::context::{Account, Args, Context};
+use super::body::{Bodies, BodyArgs, TracedMessage};
+use super::property::{EmailProperty, RequestedProperties};
+use crate::jmap::context::{Account, Context};
 use crate::jmap::guest;
+use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{self, ChangesArguments, GetArguments, newest};
+use crate::jmap::standard::{ChangedObjects, ObjectChanges, ObjectType, client_state, newest, requested_ids};
 use crate::message::header;
-use crate::model::{BlobHash, BlobId, DataType, EmailId, limits};
+use crate::model::{BlobHash, BlobId, DataType, EmailContent, EmailId, EmailMetadata, limits};
 use crate::query::{Query, QuerySpec, Window, query};
 use crate::store::Snapshot;
-use crate::wire::jmap::MethodError;
+use crate::wire::jmap::standard::{GetAnswer, GetArgs};
+use crate::wire::jmap::{JsonObject, MethodError, Property as _, With};
 
-pub(in crate::jmap) fn changes(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let asked = ChangesArguments::read(context, arguments)?;
-    let view = context.store.view();
-    let found = match account.guest {
-        None => view.email_changes(account.id, asked.since, asked.most),
-        Some(_) => guest::email_changes(&view, &account, asked.since, asked.most),
-    };
-    let found = found?;
-    standard::changes(context, account.id, &asked, found).map(Value::Object)
+/// Emails whose rows are read at once: one lookup of many costs less than many of one, and their rows are in memory together.
+const EMAILS_PER_READ: usize = 64;
+
+/// The emails of an account at one moment, as the caller sees them.
+pub(in crate::jmap) struct EmailReader<'a> {
+    context: &'a Context,
+    account: &'a Account,
+    view: Snapshot<'a>,
 }
 
-pub(in crate::jmap) fn get(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let mut get = GetArguments::read(arguments)?;
-    let usual = || METADATA.iter().chain(&CONTENT).chain(&USUAL_BODY).map(|name| (*name).to_owned()).collect();
-    let names = get.properties.take().unwrap_or_else(usual);
-    let (wanted, bodies) = (RequestedProperties::read(&names)?, Bodies::read(context, arguments)?);
-    get.properties = Some(names);
-    let view = context.store.view();
-    let rights = Rights::of(&view, &account)?;
-    let mut all = Vec::new();
-    if get.ids.is_none() {
-        all = newest_emails(context, &view, (&account, &rights), false)?;
-        get.prove_all(all.len() as u64)?;
+impl ObjectType for EmailMetadata {
+    type Id = EmailId;
+    type Property = EmailProperty;
+    type Reader<'a> = EmailReader<'a>;
+
+    const GUESTS: bool = true;
+
+    fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<EmailReader<'a>, MethodError> {
+        Ok(EmailReader { context: call.context, account, view: call.context.store.view() })
     }
-    let state = newest(&context.store, &view, account.id, DataType::Email)?;
-    let all = || all.iter().map(ToString::to_string).collect();
-    get.answer(context, account.id, &state, all, |id| match id.parse() {
-        Ok(id) => object(context, &view, (&account, &rights), id, (&wanted, &bodies)),
-        Err(_) => Ok(None),
-    })
+
+    fn state(reader: &EmailReader<'_>) -> Result<String, MethodError> {
+        newest(&reader.context.store, &reader.view, reader.account.id, DataType::Email)
+    }
+}
+
+impl ObjectChanges for EmailMetadata {
+    fn changes(
+        reader: &EmailReader<'_>,
+        since: &str,
+        most: usize,
+    ) -> Result<Option<ChangedObjects<EmailId>>, MethodError> {
+        let EmailReader { context, account, view } = reader;
+        let since = client_state(&context.store, since)?;
+        let found = match account.guest {
+            None => view.email_changes(account.id, since, most)?,
+            Some(_) => guest::email_changes(view, account, since, most)?,
+        };
+        Ok(found.map(|found| ChangedObjects::of(&context.store, found)))
+    }
+}
+
+/// Email/get. It has arguments beside the standard's, and reads the rows of many emails at once.
+pub(in crate::jmap) struct EmailGet;
+
+impl Method for EmailGet {
+    type Args = With<GetArgs<EmailProperty>, BodyArgs>;
+    type Answer = GetAnswer;
+
+    fn call(call: &Call<'_>, With(args, body): Self::Args) -> Result<GetAnswer, MethodError> {
+        let (context, account) = (call.context, call.open(&args.account_id, EmailMetadata::GUESTS)?);
+        let ids = requested_ids(call, args.ids)?;
+        let wanted = match args.properties {
+            Some(named) => RequestedProperties::of([EmailProperty::id()].into_iter().chain(named))?,
+            None => RequestedProperties::usual(),
+        };
+        let bodies = Bodies::of(context, body)?;
+        let reader = EmailMetadata::reader(call, &account)?;
+        let rights = Rights::of(&reader.view, &account)?;
+        let ids: Vec<(String, Option<EmailId>)> = match ids {
+            Some(ids) => ids.into_iter().map(|text| (text.parse().ok(), text)).map(|(id, text)| (text, id)).collect(),
+            None => {
+                let all = newest_emails(context, &reader.view, (&account, &rights), false)?;
+                if all.len() > limits::OBJECTS_IN_GET {
+                    return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
+                }
+                all.into_iter().map(|id| (id.to_string(), Some(id))).collect()
+            }
+        };
+        let state = EmailMetadata::state(&reader)?;
+        let (mut list, mut not_found) = (Vec::with_capacity(ids.len()), Vec::new());
+        let show = EmailDisplay { context, view: &reader.view, account: &account, rights: &rights };
+        for chunk in ids.chunks(EMAILS_PER_READ) {
+            let known: Vec<EmailId> = chunk.iter().filter_map(|(_, id)| *id).collect();
+            let mut objects = show.rows(&known, &wanted)?.into_iter();
+            for (text, id) in chunk {
+                let found = id.and_then(|id| objects.next().flatten().map(|rows| (id, rows)));
+                match found.map(|(id, rows)| show.object(id, rows, (&wanted, &bodies))).transpose()? {
+                    Some(object) => {
+                        let object = Value::Object(object);
+                        context.budget.tell(&object)?;
+                        list.push(object);
+                    }
+                    None => not_found.push(text.clone()),
+                }
+            }
+        }
+        Ok(GetAnswer { account_id: account.id.to_string(), state, list, not_found })
+    }
 }
 
 /// The newest emails that the caller sees, or the newest of each thread: one more than a /get may give, if there are so many.
@@ -80,34 +139,69 @@ pub(in crate::jmap) fn head(
     Ok(head)
 }
 
-/// The properties of one email.
-pub(super) fn object(
-    context: &Context,
-    view: &Snapshot<'_>,
-    (account, rights): (&Account, &Rights),
-    id: EmailId,
-    (wanted, bodies): (&RequestedProperties, &Bodies),
-) -> Result<Option<Map<String, Value>>, MethodError> {
-    let email = view.email(account.id, id)?;
-    let Some(email) = email.and_then(|email| rights.seen(email)) else {
-        return Ok(None);
-    };
-    let blob = BlobId::email(id);
-    let mut object = Map::new();
-    wanted.of_metadata(&id.to_string(), &blob.to_string(), &email, &mut object);
-    if !wanted.content() && !wanted.message() {
-        return Ok(Some(object));
+/// Shows emails to the caller.
+#[derive(Clone, Copy)]
+pub(super) struct EmailDisplay<'a> {
+    pub(super) context: &'a Context,
+    pub(super) view: &'a Snapshot<'a>,
+    pub(super) account: &'a Account,
+    pub(super) rights: &'a Rights,
+}
+
+/// The rows of an email that the caller sees: the second, trace prefix and content, where it is needed.
+type EmailRows = (EmailMetadata, Option<(Vec<u8>, EmailContent)>);
+
+impl EmailDisplay<'_> {
+    /// The rows of emails; `None` for one that is not there for the caller.
+    fn rows(&self, ids: &[EmailId], wanted: &RequestedProperties) -> Result<Vec<Option<EmailRows>>, MethodError> {
+        let emails = self.view.emails_at(self.account.id, ids)?;
+        let emails: Vec<Option<EmailMetadata>> = emails.into_iter().map(|email| self.rights.seen(email?)).collect();
+        if !wanted.needs_content() && !wanted.needs_message() {
+            return Ok(emails.into_iter().map(|email| Some((email?, None))).collect());
+        }
+        let seen: Vec<EmailId> =
+            ids.iter().zip(&emails).filter_map(|(id, email)| email.as_ref().map(|_| *id)).collect();
+        let mut contents = self.view.contents_at(self.account.id, &seen)?.into_iter();
+        Ok(emails.into_iter().map(|email| Some((email?, contents.next().flatten()))).collect())
     }
-    let lost = || MethodError::ServerFail(format!("{id} is not whole: run `restante check`"));
-    let (prefix, content) = view.content(account.id, id)?.ok_or_else(lost)?;
-    wanted.of_content(&content, &mut object);
-    if wanted.body() {
-        context.budget.read(email.size)?;
-        let raw = view.received(&email.blob)?.ok_or_else(lost)?;
-        bodies.of(wanted, TracedMessage { prefix: &prefix, raw: &raw, blob: &blob }, &mut object)?;
-    } else if wanted.message() {
-        let head = head(context, view, &email.blob)?.ok_or_else(lost)?;
-        bodies.of_header(wanted, TracedMessage { prefix: &prefix, raw: &head, blob: &blob }, &mut object)?;
+
+    /// The properties of one email, which is read for itself.
+    pub(super) fn one(
+        &self,
+        id: EmailId,
+        (wanted, bodies): (&RequestedProperties, &Bodies),
+    ) -> Result<Option<JsonObject>, MethodError> {
+        let rows = self.rows(&[id], wanted)?.pop().flatten();
+        rows.map(|rows| self.object(id, rows, (wanted, bodies))).transpose()
     }
-    Ok(Some(object))
+
+    /// The properties of one email.
+    fn object(
+        &self,
+        id: EmailId,
+        (email, content): EmailRows,
+        (wanted, bodies): (&RequestedProperties, &Bodies),
+    ) -> Result<JsonObject, MethodError> {
+        let mut object = JsonObject::new();
+        wanted.of_metadata(id, &email, &mut object);
+        if !wanted.needs_content() && !wanted.needs_message() {
+            return Ok(object);
+        }
+        let lost = || MethodError::ServerFail(format!("{id} is not whole: run `restante check`"));
+        let (prefix, content) = content.ok_or_else(lost)?;
+        wanted.of_content(content, &mut object);
+        if !wanted.needs_message() {
+            return Ok(object);
+        }
+        let blob = BlobId::email(id);
+        if wanted.needs_body() {
+            self.context.budget.read(email.size)?;
+            let raw = self.view.received(&email.blob)?.ok_or_else(lost)?;
+            bodies.show(wanted, TracedMessage { prefix: &prefix, raw: &raw, blob: &blob }, &mut object)?;
+        } else {
+            let head = head(self.context, self.view, &email.blob)?.ok_or_else(lost)?;
+            bodies.show_header(wanted, TracedMessage { prefix: &prefix, raw: &head, blob: &blob }, &mut object)?;
+        }
+        Ok(object)
+    }
 }

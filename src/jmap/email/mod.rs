@@ -19,9 +19,9 @@ pub mod sort;
 
 pub(super) use copy::copy;
 pub(super) use create::message_id;
-pub(super) use get::{changes, get, head, newest_emails};
+pub(super) use get::{EmailGet, head, newest_emails};
 pub(super) use import::import;
-pub(super) use parse::parse;
+pub(super) use parse::EmailParse;
 pub(super) use query::{EmailQuery, EmailQueryChanges};
 pub(super) use set::set;
 pub(super) use snippet::SnippetGet;

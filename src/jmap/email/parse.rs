@@ -2,67 +2,112 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::blobs::octets;
-use super::body::{Bodies, TracedMessage};
-use super::property::{CONTENT, RequestedProperties, USUAL_BODY};
-use crate::jmap::context::{Args, Context};
+use super::body::{Bodies, BodyArgs, TracedMessage};
+use super::property::{EmailProperty, MetadataProperty, RequestedProperties};
+use crate::jmap::method::{Call, Method};
 use crate::message::content::content;
 use crate::message::header::is_message;
 use crate::message::{Message, catch_parser_panic};
 use crate::model::{BlobId, limits};
-use crate::wire::jmap::MethodError;
+use crate::wire::jmap::json::or_null;
+use crate::wire::jmap::{Answer, JsonObject, MethodError, With};
 
-pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    if arguments.get("blobIds").is_none() {
-        return Err(MethodError::InvalidArguments("blobIds: an array of ids is wanted".into()));
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct ParseArgs {
+    account_id: String,
+    blob_ids: BTreeSet<String>,
+    properties: Option<Vec<EmailProperty>>,
+}
+
+#[derive(Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct ParseAnswer {
+    account_id: String,
+    parsed: JsonObject,
+    not_parsable: Vec<String>,
+    not_found: Vec<String>,
+}
+
+impl Answer for ParseAnswer {
+    /// Moves what was parsed: it is most of the answer. What there is none of is null.
+    fn into_value(self) -> serde_json::Result<Value> {
+        let ids = |ids: Vec<String>| if ids.is_empty() { Value::Null } else { ids.into() };
+        let mut answer = JsonObject::new();
+        answer.insert("accountId".into(), self.account_id.into());
+        answer.insert("parsed".into(), or_null(self.parsed));
+        answer.insert("notParsable".into(), ids(self.not_parsable));
+        answer.insert("notFound".into(), ids(self.not_found));
+        Ok(Value::Object(answer))
     }
-    let ids: BTreeSet<String> = arguments.texts("blobIds")?.into_iter().collect();
-    if ids.len() > limits::OBJECTS_IN_GET {
-        return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
-    }
-    let names = match arguments.get("properties") {
-        Some(_) => arguments.distinct("properties")?,
-        None => CONTENT.iter().chain(&USUAL_BODY).map(|name| (*name).to_owned()).collect(),
-    };
-    let (wanted, bodies) = (RequestedProperties::read(&names)?, Bodies::read(context, arguments)?);
-    let (mut parsed, mut not_parsable, mut not_found) = (Map::new(), Vec::new(), Vec::new());
-    for id in ids {
-        let raw = octets(context, &account, &id)?;
-        let (Some(raw), Ok(blob)) = (raw, id.parse::<BlobId>()) else {
-            not_found.push(id);
-            continue;
+}
+
+/// Email/parse.
+pub(in crate::jmap) struct EmailParse;
+
+impl Method for EmailParse {
+    type Args = With<ParseArgs, BodyArgs>;
+    type Answer = ParseAnswer;
+
+    fn call(call: &Call<'_>, With(args, body): Self::Args) -> Result<ParseAnswer, MethodError> {
+        let (context, account) = (call.context, call.open(&args.account_id, true)?);
+        if args.blob_ids.len() > limits::OBJECTS_IN_GET {
+            return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
+        }
+        let wanted = match args.properties {
+            Some(named) => RequestedProperties::of(named)?,
+            None => RequestedProperties::usual_of_message(),
         };
-        if !is_message(&raw) {
-            not_parsable.push(id);
-            continue;
-        }
-        let mut object = Map::new();
-        for name in ["id", "threadId", "mailboxIds", "keywords", "receivedAt"].iter().filter(|name| wanted.has(name)) {
-            object.insert((*name).to_owned(), Value::Null);
-        }
-        for (name, value) in [("blobId", json!(id)), ("size", json!(raw.len()))] {
-            if wanted.has(name) {
-                object.insert(name.into(), value);
+        let bodies = Bodies::of(context, body)?;
+        let (mut parsed, mut not_parsable, mut not_found) = (JsonObject::new(), Vec::new(), Vec::new());
+        for id in args.blob_ids {
+            let raw = octets(context, &account, &id)?;
+            let (Some(raw), Ok(blob)) = (raw, id.parse::<BlobId>()) else {
+                not_found.push(id);
+                continue;
+            };
+            if !is_message(&raw) {
+                not_parsable.push(id);
+                continue;
             }
+            let object = Value::Object(object(&wanted, &bodies, &raw, (&id, &blob))?);
+            context.budget.tell(&object)?;
+            parsed.insert(id, object);
         }
-        if wanted.content() {
-            let content = catch_parser_panic("a message", || content(&Message::parse(&raw))).unwrap_or_default();
-            wanted.of_content(&content, &mut object);
-        }
-        if wanted.message() {
-            bodies.of(&wanted, TracedMessage { prefix: &[], raw: &raw, blob: &blob }, &mut object)?;
-        }
-        let object = Value::Object(object);
-        context.budget.tell(&object)?;
-        parsed.insert(id, object);
+        Ok(ParseAnswer { account_id: account.id.to_string(), parsed, not_parsable, not_found })
     }
-    let or_null = |ids: Vec<String>| if ids.is_empty() { Value::Null } else { json!(ids) };
-    Ok(json!({
-        "accountId": account.id.to_string(),
-        "parsed": if parsed.is_empty() { Value::Null } else { Value::Object(parsed) },
-        "notParsable": or_null(not_parsable), "notFound": or_null(not_found),
-    }))
+}
+
+/// The properties of a message. What only a stored email has is null.
+fn object(
+    wanted: &RequestedProperties,
+    bodies: &Bodies,
+    raw: &[u8],
+    (id, blob): (&str, &BlobId),
+) -> Result<JsonObject, MethodError> {
+    let mut object = JsonObject::new();
+    for property in &wanted.metadata {
+        let value = match property {
+            MetadataProperty::BlobId => id.into(),
+            MetadataProperty::Size => raw.len().into(),
+            MetadataProperty::Id
+            | MetadataProperty::ThreadId
+            | MetadataProperty::MailboxIds
+            | MetadataProperty::Keywords
+            | MetadataProperty::ReceivedAt => Value::Null,
+        };
+        object.insert(property.as_str().to_owned(), value);
+    }
+    if wanted.needs_content() {
+        let content = catch_parser_panic("a message", || content(&Message::parse(raw))).unwrap_or_default();
+        wanted.of_content(content, &mut object);
+    }
+    if wanted.needs_message() {
+        bodies.show(wanted, TracedMessage { prefix: &[], raw, blob }, &mut object)?;
+    }
+    Ok(object)
 }

@@ -1,164 +1,262 @@
-//! The properties of an email by their names (RFC 8621 §4.1), and what those say that are read from a row or a header.
+//! The properties of an email (RFC 8621 §4.1): which are asked for, and what a row or a header says of each.
 
-use std::collections::BTreeSet;
+use std::str::FromStr;
 
-use serde_json::{Map, Value, json};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
 
-use crate::jmap::context::date;
 use crate::message::forms::{FormValue, HeaderProperty, PropertyValue, raw};
 use crate::message::header::Field;
 use crate::message::parse::Group;
-use crate::model::{EmailAddress, EmailContent, EmailMetadata, limits};
-use crate::wire::jmap::MethodError;
+use crate::model::{BlobId, EmailAddress, EmailContent, EmailId, EmailMetadata, SentAt, limits};
+use crate::wire::jmap::{JsonObject, MethodError, Property, names};
 
-/// What is said of the email as the server keeps it.
-pub(super) const METADATA: [&str; 7] = ["id", "blobId", "threadId", "mailboxIds", "keywords", "size", "receivedAt"];
-/// What stands in the content row.
-pub(super) const CONTENT: [&str; 13] = [
-    "messageId",
-    "inReplyTo",
-    "references",
-    "sender",
-    "from",
-    "to",
-    "cc",
-    "bcc",
-    "replyTo",
-    "subject",
-    "sentAt",
-    "hasAttachment",
-    "preview",
-];
-/// The header, field by field.
-const HEADERS: &str = "headers";
-/// What is in the message alone.
-pub(super) const BODY: [&str; 6] = [HEADERS, "bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments"];
-/// Of these, what is given where nothing is asked for (RFC 8621 §4.2, §4.9).
-pub(super) const USUAL_BODY: [&str; 4] = ["bodyValues", "textBody", "htmlBody", "attachments"];
+names! {
+    /// What the server keeps of an email.
+    pub(in crate::jmap) enum MetadataProperty {
+        Id = "id",
+        BlobId = "blobId",
+        ThreadId = "threadId",
+        MailboxIds = "mailboxIds",
+        Keywords = "keywords",
+        Size = "size",
+        ReceivedAt = "receivedAt",
+    }
+}
 
-/// The properties that are asked for.
+names! {
+    /// What stands in the content row.
+    pub(in crate::jmap) enum ContentProperty {
+        MessageId = "messageId",
+        InReplyTo = "inReplyTo",
+        References = "references",
+        Sender = "sender",
+        From = "from",
+        To = "to",
+        Cc = "cc",
+        Bcc = "bcc",
+        ReplyTo = "replyTo",
+        Subject = "subject",
+        SentAt = "sentAt",
+        HasAttachment = "hasAttachment",
+        Preview = "preview",
+    }
+}
+
+names! {
+    /// What is in the message alone.
+    pub(in crate::jmap) enum MessageProperty {
+        Headers = "headers",
+        BodyStructure = "bodyStructure",
+        BodyValues = "bodyValues",
+        TextBody = "textBody",
+        HtmlBody = "htmlBody",
+        Attachments = "attachments",
+    }
+}
+
+/// Of the message, what is given where nothing is asked for (RFC 8621 §4.2, §4.9).
+const USUAL_OF_MESSAGE: [MessageProperty; 4] =
+    [MessageProperty::BodyValues, MessageProperty::TextBody, MessageProperty::HtmlBody, MessageProperty::Attachments];
+
+/// A property `header:Name:asForm:all` (RFC 8621 §4.1.3), and the text by which it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::jmap) struct NamedHeader {
+    name: String,
+    property: HeaderProperty,
+}
+
+/// A property of an email.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::jmap) enum EmailProperty {
+    Metadata(MetadataProperty),
+    Content(ContentProperty),
+    Message(MessageProperty),
+    Header(NamedHeader),
+}
+
+impl NamedHeader {
+    /// Whether a name is that of a header field.
+    pub(super) fn is_named(name: &str) -> bool {
+        name.starts_with("header:")
+    }
+}
+
+impl FromStr for NamedHeader {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let property = name.parse().map_err(|error| format!("{name}: {error}"))?;
+        Ok(Self { name: name.to_owned(), property })
+    }
+}
+
+impl FromStr for EmailProperty {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        if NamedHeader::is_named(name) {
+            return name.parse().map(Self::Header);
+        }
+        let of_metadata = || MetadataProperty::from_name(name).map(Self::Metadata);
+        let of_content = || ContentProperty::from_name(name).map(Self::Content);
+        let of_message = || MessageProperty::from_name(name).map(Self::Message);
+        let known = of_metadata().or_else(of_content).or_else(of_message);
+        known.ok_or_else(|| format!("{name} is no property"))
+    }
+}
+
+impl<'de> Deserialize<'de> for EmailProperty {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Property for EmailProperty {
+    fn id() -> Self {
+        Self::Metadata(MetadataProperty::Id)
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Metadata(property) => property.as_str(),
+            Self::Content(property) => property.as_str(),
+            Self::Message(property) => property.as_str(),
+            Self::Header(header) => &header.name,
+        }
+    }
+}
+
+/// The properties that are asked for, each once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct RequestedProperties {
-    names: Vec<String>,
-    headers: Vec<(String, HeaderProperty)>,
+    pub(super) metadata: Vec<MetadataProperty>,
+    pub(super) content: Vec<ContentProperty>,
+    message: Vec<MessageProperty>,
+    headers: Vec<NamedHeader>,
 }
 
 impl RequestedProperties {
-    /// Reads their names.
+    /// Sorts properties by where they are read.
     ///
     /// # Errors
-    /// `invalidArguments` where one is no property, or a form is not for its field (RFC 8621 §4.1.3).
-    pub(super) fn read(names: &[String]) -> Result<Self, MethodError> {
-        let (mut wanted, mut seen) = (Self::default(), BTreeSet::new());
-        for name in names.iter().filter(|name| seen.insert(*name)) {
-            if name.starts_with("header:") {
-                wanted.headers.push((name.clone(), header(name)?));
-            } else if [&METADATA[..], &CONTENT, &BODY].iter().any(|known| known.contains(&name.as_str())) {
-                wanted.names.push(name.clone());
-            } else {
-                return Err(MethodError::InvalidArguments(format!("properties: {name} is no property")));
+    /// `requestTooLarge` for more `header:` properties than one call may ask for.
+    pub(super) fn of(properties: impl IntoIterator<Item = EmailProperty>) -> Result<Self, MethodError> {
+        let mut wanted = Self::default();
+        for property in properties {
+            match property {
+                EmailProperty::Metadata(property) => add(&mut wanted.metadata, property),
+                EmailProperty::Content(property) => add(&mut wanted.content, property),
+                EmailProperty::Message(property) => add(&mut wanted.message, property),
+                EmailProperty::Header(header) => add_header(&mut wanted.headers, header)?,
             }
         }
-        prove_headers(&wanted.headers)?;
         Ok(wanted)
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|wanted| wanted == name)
+    /// What Email/get gives where nothing is asked for (RFC 8621 §4.2).
+    pub(super) fn usual() -> Self {
+        Self { metadata: MetadataProperty::ALL.to_vec(), ..Self::usual_of_message() }
     }
 
-    fn any(&self, names: &[&str]) -> bool {
-        names.iter().any(|name| self.has(name))
+    /// What Email/parse gives where nothing is asked for (RFC 8621 §4.9).
+    pub(super) fn usual_of_message() -> Self {
+        let (content, message) = (ContentProperty::ALL.to_vec(), USUAL_OF_MESSAGE.to_vec());
+        Self { content, message, ..Self::default() }
+    }
+
+    /// What of the message is asked for.
+    pub(super) fn of_body(&self) -> &[MessageProperty] {
+        &self.message
     }
 
     /// Whether the content row is needed.
-    pub(super) fn content(&self) -> bool {
-        self.any(&CONTENT)
+    pub(super) fn needs_content(&self) -> bool {
+        !self.content.is_empty()
     }
 
     /// Whether the message or its header must be read.
-    pub(super) fn message(&self) -> bool {
-        self.any(&BODY) || !self.headers.is_empty()
+    pub(super) fn needs_message(&self) -> bool {
+        !self.message.is_empty() || !self.headers.is_empty()
     }
 
     /// Whether more of the message must be read than its header.
-    pub(super) fn body(&self) -> bool {
-        BODY.iter().any(|name| *name != HEADERS && self.has(name))
+    pub(super) fn needs_body(&self) -> bool {
+        self.message.iter().any(|property| *property != MessageProperty::Headers)
     }
 
     /// What the metadata says.
-    pub(super) fn of_metadata(&self, id: &str, blob: &str, email: &EmailMetadata, object: &mut Map<String, Value>) {
-        let set = |keys: &mut dyn Iterator<Item = String>| {
-            Value::Object(keys.map(|key| (key, Value::Bool(true))).collect::<Map<String, Value>>())
-        };
-        for name in METADATA.iter().filter(|name| self.has(name)) {
-            let value = match *name {
-                "id" => id.into(),
-                "blobId" => blob.into(),
-                "threadId" => email.thread.to_string().into(),
-                "mailboxIds" => set(&mut email.mailboxes.iter().map(ToString::to_string)),
-                "keywords" => set(&mut email.keywords.iter().cloned()),
-                "size" => email.size.into(),
-                _ => date(Some(email.received_at)),
+    pub(super) fn of_metadata(&self, id: EmailId, email: &EmailMetadata, object: &mut JsonObject) {
+        for property in &self.metadata {
+            let value = match property {
+                MetadataProperty::Id => id.to_string().into(),
+                MetadataProperty::BlobId => BlobId::email(id).to_string().into(),
+                MetadataProperty::ThreadId => email.thread.to_string().into(),
+                MetadataProperty::MailboxIds => set_of(email.mailboxes.iter().map(ToString::to_string)),
+                MetadataProperty::Keywords => set_of(email.keywords.iter().cloned()),
+                MetadataProperty::Size => email.size.into(),
+                MetadataProperty::ReceivedAt => email.received_at.rfc3339().into(),
             };
-            object.insert((*name).to_owned(), value);
+            object.insert(property.as_str().to_owned(), value);
         }
     }
 
     /// What the content row says.
-    pub(super) fn of_content(&self, content: &EmailContent, object: &mut Map<String, Value>) {
-        let list = |ids: &[String]| if ids.is_empty() { Value::Null } else { json!(ids) };
-        let with = |bit: u8, all: &[EmailAddress]| {
-            if all.is_empty() && content.blank >> bit & 1 == 0 { Value::Null } else { people(all) }
+    pub(super) fn of_content(&self, mut content: EmailContent, object: &mut JsonObject) {
+        let ids = |ids: &mut Vec<String>| if ids.is_empty() { Value::Null } else { std::mem::take(ids).into() };
+        let blank = content.blank;
+        let with = |bit: u8, all: &mut Vec<EmailAddress>| {
+            if all.is_empty() && blank >> bit & 1 == 0 { Value::Null } else { people(std::mem::take(all)) }
         };
-        for name in CONTENT.iter().filter(|name| self.has(name)) {
-            let value = match *name {
-                "messageId" => list(&content.message_id),
-                "inReplyTo" => list(&content.in_reply_to),
-                "references" => list(&content.references),
-                "from" => with(0, &content.from),
-                "to" => with(1, &content.to),
-                "cc" => with(2, &content.cc),
-                "bcc" => with(3, &content.bcc),
-                "sender" => with(4, &content.sender),
-                "replyTo" => with(5, &content.reply_to),
-                "subject" => json!(content.subject),
-                "sentAt" => json!(content.sent_at.map(crate::model::SentAt::rfc3339)),
-                "hasAttachment" => content.has_attachment.into(),
-                _ => json!(content.preview),
+        for property in &self.content {
+            let value = match property {
+                ContentProperty::MessageId => ids(&mut content.message_id),
+                ContentProperty::InReplyTo => ids(&mut content.in_reply_to),
+                ContentProperty::References => ids(&mut content.references),
+                ContentProperty::From => with(0, &mut content.from),
+                ContentProperty::To => with(1, &mut content.to),
+                ContentProperty::Cc => with(2, &mut content.cc),
+                ContentProperty::Bcc => with(3, &mut content.bcc),
+                ContentProperty::Sender => with(4, &mut content.sender),
+                ContentProperty::ReplyTo => with(5, &mut content.reply_to),
+                ContentProperty::Subject => content.subject.take().into(),
+                ContentProperty::SentAt => content.sent_at.map(SentAt::rfc3339).into(),
+                ContentProperty::HasAttachment => content.has_attachment.into(),
+                ContentProperty::Preview => std::mem::take(&mut content.preview).into(),
             };
-            object.insert((*name).to_owned(), value);
+            object.insert(property.as_str().to_owned(), value);
         }
     }
 
-    /// What `header:` properties show of a header.
+    /// What `header:` properties and `headers` show of a header.
     pub(super) fn of_header<'f>(
         &self,
         header: &(impl Iterator<Item = Field<'f>> + Clone),
-        object: &mut Map<String, Value>,
+        object: &mut JsonObject,
         grow: &ValueCheck<'_>,
     ) -> Result<(), MethodError> {
         shown(&self.headers, header, object, grow)?;
-        if self.has(HEADERS) {
-            object.insert(HEADERS.into(), all_fields(header.clone(), grow)?);
+        if self.message.contains(&MessageProperty::Headers) {
+            object.insert(MessageProperty::Headers.as_str().to_owned(), all_fields(header.clone(), grow)?);
         }
         Ok(())
     }
 }
 
-/// A property `header:…`.
-///
-/// # Errors
-/// `invalidArguments`.
-pub(super) fn header(name: &str) -> Result<HeaderProperty, MethodError> {
-    name.parse().map_err(|error| MethodError::InvalidArguments(format!("{name}: {error}")))
+/// Adds what is not there.
+pub(super) fn add<P: PartialEq>(properties: &mut Vec<P>, property: P) {
+    if !properties.contains(&property) {
+        properties.push(property);
+    }
 }
 
-/// Refuses more `header:` properties than one call may ask for.
+/// Adds a `header:` property that is not there.
 ///
 /// # Errors
-/// `requestTooLarge`.
-pub(super) fn prove_headers(headers: &[(String, HeaderProperty)]) -> Result<(), MethodError> {
+/// `requestTooLarge` for more of them than one call may ask for.
+pub(super) fn add_header(headers: &mut Vec<NamedHeader>, header: NamedHeader) -> Result<(), MethodError> {
+    add(headers, header);
     if headers.len() > limits::HEADER_PROPERTIES {
         return Err(MethodError::RequestTooLarge("more header: properties than one call may ask for"));
     }
@@ -170,15 +268,15 @@ pub(super) type ValueCheck<'a> = dyn Fn(&Value) -> Result<(), MethodError> + 'a;
 
 /// What properties `header:…` show of a header.
 pub(super) fn shown<'f>(
-    properties: &[(String, HeaderProperty)],
+    headers: &[NamedHeader],
     header: &(impl Iterator<Item = Field<'f>> + Clone),
-    object: &mut Map<String, Value>,
+    object: &mut JsonObject,
     grow: &ValueCheck<'_>,
 ) -> Result<(), MethodError> {
-    for (name, property) in properties {
+    for NamedHeader { name, property } in headers {
         let value = match property.evaluate(header.clone()) {
-            PropertyValue::Last(value) => value.as_ref().map_or(Value::Null, in_json),
-            PropertyValue::All(values) => values.iter().map(in_json).collect(),
+            PropertyValue::Last(value) => value.map_or(Value::Null, in_json),
+            PropertyValue::All(values) => values.into_iter().map(in_json).collect(),
         };
         grow(&value)?;
         object.insert(name.clone(), value);
@@ -198,17 +296,34 @@ pub(super) fn all_fields<'f>(
     all.collect::<Result<_, _>>().map(Value::Array)
 }
 
-fn in_json(value: &FormValue) -> Value {
-    let group = |group: &Group| json!({"name": group.name, "addresses": people(&group.addresses)});
+fn in_json(value: FormValue) -> Value {
     match value {
-        FormValue::Text(text) => text.as_str().into(),
+        FormValue::Text(text) => text.into(),
         FormValue::Addresses(all) => people(all),
-        FormValue::Groups(groups) => groups.iter().map(group).collect(),
-        FormValue::Strings(list) => json!(list),
-        FormValue::Date(at) => json!(at.map(crate::model::SentAt::rfc3339)),
+        FormValue::Groups(groups) => groups.into_iter().map(group).collect(),
+        FormValue::Strings(list) => list.into(),
+        FormValue::Date(at) => at.map(SentAt::rfc3339).into(),
     }
 }
 
-fn people(all: &[EmailAddress]) -> Value {
-    all.iter().map(|one| json!({"name": one.name, "email": one.email})).collect()
+fn group(group: Group) -> Value {
+    let mut object = JsonObject::new();
+    object.insert("name".into(), group.name.into());
+    object.insert("addresses".into(), people(group.addresses));
+    Value::Object(object)
+}
+
+fn people(all: Vec<EmailAddress>) -> Value {
+    let one = |one: EmailAddress| {
+        let mut object = JsonObject::new();
+        object.insert("name".into(), one.name.into());
+        object.insert("email".into(), one.email.into());
+        Value::Object(object)
+    };
+    all.into_iter().map(one).collect()
+}
+
+/// `{name: true}`.
+pub(super) fn set_of(names: impl Iterator<Item = String>) -> Value {
+    Value::Object(names.map(|name| (name, Value::Bool(true))).collect())
 }

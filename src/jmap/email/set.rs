@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::body::Bodies;
 use super::create;
 use super::filing::{self, Filing};
-use super::get::object;
+use super::get::EmailDisplay;
 use super::keep::{Commits, FiledEmail, NewMessage, keep};
-use super::property::RequestedProperties;
+use super::property::{ContentProperty, EmailProperty, RequestedProperties, set_of};
 use crate::jmap::context::{Account, Args, Context};
 use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::rights::Rights;
@@ -93,13 +93,16 @@ fn made(
     let kept: FiledEmail = keep(context, account, commits, is_right, &message)?;
     let mut object = kept.object_dated(&filing);
     let content = catch_parser_panic("a message", || content(&Parsed::parse(&raw))).unwrap_or_default();
-    let wanted = ["hasAttachment", "preview", "messageId", "sentAt"].map(str::to_owned);
-    let wanted: Vec<String> = wanted.into_iter().filter(|name| given.get(name).is_none_or(Value::is_null)).collect();
-    RequestedProperties::read(&wanted).map_err(SetFailure::Call)?.of_content(&content, &mut object);
+    let sent_at = content.sent_at;
+    let is_given = |property: &ContentProperty| given.get(property.as_str()).is_some_and(|value| !value.is_null());
+    let own =
+        [ContentProperty::HasAttachment, ContentProperty::Preview, ContentProperty::MessageId, ContentProperty::SentAt];
+    let own = own.into_iter().filter(|property| !is_given(property)).map(EmailProperty::Content);
+    RequestedProperties::of(own).map_err(SetFailure::Call)?.of_content(content, &mut object);
     // A header field holds whole seconds.
     let asked = given.get("sentAt").and_then(Value::as_str).and_then(SentAt::parse_rfc3339);
-    if asked.is_some() && asked != content.sent_at {
-        object.insert("sentAt".into(), json!(content.sent_at.map(SentAt::rfc3339)));
+    if asked.is_some() && asked != sent_at {
+        object.insert("sentAt".into(), sent_at.map(SentAt::rfc3339).into());
     }
     if filing.keywords.is_none() {
         object.insert("keywords".into(), Value::Object(Map::new()));
@@ -202,19 +205,19 @@ impl EmailSetCall<'_> {
         let patch = Patch::read(patch)?;
         let mut names: Vec<String> = patch.properties().map(str::to_owned).collect();
         names.extend(["mailboxIds", "keywords"].map(str::to_owned));
-        let unknown = |name: &str| SetError::property(name, "an email has no such property");
-        for name in &names {
-            RequestedProperties::read(std::slice::from_ref(name)).map_err(|_| unknown(name))?;
-        }
+        let read = |name: &String| {
+            let property = name.parse::<EmailProperty>();
+            property.map_err(|_| SetError::property(name, "an email has no such property"))
+        };
+        let properties: Vec<EmailProperty> = names.iter().map(read).collect::<Result<_, SetError>>()?;
         let wrong = |error: MethodError| match error {
             MethodError::RequestTooLarge(why) => SetError::RateLimit(why.into()),
             _ => SetError::ServerFail("the email cannot be read".into()),
         };
-        let wanted = RequestedProperties::read(&names).map_err(wrong)?;
+        let wanted = RequestedProperties::of(properties).map_err(wrong)?;
         let bodies = Bodies::usual(self.context);
-        let now = object(self.context, view, (self.account, rights), id, (&wanted, &bodies))
-            .map_err(wrong)?
-            .ok_or(SetError::NotFound)?;
+        let show = EmailDisplay { context: self.context, view, account: self.account, rights };
+        let now = show.one(id, (&wanted, &bodies)).map_err(wrong)?.ok_or(SetError::NotFound)?;
         let mut new = now.clone();
         patch.apply(&mut new)?;
         let fixed = |name: &&String| name.as_str() != "mailboxIds" && name.as_str() != "keywords";
@@ -230,8 +233,7 @@ impl EmailSetCall<'_> {
         let mut also = Map::new();
         let as_given = given.as_object().is_some_and(|given| given.keys().all(|word| keywords.contains(word)));
         if !as_given {
-            let stored = keywords.iter().map(|word| (word.clone(), Value::Bool(true)));
-            also.insert("keywords".into(), Value::Object(stored.collect()));
+            also.insert("keywords".into(), set_of(keywords.iter().cloned()));
         }
         let mailboxes = filing::mailboxes(self.arguments, new.get("mailboxIds").unwrap_or(&Value::Null))?;
         Ok(EmailUpdate { mailboxes, keywords, also })

@@ -22,6 +22,7 @@ pub(super) use filter::{condition, sort_by};
 pub(super) use get::GetArguments;
 pub(super) use object_type::{
     ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, client_state, get_from, object_of,
+    requested_ids,
 };
 pub(super) use query::{PropertyComparator, Tree};
 pub(super) use query_objects::{NoArguments, ObjectQuery, QueryChangesMethod, QueryMethod, QueryObjects};

@@ -87,17 +87,13 @@ pub(in crate::jmap) fn get_from<T: GetObjects>(
     ids: Option<Vec<String>>,
     properties: Option<Vec<T::Property>>,
 ) -> Result<GetAnswer, MethodError> {
-    let too_large = || MethodError::RequestTooLarge("maxObjectsInGet");
-    let ids = ids.map(|ids| distinct(ids.into_iter().map(|id| call.id(id))));
-    if ids.as_ref().is_some_and(|ids| ids.len() > limits::OBJECTS_IN_GET) {
-        return Err(too_large());
-    }
+    let ids = requested_ids(call, ids)?;
     let properties = requested(T::properties(call), properties)?;
     let mut reader = T::reader(call, account)?;
     // Refused before anything is read ahead for it.
     let all = if ids.is_none() { T::ids(&reader)? } else { Vec::new() };
     if all.len() > limits::OBJECTS_IN_GET {
-        return Err(too_large());
+        return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }
     T::prepare(&mut reader, ids.as_deref(), &properties)?;
     let state = T::state(&reader)?;
@@ -122,6 +118,21 @@ pub(in crate::jmap) fn get_from<T: GetObjects>(
         add(id.to_string(), Some(id))?;
     }
     Ok(GetAnswer { account_id: account.id.to_string(), state, list, not_found })
+}
+
+/// The ids that a /get names, each once, creation ids resolved.
+///
+/// # Errors
+/// `requestTooLarge` for more than one call may name.
+pub(in crate::jmap) fn requested_ids(
+    call: &Call<'_>,
+    ids: Option<Vec<String>>,
+) -> Result<Option<Vec<String>>, MethodError> {
+    let ids = ids.map(|ids| distinct(ids.into_iter().map(|id| call.id(id))));
+    match &ids {
+        Some(ids) if ids.len() > limits::OBJECTS_IN_GET => Err(MethodError::RequestTooLarge("maxObjectsInGet")),
+        _ => Ok(ids),
+    }
 }
 
 /// The properties that are given, each once: those that were named and `id`, or all that the request knows.

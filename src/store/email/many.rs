@@ -1,10 +1,10 @@
 //! Many rows at once: what each of them would cost by itself they share.
 
-use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, Listing};
+use crate::model::{AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing};
 use crate::store::blob::read::whole;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::row::RowFormat as _;
+use crate::store::row::{RowFormat as _, decode_content};
 use crate::store::table::keys::{BlobKey, EmailKey, IndexKey};
 use crate::store::table::{self, Blobs, MailboxEmailIndex, Table as _};
 use crate::store::txn::snapshot::Snapshot;
@@ -23,6 +23,21 @@ impl Snapshot<'_> {
             Ok(())
         })?;
         Ok(emails)
+    }
+
+    /// The trace prefixes and the contents of these emails; none of one that has no such row.
+    pub fn contents_at(
+        &self,
+        account: AccountId,
+        ids: &[EmailId],
+    ) -> Result<Vec<Option<(Vec<u8>, EmailContent)>>, Error> {
+        let keys = ids.iter().map(|id| EmailKey { account, email: *id });
+        let mut contents = Vec::with_capacity(ids.len());
+        self.read.many::<table::EmailContent>(keys, |key, row| {
+            contents.push(row.map(|row| decode_content(key, row)).transpose()?);
+            Ok(())
+        })?;
+        Ok(contents)
     }
 
     /// Which of these emails are in a kept listing.

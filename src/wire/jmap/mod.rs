@@ -17,7 +17,7 @@ pub use arguments::{MethodArguments, With};
 pub use error::{MethodError, RequestError, SetError};
 pub use patch::Patch;
 pub use property::Property;
-pub(crate) use property::properties;
+pub(crate) use property::{names, properties};
 pub use request::{Invocation, Request, Response, parse};
 pub use standard::{Answer, JsonObject};
 

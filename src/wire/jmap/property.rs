@@ -11,27 +11,40 @@ pub trait Property: Clone + PartialEq + DeserializeOwned {
     fn name(&self) -> &str;
 }
 
+/// Declares an enum of names, each variant with its name in JSON.
+macro_rules! names {
+    ($(#[$about:meta])* $view:vis enum $name:ident { $($variant:ident = $text:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        $view enum $name { $($variant,)* }
+
+        impl $name {
+            /// All of them.
+            $view const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The one of that name.
+            $view fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == name)
+            }
+
+            /// The name in JSON.
+            $view const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+    };
+}
+
 /// Declares the properties of an object type, each with its name in JSON.
 ///
 /// The first is `id`. A name that is not declared is refused as `invalidArguments`.
 macro_rules! properties {
     ($(#[$about:meta])* $view:vis enum $name:ident { $first:ident = $id:literal, $($property:ident = $text:literal,)* }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        $view enum $name { $first, $($property,)* }
-
-        impl $name {
-            /// All of them.
-            $view const ALL: &'static [Self] = &[Self::$first, $(Self::$property,)*];
-
-            /// The property of that name.
-            $view fn from_name(name: &str) -> Option<Self> {
-                match name {
-                    $id => Some(Self::$first),
-                    $($text => Some(Self::$property),)*
-                    _ => None,
-                }
-            }
+        $crate::wire::jmap::names! {
+            $(#[$about])*
+            $view enum $name { $first = $id, $($property = $text,)* }
         }
 
         impl $crate::wire::jmap::Property for $name {
@@ -40,10 +53,7 @@ macro_rules! properties {
             }
 
             fn name(&self) -> &str {
-                match self {
-                    Self::$first => $id,
-                    $(Self::$property => $text,)*
-                }
+                self.as_str()
             }
         }
 
@@ -57,4 +67,4 @@ macro_rules! properties {
     };
 }
 
-pub(crate) use properties;
+pub(crate) use {names, properties};
