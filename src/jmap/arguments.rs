@@ -8,31 +8,18 @@ use serde_json::{Map, Value};
 use crate::wire::jmap::MethodError;
 
 /// Arguments of the standard methods, by the last word of their names (RFC 8620 §5).
-const STANDARD: [(&str, &[&str]); 6] = [
+const STANDARD: [(&str, &[&str]); 5] = [
     ("get", &["accountId", "ids", "properties"]),
     ("changes", &["accountId", "sinceState", "maxChanges"]),
     ("set", &["accountId", "ifInState", "create", "update", "destroy"]),
-    (
-        "copy",
-        &[
-            "fromAccountId",
-            "ifFromInState",
-            "accountId",
-            "ifInState",
-            "create",
-            "onSuccessDestroyOriginal",
-            "destroyFromIfInState",
-        ],
-    ),
     ("query", &["accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit", "calculateTotal"]),
     ("queryChanges", &["accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal"]),
 ];
 
 /// Methods that are not standard though their names end so, and those of names of their own: all that they take.
-const WHOLE: [(&str, &[&str]); 3] = [
+const WHOLE: [(&str, &[&str]); 2] = [
     ("MDN/send", &["accountId", "identityId", "send", "onSuccessUpdateEmail"]),
     ("MDN/parse", &["accountId", "blobIds"]),
-    ("Email/import", &["accountId", "ifInState", "emails"]),
 ];
 
 /// Looks for arguments that a method does not take.

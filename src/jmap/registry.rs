@@ -3,7 +3,7 @@
 //! Nothing but `dispatch` names the registry.
 
 use super::blob::{BlobCopy, BlobGet, BlobLookup, BlobUpload};
-use super::email::{EmailGet, EmailParse, EmailQuery, EmailQueryChanges, SnippetGet};
+use super::email::{EmailCopy, EmailGet, EmailImport, EmailParse, EmailQuery, EmailQueryChanges, EmailSet, SnippetGet};
 use super::mailbox::MailboxSet;
 use super::method::{Call, Handler, Method, RegisteredMethod};
 use super::principal::{Principal, PrincipalSet};
@@ -13,7 +13,7 @@ use super::submission::SubmissionSet;
 use super::subscription::{PushSubscriptionGet, PushSubscriptionSet};
 use super::thread::ThreadObjects;
 use super::vacation::StandardVacation;
-use super::{admin, email, mdn};
+use super::{admin, mdn};
 use crate::model::{EmailMetadata, EmailSubmission, Mailbox, SenderIdentity, ShareNotification};
 use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
 
@@ -36,9 +36,9 @@ const METHODS: &[RegisteredMethod] = &[
     reads("Email/changes", MAIL, Handler::of::<ChangesMethod<EmailMetadata>>()),
     reads("Email/get", MAIL, Handler::of::<EmailGet>()),
     reads("Email/parse", MAIL, Handler::of::<EmailParse>()),
-    changes("Email/set", MAIL, Handler::Map(email::set)),
-    changes("Email/import", MAIL, Handler::Map(email::import)),
-    changes("Email/copy", MAIL, Handler::FollowedMap(email::copy)),
+    changes("Email/set", MAIL, Handler::of::<EmailSet>()),
+    changes("Email/import", MAIL, Handler::of::<EmailImport>()),
+    changes("Email/copy", MAIL, Handler::of::<EmailCopy>()),
     reads("Email/query", MAIL, Handler::of::<EmailQuery>()),
     reads("Email/queryChanges", MAIL, Handler::of::<EmailQueryChanges>()),
     reads("Identity/get", SUBMISSION, Handler::of::<GetMethod<SenderIdentity>>()),

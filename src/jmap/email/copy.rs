@@ -1,76 +1,84 @@
 //! Email/copy (RFC 8621 §4.7, RFC 8620 §5.4): emails of another account, and the Email/set that may follow by itself.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::filing::{self, Filing};
 use super::keep::{Commits, NewMessage, keep};
-use crate::jmap::context::{Account, Args, Context};
+use crate::jmap::context::Account;
 use crate::jmap::failure::SetFailure;
-use crate::jmap::method::FollowUpCall;
+use crate::jmap::method::{Call, FollowUpCall, Method};
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::{InvalidProperties, SetResponse, newest, state};
 use crate::model::{DataType, EmailId, ModSeq, limits};
-use crate::wire::jmap::{MethodError, SetError};
+use crate::wire::jmap::standard::{CopyAnswer, CopyArgs};
+use crate::wire::jmap::{JsonObject, MethodError, SetError};
 
-pub(in crate::jmap) fn copy(
-    context: &Context,
-    arguments: &Args<'_>,
-) -> Result<(Value, Option<FollowUpCall>), MethodError> {
-    let from = context.open_other(arguments, "fromAccountId", MethodError::FromAccountNotFound)?;
-    let account = context.open_shared(arguments)?;
-    if from.id == account.id {
-        return Err(MethodError::InvalidArguments("accountId: it must not be that of fromAccountId".into()));
-    }
-    if arguments.get("create").is_none() {
-        return Err(MethodError::InvalidArguments("create: an object is wanted".into()));
-    }
-    let create = arguments.objects("create")?;
-    if create.len() > limits::OBJECTS_IN_SET {
-        return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
-    }
-    let destroy = arguments.flag("onSuccessDestroyOriginal")?;
-    let destroy_if = arguments.maybe_text("destroyFromIfInState")?;
-    if let Some(wanted) = arguments.maybe_text("ifFromInState")? {
-        let now = newest(&context.store, &context.store.view(), from.id, DataType::Email)?;
-        if now != wanted {
-            return Err(MethodError::StateMismatch);
+/// Email/copy.
+pub(in crate::jmap) struct EmailCopy;
+
+impl Method for EmailCopy {
+    type Args = CopyArgs;
+    type Answer = CopyAnswer;
+
+    fn call(call: &Call<'_>, args: CopyArgs) -> Result<CopyAnswer, MethodError> {
+        let context = call.context;
+        let from = call.open(&args.from_account_id, true).map_err(|error| match error {
+            MethodError::AccountNotFound => MethodError::FromAccountNotFound,
+            other => other,
+        })?;
+        let account = call.open(&args.account_id, true)?;
+        if from.id == account.id {
+            let why = "accountId: it must not be that of fromAccountId";
+            return Err(MethodError::InvalidArguments(why.into()));
         }
-    }
-    let wanted = arguments.maybe_text("ifInState")?;
-    let is_right = |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
-    let (mut commits, mut done, mut copied) = (Commits::default(), SetResponse::default(), Vec::new());
-    for (name, object) in &create {
-        let made = one(context, (&from, &account), arguments, &mut commits, is_right, object);
-        match made {
-            Ok((original, kept)) => {
-                done.created(arguments.created(), name, kept);
-                copied.push(Value::from(original.to_string()));
+        if args.create.len() > limits::OBJECTS_IN_SET {
+            return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
+        }
+        if let Some(wanted) = args.if_from_in_state {
+            let now = newest(&context.store, &context.store.view(), from.id, DataType::Email)?;
+            if now != wanted {
+                return Err(MethodError::StateMismatch);
             }
-            Err(failure) => done.not_created(name, &commits.of_one(failure).object()?),
         }
+        let wanted = args.if_in_state;
+        let is_right = |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
+        let (mut commits, mut done, mut copied) = (Commits::default(), SetResponse::default(), Vec::new());
+        for (name, object) in &args.create {
+            match one(call, (&from, &account), &mut commits, is_right, object) {
+                Ok((original, kept)) => {
+                    done.created(call.created, name, kept);
+                    copied.push(Value::from(original.to_string()));
+                }
+                Err(failure) => done.not_created(name, &commits.of_one(failure).object()?),
+            }
+        }
+        let stand = commits.stand(&context.store.view(), &account, is_right)?;
+        let answer = done.typed_answer(context, &account, stand);
+        if args.on_success_destroy_original && !copied.is_empty() {
+            let mut arguments = JsonObject::new();
+            arguments.insert("accountId".into(), from.id.to_string().into());
+            arguments.insert("ifInState".into(), args.destroy_from_if_in_state.into());
+            arguments.insert("destroy".into(), copied.into());
+            call.follow_with(FollowUpCall { name: "Email/set", arguments });
+        }
+        Ok(CopyAnswer {
+            from_account_id: from.id.to_string(),
+            account_id: answer.account_id,
+            old_state: answer.old_state,
+            new_state: answer.new_state,
+            created: answer.created,
+            not_created: answer.not_created,
+        })
     }
-    let stand = commits.stand(&context.store.view(), &account, is_right)?;
-    let answer = done.answer(context, &account, stand);
-    let answer = json!({
-        "fromAccountId": from.id.to_string(), "accountId": answer["accountId"], "oldState": answer["oldState"],
-        "newState": answer["newState"], "created": answer["created"], "notCreated": answer["notCreated"],
-    });
-    let mut follows = Map::new();
-    follows.insert("accountId".into(), from.id.to_string().into());
-    follows.insert("ifInState".into(), json!(destroy_if));
-    let any = destroy && !copied.is_empty();
-    follows.insert("destroy".into(), Value::Array(copied));
-    Ok((answer, any.then_some(FollowUpCall { name: "Email/set", arguments: follows })))
 }
 
 fn one(
-    context: &Context,
+    call: &Call<'_>,
     (from, account): (&Account, &Account),
-    arguments: &Args<'_>,
     commits: &mut Commits,
     is_right: impl Fn(ModSeq) -> bool,
-    object: &Map<String, Value>,
-) -> Result<(EmailId, Map<String, Value>), SetFailure> {
+    object: &JsonObject,
+) -> Result<(EmailId, JsonObject), SetFailure> {
     let mut wrong = InvalidProperties::default();
     for unknown in object.keys().filter(|name| *name != "id" && !filing::NAMES.contains(&name.as_str())) {
         wrong.add(unknown, "a copy cannot have another");
@@ -79,10 +87,11 @@ fn one(
     if id.is_empty() {
         wrong.add("id", "an id is wanted");
     }
-    let filing = Filing::read(arguments, object, &mut wrong)?;
+    let context = call.context;
+    let filing = Filing::read(call.created, object, &mut wrong)?;
     wrong.finish()?;
     context.budget.file(0)?;
-    let id = arguments.created().resolve(id).and_then(|id| id.parse::<EmailId>().ok()).ok_or(SetError::NotFound)?;
+    let id = call.created.resolve(id).and_then(|id| id.parse::<EmailId>().ok()).ok_or(SetError::NotFound)?;
     let (email, prefix, raw) = {
         let view = context.store.view();
         let rights = Rights::of(&view, from)?;

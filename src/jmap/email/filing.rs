@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::jmap::context::{Account, Args};
+use crate::jmap::context::Account;
 use crate::jmap::failure::TxnResult;
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::InvalidProperties;
 use crate::jmap::standard::value::utc_date;
+use crate::jmap::standard::{CreationIds, InvalidProperties};
 use crate::model::{MailboxUid, UtcMillis, keyword, limits};
 use crate::store::Snapshot;
 use crate::wire::jmap::SetError;
@@ -34,12 +34,12 @@ impl Filing {
     /// # Errors
     /// `tooManyKeywords`.
     pub(super) fn read(
-        arguments: &Args<'_>,
+        ids: &CreationIds,
         object: &Map<String, Value>,
         wrong: &mut InvalidProperties,
     ) -> Result<Self, SetError> {
         let given = |name: &str| object.get(name).filter(|value| !value.is_null());
-        let mailboxes = mailboxes(arguments, given("mailboxIds").unwrap_or(&Value::Null));
+        let mailboxes = mailboxes(ids, given("mailboxIds").unwrap_or(&Value::Null));
         let received_at = given("receivedAt").map(|value| utc_date("receivedAt", value)).transpose();
         if received_at.is_err() {
             wrong.add("receivedAt", "a UTCDate such as 2026-12-24T09:00:00Z is wanted");
@@ -60,10 +60,10 @@ fn names<'v>(property: &str, value: &'v Value) -> Result<Vec<&'v String>, SetErr
 }
 
 /// `mailboxIds`, creation ids replaced: one at least. Whether they are there is asked by `prove`.
-pub(super) fn mailboxes(arguments: &Args<'_>, value: &Value) -> Result<BTreeSet<MailboxUid>, SetError> {
+pub(super) fn mailboxes(ids: &CreationIds, value: &Value) -> Result<BTreeSet<MailboxUid>, SetError> {
     let wanted = |what: &str| SetError::property("mailboxIds", what);
     let one = |id: &String| {
-        let uid = arguments.created().resolve(id).and_then(|id| id.parse().ok());
+        let uid = ids.resolve(id).and_then(|id| id.parse().ok());
         uid.filter(|uid| *uid != MailboxUid::ALL).ok_or_else(|| wanted(&format!("{id}: no such mailbox")))
     };
     let found = names("mailboxIds", value)?.into_iter().map(one).collect::<Result<BTreeSet<_>, SetError>>()?;

@@ -1,52 +1,81 @@
 //! Email/import (RFC 8621 §4.8).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::blobs::octets;
 use super::filing::{self, Filing};
 use super::keep::{Commits, NewMessage, keep};
-use crate::jmap::context::{Account, Args, Context};
+use crate::jmap::context::Account;
 use crate::jmap::failure::SetFailure;
+use crate::jmap::method::{Call, Method};
 use crate::jmap::standard::{InvalidProperties, SetResponse, state};
 use crate::message::header::{first, is_message};
 use crate::message::parse::date;
 use crate::model::{UtcMillis, limits};
-use crate::wire::jmap::{MethodError, SetError};
+use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 
-pub(in crate::jmap) fn import(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    if arguments.get("emails").is_none() {
-        return Err(MethodError::InvalidArguments("emails: an object is wanted".into()));
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct ImportArgs {
+    account_id: String,
+    if_in_state: Option<String>,
+    /// By creation id.
+    emails: BTreeMap<String, JsonObject>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct ImportAnswer {
+    account_id: String,
+    old_state: String,
+    new_state: String,
+    created: Option<JsonObject>,
+    not_created: Option<JsonObject>,
+}
+
+impl Answer for ImportAnswer {}
+
+/// Email/import.
+pub(in crate::jmap) struct EmailImport;
+
+impl Method for EmailImport {
+    type Args = ImportArgs;
+    type Answer = ImportAnswer;
+
+    fn call(call: &Call<'_>, args: ImportArgs) -> Result<ImportAnswer, MethodError> {
+        let (context, account) = (call.context, call.open(&args.account_id, true)?);
+        if args.emails.len() > limits::OBJECTS_IN_SET {
+            return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
+        }
+        let wanted = args.if_in_state;
+        let is_right = |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
+        let (mut commits, mut done) = (Commits::default(), SetResponse::default());
+        for (name, object) in &args.emails {
+            let kept = one(call, &account, &mut commits, is_right, object);
+            done.create(call.created, name, kept.map_err(|error| commits.of_one(error)))?;
+        }
+        let stand = commits.stand(&context.store.view(), &account, is_right)?;
+        let answer = done.typed_answer(context, &account, stand);
+        Ok(ImportAnswer {
+            account_id: answer.account_id,
+            old_state: answer.old_state,
+            new_state: answer.new_state,
+            created: answer.created,
+            not_created: answer.not_created,
+        })
     }
-    let emails = arguments.objects("emails")?;
-    if emails.len() > limits::OBJECTS_IN_SET {
-        return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
-    }
-    let wanted = arguments.maybe_text("ifInState")?;
-    let is_right = |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
-    let (mut commits, mut done) = (Commits::default(), SetResponse::default());
-    for (name, object) in &emails {
-        let kept = one(context, &account, arguments, &mut commits, is_right, object);
-        done.create(arguments.created(), name, kept.map_err(|error| commits.of_one(error)))?;
-    }
-    let stand = commits.stand(&context.store.view(), &account, is_right)?;
-    let answer = done.answer(context, &account, stand);
-    Ok(json!({
-        "accountId": answer["accountId"], "oldState": answer["oldState"], "newState": answer["newState"],
-        "created": answer["created"], "notCreated": answer["notCreated"],
-    }))
 }
 
 fn one(
-    context: &Context,
+    call: &Call<'_>,
     account: &Account,
-    arguments: &Args<'_>,
     commits: &mut Commits,
     is_right: impl Fn(crate::model::ModSeq) -> bool,
-    object: &Map<String, Value>,
-) -> Result<Map<String, Value>, SetFailure> {
+    object: &JsonObject,
+) -> Result<JsonObject, SetFailure> {
     let mut wrong = InvalidProperties::default();
     for unknown in object.keys().filter(|name| *name != "blobId" && !filing::NAMES.contains(&name.as_str())) {
         wrong.add(unknown, "no such property");
@@ -55,10 +84,11 @@ fn one(
     if blob.is_empty() {
         wrong.add("blobId", "an id is wanted");
     }
-    let filing = Filing::read(arguments, object, &mut wrong)?;
+    let context = call.context;
+    let filing = Filing::read(call.created, object, &mut wrong)?;
     wrong.finish()?;
     context.budget.file(0)?;
-    let blob = arguments.created().resolve(blob).unwrap_or_default();
+    let blob = call.created.resolve(blob).unwrap_or_default();
     let raw = octets(context, account, &blob)?;
     // RFC 8621 §4.8: an id that is not found is invalid as any other value.
     let raw = raw.ok_or_else(|| SetError::property("blobId", "there is no such blob"))?;

@@ -17,13 +17,13 @@ mod set;
 mod snippet;
 pub mod sort;
 
-pub(super) use copy::copy;
+pub(super) use copy::EmailCopy;
 pub(super) use create::message_id;
 pub(super) use get::{EmailGet, head, newest_emails};
-pub(super) use import::import;
+pub(super) use import::EmailImport;
 pub(super) use parse::EmailParse;
 pub(super) use query::{EmailQuery, EmailQueryChanges};
-pub(super) use set::set;
+pub(super) use set::EmailSet;
 pub(super) use snippet::SnippetGet;
 
 #[cfg(test)]

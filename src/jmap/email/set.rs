@@ -11,35 +11,48 @@ use super::filing::{self, Filing};
 use super::get::EmailDisplay;
 use super::keep::{Commits, FiledEmail, NewMessage, keep};
 use super::property::{ContentProperty, EmailProperty, RequestedProperties, set_of};
-use crate::jmap::context::{Account, Args, Context};
+use crate::jmap::context::{Account, Context};
 use crate::jmap::failure::{SetFailure, TxnResult};
+use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{InvalidProperties, SetArguments};
+use crate::jmap::standard::{CreationIds, InvalidProperties, SetArguments};
 use crate::message::content::content;
 use crate::message::{Message as Parsed, catch_parser_panic};
 use crate::model::mailbox::Right;
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq, SentAt};
 use crate::store::{Snapshot, Txn};
+use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{MethodError, Patch, SetError};
 
 /// Emails of one commit.
 const EMAILS_PER_COMMIT: usize = 64;
 
-pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = context.open_shared(arguments)?;
-    let mut set = SetArguments::read(arguments)?;
+/// Email/set.
+pub(in crate::jmap) struct EmailSet;
+
+impl Method for EmailSet {
+    type Args = SetArgs;
+    type Answer = SetAnswer;
+
+    fn call(call: &Call<'_>, args: SetArgs) -> Result<SetAnswer, MethodError> {
+        let account = call.open(&args.account_id, true)?;
+        set(call, &account, SetArguments::of(call.created, args)?)
+    }
+}
+
+fn set(call: &Call<'_>, account: &Account, mut set: SetArguments) -> Result<SetAnswer, MethodError> {
+    let (context, ids) = (call.context, call.created);
     let mut done = std::mem::take(&mut set.done);
     let mut commits = Commits::default();
     let is_right = |now: ModSeq| set.is_in_state(context, now);
     for (name, given) in &set.create {
-        let made = made(context, &account, arguments, &mut commits, is_right, given);
-        done.create(arguments.created(), name, made.map_err(|error| commits.of_one(error)))?;
+        let made = made(call, account, &mut commits, is_right, given);
+        done.create(ids, name, made.map_err(|error| commits.of_one(error)))?;
     }
     // What was just made may be changed in the same call.
-    let updates: Vec<(String, &Value)> =
-        set.update.iter().map(|(id, patch)| (resolved(arguments, id), patch)).collect();
-    let destroys: Vec<String> = set.destroy.iter().map(|id| resolved(arguments, id)).collect();
-    let work = EmailSetCall { context, account: &account, arguments };
+    let updates: Vec<(String, &Value)> = set.update.iter().map(|(id, patch)| (call.id(id.clone()), patch)).collect();
+    let destroys: Vec<String> = set.destroy.iter().map(|id| call.id(id.clone())).collect();
+    let work = EmailSetCall { context, account, ids };
     work.each(
         &mut commits,
         &is_right,
@@ -60,25 +73,21 @@ pub(in crate::jmap) fn set(context: &Context, arguments: &Args<'_>) -> Result<Va
             Err(error) => done.not_destroyed(id, &error),
         },
     )?;
-    let stand = commits.stand(&context.store.view(), &account, is_right)?;
-    Ok(done.answer(context, &account, stand))
-}
-
-fn resolved(arguments: &Args<'_>, id: &str) -> String {
-    arguments.created().resolve(id).unwrap_or_else(|| id.to_owned())
+    let stand = commits.stand(&context.store.view(), account, is_right)?;
+    Ok(done.typed_answer(context, account, stand))
 }
 
 /// One that is made: what the client does not know of it.
 fn made(
-    context: &Context,
+    call: &Call<'_>,
     account: &Account,
-    arguments: &Args<'_>,
     commits: &mut Commits,
     is_right: impl Fn(ModSeq) -> bool,
     given: &Map<String, Value>,
 ) -> Result<Map<String, Value>, SetFailure> {
     let mut wrong = InvalidProperties::default();
-    let filing = Filing::read(arguments, given, &mut wrong)?;
+    let context = call.context;
+    let filing = Filing::read(call.created, given, &mut wrong)?;
     context.budget.file(0)?;
     let now = context.store.clock().now();
     let raw = create::message(context, account, given, now, wrong)?;
@@ -113,7 +122,7 @@ fn made(
 struct EmailSetCall<'a> {
     context: &'a Context,
     account: &'a Account,
-    arguments: &'a Args<'a>,
+    ids: &'a CreationIds,
 }
 
 impl EmailSetCall<'_> {
@@ -194,7 +203,10 @@ impl EmailSetCall<'_> {
             return patch.clone();
         };
         let pointer = |name: &String| match name.strip_prefix("mailboxIds/#") {
-            Some(id) => format!("mailboxIds/{}", resolved(self.arguments, &format!("#{id}"))),
+            Some(id) => {
+                let id = format!("#{id}");
+                format!("mailboxIds/{}", self.ids.resolve(&id).unwrap_or(id))
+            }
             None => name.clone(),
         };
         Value::Object(members.iter().map(|(name, value)| (pointer(name), value.clone())).collect())
@@ -235,7 +247,7 @@ impl EmailSetCall<'_> {
         if !as_given {
             also.insert("keywords".into(), set_of(keywords.iter().cloned()));
         }
-        let mailboxes = filing::mailboxes(self.arguments, new.get("mailboxIds").unwrap_or(&Value::Null))?;
+        let mailboxes = filing::mailboxes(self.ids, new.get("mailboxIds").unwrap_or(&Value::Null))?;
         Ok(EmailUpdate { mailboxes, keywords, also })
     }
 }

@@ -172,6 +172,47 @@ pub struct SetAnswer {
 
 impl Answer for SetAnswer {}
 
+/// The arguments of /copy (RFC 8620 §5.4).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CopyArgs {
+    /// The account to copy from.
+    pub from_account_id: String,
+    /// The state of that account that the copies are made for.
+    pub if_from_in_state: Option<String>,
+    /// The account to copy to.
+    pub account_id: String,
+    /// The state of this account that the copies are made for.
+    pub if_in_state: Option<String>,
+    /// Objects by creation id: the id of each original, and what is to be other than there.
+    pub create: BTreeMap<String, JsonObject>,
+    /// Whether originals are destroyed once they are copied, by a /set that follows.
+    #[serde(default)]
+    pub on_success_destroy_original: bool,
+    /// `ifInState` of that /set.
+    pub destroy_from_if_in_state: Option<String>,
+}
+
+/// The answer of /copy.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CopyAnswer {
+    /// The account copied from.
+    pub from_account_id: String,
+    /// The account copied to.
+    pub account_id: String,
+    /// The state before.
+    pub old_state: String,
+    /// The state after.
+    pub new_state: String,
+    /// What the client does not know of the copies, by creation id.
+    pub created: Option<JsonObject>,
+    /// Errors by creation id.
+    pub not_created: Option<JsonObject>,
+}
+
+impl Answer for CopyAnswer {}
+
 /// A comparator as the client writes it (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
