@@ -149,11 +149,11 @@ pub(super) struct EmailDisplay<'a> {
 }
 
 /// The rows of an email that the caller sees: the second, trace prefix and content, where it is needed.
-type EmailRows = (EmailMetadata, Option<(Vec<u8>, EmailContent)>);
+type VisibleRows = (EmailMetadata, Option<(Vec<u8>, EmailContent)>);
 
 impl EmailDisplay<'_> {
     /// The rows of emails; `None` for one that is not there for the caller.
-    fn rows(&self, ids: &[EmailId], wanted: &RequestedProperties) -> Result<Vec<Option<EmailRows>>, MethodError> {
+    fn rows(&self, ids: &[EmailId], wanted: &RequestedProperties) -> Result<Vec<Option<VisibleRows>>, MethodError> {
         let emails = self.view.emails_at(self.account.id, ids)?;
         let emails: Vec<Option<EmailMetadata>> = emails.into_iter().map(|email| self.rights.seen(email?)).collect();
         if !wanted.needs_content() && !wanted.needs_message() {
@@ -179,7 +179,7 @@ impl EmailDisplay<'_> {
     fn object(
         &self,
         id: EmailId,
-        (email, content): EmailRows,
+        (email, content): VisibleRows,
         (wanted, bodies): (&RequestedProperties, &Bodies),
     ) -> Result<JsonObject, MethodError> {
         let mut object = JsonObject::new();

@@ -19,7 +19,7 @@ use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::jmap) struct ImportArgs {
+pub(in crate::jmap) struct EmailImportArgs {
     account_id: String,
     if_in_state: Option<String>,
     /// By creation id.
@@ -28,7 +28,7 @@ pub(in crate::jmap) struct ImportArgs {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::jmap) struct ImportAnswer {
+pub(in crate::jmap) struct EmailImportAnswer {
     account_id: String,
     old_state: String,
     new_state: String,
@@ -36,16 +36,16 @@ pub(in crate::jmap) struct ImportAnswer {
     not_created: Option<JsonObject>,
 }
 
-impl Answer for ImportAnswer {}
+impl Answer for EmailImportAnswer {}
 
 /// Email/import.
 pub(in crate::jmap) struct EmailImport;
 
 impl Method for EmailImport {
-    type Args = ImportArgs;
-    type Answer = ImportAnswer;
+    type Args = EmailImportArgs;
+    type Answer = EmailImportAnswer;
 
-    fn call(call: &Call<'_>, args: ImportArgs) -> Result<ImportAnswer, MethodError> {
+    fn call(call: &Call<'_>, args: EmailImportArgs) -> Result<EmailImportAnswer, MethodError> {
         let (context, account) = (call.context, call.open(&args.account_id, true)?);
         if args.emails.len() > limits::OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
@@ -59,7 +59,7 @@ impl Method for EmailImport {
         }
         let stand = commits.stand(&context.store.view(), &account, is_right)?;
         let answer = done.typed_answer(context, &account, stand);
-        Ok(ImportAnswer {
+        Ok(EmailImportAnswer {
             account_id: answer.account_id,
             old_state: answer.old_state,
             new_state: answer.new_state,
