@@ -32,26 +32,30 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use account::directory_read::DirectoryRows;
+pub use account::mailboxes::NewMailbox;
+pub use account::shares::ShareChange;
+pub use email::write::NewEmail;
 pub use engine::Statistics;
 #[cfg(feature = "internals")]
 pub use engine::Usage;
 pub use error::{Error, MailboxFault};
+pub use listing::difference::CountedListing;
+pub use listing::read::{ListingMoves, RANK_COST};
+pub use outbox::read::{QueueAudit, Wakeup};
 pub use repair::check;
 pub use row::fold::Fold;
 pub use row::{AccountStateRow, Digest, EncodedMessage, Object, QueueMark, domain_digest, lane_digest};
 #[cfg(any(test, feature = "internals"))]
 pub use row::{DeliveryRow, Thread, ToldRow, fold::Folds};
+pub use search::folding::FoldSizes;
+pub use search::postings::Postings;
+pub use search::tokens::Ordinals;
 pub use table::keys::WakeCondition;
-pub use txn::snapshot::{
-    Changes, ClientState, CountedListing, DirectoryRows, FoldSizes, ListingMoves, Ordinals, Postings, QueueAudit,
-    RANK_COST, Snapshot, Wakeup,
-};
-pub use txn::{CommitResults, NewEmail, NewMailbox, ShareChange, Ticket, Txn};
+pub use txn::snapshot::{Changes, ClientState, Snapshot};
+pub use txn::{CommitResults, Ticket, Txn};
 #[cfg(test)]
-pub use {
-    row::UploadRow,
-    txn::{CollectResult, PurgeResult},
-};
+pub use {blob::write::CollectResult, email::purge::PurgeResult, row::UploadRow};
 
 use crate::model::{AccountId, Change, Clock, Secrets};
 use engine::{Engine, Put};

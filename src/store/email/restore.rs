@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::{EmailId, EmailMetadata, MailboxUid, ThreadId};
+use crate::store::email::write::NewEmail;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
 use crate::store::listing::write::missing;
 use crate::store::row::{EncodedMessage, decode_content};
 use crate::store::table::{BlobRefs, EmailContent, EmailTokens};
-use crate::store::txn::{NewEmail, Txn};
+use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// Brings back what was destroyed less than `grace` ago: with its keywords and its trace prefix, in those of its

@@ -18,11 +18,11 @@ use crate::model::{AccountId, EmailId, Listing, ListingStats};
 use crate::store::engine::RowReader;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
+use crate::store::listing::read::FANOUT_BITS;
 use crate::store::row::RankCount;
 use crate::store::table::keys::{IndexKey, RankKey};
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::txn::Txn;
-use crate::store::txn::snapshot::FANOUT_BITS;
 
 /// A listing that grows beyond this gets rank rows.
 pub(in crate::store) const RANKED_ABOVE: u64 = 4096;

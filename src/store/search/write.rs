@@ -11,10 +11,10 @@ use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
 use crate::store::row::Row as _;
 use crate::store::row::fold::Folds;
+use crate::store::search::folding::FoldPiece;
 use crate::store::table::folds::FoldKey;
 use crate::store::table::{EmailTokens, SearchFolds};
 use crate::store::txn::Txn;
-use crate::store::txn::snapshot::FoldPiece;
 
 impl Txn<'_> {
     /// Writes a piece; false, and nothing is staged, where the account has changed under it and it must be made anew.

@@ -8,7 +8,7 @@ use crate::store::row::RankCount;
 use crate::store::table::keys::IndexKey;
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::tests::ACCOUNT;
-use crate::store::txn::snapshot::{CountedListing, Snapshot};
+use crate::store::{CountedListing, Snapshot};
 use std::sync::Arc;
 
 const EMAILS: u64 = 6_000;

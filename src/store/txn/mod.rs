@@ -16,18 +16,12 @@ pub(in crate::store) mod sweep;
 
 use std::sync::Arc;
 
-pub use crate::store::account::mailboxes::NewMailbox;
-pub use crate::store::account::shares::ShareChange;
-#[cfg(test)]
-pub use crate::store::blob::write::CollectResult;
-#[cfg(test)]
-pub use crate::store::email::purge::PurgeResult;
-pub use crate::store::email::write::NewEmail;
 pub(in crate::store) use crate::store::txn::committer::Committer;
 pub use crate::store::txn::committer::{CommitResults, Ticket};
 pub(in crate::store) use crate::store::txn::sweep::THREAD_REFS;
 
 use crate::model::{AccountId, Change, DataType, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
+use crate::store::account::shares::ShareChange;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::engine::{Base, Batch, Engine, Put, RowFn, RowReader, Table};
 use crate::store::error::Error;

@@ -1,13 +1,5 @@
 //! Reading: every question is a get or one short range scan on one consistent state.
 
-pub use crate::store::account::directory_read::DirectoryRows;
-pub use crate::store::listing::difference::CountedListing;
-pub(in crate::store) use crate::store::listing::read::FANOUT_BITS;
-pub use crate::store::listing::read::{ListingMoves, RANK_COST};
-pub use crate::store::outbox::read::{QueueAudit, Wakeup};
-pub use crate::store::search::folding::{FoldPiece, FoldSizes};
-pub use crate::store::search::postings::Postings;
-pub use crate::store::search::tokens::Ordinals;
 pub use crate::store::txn::changes::{Changes, ClientState};
 pub(in crate::store) use crate::store::txn::guard::Guard;
 
