@@ -150,9 +150,9 @@ impl Directory {
         let addresses = self.addresses_of(account)?;
         self.change(account, |txn| {
             let mut row = txn.view().account(account)?.ok_or(Error::NotFound("account"))?;
-            let name = row.name.clone();
+            let (name, named) = (row.name.clone(), row.addresses.take());
             let said = edit(&mut row);
-            row.addresses = Some(addresses.clone());
+            row.addresses = Some(named.unwrap_or_else(|| addresses.clone()));
             if !row.name.eq_ignore_ascii_case(&name) {
                 self.check_name_is_free(&row.name)?;
             }

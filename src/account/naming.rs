@@ -60,10 +60,9 @@ impl Directory {
 
     /// Lets an address lead to an account. A row that stands there and cannot be read is written anew.
     pub(super) fn claim(&self, account: AccountId, key: &str, row: &AddressRow) -> Result<(), Error> {
-        let mut addresses = self.addresses_of(account)?;
+        let found = self.addresses_of(account)?;
         self.check_key_is_free(account, key)?;
-        addresses.insert(key.to_owned());
-        self.write_address(account, key, Some(row), addresses)
+        self.write_address(account, key, Some(row), &found)
     }
 
     pub(super) fn release(
@@ -72,31 +71,37 @@ impl Directory {
         key: &str,
         may: impl FnOnce(&AddressRow) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut addresses = self.addresses_of(account)?;
+        let found = self.addresses_of(account)?;
         match self.0.store.view().address(key) {
             // The account's own row says that the address is the account's.
-            Ok(None) | Err(Error::Corrupt { .. }) if addresses.contains(key) => {}
-            found => may(&found?.ok_or(Error::NotFound("address"))?)?,
+            Ok(None) | Err(Error::Corrupt { .. }) if found.contains(key) => {}
+            row => may(&row?.ok_or(Error::NotFound("address"))?)?,
         }
-        addresses.remove(key);
-        self.write_address(account, key, None, addresses)
+        self.write_address(account, key, None, &found)
     }
 
-    /// Writes where an address leads, and what the account's own row names, in one commit. Who calls this holds `changing`.
+    /// Writes where an address leads, and what the account's own row names, in one commit. `found` are the addresses of
+    /// the account, for a row that names none yet. The caller holds `changing`.
     fn write_address(
         &self,
         account: AccountId,
         key: &str,
         row: Option<&AddressRow>,
-        addresses: BTreeSet<String>,
+        found: &BTreeSet<String>,
     ) -> Result<(), Error> {
-        let mut addresses = Some(addresses);
         let ticket = self.0.store.commit_together(&[AccountId::SITE, account], |txn| {
             if txn.account() == AccountId::SITE {
                 txn.set_address(key, row);
                 return Ok(());
             }
-            addresses.take().map_or(Ok(()), |addresses| txn.set_account_addresses(addresses))
+            let named = txn.view().account(account)?.ok_or(Error::NotFound("account"))?.addresses;
+            let mut addresses = named.unwrap_or_else(|| found.clone());
+            if row.is_some() {
+                addresses.insert(key.to_owned());
+            } else {
+                addresses.remove(key);
+            }
+            txn.set_account_addresses(addresses)
         })?;
         ticket.wait_blocking()
     }

@@ -216,8 +216,8 @@ impl Deliverer {
             return vec![reply; prepared.accounts.len()];
         }
         let durable = match prepared.ticket {
-            Some(ticket) => ticket.wait().await,
-            None => Ok(()),
+            Some(ticket) => ticket.overtaken().await,
+            None => Ok(Vec::new()),
         };
         if durable.is_err() {
             self.rates.lock().refund(&prepared.spent);
@@ -228,7 +228,7 @@ impl Deliverer {
         let ms = took.as_millis();
         let outcomes = prepared.outcomes.into_iter().zip(prepared.accounts);
         outcomes
-            .map(|(outcome, account)| match durable.clone().and(outcome) {
+            .map(|(outcome, account)| match written(&durable, account).and(outcome) {
                 Ok(filed) => {
                     match &filed {
                         FilingResult::New { email, thread, decision } => {
@@ -257,6 +257,15 @@ impl Deliverer {
                 }
             })
             .collect()
+    }
+}
+
+/// Whether the filing of an account was written, of a commit that says which accounts were overtaken.
+fn written(durable: &Result<Vec<AccountId>, Error>, account: AccountId) -> Result<(), Error> {
+    match durable {
+        Ok(overtaken) if overtaken.contains(&account) => Err(Error::Overtaken(account)),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.clone()),
     }
 }
 

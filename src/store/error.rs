@@ -31,7 +31,7 @@ pub enum Error {
     QueueFull(AccountId),
     /// Somebody else changed what this change was built on, or an earlier change that it was built on was not written: it
     /// may be tried again.
-    #[error("another change of account {0} was faster: try again")]
+    #[error("a change of account {0} was not written, for another came first or an earlier one failed: try again")]
     Overtaken(AccountId),
     /// The store cannot be reached just now: temporary, and nothing was written.
     #[error("the store cannot be reached: {0}")]

@@ -182,6 +182,7 @@ fn sorts_and_their_errors() {
         json!([{"property": "size", "isAscending": "no"}]),
         json!([{"property": "size", "keyword": "x"}]),
         json!([{"property": "size", "collation": 5}]),
+        json!([["size", true, null, null]]),
     ] {
         assert_eq!(kind(sort(&wrong)), "invalidArguments", "{wrong}");
     }

@@ -233,7 +233,7 @@ fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<EmailId> {
         if value.as_str() != Some(UndoStatus::Canceled.name()) {
             return Err(SetError::property("undoStatus", "it can only be canceled").into());
         }
-        if !txn.cancel_submission(known)? {
+        if !txn.cancel_submission(known).map_err(SetFailure::Call)? {
             return Err(SetError::of("cannotUnsend", "it is on its way").into());
         }
     }

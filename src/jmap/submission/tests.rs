@@ -1,12 +1,18 @@
 //! What is sent by JMAP (RFC 8621 §7).
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::jmap::Context;
-use crate::jmap::tests::{account_of, call, context};
+use crate::jmap::tests::{account_of, call, context, context_over};
 use crate::message::rows;
-use crate::model::{AccountId, ActionState, EmailSubmission, RecipientState};
+use crate::model::{AccountId, ActionId, ActionState, EmailSubmission, RecipientState};
 use crate::outbox::HELD;
+use crate::store::engine::memory::MemoryEngine;
+use crate::store::engine::{Batch, Engine as _, Put, Table};
+use crate::store::table::codec::Prefix as _;
+use crate::store::table::keys::{DueKey, WakeCondition};
 use crate::store::{EncodedMessage, NewEmail, QueueMark};
 
 struct Fixture {
@@ -17,7 +23,10 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let context = context();
+        Self::over(context())
+    }
+
+    fn over(context: Context) -> Self {
         let account = account_of(&context);
         let (_, identities) = call(&context, "Identity/get", &json!({"accountId": account}));
         let identity = identities["list"][0]["id"].as_str().unwrap().to_owned();
@@ -260,6 +269,25 @@ fn what_is_on_its_way_goes_on_whatever_is_destroyed() {
     let sent = String::from_utf8(view.action_message(desk.id(), &action).unwrap()).unwrap();
     assert!(sent.ends_with("Subject: lunch\r\n\r\nAt noon?\r\n"), "{sent}");
     assert!(desk.context.store.check().unwrap().is_empty());
+}
+
+#[test]
+fn submission_is_not_half_canceled_where_the_queue_is_damaged() {
+    let engine = Arc::new(MemoryEngine::new());
+    let desk = Fixture::over(context_over(engine.clone()));
+    let email = desk.write(DRAFT);
+    let made = desk.send(&email, &json!({}))["created"]["s"].clone();
+    let id = made["id"].as_str().unwrap();
+    let carrier = desk.context.store.view().outbox(desk.id()).unwrap().pop().unwrap().id;
+    // Something waits for the submission that is not there.
+    let lost = DueKey { wake: WakeCondition::After(carrier), account: desk.id(), action: ActionId(u64::MAX) };
+    let puts = vec![Put { table: Table::OutboxDue, key: lost.encode(), value: Some(Vec::new()) }];
+    engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
+    let undo = json!({"accountId": desk.account, "update": {id: {"undoStatus": "canceled"}}});
+    assert_eq!(call(&desk.context, "EmailSubmission/set", &undo).0, "error");
+    let got = desk.ask("EmailSubmission/get", json!({"ids": [id]}))["list"][0].clone();
+    assert_eq!(got["undoStatus"], "pending");
+    assert_eq!(desk.context.store.view().outbox(desk.id()).unwrap().len(), 1);
 }
 
 #[test]

@@ -228,7 +228,8 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     }
 
     /// Whether other processes may write here as well: then a change is based on the version of its account, reads one
-    /// snapshot, and is run again where it was overtaken.
+    /// snapshot, and is run again where it was overtaken. A commit then waits for its write, so it may not be called
+    /// from an asynchronous task.
     fn is_shared(&self) -> bool {
         false
     }

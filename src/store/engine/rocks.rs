@@ -227,6 +227,22 @@ fn walk<D: DBAccess>(
     }
 }
 
+/// The rows of all batches with the position of their batch, by table and key, then by position. With `shared_once`, rows
+/// that neighbouring batches share are listed with the first of them alone.
+fn sorted_puts(batches: &[Arc<Batch>], shared_once: bool) -> Vec<(usize, &Put)> {
+    let mut puts: Vec<(usize, &Put)> = Vec::new();
+    let mut before: Option<&Arc<Vec<Put>>> = None;
+    for (at, batch) in batches.iter().enumerate() {
+        let is_listed = shared_once
+            && matches!((&batch.shared, before), (Some(shared), Some(before)) if Arc::ptr_eq(shared, before));
+        let shared = batch.shared.iter().filter(|_| !is_listed).flat_map(|shared| shared.iter());
+        puts.extend(shared.chain(&batch.puts).map(|put| (at, put)));
+        before = batch.shared.as_ref();
+    }
+    puts.sort_by(|(_, one), (_, other)| (one.table, &one.key).cmp(&(other.table, &other.key)));
+    puts
+}
+
 /// From end to end, or until `each` has enough.
 fn scan<D: DBAccess>(
     rows: DBRawIteratorWithThreadMode<'_, D>,
@@ -333,12 +349,12 @@ impl Engine for RocksEngine {
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
         // In the order of tables and keys, for then each insertion into a table in memory finds near at hand what the one
         // before it walked over. Each batch is in that order already.
-        let mut puts: Vec<(usize, &Put)> =
-            Vec::with_capacity(batches.iter().map(|batch| batch.all_puts().count()).sum());
-        puts.extend(batches.iter().enumerate().flat_map(|(at, batch)| batch.all_puts().map(move |put| (at, put))));
-        puts.sort_by(|(_, one), (_, other)| (one.table, &one.key).cmp(&(other.table, &other.key)));
-        let stale = self.stale(batches, &puts)?;
+        let mut puts = sorted_puts(batches, true);
+        let mut stale = self.stale(batches, &puts)?;
         if !stale.is_empty() {
+            // The batch with which shared rows were listed may be the stale one.
+            puts = sorted_puts(batches, false);
+            stale = self.stale(batches, &puts)?;
             puts.retain(|(at, _)| !stale.contains(*at));
         }
         let mut all = WriteBatch::default();

@@ -7,7 +7,7 @@
 mod baton;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -301,8 +301,8 @@ impl Naive {
     }
 }
 
-/// Runs the stores to their end; returns how many commits were overtaken too often.
-fn run_together(seed: u64) -> usize {
+/// Runs the stores to their end; returns how many batches were stale, and how many commits were overtaken too often.
+fn run_together(seed: u64) -> (u64, usize) {
     let memory = MemoryEngine::new();
     let (baton, writes) = (Arc::new(Baton::new(seed)), Arc::new(AtomicU64::new(0)));
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
@@ -310,7 +310,7 @@ fn run_together(seed: u64) -> usize {
     let engines: Vec<Arc<BatonEngine>> = (0..STORES)
         .map(|who| {
             let (inner, baton, clock) = (memory.beside(), Arc::clone(&baton), Arc::clone(&writes));
-            Arc::new(BatonEngine { inner, baton, who, clock, written: Mutex::default() })
+            Arc::new(BatonEngine { inner, baton, who, clock, stale: AtomicU64::default(), written: Mutex::default() })
         })
         .collect();
     let ended: Vec<_> = std::thread::scope(|scope| {
@@ -346,15 +346,20 @@ fn run_together(seed: u64) -> usize {
         deeds.iter().filter(|(_, of, _)| *of == account).for_each(|(_, _, deed)| naive.replay(deed));
         assert_eq!(Naive::of(&store, account), naive, "{account}");
     }
-    ended.iter().map(|(.., overtaken)| overtaken).sum()
+    let stale = engines.iter().map(|engine| engine.stale.load(Ordering::SeqCst)).sum();
+    (stale, ended.iter().map(|(.., overtaken)| overtaken).sum())
 }
 
 #[test]
 fn stores_over_one_engine_do_what_one_store_would_do() {
+    let mut all = (0, 0);
     for seed in 1..=u64::from(cases(40)) {
-        let run = std::panic::catch_unwind(|| run_together(seed));
-        assert!(run.is_ok(), "seed {seed}");
+        let (stale, overtaken) =
+            std::panic::catch_unwind(|| run_together(seed)).unwrap_or_else(|_| panic!("seed {seed}"));
+        all = (all.0 + stale, all.1 + overtaken);
     }
+    assert!(all.0 > 0, "no change was run again");
+    assert!(all.1 as u64 * 20 < all.0, "{} of {} were overtaken too often", all.1, all.0);
 }
 
 /// Several threads of several stores at once, so that commits are also built on what is still on its way.

@@ -56,22 +56,32 @@ impl Ticket {
     /// `Full`, `Away`, `Overtaken`, `Poisoned` or what the engine said; then nothing of the commit was written, or with
     /// `Overtaken` nothing of at least one of its accounts.
     pub async fn wait(self) -> Result<(), Error> {
-        all_written(match self.0 {
-            TicketState::Ended(result) => result,
-            TicketState::Waiting(waiting) => waiting.await.unwrap_or_else(|_| Err(gone())),
-        })
+        all_written(self.overtaken().await)
     }
 
-    /// The same, for a thread that may sleep. Not to be called from an asynchronous task.
+    /// Waits for the disk, and returns the accounts of which nothing was written, for another change of theirs came first
+    /// or an earlier one failed. The changes of the others are written.
+    ///
+    /// # Errors
+    /// `Full`, `Away`, `Poisoned` or what the engine said; then nothing of the commit was written, unless other processes
+    /// share the engine: there an earlier try may have written some of the accounts.
+    pub async fn overtaken(self) -> WriteResult {
+        match self.0 {
+            TicketState::Ended(result) => result,
+            TicketState::Waiting(waiting) => waiting.await.unwrap_or_else(|_| Err(gone())),
+        }
+    }
+
+    /// As `wait`, for a thread that may sleep. Not to be called from an asynchronous task.
     ///
     /// # Errors
     /// As `wait`.
     pub fn wait_blocking(self) -> Result<(), Error> {
-        all_written(self.overtaken())
+        all_written(self.overtaken_blocking())
     }
 
-    /// Waits for the disk, and returns the accounts whose change was overtaken.
-    fn overtaken(self) -> WriteResult {
+    /// As `overtaken`, for a thread that may sleep.
+    fn overtaken_blocking(self) -> WriteResult {
         match self.0 {
             TicketState::Ended(result) => result,
             TicketState::Waiting(waiting) => waiting.blocking_recv().unwrap_or_else(|_| Err(gone())),
@@ -278,7 +288,7 @@ impl Committer {
         let written = loop {
             let (found, ticket) = self.commit_once(kind, now, &left, message.as_ref(), &mut change);
             results.extend(found);
-            match ticket.overtaken() {
+            match ticket.overtaken_blocking() {
                 Ok(overtaken) if overtaken.is_empty() => break Ok(Vec::new()),
                 Ok(_) if kind == CommitKind::Together => left.clone_from(&accounts),
                 Ok(overtaken) => left = overtaken,

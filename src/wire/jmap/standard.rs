@@ -4,8 +4,11 @@
 //! no wrong argument. Objects are maps of their properties, for a client chooses which it is given.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// An object, or those of its properties that are told.
@@ -215,7 +218,7 @@ impl Answer for CopyAnswer {}
 
 /// A comparator as the client writes it (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct SortComparator {
     /// By what; a client that asks for a keyword leaves it out.
     pub property: Option<String>,
@@ -225,6 +228,27 @@ pub struct SortComparator {
     pub collation: Option<String>,
     /// Of the properties of emails that are about one keyword (RFC 8621 §4.4.2).
     pub keyword: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for SortComparator {
+    /// Reads an object: serde by itself would take an array of the values as well.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct ObjectVisitor;
+
+        impl<'de> Visitor<'de> for ObjectVisitor {
+            type Value = SortComparator;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<SortComparator, A::Error> {
+                SortComparator::deserialize(MapAccessDeserializer::new(members))
+            }
+        }
+
+        from.deserialize_map(ObjectVisitor)
+    }
 }
 
 /// The arguments of /query (RFC 8620 §5.5).

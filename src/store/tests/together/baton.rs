@@ -69,6 +69,8 @@ pub(super) struct BatonEngine {
     pub(super) who: usize,
     /// Counts the writes of all handles.
     pub(super) clock: Arc<AtomicU64>,
+    /// Counts the batches of this handle that were stale.
+    pub(super) stale: AtomicU64,
     /// The number of this handle's last write of each account.
     pub(super) written: Mutex<BTreeMap<AccountId, u64>>,
 }
@@ -109,6 +111,7 @@ impl Engine for BatonEngine {
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
         self.baton.pass(self.who);
         let stale = self.inner.write(batches)?;
+        self.stale.fetch_add(stale.len() as u64, Ordering::SeqCst);
         for (at, batch) in batches.iter().enumerate() {
             let number = self.clock.fetch_add(1, Ordering::SeqCst);
             if !stale.contains(&at) {
