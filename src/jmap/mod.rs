@@ -4,7 +4,6 @@
 //! common. Then each type has a module of its own.
 
 pub mod admin;
-mod arguments;
 mod blob;
 mod budget;
 mod context;

@@ -2,9 +2,11 @@
 //!
 //! Nothing but `dispatch` names the registry.
 
+use super::admin;
 use super::blob::{BlobCopy, BlobGet, BlobLookup, BlobUpload};
 use super::email::{EmailCopy, EmailGet, EmailImport, EmailParse, EmailQuery, EmailQueryChanges, EmailSet, SnippetGet};
 use super::mailbox::MailboxSet;
+use super::mdn::{MdnParse, MdnSend};
 use super::method::{Call, Handler, Method, RegisteredMethod};
 use super::principal::{Principal, PrincipalSet};
 use super::quota::Quota;
@@ -13,7 +15,6 @@ use super::submission::SubmissionSet;
 use super::subscription::{PushSubscriptionGet, PushSubscriptionSet};
 use super::thread::ThreadObjects;
 use super::vacation::StandardVacation;
-use super::{admin, mdn};
 use crate::model::{EmailMetadata, EmailSubmission, Mailbox, SenderIdentity, ShareNotification};
 use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
 
@@ -50,8 +51,8 @@ const METHODS: &[RegisteredMethod] = &[
     reads("EmailSubmission/queryChanges", SUBMISSION, Handler::of::<QueryChangesMethod<EmailSubmission>>()),
     changes("EmailSubmission/set", SUBMISSION, Handler::of::<SubmissionSet>()),
     reads("SearchSnippet/get", MAIL, Handler::of::<SnippetGet>()),
-    RegisteredMethod { also: Some(MAIL), ..changes("MDN/send", MDN, Handler::FollowedMap(mdn::send)) },
-    reads("MDN/parse", MDN, Handler::Map(mdn::parse)),
+    RegisteredMethod { also: Some(MAIL), ..changes("MDN/send", MDN, Handler::of::<MdnSend>()) },
+    reads("MDN/parse", MDN, Handler::of::<MdnParse>()),
     reads("VacationResponse/get", VACATION, Handler::of::<GetMethod<StandardVacation>>()),
     changes("VacationResponse/set", VACATION, Handler::of::<SetMethod<StandardVacation>>()),
     reads("ShareNotification/get", PRINCIPALS, Handler::of::<GetMethod<ShareNotification>>()),

@@ -13,6 +13,7 @@ use crate::store::{EncodedMessage, NewEmail, Options, Store};
 use crate::wire::jmap::parse;
 use crate::wire::smtp::Reply;
 
+mod arguments;
 mod budget;
 mod client;
 mod damage;

@@ -7,19 +7,22 @@ mod parse;
 mod send;
 mod wish;
 
-pub(super) use parse::parse;
-pub(super) use send::send;
+pub(super) use parse::MdnParse;
+pub(super) use send::MdnSend;
 
 use serde_json::{Value, json};
 
-use super::context::{Account, Args, Context};
+use super::context::Account;
+use super::method::Call;
 use crate::message::report::DispositionReport;
 use crate::wire::jmap::MethodError;
 
 /// The account; one that is not there is a wrong argument (RFC 9007 §2.1, §2.2).
-fn open(context: &Context, arguments: &Args<'_>) -> Result<Account, MethodError> {
-    let missing = MethodError::InvalidArguments("accountId: there is no such account".into());
-    context.open_or(arguments, missing)
+fn open(call: &Call<'_>, id: &str) -> Result<Account, MethodError> {
+    call.open(id, false).map_err(|error| match error {
+        MethodError::AccountNotFound => MethodError::InvalidArguments("accountId: there is no such account".into()),
+        other => other,
+    })
 }
 
 /// What was done, as JSON (RFC 9007 §2).

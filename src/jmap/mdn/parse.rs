@@ -2,38 +2,68 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::disposition;
-use crate::jmap::context::{Account, Args, Context};
+use crate::jmap::context::{Account, Context};
+use crate::jmap::method::{Call, Method};
 use crate::message::header::first;
 use crate::message::refs::message_ids;
 use crate::message::report::{Report, ReportContent, report};
 use crate::message::{Message, catch_parser_panic};
 use crate::model::{BlobId, EmailId, limits};
 use crate::query::{self, Condition, Filter, Query, QuerySpec, Window};
-use crate::wire::jmap::MethodError;
 use crate::wire::jmap::json::or_null;
+use crate::wire::jmap::{Answer, JsonObject, MethodError};
 
 /// Originals that one call looks for; beyond them it is not said which they are (RFC 9007 §2.2).
 const MAX_ORIGINALS: usize = 100;
 /// Emails with the id in their Message-ID field that are looked at.
 const MAX_CANDIDATES: usize = 4;
 
-pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let account = super::open(context, arguments)?;
-    if arguments.get("blobIds").is_none() {
-        return Err(MethodError::InvalidArguments("blobIds: an array of ids is wanted".into()));
+/// MDN/parse.
+pub(in crate::jmap) struct MdnParse;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct MdnParseArgs {
+    account_id: String,
+    blob_ids: Option<BTreeSet<String>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct MdnParseAnswer {
+    account_id: String,
+    /// MDNs by the ids of their blobs.
+    parsed: Option<JsonObject>,
+    not_parsable: Option<Vec<String>>,
+    not_found: Option<Vec<String>>,
+}
+
+impl Answer for MdnParseAnswer {}
+
+impl Method for MdnParse {
+    type Args = MdnParseArgs;
+    type Answer = MdnParseAnswer;
+
+    fn call(call: &Call<'_>, args: MdnParseArgs) -> Result<MdnParseAnswer, MethodError> {
+        let account = super::open(call, &args.account_id)?;
+        let wanted = || MethodError::InvalidArguments("blobIds is wanted".into());
+        parse(call.context, &account, args.blob_ids.ok_or_else(wanted)?)
     }
-    let ids: BTreeSet<String> = arguments.texts("blobIds")?.into_iter().collect();
+}
+
+fn parse(context: &Context, account: &Account, ids: BTreeSet<String>) -> Result<MdnParseAnswer, MethodError> {
     if ids.len() > limits::OBJECTS_IN_GET {
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }
-    let mut originals = Originals { context, account: &account, known: BTreeMap::new() };
-    let (mut parsed, mut not_parsable, mut not_found) = (Map::new(), Vec::new(), Vec::new());
+    let mut originals = Originals { context, account, known: BTreeMap::new() };
+    let (mut parsed, mut not_parsable, mut not_found) = (JsonObject::new(), Vec::new(), Vec::new());
     for id in ids {
         let blob = id.parse::<BlobId>().ok();
-        let raw = blob.map(|blob| context.blob_octets(&account, &blob, u64::MAX)).transpose();
+        let raw = blob.map(|blob| context.blob_octets(account, &blob, u64::MAX)).transpose();
         let Some(raw) = raw?.flatten() else {
             not_found.push(id);
             continue;
@@ -47,11 +77,13 @@ pub(in crate::jmap) fn parse(context: &Context, arguments: &Args<'_>) -> Result<
             _ => not_parsable.push(id),
         }
     }
-    let some = |ids: Vec<String>| if ids.is_empty() { Value::Null } else { json!(ids) };
-    Ok(json!({
-        "accountId": account.id.to_string(), "parsed": or_null(parsed),
-        "notParsable": some(not_parsable), "notFound": some(not_found),
-    }))
+    let some = |ids: Vec<String>| Some(ids).filter(|ids| !ids.is_empty());
+    Ok(MdnParseAnswer {
+        account_id: account.id.to_string(),
+        parsed: Some(parsed).filter(|parsed| !parsed.is_empty()),
+        not_parsable: some(not_parsable),
+        not_found: some(not_found),
+    })
 }
 
 /// The emails that MDNs are about.
@@ -67,7 +99,7 @@ impl Originals<'_> {
         let ReportContent::Disposition(about) = &found.about else { return Ok(Value::Null) };
         let id = about.original_message_id.as_deref().and_then(|id| message_ids(id.as_bytes()).into_iter().next());
         let email = id.map(|id| self.find(id)).transpose()?.flatten();
-        let extensions: Map<String, Value> =
+        let extensions: JsonObject =
             about.extensions.iter().map(|(name, text)| (name.clone(), text.clone().into())).collect();
         Ok(json!({
             "forEmailId": email.map(|id| id.to_string()), "subject": first(raw, "Subject").map(|field| field.decoded()),

@@ -4,14 +4,17 @@
 //! twice, whoever asks at the same time and whatever ends between. What else is to be changed of the email is the Email/set
 //! that follows.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::wish::MdnObject;
-use crate::jmap::context::{Account, Args, Context, NamedObjects};
+use crate::jmap::context::Account;
 use crate::jmap::email;
 use crate::jmap::failure::{SetFailure, commit_object};
 use crate::jmap::identity::{self, SenderAddresses};
-use crate::jmap::method::FollowUpCall;
+use crate::jmap::method::{Call, FollowUpCall, Method};
 use crate::message::catch_parser_panic;
 use crate::message::report::{DispositionReport, DispositionType, SendingMode, address};
 use crate::model::{
@@ -20,35 +23,69 @@ use crate::model::{
 use crate::outbox::mdn::{MdnDraft, MdnRequest, notification};
 use crate::outbox::{ReceiptAction, Reporter, typed};
 use crate::store::Error;
-use crate::wire::jmap::json::or_null;
-use crate::wire::jmap::{MethodError, SetError};
+use crate::wire::jmap::json::{members, or_null};
+use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 
 /// Octets of a message in which its header is sought.
 const MAX_HEADER_BYTES: u64 = 256 * 1024;
 
-pub(in crate::jmap) fn send(
-    context: &Context,
-    arguments: &Args<'_>,
-) -> Result<(Value, Option<FollowUpCall>), MethodError> {
-    let account = super::open(context, arguments)?;
-    if arguments.get("send").is_none() {
-        return Err(MethodError::InvalidArguments("send: an object of objects is wanted".into()));
+/// MDN/send.
+pub(in crate::jmap) struct MdnSend;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct MdnSendArgs {
+    account_id: String,
+    identity_id: Option<String>,
+    /// MDNs by creation id.
+    send: Option<BTreeMap<String, JsonObject>>,
+    /// Patches of the emails, by reference to a creation id.
+    #[serde(default)]
+    on_success_update_email: BTreeMap<String, JsonObject>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::jmap) struct MdnSendAnswer {
+    account_id: String,
+    /// What the client does not know of each, by creation id.
+    sent: Option<JsonObject>,
+    /// Errors by creation id.
+    not_sent: Option<JsonObject>,
+}
+
+impl Answer for MdnSendAnswer {}
+
+impl Method for MdnSend {
+    type Args = MdnSendArgs;
+    type Answer = MdnSendAnswer;
+
+    fn call(call: &Call<'_>, args: MdnSendArgs) -> Result<MdnSendAnswer, MethodError> {
+        send(call, &args)
     }
-    let (wishes, patches) = (arguments.objects("send")?, arguments.objects("onSuccessUpdateEmail")?);
+}
+
+fn send(call: &Call<'_>, args: &MdnSendArgs) -> Result<MdnSendAnswer, MethodError> {
+    let context = call.context;
+    let account = super::open(call, &args.account_id)?;
+    let wanted = |what: &str| MethodError::InvalidArguments(format!("{what} is wanted"));
+    let wishes = args.send.as_ref().ok_or_else(|| wanted("send"))?;
+    let identity_id = args.identity_id.as_deref().ok_or_else(|| wanted("identityId"))?;
+    let patches = &args.on_success_update_email;
     if wishes.len() > limits::OBJECTS_IN_SET || patches.len() > limits::OBJECTS_IN_SET {
         return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
     }
     identity::refresh(context, &account)?;
-    let identity = identity(context, &account, arguments)?;
-    marks(&wishes, &patches)?;
+    let identity = identity(call, &account, identity_id)?;
+    marks(wishes, patches)?;
     let me = SenderAddresses::of(context, &account)?;
-    let mut desk = MdnSender { context, account: &account, arguments, me, identity };
-    let (mut sent, mut not_sent, mut update) = (Map::new(), Map::new(), Map::new());
-    for (name, wish) in &wishes {
+    let mut desk = MdnSender { call, account: &account, me, identity };
+    let (mut sent, mut not_sent, mut update) = (JsonObject::new(), JsonObject::new(), JsonObject::new());
+    for (name, wish) in wishes {
         match desk.send(wish) {
             Ok((email, told)) => {
-                let patch = patches.iter().find(|(of, _)| of.strip_prefix('#') == Some(name));
-                update.extend(patch.map(|(_, patch)| (email.to_string(), Value::Object(patch.clone()))));
+                let patch = patches.get(&format!("#{name}"));
+                update.extend(patch.map(|patch| (email.to_string(), Value::Object(patch.clone()))));
                 sent.insert(name.clone(), Value::Object(told));
             }
             // An error of the whole call says that nothing was done (RFC 8620 §3.6.2).
@@ -59,59 +96,57 @@ pub(in crate::jmap) fn send(
             Err(failure) => drop(not_sent.insert(name.clone(), failure.object()?.object())),
         }
     }
-    let id = account.id.to_string();
-    let answer = json!({"accountId": id, "sent": or_null(sent), "notSent": or_null(not_sent)});
-    let next = (!update.is_empty()).then(|| {
-        let mut call = Map::new();
-        call.insert("accountId".into(), id.into());
-        call.insert("update".into(), Value::Object(update));
-        FollowUpCall { name: "Email/set", arguments: call }
-    });
-    Ok((answer, next))
+    let account_id = account.id.to_string();
+    if !update.is_empty() {
+        let mut arguments = JsonObject::new();
+        arguments.insert("accountId".into(), account_id.clone().into());
+        arguments.insert("update".into(), Value::Object(update));
+        call.follow_with(FollowUpCall { name: "Email/set", arguments });
+    }
+    let some = |members: JsonObject| Some(members).filter(|members| !members.is_empty());
+    Ok(MdnSendAnswer { account_id, sent: some(sent), not_sent: some(not_sent) })
 }
 
 /// The identity; one that is not there is a wrong argument.
-fn identity(context: &Context, account: &Account, arguments: &Args<'_>) -> Result<SenderIdentity, MethodError> {
-    let id = arguments.text("identityId")?;
-    let id = arguments.created().resolve(&id).and_then(|id| id.parse::<ObjectId>().ok());
-    let view = context.store.view();
+fn identity(call: &Call<'_>, account: &Account, id: &str) -> Result<SenderIdentity, MethodError> {
+    let id = call.created.resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
+    let view = call.context.store.view();
     let found = id.map(|id| view.object::<SenderIdentity>(account.id, id)).transpose()?;
     found.flatten().ok_or_else(|| MethodError::InvalidArguments("identityId: there is no such identity".into()))
 }
 
 /// Every email must get the keyword: each MDN has its patch, by a reference to its creation id, that sets it (RFC 9007 §2.1).
-fn marks(wishes: &NamedObjects, patches: &NamedObjects) -> Result<(), MethodError> {
+fn marks(wishes: &BTreeMap<String, JsonObject>, patches: &BTreeMap<String, JsonObject>) -> Result<(), MethodError> {
     let bad = |what: String| MethodError::InvalidArguments(format!("onSuccessUpdateEmail: {what}"));
-    let is_asked = |of: &str| of.strip_prefix('#').is_some_and(|of| wishes.iter().any(|(name, _)| name == of));
-    if let Some((other, _)) = patches.iter().find(|(of, _)| !is_asked(of)) {
+    let is_asked = |of: &str| of.strip_prefix('#').is_some_and(|of| wishes.contains_key(of));
+    if let Some(other) = patches.keys().find(|of| !is_asked(of)) {
         return Err(bad(format!("{other} is no reference to what is to be sent")));
     }
-    let sets = |patch: &Map<String, Value>| {
+    let sets = |patch: &JsonObject| {
         let within = patch.get("keywords").and_then(|keywords| keywords.get(keyword::MDN_SENT));
         let alone = patch.get(&format!("keywords/{}", keyword::MDN_SENT));
         within.or(alone) == Some(&Value::Bool(true))
     };
-    let is_marked = |name: &String| patches.iter().any(|(of, patch)| of.strip_prefix('#') == Some(name) && sets(patch));
-    match wishes.iter().find(|(name, _)| !is_marked(name)) {
-        Some((name, _)) => Err(bad(format!("#{name} must set keywords/{}", keyword::MDN_SENT))),
+    let is_marked = |name: &String| patches.get(&format!("#{name}")).is_some_and(sets);
+    match wishes.keys().find(|name| !is_marked(name)) {
+        Some(name) => Err(bad(format!("#{name} must set keywords/{}", keyword::MDN_SENT))),
         None => Ok(()),
     }
 }
 
 /// The account that sends, and by which identity.
 struct MdnSender<'a> {
-    context: &'a Context,
+    call: &'a Call<'a>,
     account: &'a Account,
-    arguments: &'a Args<'a>,
     me: SenderAddresses,
     identity: SenderIdentity,
 }
 
 impl MdnSender<'_> {
     /// Sends one; gives its email, and what the client does not know of it.
-    fn send(&mut self, given: &Map<String, Value>) -> Result<(EmailId, Map<String, Value>), SetFailure> {
+    fn send(&mut self, given: &JsonObject) -> Result<(EmailId, JsonObject), SetFailure> {
         let wish = MdnObject::read(given)?;
-        let id = self.arguments.created().resolve(&wish.email).and_then(|id| id.parse::<EmailId>().ok());
+        let id = self.call.created.resolve(&wish.email).and_then(|id| id.parse::<EmailId>().ok());
         let id = id.ok_or(SetError::NotFound)?;
         let (email, request) = self.asked(id)?;
         if email.keywords.contains(keyword::MDN_SENT) {
@@ -130,9 +165,9 @@ impl MdnSender<'_> {
 
     /// The email, and what its sender asked for. One that asks for nothing is not there (RFC 9007 §2.1).
     fn asked(&self, id: EmailId) -> Result<(EmailMetadata, MdnRequest), SetFailure> {
-        let view = self.context.store.view();
+        let view = self.call.context.store.view();
         let email = view.email(self.account.id, id)?.ok_or(SetError::NotFound)?;
-        self.context.budget.read(MAX_HEADER_BYTES.min(email.size))?;
+        self.call.context.budget.read(MAX_HEADER_BYTES.min(email.size))?;
         let head = view.message_part(self.account.id, id, 0..MAX_HEADER_BYTES)?.ok_or(SetError::NotFound)?;
         let request = catch_parser_panic("a header", || MdnRequest::of(&head)).flatten();
         let nobody = || SetError::Of("notFound", note("it has no valid Disposition-Notification-To field"));
@@ -170,14 +205,14 @@ impl MdnSender<'_> {
         if email.size > limits::MESSAGE_OCTETS {
             return Err(too_large().into());
         }
-        self.context.budget.read(email.size)?;
-        let raw = self.context.store.view().received(&email.blob)?;
+        self.call.context.budget.read(email.size)?;
+        let raw = self.call.context.store.view().received(&email.blob)?;
         Ok(raw.ok_or(SetError::NotFound)?)
     }
 
     /// The notification and the keyword, in one commit.
     fn queue(&mut self, id: EmailId, made: MdnDraft) -> Result<(), SetFailure> {
-        let Self { context, account, .. } = *self;
+        let (context, account) = (self.call.context, self.account);
         let (message_id, _) = email::message_id(account).map_err(SetFailure::Call)?;
         let recipients = made.to.iter().filter_map(|to| Address::parse(&to.email).ok()).collect();
         let now = context.store.clock().now();
@@ -208,8 +243,8 @@ impl MdnSender<'_> {
     }
 }
 
-fn note(description: &str) -> Map<String, Value> {
-    let mut more = Map::new();
+fn note(description: &str) -> JsonObject {
+    let mut more = JsonObject::new();
     more.insert("description".into(), description.into());
     more
 }
@@ -275,19 +310,15 @@ fn words(kind: DispositionType) -> (&'static str, &'static str) {
 }
 
 /// What the client did not say of it.
-fn told(given: &Map<String, Value>, wish: &MdnObject, made: &MdnDraft, request: &MdnRequest) -> Map<String, Value> {
-    let extensions: Map<String, Value> =
+fn told(given: &JsonObject, wish: &MdnObject, made: &MdnDraft, request: &MdnRequest) -> JsonObject {
+    let extensions: JsonObject =
         wish.extensions.iter().map(|(name, text)| (name.clone(), text.clone().into())).collect();
-    let whole = json!({
+    let mut told = members(json!({
         "subject": made.subject, "textBody": made.text, "includeOriginalMessage": wish.with_original,
         "reportingUA": wish.reporting_ua, "mdnGateway": null, "originalRecipient": request.original_recipient,
         "finalRecipient": made.disposition.final_recipient, "originalMessageId": request.message_id, "error": null,
         "extensionFields": or_null(extensions),
-    });
-    let mut told = match whole {
-        Value::Object(members) => members,
-        _ => Map::new(),
-    };
+    }));
     told.retain(|name, value| given.get(name) != Some(value));
     told
 }

@@ -1,0 +1,52 @@
+//! Arguments that a method does not take are refused.
+
+use serde_json::json;
+
+use super::{account_of, call, context, error};
+
+/// RFC 8620 §3.9.
+#[test]
+fn an_argument_that_is_not_known_is_invalid() {
+    let context = context();
+    let ann = account_of(&context);
+    for method in [
+        "Mailbox/get",
+        "Mailbox/changes",
+        "Mailbox/query",
+        "Mailbox/queryChanges",
+        "Mailbox/set",
+        "Thread/get",
+        "Email/get",
+        "Email/query",
+        "Email/set",
+        "Email/import",
+        "Email/parse",
+        "Email/copy",
+        "SearchSnippet/get",
+        "Identity/set",
+        "EmailSubmission/set",
+        "VacationResponse/set",
+        "Quota/get",
+        "Blob/get",
+        "Blob/copy",
+        "Blob/upload",
+        "MDN/send",
+    ] {
+        let wrong = json!({"accountId": ann, "colour": "red"});
+        let (_, refused) = call(&context, method, &wrong);
+        assert_eq!(refused["type"], "invalidArguments", "{method}");
+        assert!(refused["description"].as_str().unwrap().ends_with(" has no argument colour"), "{refused}");
+    }
+    let set = json!({"accountId": ann, "create": {"x": {"name": "Colours"}}, "ifInstate": "y"});
+    assert_eq!(error(&context, "Mailbox/set", &set), "invalidArguments");
+    assert_eq!(
+        call(&context, "Mailbox/query", &json!({"accountId": ann, "filter": {"name": "Colours"}})).1["ids"],
+        json!([])
+    );
+    // An echo takes whatever it is given, and those of others are the others'.
+    assert_eq!(call(&context, "Core/echo", &json!({"colour": "red"})).1, json!({"colour": "red"}));
+    assert_eq!(error(&context, "PushSubscription/set", &json!({"ifInState": "x"})), "invalidArguments");
+    let asked = json!({"accountId": ann, "collapseThreads": true, "sort": null, "calculateTotal": false});
+    assert_eq!(call(&context, "Email/query", &asked).0, "Email/query");
+    assert_eq!(error(&context, "Mailbox/query", &asked), "invalidArguments");
+}
