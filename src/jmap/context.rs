@@ -103,42 +103,6 @@ impl Context {
         }
     }
 
-    /// The account that a standard method names by `accountId` (RFC 8620 §5): one of the caller's own. For what there is
-    /// nothing to share of.
-    ///
-    /// # Errors
-    /// `invalidArguments` where it names none, `missing` where it is not there for the caller,
-    /// `accountNotSupportedByMethod` where the caller is a guest in it.
-    pub(super) fn open_or(&self, arguments: &Args<'_>, missing: MethodError) -> Result<Account, MethodError> {
-        let account = self.open_other(arguments, "accountId", missing)?;
-        if account.guest.is_some() { Err(MethodError::AccountNotSupportedByMethod) } else { Ok(account) }
-    }
-
-    /// The same, or one in which something was opened to the caller: what the caller may do in it, `rights` knows.
-    ///
-    /// # Errors
-    /// As `open_or`, but for the last.
-    pub(super) fn open_shared(&self, arguments: &Args<'_>) -> Result<Account, MethodError> {
-        self.open_other(arguments, "accountId", MethodError::AccountNotFound)
-    }
-
-    /// The account that another argument names, which he may be a guest in.
-    ///
-    /// # Errors
-    /// As `open_shared`; `missing` where it is not there for the caller.
-    pub(super) fn open_other(
-        &self,
-        arguments: &Args<'_>,
-        key: &str,
-        missing: MethodError,
-    ) -> Result<Account, MethodError> {
-        let Ok(id) = arguments.text(key)?.parse::<AccountId>() else { return Err(missing) };
-        match self.reach(id) {
-            Err(MethodError::AccountNotFound) => Err(missing),
-            reached => reached,
-        }
-    }
-
     /// An account of that id: the caller's own, or one in which something was opened to him.
     ///
     /// # Errors
@@ -266,14 +230,6 @@ impl<'a> Args<'a> {
         self.1
     }
 
-    /// Objects by name; none where it is null (RFC 8620 §5.3).
-    pub(super) fn objects(&self, key: &str) -> Result<NamedObjects, MethodError> {
-        let wanted = || Self::bad(key, "an object of objects");
-        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
-        let one = |(name, value): (&String, &Value)| Some((name.clone(), value.as_object()?.clone()));
-        value.as_object().and_then(|all| all.iter().map(one).collect()).ok_or_else(wanted)
-    }
-
     fn bad(key: &str, wanted: &str) -> MethodError {
         MethodError::InvalidArguments(format!("{key}: {wanted} is wanted"))
     }
@@ -299,23 +255,10 @@ impl<'a> Args<'a> {
         texts.flatten().ok_or_else(|| Self::bad(key, "an array of texts"))
     }
 
-    /// The texts, each once, in the order given. A client can name one a hundred thousand times.
-    pub(super) fn distinct(&self, key: &str) -> Result<Vec<String>, MethodError> {
-        self.texts(key).map(distinct)
-    }
-
     pub(super) fn number(&self, key: &str) -> Result<Option<u64>, MethodError> {
         match self.get(key) {
             None => Ok(None),
             Some(value) => value.as_u64().map(Some).ok_or_else(|| Self::bad(key, "a whole number")),
-        }
-    }
-
-    /// `maxChanges` of /changes (RFC 8620 §5.2): at least one.
-    pub(super) fn max_changes(&self) -> Result<Option<u64>, MethodError> {
-        match self.number("maxChanges")? {
-            Some(0) => Err(Self::bad("maxChanges", "more than 0")),
-            most => Ok(most),
         }
     }
 

@@ -92,16 +92,14 @@ pub(super) type Answered = (Value, Option<FollowUpCall>);
 /// A method with types, as `run` makes it: given its name and its arguments.
 pub(super) type TypedMethod = fn(&Call<'_>, &str, Map<String, Value>) -> Result<Value, MethodError>;
 
-/// A method over maps of values, as all were.
+/// A vendor method over maps of values.
 pub(super) type MapMethod = fn(&Context, &Args<'_>) -> Result<Value, MethodError>;
-pub(super) type FollowedMapMethod = fn(&Context, &Args<'_>) -> Result<Answered, MethodError>;
 
 /// How a method is run.
 #[derive(Clone, Copy)]
 pub(super) enum Handler {
     Typed(TypedMethod),
     Map(MapMethod),
-    FollowedMap(FollowedMapMethod),
 }
 
 impl Handler {
@@ -115,13 +113,6 @@ impl Handler {
         match self {
             Self::Typed(method) => method(call, name, given),
             Self::Map(method) => method(call.context, &map),
-            Self::FollowedMap(method) => {
-                let (answer, next) = method(call.context, &map)?;
-                if let Some(next) = next {
-                    call.follow_with(next);
-                }
-                Ok(answer)
-            }
         }
     }
 }

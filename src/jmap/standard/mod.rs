@@ -1,10 +1,8 @@
 //! What the standard methods have in common (RFC 8620 §5): states, creation ids, and the arguments and answers of /get,
 //! /changes and /set. What a property is, and what a change of it does, is each type's own.
 
-mod changes;
 mod created;
 mod filter;
-mod get;
 mod object_type;
 pub(super) mod people;
 mod query;
@@ -16,10 +14,8 @@ mod stored;
 pub(super) mod value;
 mod wrong;
 
-pub(super) use changes::{ChangesArguments, changes};
 pub(super) use created::CreationIds;
 pub(super) use filter::{condition, sort_by};
-pub(super) use get::GetArguments;
 pub(super) use object_type::{
     ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, client_state, get_from, object_of,
     requested_ids,

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::created::CreationIds;
 use super::state::state;
-use crate::jmap::context::{Account, Args, Context, NamedObjects, distinct};
+use crate::jmap::context::{Account, Context, NamedObjects, distinct};
 use crate::jmap::failure::SetFailure;
 use crate::model::{DataType, ModSeq, limits};
 use crate::store::{Error, Txn};
@@ -27,21 +27,6 @@ pub(in crate::jmap) struct SetArguments {
 }
 
 impl SetArguments {
-    /// Reads the arguments of a method over maps.
-    ///
-    /// # Errors
-    /// `invalidArguments`, `requestTooLarge`.
-    pub(in crate::jmap) fn read(arguments: &Args<'_>) -> Result<Self, MethodError> {
-        let args = SetArgs {
-            account_id: String::new(),
-            if_in_state: arguments.maybe_text("ifInState")?,
-            create: arguments.objects("create")?.into_iter().collect(),
-            update: arguments.objects("update")?.into_iter().collect(),
-            destroy: arguments.texts("destroy")?,
-        };
-        Self::of(arguments.created(), args)
-    }
-
     /// What the arguments ask for; changes of what is destroyed in the same call are refused already.
     ///
     /// # Errors
@@ -230,15 +215,6 @@ impl SetResponse {
             not_updated: some(self.not_updated),
             not_destroyed: some(self.not_destroyed),
         }
-    }
-
-    /// The answer of a method over maps.
-    pub(in crate::jmap) fn answer(self, context: &Context, account: &Account, stand: SetStates) -> Value {
-        let mut answer = self.outcomes();
-        answer.insert("accountId".into(), account.id.to_string().into());
-        answer.insert("oldState".into(), state(&context.store, stand.old).into());
-        answer.insert("newState".into(), state(&context.store, stand.new).into());
-        Value::Object(answer)
     }
 }
 
