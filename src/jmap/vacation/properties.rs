@@ -138,7 +138,7 @@ fn apply_plain(response: &mut VacationResponse, property: VacationProperty, valu
         VacationProperty::Addresses => response.addresses = all(value, MAX_ADDRESSES, Address::parse)?,
         VacationProperty::Except => response.except = all(value, MAX_ADDRESSES, str::parse::<ExcludedSender>)?,
         VacationProperty::Audience => {
-            response.audience = named(value, Audience::from_name, "everyone, known or organisation")?
+            response.audience = named(value, Audience::from_name, "everyone, known or organisation")?;
         }
         VacationProperty::Organisation => response.organisation = all(value, MAX_ADDRESSES, domain)?,
         VacationProperty::Language => response.language = language(value)?,
