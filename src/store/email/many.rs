@@ -9,6 +9,9 @@ use crate::store::table::keys::{BlobKey, EmailKey, IndexKey};
 use crate::store::table::{self, Blobs, MailboxEmailIndex, Table as _};
 use crate::store::txn::snapshot::Snapshot;
 
+/// The trace prefix of an email and its content.
+pub type StoredContent = (Vec<u8>, EmailContent);
+
 impl Snapshot<'_> {
     /// The facts of these emails; none of one that is destroyed or not there.
     ///
@@ -26,11 +29,7 @@ impl Snapshot<'_> {
     }
 
     /// The trace prefixes and the contents of these emails; none of one that has no such row.
-    pub fn contents_at(
-        &self,
-        account: AccountId,
-        ids: &[EmailId],
-    ) -> Result<Vec<Option<(Vec<u8>, EmailContent)>>, Error> {
+    pub fn contents_at(&self, account: AccountId, ids: &[EmailId]) -> Result<Vec<Option<StoredContent>>, Error> {
         let keys = ids.iter().map(|id| EmailKey { account, email: *id });
         let mut contents = Vec::with_capacity(ids.len());
         self.read.many::<table::EmailContent>(keys, |key, row| {

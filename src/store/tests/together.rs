@@ -114,7 +114,7 @@ impl Actor {
 
     fn deliver(&mut self) {
         let accounts: &[AccountId] = [&[ACCOUNT][..], &[BOB], &[ACCOUNT, BOB]][self.dice.below(3)];
-        let keys: String = (0..self.dice.below(3)).map(|_| char::from(b'0' + self.dice.below(4) as u8)).collect();
+        let keys: String = (0..self.dice.below(3)).map(|_| ['0', '1', '2', '3'][self.dice.below(4)]).collect();
         // Few messages, so that one is delivered while another store collects it.
         let raw = format!("Subject: {keys}\r\n\r\n{}\r\n", ["a", "b"][self.dice.below(2)]).into_bytes();
         let encoded = EncodedMessage::new(&rows_of(&raw));
