@@ -7,7 +7,7 @@
 //!
 //! A piece `@example.org` is a domain: of addresses it finds those in that domain or one below it, elsewhere it is a phrase.
 //!
-//! Tokens are hashes of 28 bits: what they match is very likely there. [`SearchTerm::stands`] looks at the message itself.
+//! Tokens are hashes of 28 bits: what they match is very likely there. [`SearchTerm::matches_raw`] looks at the message itself.
 
 use crate::message::Message;
 use crate::message::content::content;

@@ -1,6 +1,6 @@
 //! The engine in memory: for tests, and for the inner loop without C++. Nothing survives it.
 //!
-//! Several handles on the same rows ([`MemoryEngine::beside`]) are what several processes on one database would be: as
+//! Several handles on the same rows (`MemoryEngine::beside`) are what several processes on one database would be: as
 //! long as there are several the engine is shared.
 
 use std::collections::{BTreeMap, HashMap};

@@ -72,7 +72,7 @@ impl Batch {
         Self { puts, ..Self::default() }
     }
 
-    /// All that it writes, the shared rows too.
+    /// All that it writes, the shared rows first.
     pub(super) fn all_puts(&self) -> impl Iterator<Item = &Put> {
         self.shared.iter().flat_map(|shared| shared.iter()).chain(&self.puts)
     }

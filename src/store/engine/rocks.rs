@@ -233,10 +233,11 @@ fn sorted_puts(batches: &[Arc<Batch>], shared_once: bool) -> Vec<(usize, &Put)> 
     let mut puts: Vec<(usize, &Put)> = Vec::new();
     let mut before: Option<&Arc<Vec<Put>>> = None;
     for (at, batch) in batches.iter().enumerate() {
-        let is_listed = shared_once
-            && matches!((&batch.shared, before), (Some(shared), Some(before)) if Arc::ptr_eq(shared, before));
-        let shared = batch.shared.iter().filter(|_| !is_listed).flat_map(|shared| shared.iter());
-        puts.extend(shared.chain(&batch.puts).map(|put| (at, put)));
+        let listed = match (&batch.shared, before) {
+            (Some(shared), Some(before)) if shared_once && Arc::ptr_eq(shared, before) => shared.len(),
+            _ => 0,
+        };
+        puts.extend(batch.all_puts().skip(listed).map(|put| (at, put)));
         before = batch.shared.as_ref();
     }
     puts.sort_by(|(_, one), (_, other)| (one.table, &one.key).cmp(&(other.table, &other.key)));
