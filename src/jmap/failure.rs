@@ -115,6 +115,13 @@ impl From<&Error> for MethodError {
     }
 }
 
+impl From<serde_json::Error> for MethodError {
+    /// A part of an answer that has no form in JSON.
+    fn from(error: serde_json::Error) -> Self {
+        Self::ServerFail(error.to_string())
+    }
+}
+
 impl From<query::Error> for MethodError {
     fn from(error: query::Error) -> Self {
         match error {

@@ -119,6 +119,5 @@ impl Handler {
 
 /// Reads the arguments, runs the method, and makes its answer JSON.
 fn run<M: Method>(call: &Call<'_>, name: &str, given: Map<String, Value>) -> Result<Value, MethodError> {
-    let answer = M::call(call, arguments::read(name, given)?)?;
-    answer.into_value().map_err(|error| MethodError::ServerFail(error.to_string()))
+    Ok(M::call(call, arguments::read(name, given)?)?.into_value()?)
 }

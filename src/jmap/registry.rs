@@ -79,7 +79,6 @@ const fn changes(name: &'static str, capability: &'static str, handler: Handler)
     RegisteredMethod { name, capability, also: None, only_reads: false, handler }
 }
 
-/// Every method.
 pub(super) fn all() -> impl Iterator<Item = &'static RegisteredMethod> {
     METHODS.iter().chain(admin::METHODS)
 }

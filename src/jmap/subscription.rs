@@ -186,7 +186,6 @@ pub(super) struct PushSetArgs {
     /// Patches by id.
     #[serde(default)]
     update: BTreeMap<String, JsonObject>,
-    /// Ids.
     #[serde(default)]
     destroy: Vec<String>,
 }

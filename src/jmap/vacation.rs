@@ -135,7 +135,7 @@ fn call<'a>(context: &'a Context, arguments: &Args<'a>) -> Call<'a> {
 }
 
 fn json(answer: impl Answer) -> Result<Value, MethodError> {
-    answer.into_value().map_err(|error| MethodError::ServerFail(error.to_string()))
+    Ok(answer.into_value()?)
 }
 
 fn object(response: &VacationResponse, properties: &[VacationProperty]) -> JsonObject {

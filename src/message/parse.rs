@@ -68,7 +68,6 @@ impl<'a> Message<'a> {
         Self { header, given }
     }
 
-    /// Its bytes.
     #[must_use]
     pub fn raw(&self) -> &'a [u8] {
         self.header.raw()

@@ -55,6 +55,15 @@ fn commit<T: Default>(
     Ok(value)
 }
 
+/// One commit that says whether more is left to do.
+fn commit_step(
+    store: &Store,
+    account: AccountId,
+    change: impl FnMut(&mut Txn<'_>) -> Result<bool, Error>,
+) -> Result<StepResult, Error> {
+    Ok(step_result(false, commit(store, account, change)?))
+}
+
 fn step_result(some: bool, left: bool) -> StepResult {
     if some || left { StepResult::Worked { left } } else { StepResult::Idle }
 }
@@ -117,7 +126,7 @@ fn purge_history(
 }
 
 fn purge_mailboxes(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    Ok(step_result(false, commit(store, account, |txn| txn.clear_mailboxes(ROWS_PER_STEP))?))
+    commit_step(store, account, |txn| txn.clear_mailboxes(ROWS_PER_STEP))
 }
 
 /// Lists that nobody asked for in their time, one after another.
@@ -155,7 +164,7 @@ fn build_listings(
 }
 
 fn expire_decisions(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    Ok(step_result(false, commit(store, account, |txn| txn.expire_deeds(ROWS_PER_STEP))?))
+    commit_step(store, account, |txn| txn.expire_deeds(ROWS_PER_STEP))
 }
 
 fn expire_told(
@@ -164,10 +173,7 @@ fn expire_told(
     settings: &Settings,
     _: &mut RoundReport,
 ) -> Result<StepResult, Error> {
-    Ok(step_result(
-        false,
-        commit(store, account, |txn| txn.expire_told(txn.now().before(settings.told), ROWS_PER_STEP))?,
-    ))
+    commit_step(store, account, |txn| txn.expire_told(txn.now().before(settings.told), ROWS_PER_STEP))
 }
 
 fn sweep_thread_refs(
@@ -189,10 +195,7 @@ fn expire_uploads(
     settings: &Settings,
     _: &mut RoundReport,
 ) -> Result<StepResult, Error> {
-    Ok(step_result(
-        false,
-        commit(store, account, |txn| txn.expire_uploads(txn.now().before(settings.uploads), ROWS_PER_STEP))?,
-    ))
+    commit_step(store, account, |txn| txn.expire_uploads(txn.now().before(settings.uploads), ROWS_PER_STEP))
 }
 
 fn expire_objects(
@@ -201,14 +204,11 @@ fn expire_objects(
     settings: &Settings,
     _: &mut RoundReport,
 ) -> Result<StepResult, Error> {
-    Ok(step_result(
-        false,
-        commit(store, account, |txn| txn.expire_objects(txn.now().before(settings.submissions), ROWS_PER_STEP))?,
-    ))
+    commit_step(store, account, |txn| txn.expire_objects(txn.now().before(settings.submissions), ROWS_PER_STEP))
 }
 
 fn sweep_shares(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    Ok(step_result(false, commit(store, account, |txn| txn.unshare_gone(MAILBOXES_PER_STEP))?))
+    commit_step(store, account, |txn| txn.unshare_gone(MAILBOXES_PER_STEP))
 }
 
 /// A message that was put meanwhile undoes the step: it is tried again with the next round.
@@ -229,5 +229,5 @@ fn collect_messages(
 }
 
 fn sweep_messages(store: &Store, site: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    Ok(step_result(false, commit(store, site, |txn| txn.sweep_blobs(MESSAGE_SWEEP_INTERVAL, MESSAGES_PER_STEP))?))
+    commit_step(store, site, |txn| txn.sweep_blobs(MESSAGE_SWEEP_INTERVAL, MESSAGES_PER_STEP))
 }

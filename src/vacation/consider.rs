@@ -9,7 +9,6 @@ use crate::model::{Address, ToldKey, ToldLifetime};
 /// answered again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueReply {
-    /// The reply.
     pub reply: VacationReply,
     /// Under which key it is remembered.
     pub told: ToldKey,

@@ -35,7 +35,6 @@ impl Default for Settings {
 /// One message, who got it, and what is to be told: all of which a reply is decided and made.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
-    /// Now.
     pub now: UtcMillis,
     /// The envelope sender.
     pub sender: Option<&'a Address>,
@@ -90,14 +89,12 @@ pub trait AccountLookup {
 pub enum ReplyDecision<R> {
     /// A reply is owed.
     Reply(R),
-    /// None is.
     Silent(Silence),
 }
 
 /// Why no reply is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Silence {
-    /// The rule.
     pub reason: Reason,
     /// What gave rise to it.
     pub detail: String,
@@ -132,7 +129,6 @@ impl Silence {
 pub struct Addressee<'a> {
     /// The envelope sender.
     pub sender: &'a Address,
-    /// The key.
     pub told: ToldKey,
 }
 

@@ -59,17 +59,13 @@ fn run<M: AdminMethod>(call: &Call<'_>, _: &str, mut given: Map<String, Value>) 
     if M::ADMIN_ONLY {
         call.context.admin_only()?;
     }
-    in_json(&M::call(call.context, M::Args::take(&mut given)?)?)
+    Ok(serde_json::to_value(M::call(call.context, M::Args::take(&mut given)?)?)?)
 }
 
 /// Charges one row of a list that becomes an answer.
 fn tell<T: Serialize>(context: &Context, row: T) -> Result<T, MethodError> {
-    context.budget.tell(&in_json(&row)?)?;
+    context.budget.tell(&serde_json::to_value(&row)?)?;
     Ok(row)
-}
-
-fn in_json(value: &impl Serialize) -> Result<Value, MethodError> {
-    serde_json::to_value(value).map_err(|error| MethodError::ServerFail(error.to_string()))
 }
 
 /// The methods.

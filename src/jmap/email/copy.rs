@@ -13,7 +13,6 @@ use crate::model::{DataType, EmailId, ModSeq, limits};
 use crate::wire::jmap::standard::{CopyAnswer, CopyArgs};
 use crate::wire::jmap::{JsonObject, MethodError, SetError};
 
-/// Email/copy.
 pub(in crate::jmap) struct EmailCopy;
 
 impl Method for EmailCopy {

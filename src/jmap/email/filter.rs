@@ -17,7 +17,6 @@ use crate::wire::jmap::arguments::short;
 use crate::wire::jmap::primitive::{Date, Id, UnsignedInt};
 use crate::wire::jmap::{ADMIN, MethodError};
 
-/// A condition.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum EmailCondition {

@@ -38,7 +38,6 @@ pub(in crate::jmap) struct EmailImportAnswer {
 
 impl Answer for EmailImportAnswer {}
 
-/// Email/import.
 pub(in crate::jmap) struct EmailImport;
 
 impl Method for EmailImport {

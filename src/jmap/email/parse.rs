@@ -46,7 +46,6 @@ impl Answer for ParseAnswer {
     }
 }
 
-/// Email/parse.
 pub(in crate::jmap) struct EmailParse;
 
 impl Method for EmailParse {

@@ -82,7 +82,6 @@ impl<'a> SectionArgs<'a> {
     }
 }
 
-/// Email/query.
 pub(in crate::jmap) struct EmailQuery;
 
 impl Method for EmailQuery {
@@ -113,7 +112,6 @@ impl Method for EmailQuery {
     }
 }
 
-/// Email/queryChanges.
 pub(in crate::jmap) struct EmailQueryChanges;
 
 impl Method for EmailQueryChanges {

@@ -27,7 +27,6 @@ use crate::wire::jmap::{MethodError, Patch, SetError};
 /// Emails of one commit.
 const EMAILS_PER_COMMIT: usize = 64;
 
-/// Email/set.
 pub(in crate::jmap) struct EmailSet;
 
 impl Method for EmailSet {

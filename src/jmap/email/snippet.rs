@@ -37,7 +37,6 @@ struct SearchSnippet<'a> {
     preview: Option<String>,
 }
 
-/// SearchSnippet/get.
 pub(in crate::jmap) struct SnippetGet;
 
 impl Method for SnippetGet {

@@ -33,7 +33,6 @@ use crate::wire::jmap::{ADMIN, MethodError, PRINCIPALS, Patch, Property as _, Se
 /// Emails that are taken out of a mailbox in one commit.
 const EMAILS_PER_COMMIT: usize = 64;
 
-/// Mailbox/set.
 pub(in crate::jmap) struct MailboxSet;
 
 /// The argument beside the standard's.

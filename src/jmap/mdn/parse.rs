@@ -22,7 +22,6 @@ const MAX_ORIGINALS: usize = 100;
 /// Emails with the id in their Message-ID field that are looked at.
 const MAX_CANDIDATES: usize = 4;
 
-/// MDN/parse.
 pub(in crate::jmap) struct MdnParse;
 
 #[derive(Debug, Deserialize)]

@@ -29,7 +29,6 @@ use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 /// Octets of a message in which its header is sought.
 const MAX_HEADER_BYTES: u64 = 256 * 1024;
 
-/// MDN/send.
 pub(in crate::jmap) struct MdnSend;
 
 #[derive(Debug, Deserialize)]

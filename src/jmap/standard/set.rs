@@ -191,8 +191,7 @@ impl SetResponse {
 
     /// What was created and what was not, of a method that does nothing else; none is null.
     pub(in crate::jmap) fn creations(self) -> (Option<JsonObject>, Option<JsonObject>) {
-        let some = |members: JsonObject| Some(members).filter(|members| !members.is_empty());
-        (some(self.created), some(self.not_created))
+        (none_if_empty(self.created), none_if_empty(self.not_created))
     }
 
     /// The answer.
@@ -203,19 +202,23 @@ impl SetResponse {
 
     /// The answer between two states.
     pub(in crate::jmap) fn answer_between(self, account: &Account, old: String, new: String) -> SetAnswer {
-        let some = |members: JsonObject| Some(members).filter(|members| !members.is_empty());
         SetAnswer {
             account_id: account.id.to_string(),
             old_state: old,
             new_state: new,
-            created: some(self.created),
-            updated: some(self.updated),
+            created: none_if_empty(self.created),
+            updated: none_if_empty(self.updated),
             destroyed: Some(self.destroyed).filter(|ids| !ids.is_empty()),
-            not_created: some(self.not_created),
-            not_updated: some(self.not_updated),
-            not_destroyed: some(self.not_destroyed),
+            not_created: none_if_empty(self.not_created),
+            not_updated: none_if_empty(self.not_updated),
+            not_destroyed: none_if_empty(self.not_destroyed),
         }
     }
+}
+
+/// What nothing became of is null in an answer (RFC 8620 §5.3).
+fn none_if_empty(members: JsonObject) -> Option<JsonObject> {
+    Some(members).filter(|members| !members.is_empty())
 }
 
 /// From which state to which a /set led that is done in several commits.

@@ -29,7 +29,6 @@ use crate::store::Txn;
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, Patch, SetError, With};
 
-/// `EmailSubmission`/set.
 pub(in crate::jmap) struct SubmissionSet;
 
 /// What is to be done with the emails of submissions that are done.
@@ -39,7 +38,6 @@ pub(in crate::jmap) struct OnSuccessArgs {
     /// Patches by submission.
     #[serde(default)]
     on_success_update_email: BTreeMap<String, JsonObject>,
-    /// Submissions.
     #[serde(default)]
     on_success_destroy_email: Vec<String>,
 }

@@ -157,7 +157,6 @@ impl RelayConnection {
         Err(if is_broken { TransactionEnd::Broken } else { TransactionEnd::Open })
     }
 
-    /// DATA.
     async fn begin_data(&mut self, transaction: &mut RelayTransaction<'_>) -> Result<(), TransactionEnd> {
         let reply = match self.ask(&["DATA\r\n".to_owned()]).await {
             Ok(replies) => replies.into_iter().next(),

@@ -25,7 +25,6 @@ const STEP_OCTETS: u64 = 8 << 20;
 pub struct CollectResult {
     /// Messages that are gone.
     pub blobs: usize,
-    /// Their octets.
     pub octets: u64,
     /// Whether more may be left.
     pub left: bool,

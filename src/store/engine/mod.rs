@@ -46,7 +46,6 @@ pub struct Put {
 /// An account that a batch changes, and the version of it that the change is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Base {
-    /// The account.
     pub account: AccountId,
     /// The version as [`RowReader::base`] gave it, and one more for each batch that was queued before this one.
     pub version: u64,
@@ -201,7 +200,6 @@ pub struct Usage {
     pub written: u64,
 }
 
-/// A backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backup {
     /// Its number: later ones have higher ones.
@@ -210,7 +208,6 @@ pub struct Backup {
     pub at: UtcMillis,
     /// Octets of all its files, shared ones among them.
     pub octets: u64,
-    /// Its files.
     pub files: u32,
     /// Octets that were written for it; 0 where that is not known any more.
     pub written: u64,

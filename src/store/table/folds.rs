@@ -109,7 +109,6 @@ impl Prefix<FoldKey> for (AccountId, FoldId) {
 /// Some rows of a fold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FoldRows<'a> {
-    /// The emails.
     Emails,
     /// The blocks that begin with a word.
     Words,

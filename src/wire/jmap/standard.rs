@@ -41,7 +41,6 @@ impl Answer for JsonObject {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetArgs<P> {
-    /// The account.
     pub account_id: String,
     /// The ids; none is all there are.
     pub ids: Option<Vec<String>>,
@@ -53,7 +52,6 @@ pub struct GetArgs<P> {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetAnswer {
-    /// The account.
     pub account_id: String,
     /// The state of the type.
     pub state: String,
@@ -79,7 +77,6 @@ impl Answer for GetAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangesArgs {
-    /// The account.
     pub account_id: String,
     /// From which state on.
     pub since_state: String,
@@ -95,7 +92,6 @@ pub enum UpdatedProperties {
     Untold,
     /// Any may have.
     Any(()),
-    /// Only these.
     Only(Vec<String>),
 }
 
@@ -109,7 +105,6 @@ impl UpdatedProperties {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangesAnswer {
-    /// The account.
     pub account_id: String,
     /// As the client wrote it.
     pub old_state: String,
@@ -117,11 +112,8 @@ pub struct ChangesAnswer {
     pub new_state: String,
     /// Whether the client must ask again from there.
     pub has_more_changes: bool,
-    /// Ids.
     pub created: Vec<String>,
-    /// Ids.
     pub updated: Vec<String>,
-    /// Ids.
     pub destroyed: Vec<String>,
     #[serde(skip_serializing_if = "UpdatedProperties::is_untold")]
     /// Of the types that tell it.
@@ -134,7 +126,6 @@ impl Answer for ChangesAnswer {}
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetArgs {
-    /// The account.
     pub account_id: String,
     /// The state that the changes are made for.
     pub if_in_state: Option<String>,
@@ -144,7 +135,6 @@ pub struct SetArgs {
     /// Patches by id.
     #[serde(default)]
     pub update: BTreeMap<String, JsonObject>,
-    /// Ids.
     #[serde(default)]
     pub destroy: Vec<String>,
 }
@@ -153,7 +143,6 @@ pub struct SetArgs {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetAnswer {
-    /// The account.
     pub account_id: String,
     /// The state before.
     pub old_state: String,
@@ -163,7 +152,6 @@ pub struct SetAnswer {
     pub created: Option<JsonObject>,
     /// What changed beside what was asked, by id.
     pub updated: Option<JsonObject>,
-    /// Ids.
     pub destroyed: Option<Vec<String>>,
     /// Errors by creation id.
     pub not_created: Option<JsonObject>,
@@ -255,7 +243,6 @@ impl<'de> Deserialize<'de> for SortComparator {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryArgs {
-    /// The account.
     pub account_id: String,
     /// Which objects; none is all.
     pub filter: Option<Value>,
@@ -280,7 +267,6 @@ pub struct QueryArgs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryResponse {
-    /// The account.
     pub account_id: String,
     /// The state of the results.
     pub query_state: String,
@@ -288,7 +274,6 @@ pub struct QueryResponse {
     pub can_calculate_changes: bool,
     /// The index of the first id.
     pub position: u64,
-    /// Ids.
     pub ids: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// How many there are, where it was asked.
@@ -317,7 +302,6 @@ impl Answer for QueryResponse {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryChangesArgs {
-    /// The account.
     pub account_id: String,
     /// As in /query.
     pub filter: Option<Value>,
@@ -338,7 +322,6 @@ pub struct QueryChangesArgs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryChangesResponse {
-    /// The account.
     pub account_id: String,
     /// As the client wrote it.
     pub old_query_state: String,
@@ -358,7 +341,6 @@ impl Answer for QueryChangesResponse {}
 /// An id that came into the results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AddedItem {
-    /// The object.
     pub id: String,
     /// Its index in the results.
     pub index: u64,

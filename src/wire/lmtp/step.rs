@@ -42,7 +42,6 @@ impl RcptQuestion<'_> {
         self.envelope
     }
 
-    /// The recipient.
     #[must_use]
     pub fn recipient(&self) -> &Recipient {
         &self.recipient

@@ -46,7 +46,6 @@ pub struct AccountAnswer {
     pub name: String,
     /// The primary address.
     pub address: String,
-    /// All addresses.
     pub addresses: Vec<String>,
     /// `@domain` of each domain whose other addresses lead to the account.
     pub catch_alls: Vec<String>,
