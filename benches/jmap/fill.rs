@@ -38,7 +38,7 @@ fn account(store: &Store, user: &str, size: u64) {
             id
         }
     };
-    let there = store.view().account_state(id).expect("the account").emails;
+    let there = store.snapshot().account_state(id).expect("the account").emails;
     let (begin, mut words) = (Instant::now(), Words::new(size + there));
     let mut under_way: VecDeque<Ticket> = VecDeque::new();
     for number in there..size {

@@ -18,7 +18,7 @@ fn inbox(account: &Account, collapse: bool, more: &[Condition]) -> QuerySpec {
 
 fn page(store: &Store, results: QuerySpec, start: Start, total: bool) -> Vec<EmailId> {
     let asked = Query { results, window: Window { start, limit: Some(PAGE) }, total };
-    query(&store.view(), store.secrets(), &asked).unwrap().answer.ids
+    query(&store.snapshot(), store.secrets(), &asked).unwrap().answer.ids
 }
 
 pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
@@ -60,7 +60,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
             |account, round| ten_changes(store, account, round),
             |account, _, since| {
                 let asked = QueryChanges { results: results(account), since, ..QueryChanges::default() };
-                changes(&store.view(), store.secrets(), &asked).unwrap();
+                changes(&store.snapshot(), store.secrets(), &asked).unwrap();
             },
         );
     }
@@ -70,7 +70,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
         "changes after 10 changes",
         |account, round| ten_changes(store, account, round),
         |account, _, since| {
-            let found = store.view().email_changes(account.id, ClientState::at(since), 100).unwrap().unwrap();
+            let found = store.snapshot().email_changes(account.id, ClientState::at(since), 100).unwrap().unwrap();
             assert_eq!(found.updated.len(), 10);
         },
     );
@@ -117,7 +117,7 @@ fn searches(store: &Store, accounts: &[Account], options: &Options) {
 
 /// Flags or unflags ten emails of the newest hundred, and says the state before.
 fn ten_changes(store: &Store, account: &Account, round: u64) -> ModSeq {
-    let since = store.view().account_state(account.id).unwrap().modseq;
+    let since = store.snapshot().account_state(account.id).unwrap().modseq;
     let ids = page(store, inbox(account, false, &[]), Start::Position(0), false);
     for id in ids.iter().step_by(5) {
         flag(store, account, *id, if round.is_multiple_of(2) { "$seen" } else { "$flagged" });

@@ -54,7 +54,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     // A list of 100,000, where there is one.
     let Some(largest) = accounts.last() else { return };
     let large = accounts.iter().rfind(|account| account.size <= 100_000).unwrap_or(largest);
-    if store.view().account(BUSY).unwrap().is_none() {
+    if store.snapshot().account(BUSY).unwrap().is_none() {
         make(store, BUSY);
     }
     let idle = || ();
@@ -65,7 +65,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     };
     let destroy = || {
         drop_list();
-        let ids = store.view().emails(largest.id, None, DESTROYED).unwrap();
+        let ids = store.snapshot().emails(largest.id, None, DESTROYED).unwrap();
         for part in ids.chunks(500) {
             let destroyed = store.commit(largest.id, |txn| part.iter().try_for_each(|(id, _)| txn.destroy_email(*id)));
             destroyed.unwrap().1.wait_blocking().unwrap();
@@ -73,11 +73,11 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     };
     let looked = || looked(store, large);
     let folded = || {
-        let state = store.view().account_state(BUSY).unwrap();
+        let state = store.snapshot().account_state(BUSY).unwrap();
         i64::try_from(state.emails).unwrap() - i64::try_from(state.unfolded).unwrap()
     };
     let purged =
-        || -i64::try_from(store.view().destroyed(largest.id, UtcMillis(0), usize::MAX).unwrap().len()).unwrap();
+        || -i64::try_from(store.snapshot().destroyed(largest.id, UtcMillis(0), usize::MAX).unwrap().len()).unwrap();
     let lists = AtomicI64::new(0);
     let served = |settings: Settings, stop: &AtomicBool| {
         let running = Upkeep::new(store.clone(), LiveValue::new(settings)).start().unwrap();
@@ -143,9 +143,9 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
 
 /// How many emails a list that is being made has gone through.
 fn looked(store: &Store, account: &Account) -> i64 {
-    let view = store.view();
-    let kept = view.mailbox(account.id, INBOX).unwrap().unwrap().kept;
-    let newest = view.emails(account.id, None, 1).unwrap()[0].0;
+    let snapshot = store.snapshot();
+    let kept = snapshot.mailbox(account.id, INBOX).unwrap().unwrap().kept;
+    let newest = snapshot.emails(account.id, None, 1).unwrap()[0].0;
     match kept.iter().find(|kept| kept.view == LIST).map(|kept| kept.stage) {
         Some(ListingStage::Making(upto)) if upto.0 > 0 => {
             i64::try_from((newest.0.saturating_sub(upto.0)) >> 16).unwrap() / EVERY

@@ -13,7 +13,7 @@ use crate::words::Words;
 
 /// Turns a keyword on or off.
 pub(crate) fn flag(store: &Store, account: &Account, id: EmailId, word: &str) {
-    let old = store.view().email(account.id, id).unwrap().unwrap();
+    let old = store.snapshot().email(account.id, id).unwrap().unwrap();
     let mut keywords = old.keywords.clone();
     if !keywords.remove(word) {
         keywords.insert(word.to_owned());
@@ -24,18 +24,18 @@ pub(crate) fn flag(store: &Store, account: &Account, id: EmailId, word: &str) {
 }
 
 fn move_to(store: &Store, account: AccountId, id: EmailId, to: MailboxUid) -> Ticket {
-    let old = store.view().email(account, id).unwrap().unwrap();
+    let old = store.snapshot().email(account, id).unwrap().unwrap();
     store.commit(account, |txn| txn.update_email(id, BTreeSet::from([to]), old.keywords.clone())).unwrap().1
 }
 
 /// Some email of the account, another each round, from all over it.
 fn some(store: &Store, account: &Account, round: u64) -> EmailId {
-    let view = store.view();
-    let first = view.emails(account.id, None, 1).unwrap()[0].0;
+    let snapshot = store.snapshot();
+    let first = snapshot.emails(account.id, None, 1).unwrap()[0].0;
     let last = EmailId(first.0 + (account.size << 16) * 60_000);
     let step = (last.0 - first.0) / 1009;
     let from = EmailId(first.0 + step * (round * 467 % 1000));
-    let mut found = view.emails(account.id, Some(from), 100).unwrap();
+    let mut found = snapshot.emails(account.id, Some(from), 100).unwrap();
     found.retain(|(_, email)| email.mailboxes.contains(&INBOX));
     found.first().map_or(first, |(id, _)| *id)
 }
@@ -76,7 +76,7 @@ fn deliveries(store: &Store, accounts: &[Account], options: &Options) {
         return;
     }
     let empty = Account { id: AccountId(3), size: 0 };
-    if store.view().account(empty.id).unwrap().is_none() {
+    if store.snapshot().account(empty.id).unwrap().is_none() {
         make(store, empty.id);
         // The same lists as the others have.
         while !keep(store, empty.id, INBOX, ListingFilter::Unseen, 2_000) {}
@@ -106,8 +106,8 @@ fn moves(store: &Store, accounts: &[Account], options: &Options) {
     let mut times = Vec::new();
     for account in accounts {
         let ids: Vec<EmailId> = {
-            let view = store.view();
-            let mut ids = view.emails(account.id, None, 10_000).unwrap();
+            let snapshot = store.snapshot();
+            let mut ids = snapshot.emails(account.id, None, 10_000).unwrap();
             ids.retain(|(_, email)| email.mailboxes.contains(&INBOX));
             ids.into_iter().map(|(id, _)| id).collect()
         };
@@ -117,7 +117,7 @@ fn moves(store: &Store, accounts: &[Account], options: &Options) {
                 let (_, ticket) = store
                     .commit(account.id, |txn| {
                         for id in part {
-                            let old = txn.view().email(account.id, *id)?.map(|email| email.keywords);
+                            let old = txn.snapshot().email(account.id, *id)?.map(|email| email.keywords);
                             txn.update_email(*id, BTreeSet::from([to]), old.unwrap_or_default())?;
                         }
                         Ok(())

@@ -33,10 +33,10 @@ pub(crate) struct Account {
 /// The account of a size, filled where it is not yet.
 pub(crate) fn account(store: &Store, size: u64) -> Account {
     let account = Account { id: AccountId(u32::try_from(size).expect("a size below 2^32")), size };
-    if store.view().account(account.id).unwrap().is_none() {
+    if store.snapshot().account(account.id).unwrap().is_none() {
         make(store, account.id);
     }
-    let there = store.view().account_state(account.id).unwrap().emails;
+    let there = store.snapshot().account_state(account.id).unwrap().emails;
     let start = std::time::Instant::now();
     let mut under_way: VecDeque<Ticket> = VecDeque::new();
     let mut words = Words::new(size + there);

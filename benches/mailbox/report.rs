@@ -106,9 +106,9 @@ fn median(times: &mut [Duration]) -> f64 {
 /// Octets on disk a message, and by table what a delivery costs.
 pub(crate) fn disk(store: &Store, dir: &Path) {
     let emails: u64 = {
-        let view = store.view();
-        let all = view.accounts().unwrap();
-        all.iter().map(|(id, _)| view.account_state(*id).unwrap().emails).sum()
+        let snapshot = store.snapshot();
+        let all = snapshot.accounts().unwrap();
+        all.iter().map(|(id, _)| snapshot.account_state(*id).unwrap().emails).sum()
     };
     let octets: u64 = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
     println!("{:.0} octets on disk a message of {} octets", octets as f64 / emails as f64, crate::grow::SIZE);

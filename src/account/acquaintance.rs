@@ -20,7 +20,7 @@ const MAX_EMAILS_EXAMINED: usize = 1000;
 #[derive(Debug, Clone, Copy)]
 pub struct AccountSnapshot<'a> {
     /// The state that is read.
-    pub view: &'a Snapshot<'a>,
+    pub snapshot: &'a Snapshot<'a>,
     /// Whose.
     pub account: AccountId,
     /// Who that is.
@@ -41,7 +41,7 @@ impl AccountLookup for AccountSnapshot<'_> {
     }
 
     fn told(&self, who: &ToldKey, memory: &ToldLifetime) -> Result<Option<UtcMillis>, Error> {
-        self.view.told_at(self.account, who, memory, self.now)
+        self.snapshot.told_at(self.account, who, memory, self.now)
     }
 
     /// A tag that leaves the sender its domain (BATV, VERP) does not hide whom the owner knows. An
@@ -56,15 +56,17 @@ impl AccountLookup for AccountSnapshot<'_> {
 impl AccountSnapshot<'_> {
     /// Whether the owner has written to somebody, by that address as it stands.
     fn has_written_to(&self, who: &Address) -> Result<bool, Error> {
-        let (view, account) = (self.view, self.account);
-        let sent = view.mailboxes(account)?.into_iter().find(|(_, mailbox)| mailbox.role == Some(Role::Sent));
+        let (snapshot, account) = (self.snapshot, self.account);
+        let sent = snapshot.mailboxes(account)?.into_iter().find(|(_, mailbox)| mailbox.role == Some(Role::Sent));
         let sent = sent.map(|(uid, _)| uid);
         let own =
             |person: &EmailAddress| Address::parse(&person.email).is_ok_and(|address| self.identity.is_me(&address));
         let (mut found, mut left) = (false, MAX_EMAILS_EXAMINED);
-        view.naming(account, &who.reversed_domain(), field::TO | field::CC | field::BCC, |id| {
+        snapshot.naming(account, &who.reversed_domain(), field::TO | field::CC | field::BCC, |id| {
             left = left.saturating_sub(1);
-            if let (Some(email), Some((prefix, content))) = (view.email(account, id)?, view.content(account, id)?) {
+            if let (Some(email), Some((prefix, content))) =
+                (snapshot.email(account, id)?, snapshot.content(account, id)?)
+            {
                 let made = prefix.is_empty() && !email.has(keyword::DRAFT);
                 let his = sent.is_some_and(|uid| email.mailboxes.contains(&uid)) || content.from.iter().any(own);
                 found = made && his && !content.message_id.iter().any(|id| is_own_id(id, self.secret));

@@ -10,13 +10,13 @@ use crate::vacation::{AbsenceReport, Arrival};
 /// # Errors
 /// Those of reading the store.
 pub fn report(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: AccountId,
     (began, ended): (Option<UtcMillis>, Option<UtcMillis>),
 ) -> Result<AbsenceReport, Error> {
     let mut decisions: Vec<Decision> = Vec::new();
     let mut cut = false;
-    view.each_decision(account, &mut |decision| {
+    snapshot.each_decision(account, &mut |decision| {
         if began.is_some_and(|began| decision.at < began) {
             return false;
         }
@@ -29,13 +29,13 @@ pub fn report(
         !cut
     })?;
     let arrivals: Result<Vec<Arrival>, Error> =
-        decisions.into_iter().map(|decision| arrival(view, account, decision)).collect();
+        decisions.into_iter().map(|decision| arrival(snapshot, account, decision)).collect();
     Ok(AbsenceReport::of(&arrivals?, (began, ended), cut))
 }
 
-fn arrival(view: &Snapshot<'_>, account: AccountId, decision: Decision) -> Result<Arrival, Error> {
-    let email = view.email(account, decision.email)?;
-    let content = view.content(account, decision.email)?.map(|(_, content)| content);
+fn arrival(snapshot: &Snapshot<'_>, account: AccountId, decision: Decision) -> Result<Arrival, Error> {
+    let email = snapshot.email(account, decision.email)?;
+    let content = snapshot.content(account, decision.email)?.map(|(_, content)| content);
     let sender = || decision.sender.as_ref().map_or_else(|| "<>".to_owned(), ToString::to_string);
     let from = content.as_ref().and_then(|content| content.from.first().cloned());
     let from = from.filter(|from| !from.email.is_empty());

@@ -149,7 +149,7 @@ impl Directory {
         let _alone = self.0.changing.lock();
         let addresses = self.addresses_of(account)?;
         self.change(account, |txn| {
-            let mut row = txn.view().account(account)?.ok_or(Error::NotFound("account"))?;
+            let mut row = txn.snapshot().account(account)?.ok_or(Error::NotFound("account"))?;
             let (name, named) = (row.name.clone(), row.addresses.take());
             let said = edit(&mut row);
             row.addresses = Some(named.unwrap_or_else(|| addresses.clone()));
@@ -199,7 +199,7 @@ impl Directory {
         let _alone = self.0.changing.lock();
         self.refuse_names_in(&alias, &real)?;
         self.site(|txn| {
-            for (address, row) in txn.view().directory()?.addresses {
+            for (address, row) in txn.snapshot().directory()?.addresses {
                 let is_in_alias = address.rsplit_once('@').is_some_and(|(_, domain)| domain == alias);
                 let row = match row {
                     Ok(row) => row,
@@ -282,7 +282,7 @@ impl Directory {
         let _alone = self.0.changing.lock();
         let key = format!("@@{}", crate::model::address::fold_domain(alias));
         self.site(|txn| {
-            let found = txn.view().address(&key);
+            let found = txn.snapshot().address(&key);
             match found {
                 Ok(None) => return Err(Error::NotFound("address")),
                 Ok(Some(_)) | Err(Error::Corrupt { .. }) => txn.set_address(&key, None),
@@ -298,7 +298,7 @@ impl Directory {
     /// `NotFound`, and those of the store.
     pub fn remove(&self, account: AccountId) -> Result<(), Error> {
         let _alone = self.0.changing.lock();
-        if self.0.store.view().account(account)?.is_none() {
+        if self.0.store.snapshot().account(account)?.is_none() {
             return Err(Error::NotFound("account"));
         }
         self.erase(account)
@@ -307,7 +307,7 @@ impl Directory {
     /// Removes what there is of an account.
     fn erase(&self, account: AccountId) -> Result<(), Error> {
         self.change(account, |txn| {
-            let row = txn.view().account(account)?;
+            let row = txn.snapshot().account(account)?;
             if let Some(row) = row {
                 // From now on it is neither complete nor to be completed.
                 txn.set_account(&AccountRow { active: false, primary: Address::from_parts("", ""), ..row });
@@ -315,7 +315,7 @@ impl Directory {
             Ok(())
         })?;
         self.site(|txn| {
-            let all = txn.view().directory()?.addresses;
+            let all = txn.snapshot().directory()?.addresses;
             for (address, row) in all {
                 if row.is_ok_and(|row| row.account() == Some(account)) {
                     txn.set_address(&address, None);
@@ -323,7 +323,7 @@ impl Directory {
             }
             Ok(())
         })?;
-        for owner in self.0.store.view().shared_with(account)? {
+        for owner in self.0.store.snapshot().shared_with(account)? {
             while self.change(owner, |txn| txn.unshare(&[account].into(), ERASE_STEP))? {}
         }
         while self.change(account, |txn| txn.erase(ERASE_STEP))? {}
@@ -350,7 +350,7 @@ impl Directory {
     fn check_address_is_free(&self, account: Option<AccountId>, address: &Address) -> Result<(), Error> {
         self.check_key_is_free(account.unwrap_or(AccountId::SITE), &address.to_string())?;
         let named = |(id, row): &(AccountId, AccountRow)| Some(*id) != account && self.is_name(row, address);
-        match self.0.store.view().accounts()?.into_iter().find(named) {
+        match self.0.store.snapshot().accounts()?.into_iter().find(named) {
             Some((_, row)) => Err(Error::Conflict(format!("there is an account named {}", row.name))),
             None => Ok(()),
         }
@@ -363,11 +363,11 @@ impl Directory {
 
     /// Refuses to let a domain stand for another where an account is named like an address that would lead to another one.
     fn refuse_names_in(&self, alias: &str, real: &str) -> Result<(), Error> {
-        let (view, settings) = (self.0.store.view(), self.settings().get());
-        for (id, row) in view.accounts()? {
+        let (snapshot, settings) = (self.0.store.snapshot(), self.settings().get());
+        for (id, row) in snapshot.accounts()? {
             let Ok(name) = Address::parse(&row.name).map(|name| settings.form(&name)) else { continue };
             let leads = match name.domain() == alias {
-                true => view.address(&Address::from_parts(name.local(), real).to_string())?,
+                true => snapshot.address(&Address::from_parts(name.local(), real).to_string())?,
                 false => None,
             };
             match leads {

@@ -145,7 +145,7 @@ impl Directory {
         }
         // Under the write lock, so that a change that becomes durable meanwhile makes this stale afterwards.
         let mut slot = self.0.known.write();
-        let known = Arc::new(DirectoryCache::of(self.0.store.view().directory()?));
+        let known = Arc::new(DirectoryCache::of(self.0.store.snapshot().directory()?));
         self.report(&known);
         *slot = Some(Arc::clone(&known));
         Ok(known)

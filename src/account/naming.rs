@@ -20,7 +20,7 @@ impl Directory {
     /// Those of the store.
     pub fn name_addresses(&self) -> Result<usize, Error> {
         let _alone = self.0.changing.lock();
-        let rows = self.0.store.view().directory()?;
+        let rows = self.0.store.snapshot().directory()?;
         let unnamed = |row: &&Result<AccountRow, Error>| row.as_ref().is_ok_and(|row| row.addresses.is_none());
         let mut of: BTreeMap<AccountId, BTreeSet<String>> =
             rows.accounts.iter().filter(|(_, row)| unnamed(row)).map(|(id, _)| (*id, BTreeSet::new())).collect();
@@ -46,15 +46,15 @@ impl Directory {
     /// The aliases and catch-alls of an account: as its row names them, or as they lead to it where an earlier version wrote
     /// the row.
     pub(super) fn addresses_of(&self, account: AccountId) -> Result<BTreeSet<String>, Error> {
-        let view = self.0.store.view();
-        if let Some(named) = view.account(account)?.ok_or(Error::NotFound("account"))?.addresses {
+        let snapshot = self.0.store.snapshot();
+        if let Some(named) = snapshot.account(account)?.ok_or(Error::NotFound("account"))?.addresses {
             return Ok(named);
         }
         let leads = |row: Result<AddressRow, Error>| match row {
             Ok(AddressRow::Alias(to) | AddressRow::CatchAll(to)) => to == account,
             Ok(AddressRow::Primary(_) | AddressRow::AliasDomain(_)) | Err(_) => false,
         };
-        let all = view.directory()?.addresses.into_iter();
+        let all = snapshot.directory()?.addresses.into_iter();
         Ok(all.filter_map(|(address, row)| leads(row).then_some(address)).collect())
     }
 
@@ -72,7 +72,7 @@ impl Directory {
         may: impl FnOnce(&AddressRow) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let found = self.addresses_of(account)?;
-        match self.0.store.view().address(key) {
+        match self.0.store.snapshot().address(key) {
             // The account's own row says that the address is the account's.
             Ok(None) | Err(Error::Corrupt { .. }) if found.contains(key) => {}
             row => may(&row?.ok_or(Error::NotFound("address"))?)?,
@@ -94,7 +94,7 @@ impl Directory {
                 txn.set_address(key, row);
                 return Ok(());
             }
-            let named = txn.view().account(account)?.ok_or(Error::NotFound("account"))?.addresses;
+            let named = txn.snapshot().account(account)?.ok_or(Error::NotFound("account"))?.addresses;
             let mut addresses = named.unwrap_or_else(|| found.clone());
             if row.is_some() {
                 addresses.insert(key.to_owned());
@@ -108,7 +108,7 @@ impl Directory {
 
     /// Refuses an address that is taken, or that another account names though its row is damaged.
     pub(super) fn check_key_is_free(&self, account: AccountId, key: &str) -> Result<(), Error> {
-        let mut rows = self.0.store.view().directory()?;
+        let mut rows = self.0.store.snapshot().directory()?;
         let names = |row: &AccountRow| {
             row.primary.to_string() == key || row.addresses.iter().flatten().any(|named| named == key)
         };

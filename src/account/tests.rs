@@ -106,7 +106,7 @@ fn postmaster_without_a_domain_goes_where_the_settings_say() {
 fn an_account_goes_with_its_addresses_and_its_id_never_comes_back() {
     let directory = directory(Settings { all_mailboxes: false, ..Settings::default() });
     let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
-    assert_eq!(directory.0.store.view().mailboxes(ann).unwrap().len(), 1);
+    assert_eq!(directory.0.store.snapshot().mailboxes(ann).unwrap().len(), 1);
     directory.update(ann, |row| row.active = false).unwrap();
     assert!(!directory.resolve(&address("ann@example.org")).unwrap().unwrap().row.active);
     directory.remove(ann).unwrap();
@@ -408,7 +408,7 @@ fn a_removal_that_was_cut_off_is_not_undone() {
     let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
     let store = &directory.0.store;
     let cut = store.commit(ann, |txn| {
-        let row = txn.view().account(ann)?.unwrap();
+        let row = txn.snapshot().account(ann)?.unwrap();
         txn.set_account(&AccountRow { active: false, primary: Address::from_parts("", ""), ..row });
         Ok(())
     });

@@ -29,7 +29,7 @@ impl Deliverer {
         }
         let account = found.account;
         if found.row.quota_octets.is_some() || found.row.quota_emails.is_some() {
-            let state = match self.store.view().account_state(account) {
+            let state = match self.store.snapshot().account_state(account) {
                 Ok(state) => state,
                 Err(error) => return outcome::refusal(&error, &settings),
             };

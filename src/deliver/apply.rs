@@ -141,24 +141,24 @@ impl Deliverer {
         target: &ResolvedAddress,
     ) -> Result<AccountJob, Error> {
         let DeliveryContext { settings, envelope, hash, now, .. } = *whole;
-        let view = self.store.view();
+        let snapshot = self.store.snapshot();
         let account = target.account;
         let id = crate::model::BlobHash(*hash).to_string().chars().take(16).collect::<String>();
         let prefix = trace::prefix(envelope, recipient, &target.address, &settings.hostname, &id, now);
         let mailbox = match &target.detail {
             Some(detail) if target.row.detail_files => {
                 let path = detail.replace('.', "/");
-                view.find_mailbox(account, &path)?
+                snapshot.find_mailbox(account, &path)?
             }
             _ => None,
         };
         let junk = mailbox.as_ref().is_some_and(|(_, mailbox)| mailbox.role == Some(Role::Junk));
         let mailbox = mailbox.map(|(uid, _)| uid);
         let submission = match &whole.returned {
-            Some(returned) => view.submission_meant(account, returned)?,
+            Some(returned) => snapshot.submission_meant(account, returned)?,
             None => None,
         };
-        let response = view.vacation(account)?;
+        let response = snapshot.vacation(account)?;
         // Last, for it takes of the rate: after it nothing may fail.
         let plan = if response.enabled {
             self.plan_reply(whole, (recipient, target), &response, junk)?
@@ -343,12 +343,12 @@ fn answer(
     };
     let (account, now) = (txn.account(), txn.now());
     if let ToldLifetime::Response { generation, .. } = memory
-        && txn.view().vacation(account)?.generation != *generation
+        && txn.snapshot().vacation(account)?.generation != *generation
     {
         let silence = Silence::new(Reason::Disabled, "the response was changed at that moment");
         return Ok(ReplyDecision::Silent(silence));
     }
-    if let Some(at) = txn.view().told_at(account, told, memory, now)? {
+    if let Some(at) = txn.snapshot().told_at(account, told, memory, now)? {
         return Ok(ReplyDecision::Silent(Silence::new(Reason::AlreadyTold, format!("told {at}"))));
     }
     let queued = outbox::ReplyAction {

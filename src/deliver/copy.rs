@@ -44,7 +44,7 @@ pub(super) fn file(txn: &mut Txn<'_>, reply: &VacationReply, fcc: &Fcc, copy: &E
 }
 
 fn mailbox(txn: &Txn<'_>, name: &str) -> Result<Option<MailboxUid>, Error> {
-    let found = if name.is_empty() { None } else { txn.view().find_mailbox(txn.account(), name)? };
+    let found = if name.is_empty() { None } else { txn.snapshot().find_mailbox(txn.account(), name)? };
     Ok(found.map(|(uid, _)| uid))
 }
 

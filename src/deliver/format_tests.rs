@@ -144,12 +144,12 @@ fn script(engine: Arc<MemoryEngine>) {
     // Two folds, and the beginning of their merge.
     let sizes = FoldSizes { rows: 2, fan: 2, ..FoldSizes::default() };
     for rows in [2, 2, 99] {
-        let piece = store.view().next_fold_piece(ann, &FoldSizes { rows, ..sizes }).unwrap().unwrap();
+        let piece = store.snapshot().next_fold_piece(ann, &FoldSizes { rows, ..sizes }).unwrap().unwrap();
         let (written, ticket) = store.commit(ann, |txn| txn.write_folds(&piece)).unwrap();
         ticket.wait_blocking().unwrap();
         assert!(written);
     }
-    let emails = store.view().emails(ann, None, 99).unwrap();
+    let emails = store.snapshot().emails(ann, None, 99).unwrap();
     let (_, ticket) = store
         .commit(ann, |txn| {
             let (id, email) = &emails[1];
@@ -214,7 +214,7 @@ fn script(engine: Arc<MemoryEngine>) {
         })
         .unwrap();
     ticket.wait_blocking().unwrap();
-    let last = store.view().emails(bob, None, 1).unwrap()[0].0;
+    let last = store.snapshot().emails(bob, None, 1).unwrap()[0].0;
     let ends = store.commit(bob, |txn| {
         txn.destroy_email(last)?;
         txn.purge_email(last)?;
@@ -279,7 +279,7 @@ fn an_earlier_program_refuses_a_store_once_this_one_has_opened_it() {
 fn accounts_of_format_1_name_their_addresses_when_the_service_starts() {
     for (name, completed) in [(FIRST, 2), (WRITTEN, 0)] {
         let store = store_of(name);
-        let rows = || store.view().accounts().unwrap().into_iter().map(|(_, row)| row.addresses);
+        let rows = || store.snapshot().accounts().unwrap().into_iter().map(|(_, row)| row.addresses);
         assert!(rows().all(|addresses| addresses.is_some() == (name == WRITTEN)), "{name}");
         let directory = Directory::new(store.clone(), Addresses::default());
         assert_eq!((directory.name_addresses().unwrap(), directory.name_addresses().unwrap()), (completed, 0));
@@ -291,32 +291,35 @@ fn accounts_of_format_1_name_their_addresses_when_the_service_starts() {
 
 fn read_and_write_on(store: &Store) {
     assert_eq!(store.check().unwrap(), []);
-    let view = store.view();
-    let (ann, row) = view.accounts().unwrap().into_iter().find(|(_, row)| row.name == "ann").unwrap();
+    let snapshot = store.snapshot();
+    let (ann, row) = snapshot.accounts().unwrap().into_iter().find(|(_, row)| row.name == "ann").unwrap();
     assert_eq!((row.display_name.as_deref(), row.zone.as_deref()), (Some("Ann Lee"), Some("Europe/Berlin")));
-    let emails = view.emails(ann, None, 99).unwrap();
+    let emails = snapshot.emails(ann, None, 99).unwrap();
     assert_eq!(emails.len(), 7);
-    let text = view.message(ann, emails[0].0).unwrap().unwrap();
+    let text = snapshot.message(ann, emails[0].0).unwrap().unwrap();
     assert!(String::from_utf8(text).unwrap().ends_with("Wörter und words 7\r\n"));
-    assert_eq!(view.content(ann, emails[0].0).unwrap().unwrap().1.subject.as_deref(), Some("Grüße 1"));
+    assert_eq!(snapshot.content(ann, emails[0].0).unwrap().unwrap().1.subject.as_deref(), Some("Grüße 1"));
     let inbox = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Threads };
-    assert!(!view.listing(ann, inbox, None, 99).unwrap().is_empty());
-    assert_eq!(view.told(ann, 9).unwrap().len(), 2, "the response told one, a script another");
-    let response = view.vacation(ann).unwrap();
+    assert!(!snapshot.listing(ann, inbox, None, 99).unwrap().is_empty());
+    assert_eq!(snapshot.told(ann, 9).unwrap().len(), 2, "the response told one, a script another");
+    let response = snapshot.vacation(ann).unwrap();
     assert_eq!((response.except.len(), response.variants.len(), response.days.len()), (1, 1, 2));
-    assert_eq!(view.outbox(ann).unwrap().len(), 1);
-    let bob = view.accounts().unwrap().into_iter().find(|(id, _)| *id != ann).unwrap().0;
+    assert_eq!(snapshot.outbox(ann).unwrap().len(), 1);
+    let bob = snapshot.accounts().unwrap().into_iter().find(|(id, _)| *id != ann).unwrap().0;
     assert_eq!(
-        (view.shared_with(bob).unwrap(), view.mailbox(ann, MailboxUid(1)).unwrap().unwrap().rights_of(ann, bob)),
+        (
+            snapshot.shared_with(bob).unwrap(),
+            snapshot.mailbox(ann, MailboxUid(1)).unwrap().unwrap().rights_of(ann, bob)
+        ),
         (vec![ann], 3)
     );
-    assert_eq!(view.objects::<SenderIdentity>(ann).unwrap().len(), 2);
-    let told = view.objects::<ShareNotification>(ann).unwrap().remove(0).1;
+    assert_eq!(snapshot.objects::<SenderIdentity>(ann).unwrap().len(), 2);
+    let told = snapshot.objects::<ShareNotification>(ann).unwrap().remove(0).1;
     assert_eq!((told.by.account, told.name.as_str(), told.new), (Some(bob), "Inbox", 3));
-    let sent = view.objects::<EmailSubmission>(ann).unwrap().remove(0).1;
+    let sent = snapshot.objects::<EmailSubmission>(ann).unwrap().remove(0).1;
     assert_eq!((sent.undo, sent.rcpt_to[0].status.delivered), (UndoStatus::Final, DeliveryState::Unknown));
-    assert_eq!(view.objects::<PushSubscription>(ann).unwrap()[0].1.keys.as_ref().unwrap().auth, [1; 16]);
-    drop(view);
+    assert_eq!(snapshot.objects::<PushSubscription>(ann).unwrap()[0].1.keys.as_ref().unwrap().auth, [1; 16]);
+    drop(snapshot);
     let directory = Directory::new(store.clone(), Addresses::default());
     assert!(directory.resolve(&Address::parse("whoever@example.net").unwrap()).unwrap().unwrap().row.active);
     store.commit(ann, |txn| txn.destroy_email(emails[0].0)).unwrap().1.wait_blocking().unwrap();
@@ -360,9 +363,9 @@ fn a_reindex_makes_the_tokens_of_an_earlier_reading_anew() {
     let done = reindex();
     assert_eq!((done.mended.len(), done.renewed.len(), done.left_count), (2, 0, 0), "{done:?}");
     for account in done.mended {
-        let view = store.view();
-        let live = view.emails(account, None, 99).unwrap();
-        assert!(live.iter().all(|(id, _)| view.tokens(account, *id).unwrap().unwrap().words.len() == 3));
+        let snapshot = store.snapshot();
+        let live = snapshot.emails(account, None, 99).unwrap();
+        assert!(live.iter().all(|(id, _)| snapshot.tokens(account, *id).unwrap().unwrap().words.len() == 3));
     }
     assert_eq!(reindex().written, 0);
 }

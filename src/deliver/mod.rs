@@ -100,8 +100,8 @@ impl DeliveryService for Deliverer {
     /// machines cost no questions, unless they asked for a notification of the delivery. Scripts
     /// will answer, too (RFC 5230): then an account with one counts as one with a response.
     fn may_answer(&self, session: &DeliveryTransaction, envelope: &Envelope, message: &IncomingMessage) -> bool {
-        let view = self.store.view();
-        let on = |target: &ResolvedAddress| view.vacation(target.account).is_ok_and(|response| response.enabled);
+        let snapshot = self.store.snapshot();
+        let on = |target: &ResolvedAddress| snapshot.vacation(target.account).is_ok_and(|response| response.enabled);
         let is_person = || {
             catch_parser_panic("a header", || AutoReplyFacts::of_header(&message.header()))
                 .is_some_and(|facts| !facts.is_automatic())

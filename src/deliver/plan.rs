@@ -28,7 +28,7 @@ impl Deliverer {
         response: &VacationResponse,
         junk: bool,
     ) -> Result<ReplyDecision<Box<PlannedReply>>, Error> {
-        let (view, secrets, account) = (self.store.view(), self.store.secrets(), target.account);
+        let (snapshot, secrets, account) = (self.store.snapshot(), self.store.secrets(), target.account);
         let identity = self.directory.identity(account)?;
         let (sender, limits) = (whole.envelope.sender.as_ref(), &whole.settings.vacation.rate);
         let own = self.directory.own_addresses(account)?;
@@ -49,7 +49,7 @@ impl Deliverer {
             nonce: nonce(whole.hash, account),
         };
         let world = AccountSnapshot {
-            view: &view,
+            snapshot: &snapshot,
             account,
             identity: &identity,
             own: &own,
@@ -61,7 +61,7 @@ impl Deliverer {
             ReplyDecision::Silent(silence) => return Ok(ReplyDecision::Silent(silence)),
         };
         // A retry is answered as it was; it takes nothing of the rate.
-        let is_new = view.delivery(account, whole.hash)?.is_none();
+        let is_new = snapshot.delivery(account, whole.hash)?.is_none();
         let counted = match sender.filter(|_| is_new) {
             Some(sender) => match self.rates.lock().replies.charge(whole.steady, account, sender.domain(), limits) {
                 Ok(counted) => Some(counted),

@@ -20,7 +20,7 @@ impl Deliverer {
     pub fn file_reports(&self) -> Result<Option<UtcMillis>, Error> {
         let now = self.store.clock().now();
         let mut next: Option<UtcMillis> = None;
-        let owed = self.store.view().reports_owed()?;
+        let owed = self.store.snapshot().reports_owed()?;
         for (account, response) in owed {
             if !response.is_over(now) {
                 let (_, ended) = response.span();
@@ -38,7 +38,7 @@ impl Deliverer {
 
     fn file_report(&self, account: AccountId, response: &VacationResponse, now: UtcMillis) -> Result<bool, Error> {
         let (identity, secrets) = (self.directory.identity(account)?, self.store.secrets());
-        let report = arrivals::report(&self.store.view(), account, response.span())?;
+        let report = arrivals::report(&self.store.snapshot(), account, response.span())?;
         let id = format!("{:x}.{:x}", response.generation, response.absence.began.unwrap_or_default().0);
         let message = report.message(&identity, now, &id);
         let encoded = EncodedMessage::new(&rows_or_bare(&message, secrets));

@@ -73,7 +73,7 @@ impl Fixture {
     }
 
     fn last_reason(&self) -> String {
-        match self.store.view().decisions(self.ann, 1).unwrap().pop().unwrap().verdict {
+        match self.store.snapshot().decisions(self.ann, 1).unwrap().pop().unwrap().verdict {
             Verdict::Answered(_) => "answered".into(),
             Verdict::Silent { reason, .. } => reason,
         }
@@ -81,7 +81,7 @@ impl Fixture {
 
     /// The octets that an action of ann's sends.
     fn sent(&self, action: &crate::model::Action) -> Vec<u8> {
-        self.store.view().action_message(self.ann, action).unwrap()
+        self.store.snapshot().action_message(self.ann, action).unwrap()
     }
 
     fn clean(&self) {
@@ -120,14 +120,14 @@ fn a_vacation_answers_once_and_says_why_not_the_next_time() {
     bed.clock.advance(Duration::from_secs(60));
     bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}2\n"));
     assert_eq!(bed.last_reason(), "answered");
-    let actions = bed.store.view().outbox(bed.ann).unwrap();
+    let actions = bed.store.snapshot().outbox(bed.ann).unwrap();
     assert_eq!((actions.len(), actions[0].to_line(), &actions[0].sender), (1, "bob@example.net".into(), &None));
     bed.clock.advance(Duration::from_secs(60));
     bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}3\n"));
     assert_eq!(bed.last_reason(), "already-told");
     // The same octets once more: the retry of a message that was answered answers nothing.
     bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}2\n"));
-    assert_eq!(bed.store.view().outbox(bed.ann).unwrap().len(), 1);
+    assert_eq!(bed.store.snapshot().outbox(bed.ann).unwrap().len(), 1);
     bed.away("Away until Monday");
     bed.clock.advance(Duration::from_secs(60));
     bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}4\n"));
@@ -159,14 +159,14 @@ fn a_reply_is_from_no_address_that_the_directory_gives_to_somebody_else() {
         bed.clock.advance(Duration::from_millis(1));
         let message = format!("From: {sender}\nTo: ann@example.org\n{header}\n\nHi\n");
         bed.send(sender, &["ann@example.org"], &message);
-        let reply = bed.sent(bed.store.view().outbox(bed.ann).unwrap().last().unwrap());
+        let reply = bed.sent(bed.store.snapshot().outbox(bed.ann).unwrap().last().unwrap());
         crate::message::header::first(&reply, "From").unwrap().unfolded()
     };
     bed.away("Away");
     assert_eq!(from("a@example.net", "Subject: x"), "<ann@example.org>");
     let message = "From: b@example.net\nTo: ann+bob@example.org\nBcc: ann@example.org\n\nHi\n";
     bed.send("b@example.net", &["ann@example.org"], message);
-    let reply = bed.sent(bed.store.view().outbox(bed.ann).unwrap().last().unwrap());
+    let reply = bed.sent(bed.store.snapshot().outbox(bed.ann).unwrap().last().unwrap());
     assert!(String::from_utf8(reply).unwrap().contains("\r\nFrom: <ann@example.org>\r\n"));
     // What the owner set holds until the directory gives it to somebody else.
     let response = VacationResponse {

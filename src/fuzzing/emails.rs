@@ -124,7 +124,7 @@ pub fn draft(data: &[u8]) {
         return;
     };
     let number: EmailId = id.parse().unwrap();
-    let raw = context.store.view().message(*account, number).unwrap().unwrap();
+    let raw = context.store.snapshot().message(*account, number).unwrap().unwrap();
     for line in raw.split_inclusive(|octet| *octet == b'\n') {
         let text = line.strip_suffix(b"\r\n").unwrap_or(line);
         assert!(text.len() <= 998 && !text.contains(&b'\n') && !text.contains(&0), "{}", line.escape_ascii());
@@ -155,7 +155,7 @@ fn bed() -> &'static (Context, AccountId, String) {
     static BED: OnceLock<(Context, AccountId, String)> = OnceLock::new();
     BED.get_or_init(|| {
         let (context, account) = empty();
-        let (inbox, _) = context.store.view().find_mailbox(account, "inbox").unwrap().unwrap();
+        let (inbox, _) = context.store.snapshot().find_mailbox(account, "inbox").unwrap().unwrap();
         (context, account, inbox.to_string())
     })
 }

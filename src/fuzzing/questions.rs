@@ -62,18 +62,18 @@ pub fn filter(data: &[u8]) {
         );
     }
     let finder = Finder::new(&filter, bed().secrets());
-    let view = bed().view();
-    for (id, _) in view.emails(ACCOUNT, None, 100).expect("emails") {
-        let found = finder.snippet(&view, ACCOUNT, id).expect("a snippet").expect("of an email");
+    let snapshot = bed().snapshot();
+    for (id, _) in snapshot.emails(ACCOUNT, None, 100).expect("emails") {
+        let found = finder.snippet(&snapshot, ACCOUNT, id).expect("a snippet").expect("of an email");
         assert!(found.preview.is_none_or(|preview| preview.len() <= limits::SNIPPET_OCTETS));
     }
 }
 
 fn ask(results: &QuerySpec, window: Window) {
-    let (view, secrets) = (bed().view(), bed().secrets());
+    let (snapshot, secrets) = (bed().snapshot(), bed().secrets());
     let put = |filter: Filter, window: Window| -> Result<QueryAnswer, Error> {
         let results = QuerySpec { filter, ..results.clone() };
-        query(&view, secrets, &Query { results, window, total: true }).map(|found| found.answer)
+        query(&snapshot, secrets, &Query { results, window, total: true }).map(|found| found.answer)
     };
     let whole = put(results.filter.clone(), Window::default()).expect("a question that was read");
     let distinct: BTreeSet<_> = whole.ids.iter().collect();
@@ -96,7 +96,7 @@ fn ask(results: &QuerySpec, window: Window) {
     }
     // At first there was nothing.
     let first = QueryChanges { results: results.clone(), since: ModSeq(0), total: true, ..QueryChanges::default() };
-    let told = changes(&view, secrets, &first).expect("a question that was read").answer;
+    let told = changes(&snapshot, secrets, &first).expect("a question that was read").answer;
     assert!(told.removed.is_empty() && told.added.into_iter().eq(whole.ids.into_iter().enumerate()), "{results:?}");
 }
 

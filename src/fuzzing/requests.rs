@@ -52,7 +52,7 @@ struct ServiceFixture {
 
 impl ServiceFixture {
     fn asked(&self, data: &[u8]) {
-        let hidden = || self.ann.store.view().email(self.account, self.hidden).expect("a view");
+        let hidden = || self.ann.store.snapshot().email(self.account, self.hidden).expect("a view");
         let before = hidden().filter(|email| !self.is_open(email));
         let answer = answered(&self.bob, data);
         if let Some(before) = before {
@@ -67,10 +67,10 @@ impl ServiceFixture {
 
     /// Whether Bob may read an email, as it is now.
     fn is_open(&self, email: &EmailMetadata) -> bool {
-        let view = self.ann.store.view();
+        let snapshot = self.ann.store.snapshot();
         let bob = self.bob.caller.account.unwrap_or_default();
         email.mailboxes.iter().any(|uid| {
-            let row = view.mailbox(self.account, *uid).expect("a view");
+            let row = snapshot.mailbox(self.account, *uid).expect("a snapshot");
             row.is_some_and(|row| row.rights_of(self.account, bob) & Right::ReadItems.bit() != 0)
         })
     }

@@ -49,16 +49,21 @@ pub fn damage(data: &[u8]) {
     let puts = vec![Put { table, key: key.clone(), value: Some(choices.0.to_vec()) }];
     model.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let _found = model.store.check();
-    let view = model.store.view();
-    for (id, _) in view.emails(ACCOUNT, None, 10).unwrap_or_default() {
-        let _read = (view.content(ACCOUNT, id), view.tokens(ACCOUNT, id), view.message(ACCOUNT, id));
+    let snapshot = model.store.snapshot();
+    for (id, _) in snapshot.emails(ACCOUNT, None, 10).unwrap_or_default() {
+        let _read = (snapshot.content(ACCOUNT, id), snapshot.tokens(ACCOUNT, id), snapshot.message(ACCOUNT, id));
     }
-    let _read =
-        (view.accounts(), view.addresses(), view.mailboxes(ACCOUNT), view.outbox(ACCOUNT), view.audit_queue(&[]));
-    let _read = (view.decisions(ACCOUNT, 9), view.vacation(ACCOUNT), view.account_state(ACCOUNT));
+    let _read = (
+        snapshot.accounts(),
+        snapshot.addresses(),
+        snapshot.mailboxes(ACCOUNT),
+        snapshot.outbox(ACCOUNT),
+        snapshot.audit_queue(&[]),
+    );
+    let _read = (snapshot.decisions(ACCOUNT, 9), snapshot.vacation(ACCOUNT), snapshot.account_state(ACCOUNT));
     let listing = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails };
-    let _read = view.listing(ACCOUNT, listing, None, 10);
-    drop(view);
+    let _read = snapshot.listing(ACCOUNT, listing, None, 10);
+    drop(snapshot);
     // Further changes are made or refused.
     for id in model.live.clone() {
         let _changed = model.store.commit(ACCOUNT, |txn| txn.destroy_email(id));
@@ -162,7 +167,7 @@ impl ModelStore {
         ticket.wait_blocking().unwrap();
         match results.pop().unwrap().1 {
             Ok((id, thread)) => {
-                assert!(self.store.view().thread_emails(ACCOUNT, thread).unwrap().contains(&id));
+                assert!(self.store.snapshot().thread_emails(ACCOUNT, thread).unwrap().contains(&id));
                 self.live.push(id);
             }
             Err(Error::Quota) => assert_eq!(self.live.len(), 20, "over quota"),
@@ -174,7 +179,7 @@ impl ModelStore {
         let Some(id) = self.live.get(choices.below(self.live.len())).copied() else { return };
         let (mailboxes, keywords) = (self.some_mailboxes(choices.octet()), keywords(choices.octet()));
         self.commit(|txn| txn.update_email(id, mailboxes.clone(), keywords.clone()));
-        let email = self.store.view().email(ACCOUNT, id).unwrap().unwrap();
+        let email = self.store.snapshot().email(ACCOUNT, id).unwrap().unwrap();
         assert_eq!((email.mailboxes, email.keywords), (mailboxes, keywords));
     }
 
@@ -186,7 +191,7 @@ impl ModelStore {
         if what & 4 == 0 {
             let due = UtcMillis(START + i64::from(what));
             let queued = self.commit(|txn| {
-                let generation = txn.view().vacation(ACCOUNT)?.generation;
+                let generation = txn.snapshot().vacation(ACCOUNT)?.generation;
                 txn.remember_told(&who, &Address::from_parts("bob", "example.net"), &ToldLifetime::of(generation))?;
                 let id = txn.queue_action(action(due, email, who), b"Subject: x\r\n\r\n")?;
                 txn.add_decision(&Decision {
@@ -228,7 +233,7 @@ impl ModelStore {
     fn choose(&mut self, choices: &mut Choices<'_>) {
         let (what, uid) = (choices.octet(), self.mailboxes[choices.below(self.mailboxes.len())]);
         let mut wanted = self.chosen[&uid].clone();
-        let before = self.store.view().account_state(ACCOUNT).unwrap().modseq;
+        let before = self.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
         let changed = if what & 1 == 0 {
             let names = ["color", "note", "of-the-owner", "Bad"];
             let values = ["#1e90ff", "#FF8800", "blue", "two words", "", "line\nend"];
@@ -257,7 +262,7 @@ impl ModelStore {
         };
         let Ok((changed, ticket)) = changed else { return };
         ticket.wait_blocking().unwrap();
-        let after = self.store.view().account_state(ACCOUNT).unwrap().modseq;
+        let after = self.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
         assert_eq!((changed, after.0), (wanted != self.chosen[&uid], before.0 + u64::from(changed)));
         self.chosen.insert(uid, wanted);
     }
@@ -287,24 +292,24 @@ impl ModelStore {
 fn clean(store: &Store, live: &[EmailId], queued: &[ActionId]) {
     let breaches = store.check().unwrap();
     assert!(breaches.is_empty(), "{}", breaches.iter().map(|breach| format!("{breach}\n")).collect::<String>());
-    let view = store.view();
-    let emails: Vec<EmailId> = view.emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
+    let snapshot = store.snapshot();
+    let emails: Vec<EmailId> = snapshot.emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
     assert_eq!(emails, live, "newest first is the order of the ids");
-    let actions: Vec<ActionId> = view.outbox(ACCOUNT).unwrap().into_iter().map(|action| action.id).collect();
+    let actions: Vec<ActionId> = snapshot.outbox(ACCOUNT).unwrap().into_iter().map(|action| action.id).collect();
     assert_eq!(actions, queued);
 }
 
 fn all_chosen(store: &Store) -> BTreeMap<MailboxUid, MailboxPreferences> {
-    let view = store.view();
-    let of = |user| view.subscribed(ACCOUNT, user).unwrap();
+    let snapshot = store.snapshot();
+    let of = |user| snapshot.subscribed(ACCOUNT, user).unwrap();
     let (own, bobs) = (of(ACCOUNT), of(BOB));
     let one = |(uid, mailbox): (MailboxUid, crate::model::Mailbox)| {
         let mut subscribed: BTreeSet<AccountId> = own.contains(&uid).then_some(ACCOUNT).into_iter().collect();
-        subscribed.extend(view.subscribers(ACCOUNT, uid, AccountId(0), 9).unwrap());
+        subscribed.extend(snapshot.subscribers(ACCOUNT, uid, AccountId(0), 9).unwrap());
         assert_eq!(subscribed.contains(&BOB), bobs.contains(&uid));
         (uid, MailboxPreferences { attributes: mailbox.attributes, subscribed })
     };
-    view.mailboxes(ACCOUNT).unwrap().into_iter().map(one).collect()
+    snapshot.mailboxes(ACCOUNT).unwrap().into_iter().map(one).collect()
 }
 
 fn keywords(bits: u8) -> BTreeSet<String> {

@@ -114,7 +114,7 @@ impl Context {
             Err(error) => return Err(error),
         }
         for (user, _) in self.accounts()? {
-            if self.store.view().is_shared(user, id)? {
+            if self.store.snapshot().is_shared(user, id)? {
                 let found = self.directory.find_account(&id.to_string())?;
                 return found
                     .map(|(id, row)| Account { id, row, guest: Some(user) })
@@ -148,9 +148,9 @@ impl Context {
         let own = self.accounts()?;
         let mut all: Vec<Account> =
             own.iter().map(|(id, row)| Account { id: *id, row: row.clone(), guest: None }).collect();
-        let view = self.store.view();
+        let snapshot = self.store.snapshot();
         for (user, _) in &own {
-            for id in view.shared_with(*user)? {
+            for id in snapshot.shared_with(*user)? {
                 if all.iter().any(|known| known.id == id) {
                     continue;
                 }

@@ -32,11 +32,11 @@ pub(super) fn mark(state: &AccountStateRow, is_guest: bool, data: DataType) -> M
 /// Those of reading.
 pub(super) fn newest(
     context: &Context,
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: &Account,
     data: DataType,
 ) -> Result<String, MethodError> {
-    let now = view.account_state(account.id)?;
+    let now = snapshot.account_state(account.id)?;
     Ok(state(&context.store, mark(&now, account.guest.is_some(), data)))
 }
 
@@ -45,13 +45,13 @@ pub(super) fn newest(
 /// # Errors
 /// Those of reading.
 pub(super) fn email_changes(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: &Account,
     from: ClientState,
     most: usize,
 ) -> Result<Option<Changes<EmailId>>, Error> {
-    let Some((_, changed)) = since(view, account, from)? else { return Ok(None) };
-    let mut changes = none(view, account, from)?;
+    let Some((_, changed)) = since(snapshot, account, from)? else { return Ok(None) };
+    let mut changes = none(snapshot, account, from)?;
     for (id, email) in changed {
         note(&mut changes, id, email.was, email.is);
     }
@@ -63,24 +63,24 @@ pub(super) fn email_changes(
 /// # Errors
 /// Those of reading.
 pub(super) fn thread_changes(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: &Account,
     from: ClientState,
     most: usize,
 ) -> Result<Option<Changes<ThreadId>>, Error> {
-    let Some((scope, changed)) = since(view, account, from)? else { return Ok(None) };
-    let mut changes = none(view, account, from)?;
+    let Some((scope, changed)) = since(snapshot, account, from)? else { return Ok(None) };
+    let mut changes = none(snapshot, account, from)?;
     let moved = changed.values().filter(|email| email.was != email.is);
     let threads: BTreeSet<ThreadId> = moved.map(|email| email.thread).collect();
     // An email that was in sight and is purged is no longer among those of its thread.
     let had: BTreeSet<ThreadId> = changed.values().filter(|email| email.was).map(|email| email.thread).collect();
     for thread in threads {
         let (mut was, mut is) = (false, false);
-        for id in view.thread_emails(account.id, thread)? {
+        for id in snapshot.thread_emails(account.id, thread)? {
             let (before, now) = match changed.get(&id) {
                 Some(email) => (email.was, email.is),
                 None => {
-                    let seen = view.email(account.id, id)?.is_some_and(|email| scope.sees(&email));
+                    let seen = snapshot.email(account.id, id)?.is_some_and(|email| scope.sees(&email));
                     (seen, seen)
                 }
             };
@@ -99,12 +99,12 @@ pub(super) fn thread_changes(
 /// # Errors
 /// Those of reading.
 pub(super) fn mailbox_changes(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: &Account,
     from: ClientState,
     most: usize,
 ) -> Result<Option<Changes<MailboxUid>>, Error> {
-    let Some((scope, changed)) = since(view, account, from)? else { return Ok(None) };
+    let Some((scope, changed)) = since(snapshot, account, from)? else { return Ok(None) };
     let mut touched: BTreeMap<MailboxUid, ModSeq> = BTreeMap::new();
     let mut threads: BTreeMap<ThreadId, ModSeq> = BTreeMap::new();
     for email in changed.values() {
@@ -116,7 +116,7 @@ pub(super) fn mailbox_changes(
         }
     }
     for (thread, at) in threads {
-        let Some(row) = view.thread(account.id, thread)? else { continue };
+        let Some(row) = snapshot.thread(account.id, thread)? else { continue };
         for uid in row.members.keys().filter(|uid| scope.mailboxes().contains(uid)) {
             let latest = touched.entry(*uid).or_default();
             *latest = at.max(*latest);
@@ -129,14 +129,14 @@ pub(super) fn mailbox_changes(
     told.truncate(most);
     let state = match told.last().filter(|_| more) {
         Some((at, uid)) => ClientState { mark: *at, base: from.base, last: uid.0 },
-        None => ClientState::at(mark(&view.account_state(account.id)?, true, DataType::Mailbox).max(from.mark)),
+        None => ClientState::at(mark(&snapshot.account_state(account.id)?, true, DataType::Mailbox).max(from.mark)),
     };
     let updated = told.into_iter().map(|(_, uid)| uid).collect();
     Ok(Some(Changes { created: Vec::new(), updated, destroyed: Vec::new(), state, more }))
 }
 
-fn none<Id>(view: &Snapshot<'_>, account: &Account, since: ClientState) -> Result<Changes<Id>, Error> {
-    let state = ClientState::at(view.state(account.id, DataType::Email)?.max(since.mark));
+fn none<Id>(snapshot: &Snapshot<'_>, account: &Account, since: ClientState) -> Result<Changes<Id>, Error> {
+    let state = ClientState::at(snapshot.state(account.id, DataType::Email)?.max(since.mark));
     Ok(Changes { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), state, more: false })
 }
 
@@ -155,13 +155,17 @@ fn count<Id>(changes: &Changes<Id>) -> usize {
 }
 
 /// What the guest sees, and what changed of it since the guest began to catch up.
-fn since(view: &Snapshot<'_>, account: &Account, since: ClientState) -> Result<Option<(Scope, ScopedChanges)>, Error> {
-    let state = view.account_state(account.id)?;
+fn since(
+    snapshot: &Snapshot<'_>,
+    account: &Account,
+    since: ClientState,
+) -> Result<Option<(Scope, ScopedChanges)>, Error> {
+    let state = snapshot.account_state(account.id)?;
     let is_known = since.mark <= state.modseq && since.base >= state.purged(DataType::Email);
-    if !is_known || since.base > since.mark || !unchanged_since(view, account, since.base)? {
+    if !is_known || since.base > since.mark || !unchanged_since(snapshot, account, since.base)? {
         return Ok(None);
     }
-    let Some(scope) = Rights::of(view, account)?.scope() else { return Ok(None) };
-    let changed = scope.changes(view, account.id, since.base, limits::CHANGES)?;
+    let Some(scope) = Rights::of(snapshot, account)?.scope() else { return Ok(None) };
+    let changed = scope.changes(snapshot, account.id, since.base, limits::CHANGES)?;
     Ok(changed.map(|changed| (scope, changed)))
 }

@@ -94,14 +94,14 @@ impl SetObjects for SenderIdentity {
     }
 
     fn update(txn: &mut Txn<'_>, _: &SenderAddresses, id: ObjectId, patch: &Value) -> TxnResult<JsonObject> {
-        let old = txn.view().object::<SenderIdentity>(txn.account(), id)?;
+        let old = txn.snapshot().object::<SenderIdentity>(txn.account(), id)?;
         let new = patched(id, &old.ok_or(SetError::NotFound)?, patch)?;
         txn.update_object(id, |identity: &mut SenderIdentity| *identity = new)?;
         Ok(JsonObject::new())
     }
 
     fn destroy(txn: &mut Txn<'_>, _: &SenderAddresses, id: ObjectId) -> TxnResult<()> {
-        let found = txn.view().object::<SenderIdentity>(txn.account(), id)?;
+        let found = txn.snapshot().object::<SenderIdentity>(txn.account(), id)?;
         if !found.ok_or(SetError::NotFound)?.may_delete() {
             let why = "it stands for an address of the account";
             return Err(SetError::Forbidden(why.into()).into());
@@ -117,7 +117,7 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
     let me = context.directory.identity(account.id)?;
     let own = context.directory.own_addresses(account.id)?;
     let name = me.name.as_deref().unwrap_or_default();
-    let known = context.store.view().objects::<SenderIdentity>(account.id)?;
+    let known = context.store.snapshot().objects::<SenderIdentity>(account.id)?;
     let given = known.iter().filter(|(_, identity)| identity.given.is_some());
     let given = given.filter_map(|(_, identity)| Address::parse(&identity.email).ok());
     // First, so that they are within the number of addresses that have an identity.

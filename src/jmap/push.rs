@@ -67,8 +67,8 @@ impl PushState {
     /// # Errors
     /// Those of reading.
     pub fn now(store: &Store, accounts: &[ObservedAccount]) -> Result<Self, Error> {
-        let view = store.view();
-        let mark = |one: &ObservedAccount| view.account_state(one.account).map(|state| (*one, state.modseq));
+        let snapshot = store.snapshot();
+        let mark = |one: &ObservedAccount| snapshot.account_state(one.account).map(|state| (*one, state.modseq));
         Ok(Self { epoch: store.epoch(), marks: accounts.iter().map(mark).collect::<Result<_, Error>>()? })
     }
 
@@ -116,10 +116,10 @@ impl PushState {
     /// # Errors
     /// Those of reading.
     pub fn catch_up(&mut self, store: &Store, types: Option<&[String]>) -> Result<Option<Value>, Error> {
-        let view = store.view();
+        let snapshot = store.snapshot();
         let mut changed = Map::new();
         for (ObservedAccount { account, shared }, mark) in &mut self.marks {
-            let now = view.account_state(*account)?;
+            let now = snapshot.account_state(*account)?;
             // Of a store that was restored: what it knows never happened.
             let since = if *mark > now.modseq { ModSeq(0) } else { *mark };
             let wanted = |name: &str| types.is_none_or(|types| types.iter().any(|known| known == name));
@@ -129,7 +129,7 @@ impl PushState {
             let states = newer.map(|(name, data)| ((*name).to_owned(), state(store, of(*data)).into()));
             let mut states: Map<String, Value> = states.collect();
             if !*shared && now.state(DataType::Email) > since && wanted("Quota") {
-                let full = view.account(*account)?.and_then(|row| quota::state(&now, &row));
+                let full = snapshot.account(*account)?.and_then(|row| quota::state(&now, &row));
                 states.extend(full.map(|state| ("Quota".to_owned(), state.into())));
             }
             if !states.is_empty() {

@@ -67,7 +67,7 @@ pub(super) struct AccountQuotas(Vec<Quota>);
 
 impl AccountQuotas {
     fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
-        let state = context.store.view().account_state(account.id)?;
+        let state = context.store.snapshot().account_state(account.id)?;
         Ok(Self::with(&state, &account.row))
     }
 

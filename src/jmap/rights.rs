@@ -41,10 +41,10 @@ impl Rights {
     ///
     /// # Errors
     /// Those of reading.
-    pub(super) fn of(view: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
+    pub(super) fn of(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
         let Some(guest) = account.guest else { return Ok(Self::Owner) };
         let mut opened = SharedMailboxes { rights: BTreeMap::new() };
-        for (uid, row) in view.mailboxes(account.id)? {
+        for (uid, row) in snapshot.mailboxes(account.id)? {
             let rights = row.rights_of(account.id, guest);
             if rights != 0 {
                 opened.rights.insert(uid, rights);
@@ -146,6 +146,6 @@ impl Rights {
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn unchanged_since(view: &Snapshot<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
-    if account.guest.is_none() { Ok(true) } else { view.is_shared_as_at(account.id, since) }
+pub(super) fn unchanged_since(snapshot: &Snapshot<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
+    if account.guest.is_none() { Ok(true) } else { snapshot.is_shared_as_at(account.id, since) }
 }

@@ -47,7 +47,7 @@ pub fn session(context: &Context, reached: ServiceEndpoint<'_>) -> Result<Sessio
 fn counted(context: &Context, account: &Account) -> Result<SessionAccount, MethodError> {
     let mut entry = entry(account, &context.uploads);
     if account.guest.is_none() {
-        let unread = unread(&context.store.view(), account.id)?;
+        let unread = unread(&context.store.snapshot(), account.id)?;
         entry.passing = Some((ADMIN, unread));
     }
     Ok(entry)
@@ -57,15 +57,15 @@ fn counted(context: &Context, account: &Account) -> Result<SessionAccount, Metho
 ///
 /// # Errors
 /// Those of reading.
-fn unread(view: &Snapshot<'_>, account: AccountId) -> Result<Value, Error> {
-    let counts = inbox_counts(view, account)?;
+fn unread(snapshot: &Snapshot<'_>, account: AccountId) -> Result<Value, Error> {
+    let counts = inbox_counts(snapshot, account)?;
     Ok(json!({"inboxUnreadEmails": counts.unread_emails, "inboxUnreadThreads": counts.unread_threads}))
 }
 
 /// The counts of an account's inbox.
-pub(super) fn inbox_counts(view: &Snapshot<'_>, account: AccountId) -> Result<MailboxCounts, Error> {
-    let inbox = view.account_state(account)?.inbox;
-    Ok(view.mailbox(account, inbox)?.unwrap_or_default().counts)
+pub(super) fn inbox_counts(snapshot: &Snapshot<'_>, account: AccountId) -> Result<MailboxCounts, Error> {
+    let inbox = snapshot.account_state(account)?.inbox;
+    Ok(snapshot.mailbox(account, inbox)?.unwrap_or_default().counts)
 }
 
 /// An account as the session has it. In one that is shared, a guest may always choose what he is subscribed to, so it is not

@@ -146,7 +146,7 @@ impl SetObjects for ShareNotification {
     }
 
     fn update(txn: &mut Txn<'_>, (): &(), id: ObjectId, _: &Value) -> TxnResult<JsonObject> {
-        let found = txn.view().object::<ShareNotification>(txn.account(), id).map_err(SetFailure::Call)?;
+        let found = txn.snapshot().object::<ShareNotification>(txn.account(), id).map_err(SetFailure::Call)?;
         Err(found.map_or(SetError::NotFound, |_| unchangeable()).into())
     }
 

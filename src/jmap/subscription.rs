@@ -101,7 +101,7 @@ impl ObjectType for PushSubscription {
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<OwnSubscriptions, MethodError> {
         let (store, credential) = (&call.context.store, &call.context.caller.credential);
         let now = store.clock().now();
-        let mut all = store.view().objects::<PushSubscription>(account.id)?;
+        let mut all = store.snapshot().objects::<PushSubscription>(account.id)?;
         all.retain(|(_, one)| one.credential == *credential && now < one.expires);
         Ok(OwnSubscriptions(all))
     }
@@ -275,7 +275,7 @@ fn found(
     now: UtcMillis,
 ) -> Result<Option<(ObjectId, PushSubscription)>, Error> {
     let Some(id) = id else { return Ok(None) };
-    let one = txn.view().object::<PushSubscription>(account, id)?;
+    let one = txn.snapshot().object::<PushSubscription>(account, id)?;
     Ok(one.filter(|one| one.credential.as_ref() == credential && now < one.expires).map(|one| (id, one)))
 }
 

@@ -37,8 +37,8 @@ impl ThreadProperty {
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn summary(view: &Snapshot<'_>, account: AccountId, emails: &[EmailId]) -> Result<JsonObject, Error> {
-    let all = view.emails_at(account, emails)?;
+pub(super) fn summary(snapshot: &Snapshot<'_>, account: AccountId, emails: &[EmailId]) -> Result<JsonObject, Error> {
+    let all = snapshot.emails_at(account, emails)?;
     let unread = all.iter().flatten().filter(|email| email.is_unread()).count();
     let latest = emails.first().zip(all.first().and_then(Option::as_ref));
     Ok(members(json!({
@@ -54,7 +54,7 @@ pub(super) struct ThreadObjects;
 pub(super) struct ThreadReader<'a> {
     context: &'a Context,
     account: &'a Account,
-    view: Snapshot<'a>,
+    snapshot: Snapshot<'a>,
     rights: Rights,
 }
 
@@ -66,13 +66,13 @@ impl ObjectType for ThreadObjects {
     const GUESTS: bool = true;
 
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<ThreadReader<'a>, MethodError> {
-        let view = call.context.store.view();
-        let rights = Rights::of(&view, account)?;
-        Ok(ThreadReader { context: call.context, account, view, rights })
+        let snapshot = call.context.store.snapshot();
+        let rights = Rights::of(&snapshot, account)?;
+        Ok(ThreadReader { context: call.context, account, snapshot, rights })
     }
 
     fn state(reader: &ThreadReader<'_>) -> Result<String, MethodError> {
-        newest(reader.context, &reader.view, reader.account, DataType::Thread)
+        newest(reader.context, &reader.snapshot, reader.account, DataType::Thread)
     }
 }
 
@@ -84,7 +84,7 @@ impl GetObjects for ThreadObjects {
 
     fn ids(reader: &ThreadReader<'_>) -> Result<Vec<ThreadId>, MethodError> {
         match reader.rights {
-            Rights::Owner => Ok(reader.view.threads(reader.account.id, limits::OBJECTS_IN_GET + 1)?),
+            Rights::Owner => Ok(reader.snapshot.threads(reader.account.id, limits::OBJECTS_IN_GET + 1)?),
             Rights::Guest(_) => reader.seen(),
         }
     }
@@ -100,7 +100,7 @@ impl GetObjects for ThreadObjects {
         }
         let mut object = JsonObject::new();
         if properties.iter().any(|property| property.is_ours()) {
-            object = summary(&reader.view, reader.account.id, &emails)?;
+            object = summary(&reader.snapshot, reader.account.id, &emails)?;
             object.retain(|name, _| properties.iter().any(|property| property.name() == name));
         }
         object.insert("id".into(), id.to_string().into());
@@ -118,11 +118,11 @@ impl ObjectChanges for ThreadObjects {
         since: &str,
         most: usize,
     ) -> Result<Option<ChangedObjects<ThreadId>>, MethodError> {
-        let ThreadReader { context, account, view, .. } = reader;
+        let ThreadReader { context, account, snapshot, .. } = reader;
         let since = client_state(&context.store, since)?;
         let found = match account.guest {
-            None => view.thread_changes(account.id, since, most)?,
-            Some(_) => guest::thread_changes(view, account, since, most)?,
+            None => snapshot.thread_changes(account.id, since, most)?,
+            Some(_) => guest::thread_changes(snapshot, account, since, most)?,
         };
         Ok(found.map(|found| ChangedObjects::of(&context.store, found)))
     }
@@ -132,8 +132,8 @@ impl ThreadReader<'_> {
     /// The threads of which a guest sees an email, in order of making: one more than a /get may give, if there are so
     /// many.
     fn seen(&self) -> Result<Vec<ThreadId>, MethodError> {
-        let newest = newest_emails(self.context, &self.view, (self.account, &self.rights), true)?;
-        let emails = self.view.emails_at(self.account.id, &newest)?;
+        let newest = newest_emails(self.context, &self.snapshot, (self.account, &self.rights), true)?;
+        let emails = self.snapshot.emails_at(self.account.id, &newest)?;
         let mut threads: Vec<ThreadId> = emails.into_iter().flatten().map(|email| email.thread).collect();
         threads.sort_unstable();
         Ok(threads)
@@ -141,9 +141,9 @@ impl ThreadReader<'_> {
 
     /// The emails of a thread that the caller may read, newest first.
     fn emails(&self, thread: ThreadId) -> Result<Vec<EmailId>, Error> {
-        let mut emails = self.view.thread_emails(self.account.id, thread)?;
+        let mut emails = self.snapshot.thread_emails(self.account.id, thread)?;
         if self.rights != Rights::Owner {
-            let found: Result<Vec<_>, _> = emails.iter().map(|id| self.view.email(self.account.id, *id)).collect();
+            let found: Result<Vec<_>, _> = emails.iter().map(|id| self.snapshot.email(self.account.id, *id)).collect();
             let mut found = found?.into_iter();
             emails.retain(|_| found.next().flatten().is_some_and(|email| self.rights.sees(&email)));
         }

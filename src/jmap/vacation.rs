@@ -80,7 +80,7 @@ impl<const WHOLE: bool> GetObjects for VacationObject<WHOLE> {
         _: &VacationId,
         properties: &[VacationProperty],
     ) -> Result<Option<JsonObject>, MethodError> {
-        let response = reader.view.vacation(reader.account.id)?;
+        let response = reader.snapshot.vacation(reader.account.id)?;
         Ok(Some(object(&response, properties)))
     }
 }
@@ -99,7 +99,7 @@ impl<const WHOLE: bool> SetObjects for VacationObject<WHOLE> {
 
     /// Reads the vacation in the commit that changes it: of two who set at once neither loses what the other set.
     fn update(txn: &mut Txn<'_>, own: &OwnAddresses, _: VacationId, patch: &Value) -> TxnResult<JsonObject> {
-        let old = txn.view().vacation(txn.account()).map_err(SetFailure::Call)?;
+        let old = txn.snapshot().vacation(txn.account()).map_err(SetFailure::Call)?;
         let new = patched(&old, patch, (Self::PROPERTIES, own))?;
         txn.set_vacation(&new).map_err(SetFailure::Call)?;
         Ok(JsonObject::new())

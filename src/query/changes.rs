@@ -21,13 +21,13 @@ use crate::store::Snapshot;
 
 /// Answers Email/queryChanges.
 pub(super) fn changes(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     matcher: &Matcher,
     asked: &QueryChanges,
     walk: EmailWalk<'_>,
 ) -> Result<QueryChangesAnswer, Error> {
     let results = &asked.results;
-    let marks = view.account_state(results.account)?;
+    let marks = snapshot.account_state(results.account)?;
     let (low, high) = (marks.purged(DataType::Email), marks.state(DataType::Email));
     if asked.since > high || asked.since < low {
         return Err(Error::CannotCalculateChanges);
@@ -37,12 +37,12 @@ pub(super) fn changes(
     }
     results.reads.begin_walk()?;
     let touched = match &results.scope {
-        None => changed_emails(view, asked)?,
-        Some(scope) => changed_emails_within(scope, view, asked)?,
+        None => changed_emails(snapshot, asked)?,
+        Some(scope) => changed_emails_within(scope, snapshot, asked)?,
     };
-    let new = list(view, matcher, results, walk, ListRequest::ALL)?.first;
+    let new = list(snapshot, matcher, results, walk, ListRequest::ALL)?.first;
     results.reads.count_rows(touched.len());
-    let mut source = CandidateSource::new(view, results, matcher);
+    let mut source = CandidateSource::new(snapshot, results, matcher);
     let mut removed = Vec::new();
     for (id, ChangedEmail { metadata, .. }) in touched.iter().filter(|(_, touched)| touched.was) {
         let mut email = Candidate::new(&mut source, *id, metadata);
@@ -89,12 +89,12 @@ fn depends(asked: &QueryChanges) -> Dependencies {
 }
 
 /// The emails, destroyed ones among them, whose place in the results may be another than it was.
-fn changed_emails(view: &Snapshot<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
+fn changed_emails(snapshot: &Snapshot<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
     let (account, since, depends) = (asked.results.account, asked.since, depends(asked));
     let (mut touched, mut threads) = (BTreeMap::new(), BTreeSet::new());
-    let changed = view.emails_since(account, since, limits::QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
+    let changed = snapshot.emails_since(account, since, limits::QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
     for (_, id) in changed {
-        let Some(email) = view.email_or_tombstone(account, id)? else { return Err(Error::CannotCalculateChanges) };
+        let Some(email) = snapshot.email_or_tombstone(account, id)? else { return Err(Error::CannotCalculateChanges) };
         let (came, gone) = (email.created > since, email.deleted.is_some());
         // What came and went was never seen, and without it its thread is as it was.
         if (came && gone) || !(came || gone || depends.mutable) {
@@ -106,8 +106,8 @@ fn changed_emails(view: &Snapshot<'_>, asked: &QueryChanges) -> Result<BTreeMap<
         touched.insert(id, ChangedEmail { was: !came, metadata: email });
     }
     for thread in threads {
-        for id in view.thread_emails(account, thread)? {
-            if let Some(email) = view.email(account, id)? {
+        for id in snapshot.thread_emails(account, thread)? {
+            if let Some(email) = snapshot.email(account, id)? {
                 touched.entry(id).or_insert(ChangedEmail { was: email.created <= since, metadata: email });
             }
         }
@@ -118,11 +118,11 @@ fn changed_emails(view: &Snapshot<'_>, asked: &QueryChanges) -> Result<BTreeMap<
 /// The same within a scope: an email comes and goes as it enters the scope and leaves it.
 fn changed_emails_within(
     scope: &Scope,
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     asked: &QueryChanges,
 ) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
     let (account, depends) = (asked.results.account, depends(asked));
-    let changed = scope.changes(view, account, asked.since, limits::QUERY_EVENTS)?;
+    let changed = scope.changes(snapshot, account, asked.since, limits::QUERY_EVENTS)?;
     let mut changed = changed.ok_or(Error::CannotCalculateChanges)?;
     changed.retain(|_, email| email.was != email.is || email.was && depends.mutable);
     let mut threads = BTreeSet::new();
@@ -132,8 +132,8 @@ fn changed_emails_within(
     let each = changed.into_iter().map(|(id, email)| (id, ChangedEmail { was: email.was, metadata: email.email }));
     let mut touched: BTreeMap<EmailId, ChangedEmail> = each.collect();
     for thread in threads {
-        for id in view.thread_emails(account, thread)? {
-            if let Some(email) = view.email(account, id)?.filter(|email| scope.sees(email)) {
+        for id in snapshot.thread_emails(account, thread)? {
+            if let Some(email) = snapshot.email(account, id)?.filter(|email| scope.sees(email)) {
                 // It did not come or go since: it was there.
                 touched.entry(id).or_insert(ChangedEmail { was: true, metadata: email });
             }

@@ -22,20 +22,20 @@ const SORT_SLACK: usize = if cfg!(test) { 2 } else { 1024 };
 
 /// Answers Email/query (RFC 8620 §5.5, RFC 8621 §4.4).
 pub(super) fn query(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     matcher: &Matcher,
     query: &Query,
     walk: EmailWalk<'_>,
 ) -> Result<QueryAnswer, Error> {
     let wanted = ListRequest { most: query.window.prefix_length().unwrap_or(usize::MAX), total: query.total };
-    let found = list(view, matcher, &query.results, walk, wanted)?;
+    let found = list(snapshot, matcher, &query.results, walk, wanted)?;
     let ids: Vec<EmailId> = found.first.iter().map(|entry| entry.id).collect();
     let (position, section) = query.window.section(&ids).ok_or(Error::AnchorNotFound)?;
     Ok(QueryAnswer {
         ids: section.to_vec(),
         position,
         total: query.total.then_some(found.total),
-        state: view.state(query.results.account, DataType::Email)?,
+        state: snapshot.state(query.results.account, DataType::Email)?,
         can_calculate: true,
     })
 }
@@ -110,14 +110,14 @@ pub(super) struct ListPrefix {
 
 /// The complete list, as far as it is wanted.
 pub(super) fn list(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     matcher: &Matcher,
     results: &QuerySpec,
     walk: EmailWalk<'_>,
     wanted: ListRequest,
 ) -> Result<ListPrefix, Error> {
     results.reads.begin_walk()?;
-    let mut source = CandidateSource::new(view, results, matcher);
+    let mut source = CandidateSource::new(snapshot, results, matcher);
     let mut found = ListCollector::new(results, wanted, walk.direction());
     match walk {
         EmailWalk::Each(supply) => {

@@ -57,15 +57,15 @@ pub struct AnswerWithPlan<T> {
 ///
 /// # Errors
 /// `Unsupported`, `AnchorNotFound`, and those of reading.
-pub fn query(view: &Snapshot<'_>, secrets: &Secrets, query: &Query) -> Result<AnswerWithPlan<QueryAnswer>, Error> {
+pub fn query(snapshot: &Snapshot<'_>, secrets: &Secrets, query: &Query) -> Result<AnswerWithPlan<QueryAnswer>, Error> {
     query.results.validate()?;
     let query = &*query.within_scope();
     let matcher = Matcher::new(&query.results.filter, secrets);
-    let mut plan = plan::plan(view, &query.results, &matcher)?;
+    let mut plan = plan::plan(snapshot, &query.results, &matcher)?;
     if plan.way == AccessPath::AllMail && query.window.is_deep() && plan.length > MIN_RANKED_POSITION {
         plan.wants = Some((MailboxUid::ALL, model::ListingFilter::Every));
     }
-    let answer = query_by(view, &matcher, query, &plan)?;
+    let answer = query_by(snapshot, &matcher, query, &plan)?;
     Ok(AnswerWithPlan { answer, plan })
 }
 
@@ -76,63 +76,64 @@ pub fn query(view: &Snapshot<'_>, secrets: &Secrets, query: &Query) -> Result<An
 ///
 /// Of results within a scope it is the caller's to ask whether the scope was the same at the state.
 pub fn changes(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     secrets: &Secrets,
     asked: &QueryChanges,
 ) -> Result<AnswerWithPlan<QueryChangesAnswer>, Error> {
     asked.results.validate()?;
     let asked = &*asked.within_scope();
     let matcher = Matcher::new(&asked.results.filter, secrets);
-    let plan = plan::plan(view, &asked.results, &matcher)?;
-    changes_by(view, &matcher, asked, plan, limits::QUERY_EVENTS)
+    let plan = plan::plan(snapshot, &asked.results, &matcher)?;
+    changes_by(snapshot, &matcher, asked, plan, limits::QUERY_EVENTS)
 }
 
 /// Says how a query would be answered.
 ///
 /// # Errors
 /// `Unsupported`, and those of reading.
-pub fn explain(view: &Snapshot<'_>, results: &QuerySpec) -> Result<QueryPlan, Error> {
+pub fn explain(snapshot: &Snapshot<'_>, results: &QuerySpec) -> Result<QueryPlan, Error> {
     results.validate()?;
     let results = results.within_scope();
     // Which way is taken hangs on no secret.
-    plan::plan(view, &results, &Matcher::new(&results.filter, &Secrets::default()))
+    plan::plan(snapshot, &results, &Matcher::new(&results.filter, &Secrets::default()))
 }
 
-fn query_by(view: &Snapshot<'_>, matcher: &Matcher, query: &Query, plan: &QueryPlan) -> Result<QueryAnswer, Error> {
+fn query_by(snapshot: &Snapshot<'_>, matcher: &Matcher, query: &Query, plan: &QueryPlan) -> Result<QueryAnswer, Error> {
     let account = query.results.account;
-    match (plan.way, ResultParts::of(view, account, plan, query.results.collapse)) {
-        (_, Some(parts)) => listing::answer::query(view, query, &parts),
-        (AccessPath::AllMail, _) => listing::answer::all_mail(view, query, plan.direction),
-        _ => generic::query(view, matcher, query, plan.walk(view, account)),
+    match (plan.way, ResultParts::of(snapshot, account, plan, query.results.collapse)) {
+        (_, Some(parts)) => listing::answer::query(snapshot, query, &parts),
+        (AccessPath::AllMail, _) => listing::answer::all_mail(snapshot, query, plan.direction),
+        _ => generic::query(snapshot, matcher, query, plan.walk(snapshot, account)),
     }
 }
 
 /// `most` is how many events of a listing are looked at.
 fn changes_by(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     matcher: &Matcher,
     asked: &QueryChanges,
     mut plan: QueryPlan,
     most: usize,
 ) -> Result<AnswerWithPlan<QueryChangesAnswer>, Error> {
     let account = asked.results.account;
-    match (plan.way, ResultParts::of(view, account, &plan, asked.results.collapse)) {
-        (_, Some(parts)) => match listing::answer::changes(view, asked, &plan, &parts, most)? {
+    match (plan.way, ResultParts::of(snapshot, account, &plan, asked.results.collapse)) {
+        (_, Some(parts)) => match listing::answer::changes(snapshot, asked, &plan, &parts, most)? {
             Some(answer) => return Ok(AnswerWithPlan { answer, plan }),
             None => plan = plan.with_each_email_decided("the state is older than its history"),
         },
         (AccessPath::AllMail, _) => {
-            let answer = listing::answer::all_mail_changes(view, asked, plan.direction)?;
+            let answer = listing::answer::all_mail_changes(snapshot, asked, plan.direction)?;
             return Ok(AnswerWithPlan { answer, plan });
         }
         _ => {}
     }
     // The query reads what the first page needs, and may have said that changes can be calculated.
     // These need every match: where too much must be read for it, RFC 8620 §5.6 has this word.
-    let answer = changes::changes(view, matcher, asked, plan.walk(view, account)).map_err(|error| match error {
-        Error::TooMuchRead => Error::CannotCalculateChanges,
-        error => error,
-    })?;
+    let answer =
+        changes::changes(snapshot, matcher, asked, plan.walk(snapshot, account)).map_err(|error| match error {
+            Error::TooMuchRead => Error::CannotCalculateChanges,
+            error => error,
+        })?;
     Ok(AnswerWithPlan { answer, plan })
 }
 

@@ -52,16 +52,12 @@ pub enum AccessPath {
     /// A listing, each of its emails decided by the filter.
     Filtered(Listing),
     /// The emails of several mailboxes, each of them decided by the filter, or all of them.
-    Merged {
-        /// Whether the filter decides.
-        decides: bool,
-    },
+    Merged { decides: bool },
     /// All emails, each decided by the filter.
     Generic,
 }
 
 impl AccessPath {
-    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -75,7 +71,6 @@ impl AccessPath {
         }
     }
 
-    /// The listing that it reads.
     #[must_use]
     pub fn listing(self) -> Option<Listing> {
         match self {
@@ -112,21 +107,21 @@ pub struct QueryPlan {
 
 impl QueryPlan {
     /// Where to take the emails for a walk.
-    pub(super) fn walk<'v>(&self, view: &'v Snapshot<'v>, account: AccountId) -> EmailWalk<'v> {
+    pub(super) fn walk<'v>(&self, snapshot: &'v Snapshot<'v>, account: AccountId) -> EmailWalk<'v> {
         let (range, direction) = (self.range, self.direction);
         let every = |uid: &MailboxUid| Listing { uid: *uid, view: ListingFilter::Every, shape: Shape::Emails };
         let merged = || self.among.iter().map(every).collect::<Vec<Listing>>();
         let listings: Vec<Listing> = match self.way {
-            AccessPath::Search(listing) => return EmailWalk::Sought(SearchWalk::new(view, account, listing, range)),
+            AccessPath::Search(at) => return EmailWalk::Sought(SearchWalk::new(snapshot, account, at, range)),
             AccessPath::Merged { decides: false } => {
-                return EmailWalk::Sure(Merge::new(view, account, &merged(), range, direction));
+                return EmailWalk::Sure(Merge::new(snapshot, account, &merged(), range, direction));
             }
             AccessPath::Merged { decides: true } => merged(),
             way => way.listing().into_iter().collect(),
         };
         EmailWalk::Each(match listings.as_slice() {
-            [] => Supply::all_mail(view, account, range, direction),
-            listings => Supply::of_listings(Merge::new(view, account, listings, range, direction)),
+            [] => Supply::all_mail(snapshot, account, range, direction),
+            listings => Supply::of_listings(Merge::new(snapshot, account, listings, range, direction)),
         })
     }
 
@@ -212,8 +207,8 @@ fn words(listing: Listing) -> String {
 }
 
 /// Returns the cheapest way to answer a query whose filter is limited to its scope.
-pub(super) fn plan(view: &Snapshot<'_>, results: &QuerySpec, matcher: &Matcher) -> Result<QueryPlan, Error> {
-    let mut ways = access_paths(view, results, matcher)?;
+pub(super) fn plan(snapshot: &Snapshot<'_>, results: &QuerySpec, matcher: &Matcher) -> Result<QueryPlan, Error> {
+    let mut ways = access_paths(snapshot, results, matcher)?;
     // The generic way is the last, and never dear.
     let first = ways.candidates.iter().position(|plan| !ways.is_expensive(plan)).unwrap_or_default();
     let mut plan = ways.candidates.remove(first);
@@ -324,12 +319,12 @@ impl AccessPaths {
 struct MaintainedListings(Vec<(MailboxUid, Vec<MaintainedListing>)>);
 
 impl MaintainedListings {
-    fn read(view: &Snapshot<'_>, account: AccountId, asked: &Conjuncts) -> Result<Self, Error> {
+    fn read(snapshot: &Snapshot<'_>, account: AccountId, asked: &Conjuncts) -> Result<Self, Error> {
         let all = [MailboxUid::ALL];
         let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };
         let mut out = Vec::new();
         for uid in uids {
-            out.extend(view.kept_views(account, *uid)?.map(|kept| (*uid, kept)));
+            out.extend(snapshot.kept_views(account, *uid)?.map(|kept| (*uid, kept)));
         }
         Ok(Self(out))
     }
@@ -341,13 +336,17 @@ impl MaintainedListings {
 }
 
 /// The ways in which a query can be answered, best first.
-pub(super) fn access_paths(view: &Snapshot<'_>, results: &QuerySpec, matcher: &Matcher) -> Result<AccessPaths, Error> {
+pub(super) fn access_paths(
+    snapshot: &Snapshot<'_>,
+    results: &QuerySpec,
+    matcher: &Matcher,
+) -> Result<AccessPaths, Error> {
     let account = results.account;
     let asked = conjuncts(&results.filter);
     // What is kept of threads counts all of their emails.
     let asked = if results.scope.is_some() { asked.without_thread_views() } else { asked };
-    let emails = view.account_state(account)?.emails;
-    let shelf = MaintainedListings::read(view, account, &asked)?;
+    let emails = snapshot.account_state(account)?.emails;
+    let shelf = MaintainedListings::read(snapshot, account, &asked)?;
     let base = QueryPlan {
         way: AccessPath::Generic,
         length: emails,
@@ -375,7 +374,7 @@ pub(super) fn access_paths(view: &Snapshot<'_>, results: &QuerySpec, matcher: &M
         .filter(|(_, kept)| kept.is_whole())
         .map(|(listing, kept)| base.with_listing(listing, kept, AccessPath::Filtered))
         .collect();
-    filtered.extend(merge::plan(view, results, &asked, &base)?);
+    filtered.extend(merge::plan(snapshot, results, &asked, &base)?);
     let is_decided = |plan: &QueryPlan| plan.way != AccessPath::Merged { decides: false };
     filtered.sort_by_key(|plan| (is_decided(plan), plan.length));
     if filtered.is_empty() {

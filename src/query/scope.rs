@@ -104,7 +104,7 @@ impl Scope {
     /// Those of reading.
     pub fn changes(
         &self,
-        view: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         account: AccountId,
         since: ModSeq,
         most: usize,
@@ -112,9 +112,9 @@ impl Scope {
         let mut moved: BTreeMap<EmailId, ScopeMove> = BTreeMap::new();
         for uid in &self.0 {
             let listing = Listing { uid: *uid, view: ListingFilter::Every, shape: Shape::Emails };
-            let kept = view.kept(account, *uid, ListingFilter::Every)?;
+            let kept = snapshot.kept(account, *uid, ListingFilter::Every)?;
             let is_known = kept.is_some_and(|kept| kept.tally(Shape::Emails).low <= since);
-            let moves = if is_known { view.moves(account, listing, since, most)? } else { None };
+            let moves = if is_known { snapshot.moves(account, listing, since, most)? } else { None };
             let Some(moves) = moves else { return Ok(None) };
             for (id, ..) in moves.came {
                 moved.entry(id).or_default().came.insert(*uid);
@@ -128,10 +128,10 @@ impl Scope {
                 moved.entry(id).or_default().leaves(*uid, left);
             }
         }
-        let Some(changed) = view.emails_since(account, since, most)? else { return Ok(None) };
+        let Some(changed) = snapshot.emails_since(account, since, most)? else { return Ok(None) };
         let mut out = BTreeMap::new();
         for (at, id) in changed {
-            let Some(email) = view.email_or_tombstone(account, id)? else { continue };
+            let Some(email) = snapshot.email_or_tombstone(account, id)? else { continue };
             let moved = moved.remove(&id).unwrap_or_default();
             let is_live = email.deleted.is_none();
             let here = email.mailboxes.iter().copied().filter(|uid| is_live && self.0.contains(uid));
@@ -154,23 +154,23 @@ impl Scope {
     /// Those of reading.
     pub fn unread_threads(
         &self,
-        view: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         account: AccountId,
         reads: &Allowance,
     ) -> Result<UnreadThreads, Error> {
         let mut out =
             UnreadThreads { counts: self.0.iter().map(|uid| (*uid, 0)).collect(), ..UnreadThreads::default() };
-        let trash = view.account_state(account)?.trash;
+        let trash = snapshot.account_state(account)?.trash;
         // Of each thread with an unread email: whether it has one outside the Trash, and one in it.
         let mut threads: BTreeMap<ThreadId, (bool, bool)> = BTreeMap::new();
         for uid in &self.0 {
-            let Some(mailbox) = view.mailbox(account, *uid)? else { continue };
+            let Some(mailbox) = snapshot.mailbox(account, *uid)? else { continue };
             let kept = mailbox.kept.iter().find(|kept| kept.view == ListingFilter::Unseen).copied();
             let whole = kept.filter(MaintainedListing::is_whole);
             out.served.extend(whole.map(|kept| (*uid, kept)));
             let shows = if whole.is_some() { ListingFilter::Unseen } else { ListingFilter::Every };
             let listing = Listing { uid: *uid, view: shows, shape: Shape::Emails };
-            let merge = Merge::new(view, account, &[listing], IdRange::ALL, Direction::NewestFirst);
+            let merge = Merge::new(snapshot, account, &[listing], IdRange::ALL, Direction::NewestFirst);
             let mut supply = Supply::of_listings(merge).counting(reads.clone());
             let (mut left, mut passed) = (mailbox.counts.unread_emails, 0);
             while left > 0
@@ -192,7 +192,7 @@ impl Scope {
         }
         reads.count_rows(threads.len());
         for (thread, (outside, inside)) in threads {
-            let Some(row) = view.thread(account, thread)? else { continue };
+            let Some(row) = snapshot.thread(account, thread)? else { continue };
             for uid in row.members.keys() {
                 let is_unread = if *uid == trash { inside } else { outside };
                 if let Some(count) = out.counts.get_mut(uid) {

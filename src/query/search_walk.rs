@@ -20,7 +20,7 @@ const MAX_PREFETCH_BYTES: u64 = if cfg!(test) { 256 } else { 1 << 20 };
 /// A walk.
 #[derive(Debug)]
 pub(super) struct SearchWalk<'v> {
-    view: &'v Snapshot<'v>,
+    snapshot: &'v Snapshot<'v>,
     account: AccountId,
     /// Of all mail where there is none.
     listing: Option<Listing>,
@@ -56,8 +56,13 @@ pub(super) struct Hit {
 
 impl<'v> SearchWalk<'v> {
     /// Over all mail, or over a listing that is whole.
-    pub(super) fn new(view: &'v Snapshot<'v>, account: AccountId, listing: Option<Listing>, range: IdRange) -> Self {
-        Self { view, account, listing, range, from: Some(range.first), step: 1, listing_met: 1000, index_met: 1000 }
+    pub(super) fn new(
+        snapshot: &'v Snapshot<'v>,
+        account: AccountId,
+        listing: Option<Listing>,
+        range: IdRange,
+    ) -> Self {
+        Self { snapshot, account, listing, range, from: Some(range.first), step: 1, listing_met: 1000, index_met: 1000 }
     }
 
     /// The next emails, of which `room` are wanted, and where threads are `listing::range` one of each other thread: those that do not
@@ -81,7 +86,7 @@ impl<'v> SearchWalk<'v> {
         let ids: Vec<EmailId> = told.iter().map(|(id, _)| *id).collect();
         source.reads.count_rows(ids.len());
         let (mut hits, mut unsure, mut begun) = (Vec::with_capacity(ids.len()), Vec::new(), HashSet::new());
-        for ((id, told), metadata) in told.into_iter().zip(self.view.emails_at(self.account, &ids)?) {
+        for ((id, told), metadata) in told.into_iter().zip(self.snapshot.emails_at(self.account, &ids)?) {
             let Some(metadata) = metadata.filter(|email| !shown.is_some_and(|shown| shown.contains(&email.thread)))
             else {
                 continue;
@@ -125,7 +130,7 @@ impl<'v> SearchWalk<'v> {
         self.from = next;
         if let Some(listing) = listing {
             let (ids, all): (Vec<EmailId>, usize) = (told.iter().map(|(id, _)| *id).collect(), told.len());
-            let mut listed = self.view.listed(self.account, listing, &ids)?.into_iter();
+            let mut listed = self.snapshot.listed(self.account, listing, &ids)?.into_iter();
             source.reads.count_rows(all);
             told.retain(|_| listed.next().unwrap_or(false));
             self.index_met = per_thousand(told.len(), all);
@@ -143,7 +148,7 @@ impl<'v> SearchWalk<'v> {
         most: usize,
     ) -> Result<Vec<(EmailId, IndexAnswer)>, Error> {
         let mut told = Vec::new();
-        let page = self.view.listing(self.account, listing, from.0.checked_sub(1).map(EmailId), most)?;
+        let page = self.snapshot.listing(self.account, listing, from.0.checked_sub(1).map(EmailId), most)?;
         source.reads.count_rows(page.len());
         let last = page.last().filter(|_| page.len() == most).and_then(|(id, _)| behind(*id));
         let mut next = Some(from);
@@ -173,7 +178,7 @@ impl<'v> SearchWalk<'v> {
         }
         reads.take(MAX_PREFETCH_BYTES.saturating_sub(left))?;
         let hashes: Vec<BlobHash> = blobs.iter().map(|(_, blob)| *blob).collect();
-        for ((at, _), raw) in blobs.iter().zip(self.view.received_all(&hashes)?) {
+        for ((at, _), raw) in blobs.iter().zip(self.snapshot.received_all(&hashes)?) {
             if let Some(hit) = hits.get_mut(*at) {
                 hit.facts.received = Some(raw);
             }

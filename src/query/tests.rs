@@ -177,7 +177,7 @@ fn check_query(drive: &TestDriver, results: &QuerySpec, (begin, limit): &(Begin,
         },
     };
     let asked = Query { results: results.clone(), window: Window { start, limit: *limit }, total };
-    let (view, secrets) = (drive.store.view(), drive.store.secrets());
+    let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
     let wanted = drive.now.page(&asked).ok_or(Error::AnchorNotFound).map(|(ids, position)| QueryAnswer {
         ids,
         position,
@@ -185,22 +185,22 @@ fn check_query(drive: &TestDriver, results: &QuerySpec, (begin, limit): &(Begin,
         state: drive.state(),
         can_calculate: true,
     });
-    assert_eq!(query(&view, secrets, &asked).map(|found| found.answer), wanted, "{asked:?}");
+    assert_eq!(query(&snapshot, secrets, &asked).map(|found| found.answer), wanted, "{asked:?}");
     let matcher = Matcher::new(&results.filter, secrets);
-    for plan in access_paths(&view, results, &matcher).unwrap().candidates {
-        assert_eq!(query_by(&view, &matcher, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
+    for plan in access_paths(&snapshot, results, &matcher).unwrap().candidates {
+        assert_eq!(query_by(&snapshot, &matcher, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
     }
 }
 
 /// From every past state, by every way: replayed on the whole old list it gives the new one, and on its first part what is
 /// known of it is true. A listing names no more than the least.
 fn check_changes(drive: &TestDriver, results: &QuerySpec) {
-    let view = drive.store.view();
+    let snapshot = drive.store.snapshot();
     let new = drive.now.list(results);
     let matcher = Matcher::new(&results.filter, drive.store.secrets());
-    for plan in access_paths(&view, results, &matcher).unwrap().candidates {
+    for plan in access_paths(&snapshot, results, &matcher).unwrap().candidates {
         for (since, past) in &drive.past {
-            check_changes_by(drive, &view, results, &plan, (*since, past), &new);
+            check_changes_by(drive, &snapshot, results, &plan, (*since, past), &new);
         }
     }
 }
@@ -226,7 +226,7 @@ fn least_by(
 
 fn check_changes_by(
     drive: &TestDriver,
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     results: &QuerySpec,
     plan: &QueryPlan,
     (since, past): (ModSeq, &naive::NaiveAccount),
@@ -235,7 +235,7 @@ fn check_changes_by(
     let old = past.list(results);
     let old = old.as_slice();
     let matcher = Matcher::new(&results.filter, drive.store.secrets());
-    let run = |asked: &QueryChanges| changes_by(view, &matcher, asked, plan.clone(), limits::QUERY_EVENTS);
+    let run = |asked: &QueryChanges| changes_by(snapshot, &matcher, asked, plan.clone(), limits::QUERY_EVENTS);
     let mut asked = QueryChanges { results: results.clone(), since, total: true, ..QueryChanges::default() };
     let first = run(&asked);
     let has_history = match plan.way {
@@ -355,32 +355,32 @@ fn check_account(drive: &TestDriver) {
 
 /// Counts, marks, emails with their octets, threads, quota.
 fn check_facts(drive: &TestDriver) {
-    let view = drive.store.view();
-    let boxes = view.mailboxes(ACCOUNT).unwrap();
+    let snapshot = drive.store.snapshot();
+    let boxes = snapshot.mailboxes(ACCOUNT).unwrap();
     assert_eq!(boxes.len(), 3);
     for (uid, mailbox) in boxes {
         assert_eq!(mailbox.counts, drive.now.counts(uid), "{uid}");
     }
-    let marks = view.account_state(ACCOUNT).unwrap();
+    let marks = snapshot.account_state(ACCOUNT).unwrap();
     assert_eq!(marks.purged(DataType::Email), drive.low);
     for (since, _) in &drive.past {
         let mut wanted: Vec<_> = drive.now.changed.iter().map(|(id, at)| (*at, *id)).collect();
         wanted.retain(|(at, _)| at > since);
         wanted.sort_unstable();
-        assert_eq!(view.emails_since(ACCOUNT, *since, wanted.len()).unwrap(), Some(wanted));
+        assert_eq!(snapshot.emails_since(ACCOUNT, *since, wanted.len()).unwrap(), Some(wanted));
     }
     let mut threads: BTreeMap<ThreadId, Vec<&naive::NaiveMail>> = BTreeMap::new();
     for mail in &drive.now.mails {
-        let found = view.email(ACCOUNT, mail.id).unwrap().unwrap();
+        let found = snapshot.email(ACCOUNT, mail.id).unwrap().unwrap();
         assert_eq!((&found.mailboxes, &found.keywords), (&mail.mailboxes, &mail.keywords));
         assert_eq!((found.thread, found.size, found.received_at), (mail.thread, mail.size(), mail.received_at));
         let octets = [mail.draft.prefix().as_bytes(), mail.draft.raw().as_bytes()].concat();
-        assert_eq!(view.message(ACCOUNT, mail.id).unwrap().as_ref(), Some(&octets));
+        assert_eq!(snapshot.message(ACCOUNT, mail.id).unwrap().as_ref(), Some(&octets));
         let (seam, end) = (mail.draft.prefix().len(), octets.len());
         for (from, to) in
             [(0, 3), (seam.saturating_sub(1), seam + 1), (seam, seam), (end - 2, end + 9), (end + 1, end + 9)]
         {
-            let part = view.message_part(ACCOUNT, mail.id, from as u64..to as u64).unwrap();
+            let part = snapshot.message_part(ACCOUNT, mail.id, from as u64..to as u64).unwrap();
             assert_eq!(
                 part.as_deref(),
                 Some(octets.get(from..to.min(end)).unwrap_or_default()),
@@ -390,21 +390,21 @@ fn check_facts(drive: &TestDriver) {
         threads.entry(mail.thread).or_default().push(mail);
     }
     for id in drive.ids.iter().filter(|id| !drive.now.mails.iter().any(|mail| mail.id == **id)) {
-        assert_eq!((view.email(ACCOUNT, *id), view.message(ACCOUNT, *id)), (Ok(None), Ok(None)));
+        assert_eq!((snapshot.email(ACCOUNT, *id), snapshot.message(ACCOUNT, *id)), (Ok(None), Ok(None)));
     }
     let octets: u64 = drive.now.mails.iter().map(naive::NaiveMail::size).sum();
     assert_eq!((marks.emails, marks.octets), (drive.now.mails.len() as u64, octets));
-    assert_eq!(view.threads(ACCOUNT, 1000).unwrap(), threads.keys().copied().collect::<Vec<_>>());
+    assert_eq!(snapshot.threads(ACCOUNT, 1000).unwrap(), threads.keys().copied().collect::<Vec<_>>());
     for (thread, mut mails) in threads {
         mails.sort_by_key(|mail| mail.id);
         let ids: Vec<EmailId> = mails.iter().map(|mail| mail.id).collect();
-        assert_eq!(view.thread_emails(ACCOUNT, thread).unwrap(), ids);
-        let row = view.thread(ACCOUNT, thread).unwrap().unwrap();
+        assert_eq!(snapshot.thread_emails(ACCOUNT, thread).unwrap(), ids);
+        let row = snapshot.thread(ACCOUNT, thread).unwrap().unwrap();
         let unseen = mails.iter().filter(|mail| !mail.keywords.contains("$seen")).count();
         assert_eq!((row.emails as usize, row.unseen as usize, row.latest), (ids.len(), unseen, ids[0]));
         for uid in (1..4).map(MailboxUid) {
             let here = mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).map(|mail| mail.id);
-            assert_eq!(view.thread_in(ACCOUNT, uid, thread).unwrap(), here.collect::<Vec<_>>());
+            assert_eq!(snapshot.thread_in(ACCOUNT, uid, thread).unwrap(), here.collect::<Vec<_>>());
         }
     }
 }
@@ -412,18 +412,18 @@ fn check_facts(drive: &TestDriver) {
 #[test]
 fn a_state_of_the_future_is_refused_and_bounds_are_checked_first() {
     let drive = TestDriver::new();
-    let (view, secrets) = (drive.store.view(), drive.store.secrets());
+    let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
     let results = QuerySpec { account: ACCOUNT, ..QuerySpec::default() };
     let ahead = QueryChanges { results: results.clone(), since: ModSeq(1_000), ..QueryChanges::default() };
-    assert_eq!(changes(&view, secrets, &ahead), Err(Error::CannotCalculateChanges));
+    assert_eq!(changes(&snapshot, secrets, &ahead), Err(Error::CannotCalculateChanges));
     let keyword = SortProperty::HasKeyword("$Seen".into());
     let sort = vec![Comparator { property: keyword, ascending: true, collation: Collation::Octet }];
     let wrong = Query { results: QuerySpec { sort, ..results.clone() }, ..Query::default() };
-    assert!(matches!(query(&view, secrets, &wrong), Err(Error::Unsupported(_))));
+    assert!(matches!(query(&snapshot, secrets, &wrong), Err(Error::Unsupported(_))));
     let by_size = Comparator { property: SortProperty::Size, ascending: true, collation: Collation::Octet };
     let sort = vec![by_size; limits::SORT_COMPARATORS + 1];
     let wrong = QueryChanges { results: QuerySpec { sort, ..results }, ..QueryChanges::default() };
-    assert!(matches!(changes(&view, secrets, &wrong), Err(Error::Unsupported(_))));
+    assert!(matches!(changes(&snapshot, secrets, &wrong), Err(Error::Unsupported(_))));
 }
 
 #[test]
@@ -449,11 +449,11 @@ fn windows_at_their_ends() {
                 }
                 let window = Window { start: Start::Position(position), limit };
                 let asked = Query { results: results.clone(), window, total };
-                assert!(query(&drive.store.view(), drive.store.secrets(), &asked).is_ok());
+                assert!(query(&drive.store.snapshot(), drive.store.secrets(), &asked).is_ok());
             }
         }
     }
     let anchor = Start::Anchor { id: drive.ids[0], offset: i64::MIN };
     let asked = Query { results, window: Window { start: anchor, limit: Some(1) }, total: false };
-    assert_eq!(query(&drive.store.view(), drive.store.secrets(), &asked).unwrap().answer.position, 0);
+    assert_eq!(query(&drive.store.snapshot(), drive.store.secrets(), &asked).unwrap().answer.position, 0);
 }

@@ -78,7 +78,7 @@ fn nothing() -> AttemptResult {
 
 impl AttemptContext {
     pub(super) async fn carry_out(self, (account, id): ActionKey) -> AttemptResult {
-        let read = self.store.view().action(account, id);
+        let read = self.store.snapshot().action(account, id);
         let action = match read {
             Ok(Some(action)) => action,
             Ok(None) => {
@@ -112,7 +112,7 @@ impl AttemptContext {
             Ok(free) => free,
             Err(until) => return AttemptResult::Behind(until),
         };
-        let octets = self.store.view().action_message(account, &action);
+        let octets = self.store.snapshot().action_message(account, &action);
         let octets = match octets {
             Ok(octets) => octets,
             Err(Error::Rebuilding(_)) => return AttemptResult::Rests,
@@ -174,7 +174,7 @@ impl AttemptContext {
         let lane = lane_digest(key.0, &to.folded());
         loop {
             let first = self.order.lock().before(key, lane)?;
-            let known = self.store.view().action(first.0, first.1).ok().flatten();
+            let known = self.store.snapshot().action(first.0, first.1).ok().flatten();
             match known {
                 Some(known) if known.state == ActionState::Waiting && known.due > now => return Some(known.due),
                 // It is its turn.

@@ -125,7 +125,7 @@ impl Scheduler {
 
     /// What an earlier run of the service left half attempted is looked at first; and what it put off is remembered.
     pub(super) fn recover(&mut self) {
-        let half = self.store.view().wakeups(WakeCondition::Attempting(UtcMillis(0)), MAX_HALF_ATTEMPTED);
+        let half = self.store.snapshot().wakeups(WakeCondition::Attempting(UtcMillis(0)), MAX_HALF_ATTEMPTED);
         match half {
             Ok(half) => half.into_iter().for_each(|wakeup| self.take(wakeup, false)),
             Err(error) => tracing::error!(%error, "what was half attempted cannot be read"),
@@ -136,7 +136,7 @@ impl Scheduler {
     }
 
     fn remember(&self) -> Result<(), Error> {
-        let (now, view) = (self.store.clock().now(), self.store.view());
+        let (now, view) = (self.store.clock().now(), self.store.snapshot());
         for from in [WakeCondition::Urgent(now), WakeCondition::Due(now)] {
             for wakeup in view.wakeups(from, limits::ORDERED)? {
                 let (account, id) = key(&wakeup);
@@ -157,7 +157,7 @@ impl Scheduler {
     pub(super) async fn begin(&mut self) -> Duration {
         let now = self.now();
         self.settle(now.steady);
-        let mark = self.store.view().queue_mark();
+        let mark = self.store.snapshot().queue_mark();
         match mark {
             Ok(mark) if mark.as_ref().is_none_or(|mark| mark.held.is_none()) => {}
             Ok(_) => return MAX_SLEEP,
@@ -226,7 +226,8 @@ impl Scheduler {
     async fn sweep(&mut self, now: CurrentTime) {
         (self.swept, self.from, self.more) = (Some(now.steady), UtcMillis(0), true);
         let now = now.wall;
-        let over = self.store.view().wakeups(WakeCondition::Forget(UtcMillis(0)), MAX_HELD_WAKEUPS).unwrap_or_default();
+        let over =
+            self.store.snapshot().wakeups(WakeCondition::Forget(UtcMillis(0)), MAX_HELD_WAKEUPS).unwrap_or_default();
         for wakeup in over.iter().filter(|wakeup| matches!(wakeup.wake, WakeCondition::Forget(at) if at <= now)) {
             let (account, id) = key(wakeup);
             let done = self.store.commit(account, |txn| {
@@ -251,10 +252,10 @@ impl Scheduler {
         (self.more, self.next) = (is_filled, known_next);
         let mut later = |at: UtcMillis| self.next = Some(self.next.map_or(at, |next| next.min(at)));
         let limit = MAX_HELD_WAKEUPS.saturating_add(self.known.len());
-        let view = self.store.view();
-        let found = view.wakeups(WakeCondition::Urgent(UtcMillis(0)), limit).and_then(|urgent| {
+        let snapshot = self.store.snapshot();
+        let found = snapshot.wakeups(WakeCondition::Urgent(UtcMillis(0)), limit).and_then(|urgent| {
             let limit = if is_filled { 0 } else { limit };
-            view.wakeups(WakeCondition::Due(self.from), limit).map(|usual| (urgent, usual))
+            snapshot.wakeups(WakeCondition::Due(self.from), limit).map(|usual| (urgent, usual))
         });
         let (urgent, usual) = match found {
             Ok(found) => found,
@@ -284,7 +285,7 @@ impl Scheduler {
                 _ => due.push((wakeup, is_urgent)),
             }
         }
-        drop(view);
+        drop(snapshot);
         for (wakeup, _) in due.iter().filter(|(_, is_urgent)| *is_urgent) {
             let place = self.ready.iter().position(|one| key(one) == key(wakeup) && one.wake != wakeup.wake);
             if place.and_then(|at| self.ready.remove(at)).is_some() {

@@ -37,11 +37,11 @@ pub(super) async fn audit(store: &Store) -> Result<(), Error> {
 
 /// While the queue is held, every submission that waits says so to its owner.
 fn tell(store: &Store) -> Result<(), Error> {
-    let mark = store.view().queue_mark()?;
+    let mark = store.snapshot().queue_mark()?;
     if mark.is_none_or(|mark| mark.held.is_none()) {
         return Ok(());
     }
-    for account in store.view().account_ids()? {
+    for account in store.snapshot().account_ids()? {
         if let Err(error) = tell_one(store, account) {
             store.health()?;
             tracing::warn!(%account, %error, "the owner of an account cannot be told that the queue is held");
@@ -53,7 +53,7 @@ fn tell(store: &Store) -> Result<(), Error> {
 fn tell_one(store: &Store, account: AccountId) -> Result<(), Error> {
     let mut behind = None;
     loop {
-        let page = store.view().actions(account, behind, ACTIONS_PER_COMMIT)?;
+        let page = store.snapshot().actions(account, behind, ACTIONS_PER_COMMIT)?;
         behind = page.last().map(|action| action.id);
         let is_silent = |action: &&Action| {
             action.submission.is_some() && action.state.is_open() && action.last_error.as_deref() != Some(HELD)
@@ -80,16 +80,16 @@ fn tell_one(store: &Store, account: AccountId) -> Result<(), Error> {
 
 /// What is to be said from now on, where it is not said already.
 fn look(store: &Store) -> Result<Option<QueueMark>, Error> {
-    let view = store.view();
+    let snapshot = store.snapshot();
     let repaired: Vec<AccountId> = store.unfinished()?.into_iter().map(|(account, _)| account).collect();
-    let audit = match view.audit_queue(&repaired) {
+    let audit = match snapshot.audit_queue(&repaired) {
         Ok(audit) => audit,
         Err(error @ Error::Io(_)) => return Err(error),
         // What cannot be read cannot be trusted.
         Err(error) => crate::store::QueueAudit { wrong: vec![error.to_string()], actions: 1 },
     };
     let epoch = store.epoch();
-    let known = view.queue_mark()?;
+    let known = snapshot.queue_mark()?;
     let mut wrong = audit.wrong;
     match &known {
         Some(mark) if mark.epoch != epoch && audit.actions > 0 => wrong.push(format!(

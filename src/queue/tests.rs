@@ -187,16 +187,16 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 fn left(store: &Store) -> Vec<Action> {
-    store.view().outbox(ANN).unwrap()
+    store.snapshot().outbox(ANN).unwrap()
 }
 
 fn is_told(store: &Store, to: &str) -> bool {
-    store.view().told_at(ANN, &key_of(to), &ToldLifetime::of(0), UtcMillis(0)).unwrap().is_some()
+    store.snapshot().told_at(ANN, &key_of(to), &ToldLifetime::of(0), UtcMillis(0)).unwrap().is_some()
 }
 
 fn clean(store: &Store) {
     assert_eq!(store.check().unwrap(), []);
-    assert_eq!(store.view().audit_queue(&[]).unwrap().wrong, Vec::<String>::new());
+    assert_eq!(store.snapshot().audit_queue(&[]).unwrap().wrong, Vec::<String>::new());
 }
 
 /// What stands before the header of a draft that was imported is neither sent nor signed.

@@ -199,7 +199,7 @@ impl Store {
 
     /// One consistent state to read. Of accounts that are being repaired nothing is seen but `Rebuilding`.
     #[must_use]
-    pub fn view(&self) -> Snapshot<'_> {
+    pub fn snapshot(&self) -> Snapshot<'_> {
         // Together: of a repair that began or ended in between, the state might hold a part.
         let look = |closed: &BTreeSet<AccountId>| (closed.clone(), self.0.engine.snapshot());
         let (mut closed, read) = self.0.committer.beside_repairs(look);

@@ -72,8 +72,8 @@ pub struct AppendedEmail {
 pub fn append(store: &Store, account: AccountId, new: &AppendRequest<'_>) -> Result<(AppendedEmail, Ticket), Error> {
     let hash = BlobHash(*blake3::hash(new.raw).as_bytes());
     // What is there need not be parsed; the answer is given under the lock all the same.
-    if there(&store.view(), account, new, &hash)?.is_some() {
-        let (done, ticket) = store.commit(account, |txn| there(&txn.view(), account, new, &hash))?;
+    if there(&store.snapshot(), account, new, &hash)?.is_some() {
+        let (done, ticket) = store.commit(account, |txn| there(&txn.snapshot(), account, new, &hash))?;
         if let Some(done) = done {
             return Ok((done, ticket));
         }
@@ -86,12 +86,12 @@ pub fn append(store: &Store, account: AccountId, new: &AppendRequest<'_>) -> Res
 }
 
 fn there(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: AccountId,
     new: &AppendRequest<'_>,
     hash: &BlobHash,
 ) -> Result<Option<AppendedEmail>, Error> {
-    let known = known(view, account, new, hash)?;
+    let known = known(snapshot, account, new, hash)?;
     Ok(known.filter(|(_, email)| email.mailboxes.contains(&new.mailbox)).map(|(id, email)| AppendedEmail {
         email: id,
         thread: email.thread,
@@ -100,7 +100,7 @@ fn there(
 }
 
 fn file(txn: &mut Txn<'_>, new: &AppendRequest<'_>, message: &EncodedMessage) -> Result<AppendedEmail, Error> {
-    let known = known(&txn.view(), txn.account(), new, &message.blob)?;
+    let known = known(&txn.snapshot(), txn.account(), new, &message.blob)?;
     if let Some((id, email)) = known {
         let (mut mailboxes, mut keywords) = (email.mailboxes, email.keywords);
         if !mailboxes.insert(new.mailbox) {
@@ -122,23 +122,23 @@ fn file(txn: &mut Txn<'_>, new: &AppendRequest<'_>, message: &EncodedMessage) ->
 
 /// The email that this message is already: one in this mailbox rather than one elsewhere.
 fn known(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: AccountId,
     new: &AppendRequest<'_>,
     hash: &BlobHash,
 ) -> Result<Option<(EmailId, EmailMetadata)>, Error> {
     let size = new.raw.len() as u64;
     if let Some(id) = new.known_as
-        && let Some(email) = view.email(account, id)?
+        && let Some(email) = snapshot.email(account, id)?
         && email.size == size
-        && view.message(account, id)?.as_deref() == Some(new.raw)
+        && snapshot.message(account, id)?.as_deref() == Some(new.raw)
     {
         return Ok(Some((id, email)));
     }
     let first = EmailId::new(new.received_at, 0).received_at();
     let mut elsewhere = None;
-    for id in view.emails_of_blob(account, hash, first, UtcMillis(first.0.saturating_add(MAX_ID_SHIFT_MS)))? {
-        let Some(email) = view.email(account, id)?.filter(|email| email.size == size) else { continue };
+    for id in snapshot.emails_of_blob(account, hash, first, UtcMillis(first.0.saturating_add(MAX_ID_SHIFT_MS)))? {
+        let Some(email) = snapshot.email(account, id)?.filter(|email| email.size == size) else { continue };
         if email.mailboxes.contains(&new.mailbox) {
             return Ok(Some((id, email)));
         }

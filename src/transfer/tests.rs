@@ -63,7 +63,7 @@ fn the_same_again_adds_nothing() {
     let joined = put(&store, &AppendRequest { keywords: set("$flagged"), ..new(raw, two) }).unwrap();
     assert_eq!(joined, AppendedEmail { outcome: AppendOutcome::Joined, ..first });
     assert_eq!(put(&store, &new(raw, two)).unwrap().outcome, AppendOutcome::There);
-    let email = store.view().email(ANN, first.email).unwrap().unwrap();
+    let email = store.snapshot().email(ANN, first.email).unwrap().unwrap();
     assert_eq!((email.mailboxes, email.keywords), (BTreeSet::from([one, two]), set("$seen $flagged")));
     // Received at another time, it is another email; and so are other octets at the same time.
     let later = put(&store, &AppendRequest { received_at: UtcMillis(AT.0 + 1000), ..new(raw, one) }).unwrap();

@@ -131,7 +131,7 @@ impl Upkeep {
     /// Where accounts cannot be listed, or the store takes no writes.
     pub fn round(&self, mut go_on: impl FnMut(Duration) -> bool) -> Result<RoundReport, Error> {
         let mut report = RoundReport::default();
-        let accounts = self.store.view().account_ids()?;
+        let accounts = self.store.snapshot().account_ids()?;
         report.accounts = accounts.len();
         let mut turns: VecDeque<AccountTurn> =
             accounts.into_iter().map(|account| AccountTurn { account, tasks: steps::ACCOUNT_TASKS }).collect();

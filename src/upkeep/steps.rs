@@ -48,7 +48,7 @@ fn commit<T: Default>(
     mut change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let (value, ticket) = store.commit(account, |txn| {
-        let there = account == AccountId::SITE || txn.view().account(account)?.is_some();
+        let there = account == AccountId::SITE || txn.snapshot().account(account)?.is_some();
         if there { change(txn) } else { Ok(T::default()) }
     })?;
     ticket.wait_blocking()?;
@@ -82,7 +82,7 @@ pub fn fold_index(store: &Store, account: AccountId) -> Result<bool, Error> {
 
 /// Does what [`fold_index`] does, with folds of other sizes.
 pub(super) fn fold_index_by(store: &Store, account: AccountId, sizes: &FoldSizes) -> Result<bool, Error> {
-    let Some(piece) = store.view().next_fold_piece(account, sizes)? else { return Ok(false) };
+    let Some(piece) = store.snapshot().next_fold_piece(account, sizes)? else { return Ok(false) };
     let (_, ticket) = store.commit(account, |txn| txn.write_folds(&piece))?;
     ticket.wait_blocking()?;
     Ok(true)

@@ -115,9 +115,9 @@ fn what_was_begun_for_somebody_is_made() {
     let report = bed.round();
     assert_eq!((report.made, report.lists, report.failed), (2, 0, 0));
     assert!(report.steps > 4, "in pieces: {report:?}");
-    let view = bed.store.view();
+    let snapshot = bed.store.snapshot();
     for (filter, total) in [(ListingFilter::Unseen, 600), (ListingFilter::ThreadFlagged, 0)] {
-        let kept = view.kept(AccountId(1), MailboxUid(1), filter).unwrap().unwrap();
+        let kept = snapshot.kept(AccountId(1), MailboxUid(1), filter).unwrap().unwrap();
         assert_eq!(kept.threads.total, total);
     }
     assert_eq!(bed.round().made, 0);
@@ -134,7 +134,7 @@ fn what_does_not_wait_leaves_room_for_the_round_and_is_done_in_the_end() {
     assert!(!begin.unwrap().0);
     let (upkeep, bell) = (bed.upkeep(), UpkeepWaker::default());
     bell.request([AccountId(1)]);
-    let made = || bed.store.view().kept(AccountId(1), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some();
+    let made = || bed.store.snapshot().kept(AccountId(1), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some();
     let mut turns = 0;
     while !made() {
         turns += 1;
@@ -151,7 +151,7 @@ fn accounts_take_turns() {
     bed.destroyed(3, 1);
     bed.clock.advance(bed.settings.get().restore);
     // The third account's one email does not wait for the first one's four hundred.
-    let left = |account| bed.store.view().destroyed(AccountId(account), UtcMillis(0), 999).unwrap().len();
+    let left = |account| bed.store.snapshot().destroyed(AccountId(account), UtcMillis(0), 999).unwrap().len();
     let mut turns = 0;
     let report = bed.upkeep().round(|_| {
         turns += 1;
@@ -207,7 +207,7 @@ fn what_can_be_folded_does_not_wait_for_the_next_round() {
     for n in 0..=rows {
         bed.deliver(1, n);
     }
-    let unfolded = || bed.store.view().account_state(AccountId(1)).unwrap().unfolded;
+    let unfolded = || bed.store.snapshot().account_state(AccountId(1)).unwrap().unfolded;
     let watch = Stopwatch::start();
     while unfolded() >= u64::from(rows) {
         assert!(watch.elapsed() < Duration::from_secs(20), "nothing was folded");
@@ -239,7 +239,7 @@ fn what_somebody_waits_for_does_not_wait_for_the_next_round() {
     let (whole, ticket) = begin.unwrap();
     ticket.wait_blocking().unwrap();
     assert!(!whole);
-    let made = || bed.store.view().kept(AccountId(2), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some();
+    let made = || bed.store.snapshot().kept(AccountId(2), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some();
     soon("the list that was begun", &made);
     running.stop();
     bed.clean();

@@ -42,7 +42,7 @@ impl Bed {
     }
 
     fn change(&self, account: AccountId, edit: impl FnOnce(&mut AccountRow)) {
-        let mut row = self.store.view().account(account).unwrap().unwrap();
+        let mut row = self.store.snapshot().account(account).unwrap().unwrap();
         edit(&mut row);
         let done = self.store.commit(account, |txn| {
             txn.set_account(&row);
@@ -52,7 +52,7 @@ impl Bed {
     }
 
     fn addresses(&self, account: AccountId) -> Option<Vec<String>> {
-        let named = self.store.view().account(account).unwrap().unwrap().addresses;
+        let named = self.store.snapshot().account(account).unwrap().unwrap().addresses;
         named.map(|named| named.into_iter().collect())
     }
 
@@ -179,10 +179,10 @@ fn of_earlier_rows_nothing_is_missed_and_each_change_completes_one() {
     bed.directory.remove_alias(bed.bob, &address("bert@example.org")).unwrap();
     assert_eq!((bed.named(), bed.addresses(bed.bob)), (vec![], Some(complete.clone())));
     earlier();
-    let before = bed.store.view().account_state(bed.bob).unwrap();
+    let before = bed.store.snapshot().account_state(bed.bob).unwrap();
     assert_eq!((bed.directory.name_addresses(), bed.directory.name_addresses()), (Ok(1), Ok(0)));
     assert_eq!((bed.named(), bed.addresses(bed.bob)), (vec![], Some(complete)));
-    assert_eq!(bed.store.view().account_state(bed.bob).unwrap(), before, "clients notice nothing");
+    assert_eq!(bed.store.snapshot().account_state(bed.bob).unwrap(), before, "clients notice nothing");
 }
 
 #[test]

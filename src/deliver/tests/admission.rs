@@ -77,7 +77,7 @@ fn mail_to_an_account_that_is_repaired_waits_and_mail_to_others_does_not() {
         let replies = bed.send("eve@example.net", &["ann@example.org", "ben@example.org"], &message);
         assert!(replies[0].starts_with("250 filed as") && replies[1].starts_with("250 filed already"), "{replies:?}");
     }
-    assert_eq!(bed.store.view().outbox(bed.ann).unwrap().len(), 2, "bob and eve");
+    assert_eq!(bed.store.snapshot().outbox(bed.ann).unwrap().len(), 2, "bob and eve");
     let found = bed.store.check_deep(Some(&remake), &mut |_| true).unwrap();
     assert_eq!(found.breaches, []);
 }

@@ -14,7 +14,7 @@ fn a_retry_gets_the_same_id_and_adds_nothing() {
     assert!(
         bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}more\n"))[0].starts_with("250 filed as")
     );
-    assert_eq!(bed.store.view().emails(bed.ann, None, 99).unwrap().len(), 3);
+    assert_eq!(bed.store.snapshot().emails(bed.ann, None, 99).unwrap().len(), 3);
     bed.clean();
 }
 
@@ -25,8 +25,8 @@ fn what_stands_before_the_header_is_not_kept_behind_the_trace_fields() {
     for before in ["\n", " \t\n\n", "\u{feff}", "From bob Sat Jan  1 00:00:00 2026\n", "\u{feff}\n>From bob\n"] {
         let bed = bed();
         assert!(bed.send("bob@example.net", &["ann@example.org"], &format!("{before}{HELLO}"))[0].starts_with("250"));
-        let (id, email) = bed.store.view().emails(bed.ann, None, 9).unwrap().pop().unwrap();
-        let whole = String::from_utf8(bed.store.view().message(bed.ann, id).unwrap().unwrap()).unwrap();
+        let (id, email) = bed.store.snapshot().emails(bed.ann, None, 9).unwrap().pop().unwrap();
+        let whole = String::from_utf8(bed.store.snapshot().message(bed.ann, id).unwrap().unwrap()).unwrap();
         let (header, text) = whole.split_once("\r\n\r\n").unwrap();
         assert_eq!(text, "Hi\r\n", "{before:?}");
         let names: Vec<&str> = header.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name).collect();
@@ -40,8 +40,8 @@ fn what_stands_before_the_header_is_not_kept_behind_the_trace_fields() {
     // A text that looks like no header is kept as it came.
     let bed = bed();
     bed.send("bob@example.net", &["ann@example.org"], "\nA text.\n");
-    let (id, _) = bed.store.view().emails(bed.ann, None, 9).unwrap().pop().unwrap();
-    assert!(bed.store.view().message(bed.ann, id).unwrap().unwrap().ends_with(b"\r\n\r\nA text.\r\n"));
+    let (id, _) = bed.store.snapshot().emails(bed.ann, None, 9).unwrap().pop().unwrap();
+    assert!(bed.store.snapshot().message(bed.ann, id).unwrap().unwrap().ends_with(b"\r\n\r\nA text.\r\n"));
 }
 
 #[test]
@@ -50,7 +50,8 @@ fn what_was_served_long_ago_is_no_retry_and_what_is_kept_for_a_time_goes() {
     for n in 0..60 {
         bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}{n}\n"));
     }
-    let kept = || (bed.store.view().deliveries(bed.ann).unwrap(), bed.store.view().decisions(bed.ann, 999).unwrap());
+    let kept =
+        || (bed.store.snapshot().deliveries(bed.ann).unwrap(), bed.store.snapshot().decisions(bed.ann, 999).unwrap());
     assert_eq!((kept().0.len(), kept().1.len()), (60, 60));
     bed.clock.advance(Duration::from_secs(13 * 24 * 3600));
     assert!(bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}1\n"))[0].contains("filed already"));
@@ -72,7 +73,7 @@ fn two_aliases_of_one_person_get_one_copy_and_two_answers() {
     let said = bed.send("bob@example.net", &["ann@example.org", "lee@example.org", "ann+x@example.org"], HELLO);
     assert_eq!(said.len(), 3);
     assert!(said.iter().all(|reply| *reply == said[0] && reply.starts_with("250 filed as")), "{said:?}");
-    assert_eq!(bed.store.view().emails(bed.ann, None, 99).unwrap().len(), 1);
+    assert_eq!(bed.store.snapshot().emails(bed.ann, None, 99).unwrap().len(), 1);
     assert_eq!(bed.send("bob@example.net", &["nobody@example.org"], HELLO), ["550 nobody here has that address"]);
     bed.clean();
 }
@@ -81,7 +82,7 @@ fn two_aliases_of_one_person_get_one_copy_and_two_answers() {
 fn a_detail_files_where_the_owner_allows_it() {
     let bed = bed();
     let counts = |bed: &Fixture, name: &str| {
-        bed.store.view().find_mailbox(bed.ann, name).unwrap().unwrap().1.counts.total_emails
+        bed.store.snapshot().find_mailbox(bed.ann, name).unwrap().unwrap().1.counts.total_emails
     };
     bed.send("bob@example.net", &["ann+archive@example.org"], HELLO);
     assert_eq!((counts(&bed, "inbox"), counts(&bed, "archive")), (1, 0));
@@ -112,8 +113,8 @@ fn mail_whose_parser_panics_is_filed_unread_and_not_answered() {
         txn.create_email(&new)
     });
     ticket.wait_blocking().unwrap();
-    let (id, _) = bed.store.view().emails(bed.ann, None, 1).unwrap().pop().unwrap();
-    assert_eq!(bed.store.view().message(bed.ann, id).unwrap().unwrap(), raw);
+    let (id, _) = bed.store.snapshot().emails(bed.ann, None, 1).unwrap().pop().unwrap();
+    assert_eq!(bed.store.snapshot().message(bed.ann, id).unwrap().unwrap(), raw);
     bed.clean();
 }
 
@@ -122,8 +123,8 @@ fn broken_mail_is_filed_as_it_came() {
     let bed = bed();
     let broken = "\u{0}\u{1}no header\n\nContent-Type: multipart/mixed; boundary=x\n--x";
     assert!(bed.send("", &["ann@example.org"], broken)[0].starts_with("250"));
-    let (id, _) = bed.store.view().emails(bed.ann, None, 1).unwrap().pop().unwrap();
-    let message = bed.store.view().message(bed.ann, id).unwrap().unwrap();
+    let (id, _) = bed.store.snapshot().emails(bed.ann, None, 1).unwrap().pop().unwrap();
+    let message = bed.store.snapshot().message(bed.ann, id).unwrap().unwrap();
     assert!(message.starts_with(b"Return-Path: <>\r\n") && message.ends_with(broken.replace('\n', "\r\n").as_bytes()));
     bed.clean();
 }

@@ -26,9 +26,9 @@ fn a_success_notice_is_queued_once_where_it_was_asked_for() {
             2
         );
     }
-    let actions = bed.store.view().outbox(bed.ann).unwrap();
+    let actions = bed.store.snapshot().outbox(bed.ann).unwrap();
     assert_eq!((actions.len(), actions[0].kind), (1, crate::model::ActionKind::Report));
-    let text = String::from_utf8(bed.store.view().action_message(bed.ann, &actions[0]).unwrap()).unwrap();
+    let text = String::from_utf8(bed.store.snapshot().action_message(bed.ann, &actions[0]).unwrap()).unwrap();
     assert!(text.contains("Final-Recipient: rfc822; ann@example.org") && !text.contains("lee@"), "{text}");
     bed.clean();
 }
@@ -58,7 +58,7 @@ impl Fixture {
 
     /// To whom actions of ann's go.
     fn queued(&self) -> Vec<String> {
-        self.store.view().outbox(self.ann).unwrap().iter().map(crate::model::Action::to_line).collect()
+        self.store.snapshot().outbox(self.ann).unwrap().iter().map(crate::model::Action::to_line).collect()
     }
 
     fn limit(&self, account: u32) {

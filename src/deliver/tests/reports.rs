@@ -42,7 +42,7 @@ impl Fixture {
     }
 
     fn submission(&self, id: ObjectId) -> EmailSubmission {
-        self.store.view().object(self.ann, id).unwrap().unwrap()
+        self.store.snapshot().object(self.ann, id).unwrap().unwrap()
     }
 
     fn said(&self, id: ObjectId) -> Vec<(DeliveryState, bool)> {
@@ -57,7 +57,7 @@ impl Fixture {
     }
 
     fn newest(&self) -> EmailId {
-        self.store.view().emails(self.ann, None, 1).unwrap()[0].0
+        self.store.snapshot().emails(self.ann, None, 1).unwrap()[0].0
     }
 }
 
@@ -142,7 +142,7 @@ fn our_own_reports_are_understood_and_the_envelope_id_is_enough() {
     assert_eq!(bed.said(id), [(DeliveryState::Yes, false)]);
     let failed = RecipientState::Failed { status: [5, 1, 1], text: "550 5.1.1 no such user".into() };
     let bob = Target { fate: failed, ..Target::plain(Address::parse("bob@example.net").unwrap()) };
-    let action = bed.store.view().action(bed.ann, bed.submission(id).action.unwrap()).unwrap().unwrap();
+    let action = bed.store.snapshot().action(bed.ann, bed.submission(id).action.unwrap()).unwrap().unwrap();
     let reporter = Reporter { hostname: "mx.example.org", message_id: "d1@mx.example.org", now: bed.clock.now() };
     let told = dsn::compose_failed(&action, &[bob], SENT, &reporter).unwrap();
     let text = String::from_utf8(told.octets).unwrap().replace("\r\n", "\n");

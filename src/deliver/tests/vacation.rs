@@ -9,7 +9,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 impl Fixture {
     fn respond(&self, edit: impl Fn(&mut VacationResponse)) {
         let done = self.store.commit(self.ann, |txn| {
-            let mut response = txn.view().vacation(self.ann)?;
+            let mut response = txn.snapshot().vacation(self.ann)?;
             edit(&mut response);
             txn.set_vacation(&response)
         });
@@ -20,7 +20,7 @@ impl Fixture {
     fn wrote(&self, mailbox: &str, to: &str, id: &str, keywords: &[&str]) {
         let raw = format!("From: ann@example.org\r\nTo: {to}\r\nSubject: x\r\nMessage-ID: <{id}>\r\n\r\nhi\r\n");
         let encoded = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
-        let (uid, _) = self.store.view().find_mailbox(self.ann, mailbox).unwrap().unwrap();
+        let (uid, _) = self.store.snapshot().find_mailbox(self.ann, mailbox).unwrap().unwrap();
         let (made, ticket) = self.store.commit_message(&[self.ann], &encoded, raw.as_bytes(), |txn| {
             let keywords = keywords.iter().map(|word| (*word).to_owned()).collect();
             let (mailboxes, received_at) = ([uid].into(), txn.now());
@@ -31,14 +31,14 @@ impl Fixture {
     }
 
     fn in_mailbox(&self, name: &str) -> Vec<(EmailId, EmailMetadata)> {
-        let view = self.store.view();
-        let (uid, _) = view.find_mailbox(self.ann, name).unwrap().unwrap();
-        let all = view.emails(self.ann, None, 999).unwrap();
+        let snapshot = self.store.snapshot();
+        let (uid, _) = snapshot.find_mailbox(self.ann, name).unwrap().unwrap();
+        let all = snapshot.emails(self.ann, None, 999).unwrap();
         all.into_iter().filter(|(_, email)| email.mailboxes.contains(&uid)).collect()
     }
 
     fn subject(&self, id: EmailId) -> String {
-        self.store.view().content(self.ann, id).unwrap().unwrap().1.subject.unwrap_or_default()
+        self.store.snapshot().content(self.ann, id).unwrap().unwrap().1.subject.unwrap_or_default()
     }
 
     fn ask(&self, sender: &str, n: u32) -> String {
@@ -65,17 +65,17 @@ fn a_copy_of_each_reply_is_filed_in_sent_beside_what_it_answers() {
     let (_, original) = bed.in_mailbox("Inbox").pop().unwrap();
     assert_eq!(about.thread, original.thread, "whatever its subject");
     assert!(about.has(keyword::SEEN) && bed.subject(copy) == "Away");
-    let queued = bed.store.view().outbox(bed.ann).unwrap().pop().unwrap();
-    assert_eq!(bed.store.view().message(bed.ann, copy).unwrap().unwrap(), bed.sent(&queued));
+    let queued = bed.store.snapshot().outbox(bed.ann).unwrap().pop().unwrap();
+    assert_eq!(bed.store.snapshot().message(bed.ann, copy).unwrap().unwrap(), bed.sent(&queued));
     assert_eq!(bed.ask("bob@example.net", 2), "already-told");
     assert_eq!(bed.in_mailbox("Sent").len(), 1);
     bed.deeply_clean();
     // Without room for it, or without a mailbox for it, the reply goes out all the same.
     bed.directory.update(bed.ann, |row| row.quota_emails = Some(4)).unwrap();
     assert_eq!(bed.ask("eve@example.net", 3), "answered");
-    assert_eq!((bed.in_mailbox("Sent").len(), bed.store.view().outbox(bed.ann).unwrap().len()), (1, 2));
+    assert_eq!((bed.in_mailbox("Sent").len(), bed.store.snapshot().outbox(bed.ann).unwrap().len()), (1, 2));
     bed.directory.update(bed.ann, |row| row.quota_emails = None).unwrap();
-    let (sent, _) = bed.store.view().find_mailbox(bed.ann, "Sent").unwrap().unwrap();
+    let (sent, _) = bed.store.snapshot().find_mailbox(bed.ann, "Sent").unwrap().unwrap();
     let gone = bed.store.commit(bed.ann, |txn| {
         txn.empty_mailbox(sent, 99)?;
         txn.destroy_mailbox(sent)
@@ -98,9 +98,9 @@ fn a_scripts_copy_goes_where_it_says() {
         let fcc = Fcc { mailbox, special_use, create, keywords: vec!["$Seen".into(), "a b".into()] };
         let done = bed.store.commit(bed.ann, |txn| copy::file(txn, &reply, &fcc, &encoded));
         done.unwrap().1.wait_blocking().unwrap();
-        let (_, newest) = bed.store.view().emails(bed.ann, None, 1).unwrap().pop().unwrap();
+        let (_, newest) = bed.store.snapshot().emails(bed.ann, None, 1).unwrap().pop().unwrap();
         assert_eq!(newest.keywords.iter().map(String::as_str).collect::<Vec<_>>(), [keyword::SEEN]);
-        let names = bed.store.view().mailboxes(bed.ann).unwrap();
+        let names = bed.store.snapshot().mailboxes(bed.ann).unwrap();
         let uid = *newest.mailboxes.iter().next().unwrap();
         bed.clock.advance(Duration::from_millis(1));
         names.into_iter().find(|(known, _)| *known == uid).unwrap().1.name
@@ -111,7 +111,7 @@ fn a_scripts_copy_goes_where_it_says() {
     assert_eq!(file("Work/Answers", None, true), "Answers");
     assert_eq!(file("work/answers", None, false), "Answers");
     assert_eq!(file("Work//x", None, true), "Sent", "no name is none");
-    assert!(bed.store.view().find_mailbox(bed.ann, "Work/Answers").unwrap().is_some());
+    assert!(bed.store.snapshot().find_mailbox(bed.ann, "Work/Answers").unwrap().is_some());
     bed.deeply_clean();
 }
 
@@ -186,7 +186,7 @@ fn the_address_that_the_sender_knew_is_the_replys_from_only_if_it_is_ours() {
         let body = format!("To: team@example.net\r\nSubject: {n}\r\n\r\nx\r\n").into_bytes();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(Arc::clone(&bed.deliver).deliver(session, envelope, IncomingMessage::new(body)));
-        let reply = bed.sent(&bed.store.view().outbox(bed.ann).unwrap().pop().unwrap());
+        let reply = bed.sent(&bed.store.snapshot().outbox(bed.ann).unwrap().pop().unwrap());
         assert!(header::first(&reply, "From").unwrap().unfolded().ends_with(from), "{from}");
     }
 }

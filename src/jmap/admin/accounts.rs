@@ -62,7 +62,7 @@ impl AdminMethod for AccountGet {
 }
 
 fn one(context: &Context, id: AccountId) -> Result<AccountAnswer, MethodError> {
-    let row = context.store.view().account(id)?.ok_or(MethodError::AccountNotFound)?;
+    let row = context.store.snapshot().account(id)?.ok_or(MethodError::AccountNotFound)?;
     let identity = context.directory.identity(id)?;
     describe(context, id, &row, &identity.addresses)
 }
@@ -73,9 +73,9 @@ fn describe(
     row: &AccountRow,
     addresses: &[Address],
 ) -> Result<AccountAnswer, MethodError> {
-    let view = context.store.view();
-    let state = view.account_state(id)?;
-    let inbox = session::inbox_counts(&view, id)?;
+    let snapshot = context.store.snapshot();
+    let state = snapshot.account_state(id)?;
+    let inbox = session::inbox_counts(&snapshot, id)?;
     Ok(AccountAnswer {
         id: id.to_string(),
         name: row.name.clone(),

@@ -57,15 +57,15 @@ fn instant(arguments: &Args<'_>, key: &str) -> Result<Option<UtcMillis>, MethodE
 /// Vacation/report: what came in the last absence, or in the time that is asked for.
 pub(super) fn report(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
-    let view = context.store.view();
-    let response = view.vacation(account)?;
+    let snapshot = context.store.snapshot();
+    let response = snapshot.vacation(account)?;
     let zone = context.directory.identity(account)?.zone;
     let (began, ended) = response.span();
     // What lies ahead has not ended anything yet.
     let ended = ended.filter(|ended| *ended <= context.store.clock().now());
     let (since, until) = (instant(arguments, "since")?, instant(arguments, "until")?);
     let ended = if since.is_some() { until } else { until.or(ended) };
-    let report = arrivals::report(&view, account, (since.or(began), ended))?;
+    let report = arrivals::report(&snapshot, account, (since.or(began), ended))?;
     let topic = |topic: &Topic| {
         let emails: Vec<String> = topic.emails.iter().map(ToString::to_string).collect();
         json!({
@@ -96,7 +96,7 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     if let Some(reason) = wanted.reason.as_ref().filter(|reason| !is_reason(reason)) {
         return Err(MethodError::InvalidArguments(format!("reason: there is no {reason}")));
     }
-    let view = context.store.view();
+    let snapshot = context.store.snapshot();
     let mut list = Vec::new();
     let mut told = Ok(());
     let mut each = |decision: Decision| {
@@ -110,9 +110,9 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         }
         list.len() < limit && told.is_ok()
     };
-    view.each_decision(account, &mut each)?;
+    snapshot.each_decision(account, &mut each)?;
     told?;
-    let (began, ended) = view.vacation(account)?.span();
+    let (began, ended) = snapshot.vacation(account)?.span();
     Ok(json!({ "list": list, "began": date(began), "ended": date(ended) }))
 }
 
@@ -149,8 +149,8 @@ pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
             path.or(from).and_then(|text| Address::parse(&text).ok())
         }
     };
-    let view = context.store.view();
-    let response = view.vacation(account)?;
+    let snapshot = context.store.snapshot();
+    let response = snapshot.vacation(account)?;
     let identity = context.directory.identity(account)?;
     let own = context.directory.own_addresses(account)?;
     let (now, secret) = (context.store.clock().now(), &context.store.secrets().told);
@@ -176,7 +176,7 @@ pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         settings: &context.vacation,
         nonce: 0,
     };
-    let world = AccountSnapshot { view: &view, account, identity: &identity, own: &own, now, secret };
+    let world = AccountSnapshot { snapshot: &snapshot, account, identity: &identity, own: &own, now, secret };
     Ok(match consider(&input, &world)? {
         ReplyDecision::Reply(due) => json!({
             "reason": null, "recipient": due.reply.recipient.to_string(),

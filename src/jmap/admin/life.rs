@@ -84,12 +84,12 @@ pub(super) fn destroy(context: &Context, arguments: &Args<'_>) -> Result<Value, 
 /// What can be restored.
 pub(super) fn destroyed(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
-    let view = context.store.view();
+    let snapshot = context.store.snapshot();
     let since = context.store.clock().now().before(context.restore);
-    let all = view.destroyed(account, since, rows(arguments)?)?;
+    let all = snapshot.destroyed(account, since, rows(arguments)?)?;
     let mut list = Vec::with_capacity(all.len());
     for one in all {
-        let content = view.content(account, one.id)?;
+        let content = snapshot.content(account, one.id)?;
         let (_, content) = content.unwrap_or_default();
         let mut row = facts(one.id, one.email.thread, &one.email, &content);
         if let Some(members) = row.as_object_mut() {
@@ -121,11 +121,11 @@ fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<Ema
     let failed = |error: Error| MethodError::from(error).arguments();
     let missing = || failed(Error::NotFound("destroyed email"));
     let message = {
-        let view = context.store.view();
-        let old = view.email_or_tombstone(account, id).map_err(failed)?.ok_or_else(missing)?;
+        let snapshot = context.store.snapshot();
+        let old = snapshot.email_or_tombstone(account, id).map_err(failed)?.ok_or_else(missing)?;
         context.budget.read(old.size).map_err(|error| error.arguments())?;
         context.budget.file(old.size).map_err(|error| error.object())?;
-        let raw = view.received(&old.blob).map_err(failed)?.ok_or_else(missing)?;
+        let raw = snapshot.received(&old.blob).map_err(failed)?.ok_or_else(missing)?;
         EncodedMessage::new(&rows_or_bare(&raw, context.store.secrets()))
     };
     let made = context.store.commit(account, |txn| txn.restore_email(id, &message, context.restore));
@@ -164,7 +164,7 @@ pub(super) fn move_to(context: &Context, arguments: &Args<'_>) -> Result<Value, 
     let (uid, _) = mailboxes::named(context, account, &arguments.text("mailbox")?)?;
     let also = arguments.flag("also")?;
     let outcomes = each(context, account, &ids(arguments)?, |txn, id| {
-        let email = txn.view().email(account, id)?.ok_or(Error::NotFound("email"))?;
+        let email = txn.snapshot().email(account, id)?.ok_or(Error::NotFound("email"))?;
         let mut mailboxes = if also { email.mailboxes } else { BTreeSet::new() };
         mailboxes.insert(uid);
         txn.update_email(id, mailboxes, email.keywords).map(|_| Value::Null)
@@ -184,7 +184,7 @@ pub(super) fn flag(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
         return Err(MethodError::InvalidArguments("add or remove: keywords are wanted".into()));
     }
     let outcomes = each(context, account, &ids(arguments)?, |txn, id| {
-        let email = txn.view().email(account, id)?.ok_or(Error::NotFound("email"))?;
+        let email = txn.snapshot().email(account, id)?.ok_or(Error::NotFound("email"))?;
         let keywords: BTreeSet<String> = email.keywords.difference(&remove).chain(&add).cloned().collect();
         if keywords.len() > limits::KEYWORDS {
             return Err(Error::Conflict(format!("more than {} keywords", limits::KEYWORDS)));

@@ -14,19 +14,19 @@ use crate::wire::jmap::{MethodError, octets, of_octets};
 
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
-    let view = context.store.view();
+    let snapshot = context.store.snapshot();
     let name = arguments.maybe_text("mailbox")?.unwrap_or_else(|| "inbox".into());
-    let found = view.find_mailbox(account, &name)?;
+    let found = snapshot.find_mailbox(account, &name)?;
     let (uid, mailbox) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
     let shape = if arguments.flag("collapseThreads")? { Shape::Threads } else { Shape::Emails };
     let limit = rows(arguments)?;
     let after = arguments.maybe_text("after")?.map(|id| id.parse::<EmailId>()).transpose();
     let after = after.map_err(|_| MethodError::InvalidArguments("after: an email id is wanted".into()))?;
     let listing = Listing { uid, view: ListingFilter::Every, shape };
-    let page = view.listing(account, listing, after, limit)?;
+    let page = snapshot.listing(account, listing, after, limit)?;
     let row = |(email, thread)| {
-        let row = describe(&view, account, email, thread)?;
-        let row = if shape == Shape::Threads { with_thread(&view, account, thread, row)? } else { row };
+        let row = describe(&snapshot, account, email, thread)?;
+        let row = if shape == Shape::Threads { with_thread(&snapshot, account, thread, row)? } else { row };
         context.budget.tell(&row).map(|()| row)
     };
     let rows: Result<Vec<Value>, MethodError> = page.into_iter().map(row).collect();
@@ -51,13 +51,13 @@ pub(super) fn rows(arguments: &Args<'_>) -> Result<usize, MethodError> {
 }
 
 pub(super) fn describe(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: AccountId,
     id: EmailId,
     thread: ThreadId,
 ) -> Result<Value, MethodError> {
-    let email = view.email(account, id)?;
-    let content = view.content(account, id)?;
+    let email = snapshot.email(account, id)?;
+    let content = snapshot.content(account, id)?;
     let (Some(email), Some((_, content))) = (email, content) else {
         return Err(MethodError::ServerFail(format!("{id} is listed and not there: run `restante check`")));
     };
@@ -66,13 +66,13 @@ pub(super) fn describe(
 
 /// A row of a list of threads: what is said of the email that stands for the thread, and what of the thread.
 pub(super) fn with_thread(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: AccountId,
     thread: ThreadId,
     mut row: Value,
 ) -> Result<Value, MethodError> {
-    let emails = view.thread_emails(account, thread)?;
-    let mut told = summary(view, account, &emails)?;
+    let emails = snapshot.thread_emails(account, thread)?;
+    let mut told = summary(snapshot, account, &emails)?;
     told.insert("emails".into(), emails.len().into());
     row["thread"] = Value::Object(told);
     Ok(row)
@@ -100,18 +100,18 @@ pub(super) fn charge(context: &Context, size: u64) -> Result<(), MethodError> {
 
 pub(super) fn show(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
-    let view = context.store.view();
+    let snapshot = context.store.snapshot();
     let missing = || MethodError::NotFound("no such email".into());
     let id: EmailId = arguments.text("id")?.parse().map_err(|_| missing())?;
-    let email = view.email(account, id)?.ok_or_else(missing)?;
+    let email = snapshot.email(account, id)?.ok_or_else(missing)?;
     charge(context, email.size)?;
-    let message = view.message(account, id)?.ok_or_else(missing)?;
+    let message = snapshot.message(account, id)?.ok_or_else(missing)?;
     let attachments: Vec<Value> = Message::parse(&message)
         .attachments()
         .into_iter()
         .map(|part| json!({"name": part.name, "type": part.media_type, "size": part.size}))
         .collect();
-    let mut answer = describe(&view, account, id, email.thread)?;
+    let mut answer = describe(&snapshot, account, id, email.thread)?;
     if let Some(members) = answer.as_object_mut() {
         members.insert("message".into(), octets(&message).into());
         members.insert("attachments".into(), attachments.into());

@@ -17,20 +17,20 @@ const EMAILS_PER_COMMIT: usize = 64;
 
 /// The mailbox of that name.
 pub(super) fn named(context: &Context, account: AccountId, name: &str) -> Result<(MailboxUid, Mailbox), MethodError> {
-    let view = context.store.view();
-    let found = view.find_mailbox(account, name)?;
+    let snapshot = context.store.snapshot();
+    let found = snapshot.find_mailbox(account, name)?;
     let by_id = || name.parse::<MailboxUid>().ok().and_then(|uid| known(context, account, uid).ok());
     found.or_else(by_id).ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))
 }
 
 fn known(context: &Context, account: AccountId, uid: MailboxUid) -> Result<(MailboxUid, Mailbox), MethodError> {
-    let found = context.store.view().mailbox(account, uid)?;
+    let found = context.store.snapshot().mailbox(account, uid)?;
     found.map(|row| (uid, row)).ok_or_else(|| MethodError::NotFound("no such mailbox".into()))
 }
 
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
-    let all = context.store.view().mailboxes(account)?;
+    let all = context.store.snapshot().mailboxes(account)?;
     let mut list = Vec::with_capacity(all.len());
     for (uid, mailbox) in &all {
         let row = describe(context, &all, *uid, mailbox)?;
@@ -88,7 +88,7 @@ fn done(
     let ((uid, shared), ticket) = done?;
     ticket.wait_blocking()?;
     share::tell(context, account, shared);
-    let all = context.store.view().mailboxes(account)?;
+    let all = context.store.snapshot().mailboxes(account)?;
     let (_, mailbox) = known(context, account, uid)?;
     describe(context, &all, uid, &mailbox)
 }
@@ -209,7 +209,7 @@ pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, M
     let mut emails = 0;
     if arguments.flag("emails")? {
         // What would refuse it in the end refuses it before anything is touched.
-        let all = context.store.view().mailboxes(account)?;
+        let all = context.store.snapshot().mailboxes(account)?;
         if mailbox.role == Some(Role::Inbox) || all.iter().any(|(_, other)| other.parent == Some(uid)) {
             return Err(MethodError::Conflict("the Inbox stays, and so does a mailbox with mailboxes under it".into()));
         }

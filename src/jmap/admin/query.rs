@@ -21,12 +21,12 @@ const DEFAULT_LIMIT: u64 = 50;
 
 pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
-    let view = context.store.view();
+    let snapshot = context.store.snapshot();
     let secrets = context.store.secrets();
     let get = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
     let mut filter = filter(arguments.get("filter"))?;
     if let Some(name) = arguments.maybe_text("mailbox")? {
-        let found = view.find_mailbox(account, &name)?;
+        let found = snapshot.find_mailbox(account, &name)?;
         let (uid, _) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
         let inside = Filter::Is(Condition::InMailbox(uid));
         filter = if filter == Filter::default() { inside } else { Filter::And(vec![inside, filter]) };
@@ -35,7 +35,7 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let reads = context.budget.searched();
     let results = QuerySpec { account, filter, sort: sort(get("sort"))?, collapse, reads, scope: None };
     if arguments.flag("explain")? {
-        return Ok(json!({ "plan": in_json(&explain(&view, &results)?) }));
+        return Ok(json!({ "plan": in_json(&explain(&snapshot, &results)?) }));
     }
     let number = |name: &str| arguments.get(name).map_or(Ok(0), |value| int(name, value));
     let anchor = arguments.maybe_text("anchor")?;
@@ -45,11 +45,11 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let window = section.window(limits::LISTED)?;
     let finder = arguments.flag("snippets")?.then(|| Finder::new(&results.filter, secrets));
     let asked = Query { results, window, total: arguments.flag("calculateTotal")? };
-    let found = query(&view, secrets, &asked)?;
+    let found = query(&snapshot, secrets, &asked)?;
     listings::follow(&context.store, account, &found.plan);
     let answer = found.answer;
     let list: Result<Vec<Value>, MethodError> =
-        answer.ids.iter().map(|id| row(context, &view, account, (*id, collapse), finder.as_ref())).collect();
+        answer.ids.iter().map(|id| row(context, &snapshot, account, (*id, collapse), finder.as_ref())).collect();
     Ok(json!({
         "queryState": state(&context.store, answer.state),
         "canCalculateChanges": answer.can_calculate, "position": answer.position, "total": answer.total,
@@ -61,20 +61,20 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
 /// What a list shows of an email, and of its thread where threads are listed, and what was found in the email.
 fn row(
     context: &Context,
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: AccountId,
     (id, collapse): (EmailId, bool),
     finder: Option<&Finder>,
 ) -> Result<Value, MethodError> {
-    let email = view.email(account, id)?;
+    let email = snapshot.email(account, id)?;
     let (size, thread) = email.map(|email| (email.size, email.thread)).unwrap_or_default();
-    let mut row = describe(view, account, id, thread)?;
+    let mut row = describe(snapshot, account, id, thread)?;
     if collapse {
-        row = with_thread(view, account, thread, row)?;
+        row = with_thread(snapshot, account, thread, row)?;
     }
     if let (Some(finder), Some(members)) = (finder, row.as_object_mut()) {
         context.budget.read(if finder.reads_text() { size } else { 0 })?;
-        let snippet = finder.snippet(view, account, id)?.unwrap_or_default();
+        let snippet = finder.snippet(snapshot, account, id)?.unwrap_or_default();
         members.insert("snippet".into(), json!({"subject": snippet.subject, "preview": snippet.preview}));
     }
     context.budget.tell(&row)?;

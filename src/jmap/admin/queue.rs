@@ -80,7 +80,7 @@ fn walk(
 ) -> Result<(), MethodError> {
     let mut behind = None;
     loop {
-        let page = context.store.view().actions(account, behind, ACTIONS_PER_COMMIT)?;
+        let page = context.store.snapshot().actions(account, behind, ACTIONS_PER_COMMIT)?;
         let (count, last) = (page.len(), page.last().map(|action| action.id));
         let taken: Vec<Action> = page.into_iter().filter(|action| filter.takes(action)).collect();
         if !taken.is_empty() && !each(taken)? || count < ACTIONS_PER_COMMIT {
@@ -121,7 +121,7 @@ impl AdminMethod for QueueList {
 
 /// Why nothing is sent, if so: the queue is not what it should be.
 pub(super) fn held(context: &Context) -> Result<Option<String>, MethodError> {
-    Ok(context.store.view().queue_mark()?.and_then(|mark| mark.held))
+    Ok(context.store.snapshot().queue_mark()?.and_then(|mark| mark.held))
 }
 
 /// What is the matter with the relay, if anything is, and when it is asked again.
@@ -178,12 +178,12 @@ impl AdminMethod for QueueShow {
     ) -> Result<QueueShowAnswer, MethodError> {
         let (account, row) = context.account_of(&named)?;
         let id = read_id(&args.id)?;
-        let view = context.store.view();
-        let action = view.action(account, id)?;
+        let snapshot = context.store.snapshot();
+        let action = snapshot.action(account, id)?;
         let action = action.ok_or_else(|| MethodError::NotFound("no such action".into()))?;
         let message = if args.with_message && action.state != ActionState::Sent {
-            charge(context, view.action_size(&action)?)?;
-            Some(octets(&view.action_message(account, &action)?))
+            charge(context, snapshot.action_size(&action)?)?;
+            Some(octets(&snapshot.action_message(account, &action)?))
         } else {
             None
         };
@@ -287,7 +287,7 @@ impl AdminMethod for QueueAcceptLoss {
 /// and of a store that was restored the replies are dropped, for they may have been sent since the backup was made.
 fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> {
     let epoch = context.store.epoch();
-    let mark = context.store.view().queue_mark()?;
+    let mark = context.store.snapshot().queue_mark()?;
     let Some(QueueMark { epoch: of, held: Some(why) }) = mark else {
         return Err(MethodError::Conflict("nothing is held: there is no loss to accept".into()));
     };

@@ -18,8 +18,8 @@ pub(super) fn index(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
     let after = arguments.maybe_text("after")?.map(|id| id.parse::<EmailId>()).transpose();
     let after = after.map_err(|_| MethodError::InvalidArguments("after: an email id is wanted".into()))?;
     let limit = rows(arguments)?;
-    let view = context.store.view();
-    let all: BTreeMap<_, _> = view.mailboxes(account)?.into_iter().collect();
+    let snapshot = context.store.snapshot();
+    let all: BTreeMap<_, _> = snapshot.mailboxes(account)?.into_iter().collect();
     let mailboxes: Vec<Value> = all
         .iter()
         .map(|(uid, mailbox)| {
@@ -27,7 +27,7 @@ pub(super) fn index(context: &Context, arguments: &Args<'_>) -> Result<Value, Me
             json!({"id": uid.to_string(), "inbox": inbox, "names": names, "role": mailbox.role.map(Role::name)})
         })
         .collect();
-    let emails = view.emails(account, after, limit)?;
+    let emails = snapshot.emails(account, after, limit)?;
     let mut list = Vec::with_capacity(emails.len());
     for (id, email) in emails {
         let mailboxes: Vec<String> = email.mailboxes.iter().map(ToString::to_string).collect();
@@ -72,7 +72,7 @@ pub(super) fn mailbox(context: &Context, arguments: &Args<'_>) -> Result<Value, 
 }
 
 fn ensure(txn: &mut Txn<'_>, inbox: bool, names: &[String], role: Option<Role>) -> Result<MailboxUid, Error> {
-    let all = txn.view().mailboxes(txn.account())?;
+    let all = txn.snapshot().mailboxes(txn.account())?;
     let mut at = None;
     if inbox {
         let found = all.iter().find(|(_, mailbox)| mailbox.role == Some(Role::Inbox));

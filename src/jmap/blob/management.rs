@@ -365,18 +365,18 @@ impl Holders {
 }
 
 fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders, Error> {
-    let view = context.store.view();
-    let rights = Rights::of(&view, account)?;
+    let snapshot = context.store.snapshot();
+    let rights = Rights::of(&snapshot, account)?;
     let emails: Vec<EmailId> = match id.base {
         BlobBase::Email(email) => vec![email],
-        BlobBase::Upload(hash) => view.emails_of_blob(account.id, &hash, UtcMillis(0), UtcMillis(i64::MAX))?,
+        BlobBase::Upload(hash) => snapshot.emails_of_blob(account.id, &hash, UtcMillis(0), UtcMillis(i64::MAX))?,
     };
     let mut holders = Holders::default();
     for id in emails {
         if holders.emails.len() >= MAX_EMAILS_EXAMINED {
             break;
         }
-        if let Some(email) = view.email(account.id, id)?.and_then(|email| rights.seen(email)) {
+        if let Some(email) = snapshot.email(account.id, id)?.and_then(|email| rights.seen(email)) {
             holders.emails.insert(id.to_string());
             holders.threads.insert(email.thread.to_string());
             holders.mailboxes.extend(email.mailboxes.iter().map(ToString::to_string));

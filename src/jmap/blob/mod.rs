@@ -164,17 +164,17 @@ impl Blob {
         base: &BlobBase,
         steps: &'s [u32],
     ) -> Result<Option<(Self, &'s [u32])>, Error> {
-        let (view, account) = (context.store.view(), of.id);
+        let (snapshot, account) = (context.store.snapshot(), of.id);
         match *base {
             BlobBase::Email(email) => {
-                let row = view.email(account, email)?;
-                let rights = Rights::of(&view, of)?;
+                let row = snapshot.email(account, email)?;
+                let rights = Rights::of(&snapshot, of)?;
                 let Some(row) = row.filter(|row| rights.sees(row)) else { return Ok(None) };
                 let at = BlobSource::Email(email);
                 let Some((first, rest)) = steps.split_first() else {
                     return Ok(Some((Self::stored(account, at, 0..row.size, 0), steps)));
                 };
-                let Some((prefix, content)) = view.content(account, email)? else { return Ok(None) };
+                let Some((prefix, content)) = snapshot.content(account, email)? else { return Ok(None) };
                 let found = usize::try_from(*first).ok().and_then(|number| content.parts.get(number));
                 let Some(part) = found else { return Ok(None) };
                 // Offsets count from the message as received; ours stands before it.
@@ -183,7 +183,7 @@ impl Blob {
             }
             BlobBase::Upload(hash) => {
                 let user = context.uploader(account);
-                let Some(row) = view.upload(account, user, &hash)? else { return Ok(None) };
+                let Some(row) = snapshot.upload(account, user, &hash)? else { return Ok(None) };
                 let blob = Self::stored(account, BlobSource::Upload(user, hash), 0..row.size, 0);
                 Ok(Some((Self { media_type: Some(row.media_type), ..blob }, steps)))
             }
@@ -364,10 +364,10 @@ impl BlobReader {
                 if range.is_empty() {
                     return Ok(None);
                 }
-                let view = store.view();
+                let snapshot = store.snapshot();
                 let piece = match stored {
-                    BlobSource::Email(id) => view.message_part(*account, *id, range)?,
-                    BlobSource::Upload(user, hash) => view.upload_part(*account, *user, hash, range)?,
+                    BlobSource::Email(id) => snapshot.message_part(*account, *id, range)?,
+                    BlobSource::Upload(user, hash) => snapshot.upload_part(*account, *user, hash, range)?,
                 };
                 let piece = piece.ok_or_else(gone)?;
                 *at += piece.len() as u64;

@@ -212,7 +212,7 @@ fn what_a_blob_is_part_of() {
     let context = context();
     let ann = ann(&context);
     let email = file(&context, ann, MESSAGE.as_bytes());
-    let row = context.store.view().email(ann, email).unwrap().unwrap();
+    let row = context.store.snapshot().email(ann, email).unwrap().unwrap();
     let part = BlobId::email(email).part(1).unwrap().to_string();
     let same = context.keep_upload(ann, MESSAGE.as_bytes(), "message/rfc822").unwrap().to_string();
     let lone = context.keep_upload(ann, b"lone", "text/plain").unwrap().to_string();

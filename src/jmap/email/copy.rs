@@ -34,7 +34,7 @@ impl Method for EmailCopy {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
         if let Some(wanted) = args.if_from_in_state {
-            let now = newest(&context.store, &context.store.view(), from.id, DataType::Email)?;
+            let now = newest(&context.store, &context.store.snapshot(), from.id, DataType::Email)?;
             if now != wanted {
                 return Err(MethodError::StateMismatch);
             }
@@ -51,7 +51,7 @@ impl Method for EmailCopy {
                 Err(failure) => done.not_created(name, &commits.of_one(failure).object()?),
             }
         }
-        let stand = commits.stand(&context.store.view(), &account, is_right)?;
+        let stand = commits.stand(&context.store.snapshot(), &account, is_right)?;
         let answer = done.typed_answer(context, &account, stand);
         if args.on_success_destroy_original && !copied.is_empty() {
             let mut arguments = JsonObject::new();
@@ -92,13 +92,13 @@ fn one(
     context.budget.file(0)?;
     let id = call.created.resolve(id).and_then(|id| id.parse::<EmailId>().ok()).ok_or(SetError::NotFound)?;
     let (email, prefix, raw) = {
-        let view = context.store.view();
-        let rights = Rights::of(&view, from)?;
-        let email = view.email(from.id, id)?.filter(|email| rights.sees(email));
+        let snapshot = context.store.snapshot();
+        let rights = Rights::of(&snapshot, from)?;
+        let email = snapshot.email(from.id, id)?.filter(|email| rights.sees(email));
         let email = email.ok_or(SetError::NotFound)?;
-        let (prefix, _) = view.content(from.id, id)?.ok_or(SetError::NotFound)?;
+        let (prefix, _) = snapshot.content(from.id, id)?.ok_or(SetError::NotFound)?;
         context.budget.read(email.size)?;
-        let raw = view.received(&email.blob)?.ok_or(SetError::NotFound)?;
+        let raw = snapshot.received(&email.blob)?.ok_or(SetError::NotFound)?;
         (email, prefix, raw)
     };
     let message = NewMessage {

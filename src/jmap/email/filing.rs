@@ -86,12 +86,12 @@ pub(super) fn keywords(value: &Value) -> Result<BTreeSet<String>, SetError> {
 /// # Errors
 /// Those of reading; `invalidProperties`.
 pub(super) fn prove(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     (account, rights): (&Account, &Rights),
     mailboxes: &BTreeSet<MailboxUid>,
 ) -> TxnResult<()> {
     for uid in mailboxes {
-        if !rights.knows(*uid) || view.mailbox(account.id, *uid)?.is_none() {
+        if !rights.knows(*uid) || snapshot.mailbox(account.id, *uid)?.is_none() {
             let missing = format!("{uid}: no such mailbox");
             return Err(SetError::property("mailboxIds", missing).into());
         }

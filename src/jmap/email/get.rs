@@ -24,7 +24,7 @@ const EMAILS_PER_READ: usize = 64;
 pub(in crate::jmap) struct EmailReader<'a> {
     context: &'a Context,
     account: &'a Account,
-    view: Snapshot<'a>,
+    snapshot: Snapshot<'a>,
 }
 
 impl ObjectType for EmailMetadata {
@@ -35,11 +35,11 @@ impl ObjectType for EmailMetadata {
     const GUESTS: bool = true;
 
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<EmailReader<'a>, MethodError> {
-        Ok(EmailReader { context: call.context, account, view: call.context.store.view() })
+        Ok(EmailReader { context: call.context, account, snapshot: call.context.store.snapshot() })
     }
 
     fn state(reader: &EmailReader<'_>) -> Result<String, MethodError> {
-        newest(&reader.context.store, &reader.view, reader.account.id, DataType::Email)
+        newest(&reader.context.store, &reader.snapshot, reader.account.id, DataType::Email)
     }
 }
 
@@ -49,11 +49,11 @@ impl ObjectChanges for EmailMetadata {
         since: &str,
         most: usize,
     ) -> Result<Option<ChangedObjects<EmailId>>, MethodError> {
-        let EmailReader { context, account, view } = reader;
+        let EmailReader { context, account, snapshot } = reader;
         let since = client_state(&context.store, since)?;
         let found = match account.guest {
-            None => view.email_changes(account.id, since, most)?,
-            Some(_) => guest::email_changes(view, account, since, most)?,
+            None => snapshot.email_changes(account.id, since, most)?,
+            Some(_) => guest::email_changes(snapshot, account, since, most)?,
         };
         Ok(found.map(|found| ChangedObjects::of(&context.store, found)))
     }
@@ -75,11 +75,11 @@ impl Method for EmailGet {
         };
         let bodies = Bodies::of(context, body)?;
         let reader = EmailMetadata::reader(call, &account)?;
-        let rights = Rights::of(&reader.view, &account)?;
+        let rights = Rights::of(&reader.snapshot, &account)?;
         let ids: Vec<(String, Option<EmailId>)> = match ids {
             Some(ids) => ids.into_iter().map(|text| (text.parse().ok(), text)).map(|(id, text)| (text, id)).collect(),
             None => {
-                let all = newest_emails(context, &reader.view, (&account, &rights), false)?;
+                let all = newest_emails(context, &reader.snapshot, (&account, &rights), false)?;
                 if all.len() > limits::OBJECTS_IN_GET {
                     return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
                 }
@@ -88,7 +88,7 @@ impl Method for EmailGet {
         };
         let state = EmailMetadata::state(&reader)?;
         let (mut list, mut not_found) = (Vec::with_capacity(ids.len()), Vec::new());
-        let show = EmailDisplay { context, view: &reader.view, account: &account, rights: &rights };
+        let show = EmailDisplay { context, snapshot: &reader.snapshot, account: &account, rights: &rights };
         for chunk in ids.chunks(EMAILS_PER_READ) {
             let known: Vec<EmailId> = chunk.iter().filter_map(|(_, id)| *id).collect();
             let mut objects = show.rows(&known, &wanted)?.into_iter();
@@ -114,13 +114,13 @@ impl Method for EmailGet {
 /// Those of reading.
 pub(in crate::jmap) fn newest_emails(
     context: &Context,
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     (account, rights): (&Account, &Rights),
     collapse: bool,
 ) -> Result<Vec<EmailId>, MethodError> {
     let results = QuerySpec { account: account.id, collapse, scope: rights.scope(), ..QuerySpec::default() };
     let window = Window { limit: Some(limits::OBJECTS_IN_GET + 1), ..Window::default() };
-    let found = query(view, context.store.secrets(), &Query { results, window, total: false });
+    let found = query(snapshot, context.store.secrets(), &Query { results, window, total: false });
     Ok(found?.answer.ids)
 }
 
@@ -131,10 +131,10 @@ pub(in crate::jmap) fn newest_emails(
 /// Those of reading; `requestTooLarge`.
 pub(in crate::jmap) fn head(
     context: &Context,
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     blob: &BlobHash,
 ) -> Result<Option<Vec<u8>>, MethodError> {
-    let head = view.received_until(blob, &header::ends)?;
+    let head = snapshot.received_until(blob, &header::ends)?;
     context.budget.read(head.as_ref().map_or(0, |head| head.len() as u64))?;
     Ok(head)
 }
@@ -143,7 +143,7 @@ pub(in crate::jmap) fn head(
 #[derive(Clone, Copy)]
 pub(super) struct EmailDisplay<'a> {
     pub(super) context: &'a Context,
-    pub(super) view: &'a Snapshot<'a>,
+    pub(super) snapshot: &'a Snapshot<'a>,
     pub(super) account: &'a Account,
     pub(super) rights: &'a Rights,
 }
@@ -154,14 +154,14 @@ type VisibleRows = (EmailMetadata, Option<(Vec<u8>, EmailContent)>);
 impl EmailDisplay<'_> {
     /// The rows of emails; `None` for one that is not there for the caller.
     fn rows(&self, ids: &[EmailId], wanted: &RequestedProperties) -> Result<Vec<Option<VisibleRows>>, MethodError> {
-        let emails = self.view.emails_at(self.account.id, ids)?;
+        let emails = self.snapshot.emails_at(self.account.id, ids)?;
         let emails: Vec<Option<EmailMetadata>> = emails.into_iter().map(|email| self.rights.seen(email?)).collect();
         if !wanted.needs_content() && !wanted.needs_message() {
             return Ok(emails.into_iter().map(|email| Some((email?, None))).collect());
         }
         let seen: Vec<EmailId> =
             ids.iter().zip(&emails).filter_map(|(id, email)| email.as_ref().map(|_| *id)).collect();
-        let mut contents = self.view.contents_at(self.account.id, &seen)?.into_iter();
+        let mut contents = self.snapshot.contents_at(self.account.id, &seen)?.into_iter();
         Ok(emails.into_iter().map(|email| Some((email?, contents.next().flatten()))).collect())
     }
 
@@ -196,10 +196,10 @@ impl EmailDisplay<'_> {
         let blob = BlobId::email(id);
         if wanted.needs_body() {
             self.context.budget.read(email.size)?;
-            let raw = self.view.received(&email.blob)?.ok_or_else(lost)?;
+            let raw = self.snapshot.received(&email.blob)?.ok_or_else(lost)?;
             bodies.show(wanted, TracedMessage { prefix: &prefix, raw: &raw, blob: &blob }, &mut object)?;
         } else {
-            let head = head(self.context, self.view, &email.blob)?.ok_or_else(lost)?;
+            let head = head(self.context, self.snapshot, &email.blob)?.ok_or_else(lost)?;
             bodies.show_header(wanted, TracedMessage { prefix: &prefix, raw: &head, blob: &blob }, &mut object)?;
         }
         Ok(object)

@@ -56,7 +56,7 @@ impl Method for EmailImport {
             let kept = one(call, &account, &mut commits, is_right, object);
             done.create(call.created, name, kept.map_err(|error| commits.of_one(error)))?;
         }
-        let stand = commits.stand(&context.store.view(), &account, is_right)?;
+        let stand = commits.stand(&context.store.snapshot(), &account, is_right)?;
         let answer = done.typed_answer(context, &account, stand);
         Ok(EmailImportAnswer {
             account_id: answer.account_id,

@@ -82,14 +82,14 @@ impl Commits {
     /// `stateMismatch` where that is not the right one; those of reading.
     pub(super) fn stand(
         self,
-        view: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         account: &Account,
         is_right: impl Fn(ModSeq) -> bool,
     ) -> Result<SetStates, MethodError> {
         if let Some(stand) = self.stand {
             return Ok(stand);
         }
-        let now = view.state(account.id, DataType::Email)?;
+        let now = snapshot.state(account.id, DataType::Email)?;
         if is_right(now) { Ok(SetStates::new(now)) } else { Err(MethodError::StateMismatch) }
     }
 
@@ -207,13 +207,13 @@ pub(super) fn keep(
 }
 
 fn one(txn: &mut Txn<'_>, account: &Account, new: &NewEmail<'_>, once: bool) -> TxnResult<(EmailId, ThreadId)> {
-    let rights = Rights::of(&txn.view(), account)?;
-    filing::prove(&txn.view(), (account, &rights), &new.mailboxes)?;
+    let rights = Rights::of(&txn.snapshot(), account)?;
+    filing::prove(&txn.snapshot(), (account, &rights), &new.mailboxes)?;
     rights.prove(&new.mailboxes, Right::AddItems)?;
     if once {
-        let view = txn.view();
-        for id in view.emails_of_blob(account.id, &new.message.blob, UtcMillis(0), UtcMillis(i64::MAX))? {
-            if view.email(account.id, id)?.is_some_and(|email| rights.sees(&email)) {
+        let snapshot = txn.snapshot();
+        for id in snapshot.emails_of_blob(account.id, &new.message.blob, UtcMillis(0), UtcMillis(i64::MAX))? {
+            if snapshot.email(account.id, id)?.is_some_and(|email| rights.sees(&email)) {
                 return Err(SetError::AlreadyExists(id.to_string()).into());
             }
         }

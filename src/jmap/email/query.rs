@@ -90,12 +90,12 @@ impl Method for EmailQuery {
 
     fn call(call: &Call<'_>, With(args, beside): Self::Args) -> Result<QueryResponse, MethodError> {
         let (context, account) = (call.context, call.open(&args.account_id, true)?);
-        let view = context.store.view();
-        let rights = Rights::of(&view, &account)?;
+        let snapshot = context.store.snapshot();
+        let rights = Rights::of(&snapshot, &account)?;
         let window = SectionArgs::of(&args).window(limits::RESULTS)?;
         let results = spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &beside)?;
         let asked = Query { results, window, total: args.calculate_total };
-        let found = questions::query(&view, context.store.secrets(), &asked)?;
+        let found = questions::query(&snapshot, context.store.secrets(), &asked)?;
         listings::follow(&context.store, account.id, &found.plan);
         let answer = found.answer;
         let most = limits::RESULTS as u64;
@@ -120,8 +120,8 @@ impl Method for EmailQueryChanges {
 
     fn call(call: &Call<'_>, With(args, beside): Self::Args) -> Result<QueryChangesResponse, MethodError> {
         let (context, account) = (call.context, call.open(&args.account_id, true)?);
-        let view = context.store.view();
-        let rights = Rights::of(&view, &account)?;
+        let snapshot = context.store.snapshot();
+        let rights = Rights::of(&snapshot, &account)?;
         let asked = QueryChanges {
             results: spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &beside)?,
             since: client_state(&context.store, &args.since_query_state)?.mark,
@@ -130,10 +130,10 @@ impl Method for EmailQueryChanges {
             max_changes: args.max_changes.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             total: args.calculate_total,
         };
-        if !unchanged_since(&view, &account, asked.since)? {
+        if !unchanged_since(&snapshot, &account, asked.since)? {
             return Err(MethodError::CannotCalculateChanges);
         }
-        let found = questions::changes(&view, context.store.secrets(), &asked)?;
+        let found = questions::changes(&snapshot, context.store.secrets(), &asked)?;
         listings::follow(&context.store, account.id, &found.plan);
         let answer = found.answer;
         let added = answer.added.iter().map(|(index, id)| AddedItem { id: id.to_string(), index: *index as u64 });

@@ -72,7 +72,7 @@ fn set(call: &Call<'_>, account: &Account, mut set: SetArguments) -> Result<SetA
             Err(error) => done.not_destroyed(id, &error),
         },
     )?;
-    let stand = commits.stand(&context.store.view(), account, is_right)?;
+    let stand = commits.stand(&context.store.snapshot(), account, is_right)?;
     Ok(done.typed_answer(context, account, stand))
 }
 
@@ -169,9 +169,9 @@ impl EmailSetCall<'_> {
     /// Destroys one.
     fn destroy(&self, txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
-        let rights = Rights::of(&txn.view(), self.account)?;
+        let rights = Rights::of(&txn.snapshot(), self.account)?;
         if rights != Rights::Owner {
-            let email = txn.view().email(self.account.id, id)?.filter(|email| rights.sees(email));
+            let email = txn.snapshot().email(self.account.id, id)?.filter(|email| rights.sees(email));
             let email = email.ok_or(SetError::NotFound)?;
             rights.prove(&email.mailboxes, Right::RemoveItems)?;
         }
@@ -181,14 +181,14 @@ impl EmailSetCall<'_> {
     /// Changes one; gives what else changed of it than was asked.
     fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<Map<String, Value>> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
-        let rights = Rights::of(&txn.view(), self.account)?;
-        let email = txn.view().email(self.account.id, id)?.filter(|email| rights.sees(email));
+        let rights = Rights::of(&txn.snapshot(), self.account)?;
+        let email = txn.snapshot().email(self.account.id, id)?.filter(|email| rights.sees(email));
         let email = email.ok_or(SetError::NotFound)?;
         let patch = self.with_ids(patch);
-        let mut wish = self.wish(&txn.view(), &rights, id, &patch)?;
+        let mut wish = self.wish(&txn.snapshot(), &rights, id, &patch)?;
         let seen: BTreeSet<MailboxUid> = email.mailboxes.difference(&rights.unread(&email)).copied().collect();
         if !wish.mailboxes.is_subset(&seen) {
-            filing::prove(&txn.view(), (self.account, &rights), &wish.mailboxes)?;
+            filing::prove(&txn.snapshot(), (self.account, &rights), &wish.mailboxes)?;
         }
         wish.mailboxes.extend(rights.unread(&email));
         rights.prove_change(&email, &wish.mailboxes, &wish.keywords)?;
@@ -212,7 +212,13 @@ impl EmailSetCall<'_> {
     }
 
     /// What the email is to be. What cannot change may be named, and must be as it is (RFC 8620 §5.3).
-    fn wish(&self, view: &Snapshot<'_>, rights: &Rights, id: EmailId, patch: &Value) -> Result<EmailUpdate, SetError> {
+    fn wish(
+        &self,
+        snapshot: &Snapshot<'_>,
+        rights: &Rights,
+        id: EmailId,
+        patch: &Value,
+    ) -> Result<EmailUpdate, SetError> {
         let patch = Patch::read(patch)?;
         let mut names: Vec<String> = patch.properties().map(str::to_owned).collect();
         names.extend(["mailboxIds", "keywords"].map(str::to_owned));
@@ -227,7 +233,7 @@ impl EmailSetCall<'_> {
         };
         let wanted = RequestedProperties::of(properties).map_err(wrong)?;
         let bodies = Bodies::usual(self.context);
-        let show = EmailDisplay { context: self.context, view, account: self.account, rights };
+        let show = EmailDisplay { context: self.context, snapshot, account: self.account, rights };
         let now = show.one(id, (&wanted, &bodies)).map_err(wrong)?.ok_or(SetError::NotFound)?;
         let mut new = now.clone();
         patch.apply(&mut new)?;

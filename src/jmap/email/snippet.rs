@@ -48,15 +48,15 @@ impl Method for SnippetGet {
         if args.email_ids.len() > limits::OBJECTS_IN_GET {
             return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
         }
-        let view = context.store.view();
-        let rights = Rights::of(&view, &account)?;
+        let snapshot = context.store.snapshot();
+        let rights = Rights::of(&snapshot, &account)?;
         let filter = filter::of(call, args.filter.as_ref())?;
         let results = QuerySpec { account: account.id, filter, scope: rights.scope(), ..QuerySpec::default() };
         // What cannot be answered as a query has no snippets either.
-        explain(&view, &results)?;
+        explain(&snapshot, &results)?;
         let finder = Finder::new(&results.filter, context.store.secrets());
         let is_seen = |id| -> Result<bool, MethodError> {
-            let Some(email) = view.email(account.id, id)?.filter(|email| rights.sees(email)) else {
+            let Some(email) = snapshot.email(account.id, id)?.filter(|email| rights.sees(email)) else {
                 return Ok(false);
             };
             context.budget.read(if finder.reads_text() { email.size } else { 0 })?;
@@ -65,7 +65,7 @@ impl Method for SnippetGet {
         let (mut list, mut not_found) = (Vec::new(), Vec::new());
         for id in distinct(args.email_ids.into_iter().map(|id| call.id(id))) {
             let found = match id.parse() {
-                Ok(email) if is_seen(email)? => finder.snippet(&view, account.id, email)?,
+                Ok(email) if is_seen(email)? => finder.snippet(&snapshot, account.id, email)?,
                 _ => None,
             };
             let Some(found) = found else {

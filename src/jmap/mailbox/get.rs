@@ -17,7 +17,7 @@ use crate::wire::jmap::{JsonObject, MethodError, Property as _};
 pub(in crate::jmap) struct MailboxReader<'a> {
     pub(super) context: &'a Context,
     pub(super) account: &'a Account,
-    pub(super) view: Snapshot<'a>,
+    pub(super) snapshot: Snapshot<'a>,
     /// Read when they are first asked for: to tell its owner what changed, they are not.
     seen: OnceCell<VisibleMailboxes>,
 }
@@ -27,7 +27,7 @@ impl MailboxReader<'_> {
         if let Some(seen) = self.seen.get() {
             return Ok(seen);
         }
-        let read = VisibleMailboxes::of(&self.view, self.account)?;
+        let read = VisibleMailboxes::of(&self.snapshot, self.account)?;
         Ok(self.seen.get_or_init(|| read))
     }
 }
@@ -40,12 +40,12 @@ impl ObjectType for Mailbox {
     const GUESTS: bool = true;
 
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<MailboxReader<'a>, MethodError> {
-        let view = call.context.store.view();
-        Ok(MailboxReader { context: call.context, account, view, seen: OnceCell::new() })
+        let snapshot = call.context.store.snapshot();
+        Ok(MailboxReader { context: call.context, account, snapshot, seen: OnceCell::new() })
     }
 
     fn state(reader: &MailboxReader<'_>) -> Result<String, MethodError> {
-        newest(reader.context, &reader.view, reader.account, DataType::Mailbox)
+        newest(reader.context, &reader.snapshot, reader.account, DataType::Mailbox)
     }
 }
 
@@ -66,7 +66,7 @@ impl GetObjects for Mailbox {
             return Ok(());
         }
         if let Some(seen) = reader.seen.get_mut() {
-            let unread = seen.count_unread(&reader.view, reader.account, &reader.context.budget)?;
+            let unread = seen.count_unread(&reader.snapshot, reader.account, &reader.context.budget)?;
             listings::follow_unread(&reader.context.store, reader.account.id, &unread);
         }
         Ok(())
@@ -91,18 +91,18 @@ impl ObjectChanges for Mailbox {
         since: &str,
         most: usize,
     ) -> Result<Option<ChangedObjects<MailboxUid>>, MethodError> {
-        let MailboxReader { context, account, view, .. } = reader;
+        let MailboxReader { context, account, snapshot, .. } = reader;
         let since = client_state(&context.store, since)?;
         let (found, only_counts) = match account.guest {
-            None => match view.mailbox_changes(account.id, since, most)? {
+            None => match snapshot.mailbox_changes(account.id, since, most)? {
                 Some(found) => (found.changes, found.only_counts),
                 None => return Ok(None),
             },
             Some(_) => {
-                if !reader.seen()?.is_same_since(view, account, since.base)? {
+                if !reader.seen()?.is_same_since(snapshot, account, since.base)? {
                     return Ok(None);
                 }
-                let Some(found) = guest::mailbox_changes(view, account, since, most)? else { return Ok(None) };
+                let Some(found) = guest::mailbox_changes(snapshot, account, since, most)? else { return Ok(None) };
                 let is_any = !found.updated.is_empty();
                 (found, is_any)
             }

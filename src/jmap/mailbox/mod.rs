@@ -61,14 +61,14 @@ impl MailboxProperty {
 pub(super) struct VisibleMailboxes(BTreeMap<MailboxUid, Mailbox>);
 
 impl VisibleMailboxes {
-    fn of(view: &Snapshot<'_>, account: &Account) -> Result<Self, MethodError> {
-        Ok(Self::read(view, account)?)
+    fn of(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, MethodError> {
+        Ok(Self::read(snapshot, account)?)
     }
 
-    fn read(view: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
-        let all: BTreeMap<MailboxUid, Mailbox> = view.mailboxes(account.id)?.into_iter().collect();
+    fn read(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
+        let all: BTreeMap<MailboxUid, Mailbox> = snapshot.mailboxes(account.id)?.into_iter().collect();
         let Some(guest) = account.guest else { return Ok(Self(all)) };
-        Ok(Self(opened(all, account.id, guest, &view.subscribed(account.id, guest)?)))
+        Ok(Self(opened(all, account.id, guest, &snapshot.subscribed(account.id, guest)?)))
     }
 
     /// Counts the unread threads for a guest, for whom `read` leaves them 0: a thread may be unread by an email that the
@@ -79,7 +79,7 @@ impl VisibleMailboxes {
     /// `requestTooLarge` where the request walked over too many emails, and those of reading.
     fn count_unread(
         &mut self,
-        view: &Snapshot<'_>,
+        snapshot: &Snapshot<'_>,
         account: &Account,
         budget: &Budget,
     ) -> Result<UnreadThreads, MethodError> {
@@ -89,7 +89,7 @@ impl VisibleMailboxes {
         let open = |(uid, row): (&MailboxUid, &Mailbox)| (row.rights & Right::ReadItems.bit() != 0).then_some(*uid);
         let scope: Scope = self.0.iter().filter_map(open).collect();
         budget.begin_walk()?;
-        let unread = scope.unread_threads(view, account.id, &budget.searched())?;
+        let unread = scope.unread_threads(snapshot, account.id, &budget.searched())?;
         for (uid, count) in &unread.counts {
             if let Some(row) = self.0.get_mut(uid) {
                 row.counts.unread_threads = *count;
@@ -100,17 +100,17 @@ impl VisibleMailboxes {
 
     /// Whether since a state nothing of these mailboxes changed for the caller but their counts. How the tree was that a
     /// guest saw is not kept: it was this one if nothing of it changed and the same was open. For the owner it always is.
-    fn is_same_since(&self, view: &Snapshot<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
+    fn is_same_since(&self, snapshot: &Snapshot<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
         let is_same = account.guest.is_none() || self.0.values().all(|row| row.updated_not_counts <= since);
-        Ok(is_same && unchanged_since(view, account, since)?)
+        Ok(is_same && unchanged_since(snapshot, account, since)?)
     }
 
     /// One mailbox as the caller sees it; the unread threads of a guest are not counted.
-    fn one(view: &Snapshot<'_>, account: &Account, uid: MailboxUid) -> Result<Option<Mailbox>, Error> {
+    fn one(snapshot: &Snapshot<'_>, account: &Account, uid: MailboxUid) -> Result<Option<Mailbox>, Error> {
         match account.guest {
-            None => view.mailbox(account.id, uid),
-            Some(_) if view.mailbox(account.id, uid)?.is_none() => Ok(None),
-            Some(_) => Ok(Self::read(view, account)?.0.remove(&uid)),
+            None => snapshot.mailbox(account.id, uid),
+            Some(_) if snapshot.mailbox(account.id, uid)?.is_none() => Ok(None),
+            Some(_) => Ok(Self::read(snapshot, account)?.0.remove(&uid)),
         }
     }
 

@@ -55,7 +55,7 @@ impl QueryObjects for Mailbox {
     /// A mailbox is where it was, among those that stayed, unless it changed or one above it did.
     fn moved(reader: &MailboxReader<'_>, since: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
         let since = client_state(&reader.context.store, since)?.mark;
-        if !reader.seen()?.is_same_since(&reader.view, reader.account, since)? {
+        if !reader.seen()?.is_same_since(&reader.snapshot, reader.account, since)? {
             return Ok(None);
         }
         moved(reader, since)
@@ -64,7 +64,7 @@ impl QueryObjects for Mailbox {
 
 fn moved(reader: &MailboxReader<'_>, since: ModSeq) -> Result<Option<BTreeSet<String>>, MethodError> {
     let (account, seen) = (reader.account, reader.seen()?);
-    let found = reader.view.mailbox_changes(account.id, ClientState::at(since), usize::MAX)?;
+    let found = reader.snapshot.mailbox_changes(account.id, ClientState::at(since), usize::MAX)?;
     let Some(found) = found else { return Ok(None) };
     let mut gone = found.changes.destroyed;
     // Of what a guest saw nothing is gone: the same is open as then.

@@ -92,10 +92,10 @@ fn said_again(
     if account.guest.is_none() || said.peek().is_none() {
         return Ok(BTreeMap::new());
     }
-    let view = context.store.view();
-    let mut seen = VisibleMailboxes::of(&view, account)?;
+    let snapshot = context.store.snapshot();
+    let mut seen = VisibleMailboxes::of(&snapshot, account)?;
     if said.any(|(id, _)| seen.get(id).is_some()) {
-        return Ok(seen.count_unread(&view, account, &context.budget)?.counts);
+        return Ok(seen.count_unread(&snapshot, account, &context.budget)?.counts);
     }
     Ok(BTreeMap::new())
 }
@@ -153,7 +153,7 @@ impl MailboxSetCall<'_> {
             }
             if left.is_empty() || left.len() == before {
                 if with_emails {
-                    after_their_children(&txn.view().mailboxes(txn.account())?, &mut left, &mut later);
+                    after_their_children(&txn.snapshot().mailboxes(txn.account())?, &mut left, &mut later);
                 }
                 for (wish, error) in left {
                     match wish {
@@ -242,7 +242,7 @@ impl MailboxSetCall<'_> {
         }
         let Mailbox { name: label, parent, role, sort_order, subscribed, shares, attributes, .. } = row;
         let new = NewMailbox { name: label.clone(), parent, role, sort_order };
-        let rights = Rights::of(&txn.view(), self.account).map_err(MailboxSetError::Whole)?;
+        let rights = Rights::of(&txn.snapshot(), self.account).map_err(MailboxSetError::Whole)?;
         let made = txn.create_mailbox(&new);
         let uid = made.map_err(|error| fault(error, MailboxUid::ALL, |other| rights.knows(other)))?;
         let user = self.account.guest.unwrap_or(self.account.id);
@@ -250,7 +250,7 @@ impl MailboxSetCall<'_> {
         txn.update_mailbox(uid, |row| (row.shares, row.attributes) = (shares, attributes))
             .map_err(MailboxSetError::Whole)?;
         txn.subscribe(uid, user, subscribed).map_err(MailboxSetError::Whole)?;
-        let made = VisibleMailboxes::one(&txn.view(), self.account, uid).map_err(MailboxSetError::Whole)?;
+        let made = VisibleMailboxes::one(&txn.snapshot(), self.account, uid).map_err(MailboxSetError::Whole)?;
         // All that the client does not know: what it did not say, and the name where its form changed.
         let known = MailboxProperty::known(self.call);
         let mut told = made.map(|row| object(uid, &row, &known)).unwrap_or_default();
@@ -263,7 +263,7 @@ impl MailboxSetCall<'_> {
     fn update(&mut self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<(), MailboxSetError> {
         let wanted = self.wanted(txn, id, patch)?;
         let (uid, row) = (wanted.uid, wanted.row.clone());
-        let rights = Rights::of(&txn.view(), self.account).map_err(MailboxSetError::Whole)?;
+        let rights = Rights::of(&txn.snapshot(), self.account).map_err(MailboxSetError::Whole)?;
         let done = txn.update_mailbox(uid, |now| *now = row);
         done.map_err(|error| fault(error, uid, |other| rights.knows(other)))?;
         self.changed(txn, id, wanted).map_err(MailboxSetError::Whole)
@@ -281,7 +281,7 @@ impl MailboxSetCall<'_> {
 
     fn wanted(&self, txn: &Txn<'_>, id: &str, patch: &Value) -> Result<MailboxUpdate, MailboxSetError> {
         let uid = self.known(id)?;
-        let mut old = VisibleMailboxes::one(&txn.view(), self.account, uid)
+        let mut old = VisibleMailboxes::one(&txn.snapshot(), self.account, uid)
             .map_err(MailboxSetError::Whole)?
             .ok_or(SetError::NotFound)?;
         if let Some(unread) = self.unread.get(&uid) {
@@ -317,7 +317,7 @@ impl MailboxSetCall<'_> {
         }
         let subscribed = Some((guest, row.subscribed));
         let whole =
-            txn.view().mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?.ok_or(SetError::NotFound)?;
+            txn.snapshot().mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?.ok_or(SetError::NotFound)?;
         let row = Mailbox { name: row.name, parent: row.parent, ..whole };
         Ok(MailboxUpdate { uid, row, subscribed, also })
     }
@@ -361,7 +361,7 @@ impl MailboxSetCall<'_> {
 
     /// Whether every mailbox that changed is one that the answer names.
     fn tells_all(&self, txn: &Txn<'_>, since: ModSeq) -> Result<bool, Error> {
-        let all = txn.view().mailboxes(txn.account())?;
+        let all = txn.snapshot().mailboxes(txn.account())?;
         Ok(all.iter().all(|(uid, row)| row.updated <= since || self.named.contains(uid)))
     }
 }
@@ -463,7 +463,7 @@ fn remove_with_emails(
             let step = context.store.commit(account.id, |txn| {
                 stand.before(mark(txn.state(), account.guest.is_some(), DataType::Mailbox));
                 // What is not to go loses no email either.
-                let all = txn.view().mailboxes(account.id)?;
+                let all = txn.snapshot().mailboxes(account.id)?;
                 if let Some((_, above)) = all.iter().find(|(_, one)| one.parent == Some(uid)) {
                     return Err(Error::Mailbox { name: above.name.clone(), fault: MailboxFault::HasChildren });
                 }

@@ -16,11 +16,11 @@ use crate::wire::jmap::{Property as _, SetError};
 impl MailboxSetCall<'_> {
     /// Whether a guest may destroy a mailbox, and what is in it.
     pub(super) fn prove_destroy(&self, txn: &Txn<'_>, uid: MailboxUid) -> Result<(), MailboxSetError> {
-        let view = txn.view();
-        let seen = VisibleMailboxes::one(&view, self.account, uid)
+        let snapshot = txn.snapshot();
+        let seen = VisibleMailboxes::one(&snapshot, self.account, uid)
             .map_err(MailboxSetError::Whole)?
             .ok_or(SetError::NotFound)?;
-        let whole = view.mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?;
+        let whole = snapshot.mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?;
         let empty = whole.is_none_or(|row| row.counts.total_emails == 0);
         let wanted = if empty { Right::Delete.bit() } else { Right::Delete.bit() | Right::RemoveItems.bit() };
         if mine(&seen) & wanted == wanted { Ok(()) } else { Err(forbidden("destroy it")) }
@@ -40,9 +40,9 @@ impl MailboxSetCall<'_> {
     /// The mailbox under which a guest may put one.
     pub(super) fn prove_parent(&self, txn: &Txn<'_>, parent: Option<MailboxUid>) -> Result<Mailbox, MailboxSetError> {
         let Some(uid) = parent else { return Err(forbidden("put a mailbox at the top")) };
-        let view = txn.view();
-        let seen = VisibleMailboxes::one(&view, self.account, uid).map_err(MailboxSetError::Whole)?;
-        let whole = view.mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?;
+        let snapshot = txn.snapshot();
+        let seen = VisibleMailboxes::one(&snapshot, self.account, uid).map_err(MailboxSetError::Whole)?;
+        let whole = snapshot.mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?;
         let (Some(seen), Some(whole)) = (seen, whole) else {
             return Err(SetError::property("parentId", "there is no such mailbox").into());
         };

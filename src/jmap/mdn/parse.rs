@@ -125,8 +125,8 @@ impl Originals<'_> {
             window: Window { limit: Some(MAX_CANDIDATES), ..Window::default() },
             total: false,
         };
-        let view = self.context.store.view();
-        let likely = match query::query(&view, self.context.store.secrets(), &query) {
+        let snapshot = self.context.store.snapshot();
+        let likely = match query::query(&snapshot, self.context.store.secrets(), &query) {
             Ok(found) => found.answer.ids,
             // Nothing more is sought: it is not said which email it is.
             Err(query::Error::TooMuchRead | query::Error::TooMuchWalked) => Vec::new(),
@@ -134,7 +134,7 @@ impl Originals<'_> {
         };
         let mut same = Vec::new();
         for email in &likely {
-            let content = view.content(account, *email)?;
+            let content = snapshot.content(account, *email)?;
             if content.is_some_and(|(_, content)| content.message_id.contains(&id)) {
                 same.push(*email);
             }

@@ -109,8 +109,8 @@ fn send(call: &Call<'_>, args: &MdnSendArgs) -> Result<MdnSendAnswer, MethodErro
 /// The identity; one that is not there is a wrong argument.
 fn identity(call: &Call<'_>, account: &Account, id: &str) -> Result<SenderIdentity, MethodError> {
     let id = call.created.resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
-    let view = call.context.store.view();
-    let found = id.map(|id| view.object::<SenderIdentity>(account.id, id)).transpose()?;
+    let snapshot = call.context.store.snapshot();
+    let found = id.map(|id| snapshot.object::<SenderIdentity>(account.id, id)).transpose()?;
     found.flatten().ok_or_else(|| MethodError::InvalidArguments("identityId: there is no such identity".into()))
 }
 
@@ -164,10 +164,10 @@ impl MdnSender<'_> {
 
     /// The email, and what its sender asked for. One that asks for nothing is not there (RFC 9007 §2.1).
     fn asked(&self, id: EmailId) -> Result<(EmailMetadata, MdnRequest), SetFailure> {
-        let view = self.call.context.store.view();
-        let email = view.email(self.account.id, id)?.ok_or(SetError::NotFound)?;
+        let snapshot = self.call.context.store.snapshot();
+        let email = snapshot.email(self.account.id, id)?.ok_or(SetError::NotFound)?;
         self.call.context.budget.read(MAX_HEADER_BYTES.min(email.size))?;
-        let head = view.message_part(self.account.id, id, 0..MAX_HEADER_BYTES)?.ok_or(SetError::NotFound)?;
+        let head = snapshot.message_part(self.account.id, id, 0..MAX_HEADER_BYTES)?.ok_or(SetError::NotFound)?;
         let request = catch_parser_panic("a header", || MdnRequest::of(&head)).flatten();
         let nobody = || SetError::Of("notFound", note("it has no valid Disposition-Notification-To field"));
         Ok((email, request.ok_or_else(nobody)?))
@@ -205,7 +205,7 @@ impl MdnSender<'_> {
             return Err(too_large().into());
         }
         self.call.context.budget.read(email.size)?;
-        let raw = self.call.context.store.view().received(&email.blob)?;
+        let raw = self.call.context.store.snapshot().received(&email.blob)?;
         Ok(raw.ok_or(SetError::NotFound)?)
     }
 
@@ -223,7 +223,7 @@ impl MdnSender<'_> {
         let blob = BlobHash(*blake3::hash(&raw).as_bytes());
         let action = ReceiptAction { recipients, email: id, message_id, blob }.queue(now);
         commit_object(&context.store, account.id, |txn| {
-            let email = txn.view().email(account.id, id)?;
+            let email = txn.snapshot().email(account.id, id)?;
             let email = email.ok_or(SetError::NotFound)?;
             if email.keywords.contains(keyword::MDN_SENT) {
                 return Err(already_sent().into());

@@ -94,13 +94,13 @@ impl Fixture {
     }
 
     fn queued(&self) -> Vec<(Action, Vec<u8>)> {
-        let view = self.context.store.view();
-        let actions = view.outbox(self.id()).unwrap().into_iter();
-        actions.map(|action| (action.clone(), view.action_message(self.id(), &action).unwrap())).collect()
+        let snapshot = self.context.store.snapshot();
+        let actions = snapshot.outbox(self.id()).unwrap().into_iter();
+        actions.map(|action| (action.clone(), snapshot.action_message(self.id(), &action).unwrap())).collect()
     }
 
     fn keywords(&self, email: &str) -> Vec<String> {
-        let found = self.context.store.view().email(self.id(), email.parse().unwrap()).unwrap().unwrap();
+        let found = self.context.store.snapshot().email(self.id(), email.parse().unwrap()).unwrap().unwrap();
         found.keywords.into_iter().collect()
     }
 }

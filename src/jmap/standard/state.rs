@@ -25,11 +25,11 @@ pub(in crate::jmap) fn at(store: &Store, since: ClientState) -> String {
 /// The newest state of a type.
 pub(in crate::jmap) fn newest(
     store: &Store,
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: AccountId,
     data: DataType,
 ) -> Result<String, MethodError> {
-    Ok(state(store, view.state(account, data)?))
+    Ok(state(store, snapshot.state(account, data)?))
 }
 
 /// What a state string says; nothing of one that this store never gave.

@@ -14,20 +14,20 @@ use crate::wire::jmap::MethodError;
 pub(in crate::jmap) struct StoredReader<'a> {
     pub(in crate::jmap) context: &'a Context,
     pub(in crate::jmap) account: &'a Account,
-    pub(in crate::jmap) view: Snapshot<'a>,
+    pub(in crate::jmap) snapshot: Snapshot<'a>,
 }
 
 impl<'a> StoredReader<'a> {
     pub(in crate::jmap) fn new(call: &Call<'a>, account: &'a Account) -> Self {
-        Self { context: call.context, account, view: call.context.store.view() }
+        Self { context: call.context, account, snapshot: call.context.store.snapshot() }
     }
 
     pub(in crate::jmap) fn state(&self, data: DataType) -> Result<String, MethodError> {
-        newest(&self.context.store, &self.view, self.account.id, data)
+        newest(&self.context.store, &self.snapshot, self.account.id, data)
     }
 
     pub(in crate::jmap) fn all<T: Object>(&self) -> Result<Vec<(ObjectId, T)>, MethodError> {
-        Ok(self.view.objects::<T>(self.account.id)?)
+        Ok(self.snapshot.objects::<T>(self.account.id)?)
     }
 
     pub(in crate::jmap) fn ids<T: Object>(&self) -> Result<Vec<ObjectId>, MethodError> {
@@ -35,7 +35,7 @@ impl<'a> StoredReader<'a> {
     }
 
     pub(in crate::jmap) fn find<T: Object>(&self, id: ObjectId) -> Result<Option<T>, MethodError> {
-        Ok(self.view.object::<T>(self.account.id, id)?)
+        Ok(self.snapshot.object::<T>(self.account.id, id)?)
     }
 
     pub(in crate::jmap) fn changes<T: Object>(
@@ -44,14 +44,14 @@ impl<'a> StoredReader<'a> {
         most: usize,
     ) -> Result<Option<ChangedObjects<ObjectId>>, MethodError> {
         let store = &self.context.store;
-        let found = self.view.object_changes::<T>(self.account.id, client_state(store, since)?, most)?;
+        let found = self.snapshot.object_changes::<T>(self.account.id, client_state(store, since)?, most)?;
         Ok(found.map(|found| ChangedObjects::of(store, found)))
     }
 
     /// The ids of all that were created, changed or destroyed since a state.
     pub(in crate::jmap) fn moved<T: Object>(&self, since: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
         let since = client_state(&self.context.store, since)?;
-        let found = self.view.object_changes::<T>(self.account.id, since, usize::MAX)?;
+        let found = self.snapshot.object_changes::<T>(self.account.id, since, usize::MAX)?;
         Ok(found.map(|found| {
             let all = [found.created, found.updated, found.destroyed].concat();
             all.iter().map(ToString::to_string).collect()

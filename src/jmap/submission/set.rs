@@ -127,14 +127,14 @@ type CreatedSubmission = (ObjectId, EmailSubmission);
 impl NewSubmission {
     fn send(&self, txn: &mut Txn<'_>) -> TxnResult<CreatedSubmission> {
         let Self { submission, order, message_id, blob, octets, is_held } = self;
-        if txn.view().email(txn.account(), submission.email)?.is_none() {
+        if txn.snapshot().email(txn.account(), submission.email)?.is_none() {
             return Err(SetError::property("emailId", "there is no such email").into());
         }
         let queued = order.clone().queue(submission.email, *blob, message_id.clone(), txn.now());
         let action = Action { last_error: is_held.then(|| HELD.into()), ..queued.action };
         let message = octets.as_deref().map(|octets| (blob, octets));
         let (id, _) = txn.submit(submission, action, &queued.octets, message)?;
-        let made = txn.view().object::<EmailSubmission>(txn.account(), id)?;
+        let made = txn.snapshot().object::<EmailSubmission>(txn.account(), id)?;
         Ok((id, made.unwrap_or_else(|| submission.clone())))
     }
 }
@@ -164,12 +164,12 @@ fn prepare(
         wrong.add("undoStatus", "pending is what it begins with");
     }
     let id = |name: &str| properties.get(name)?.as_str().and_then(|id| call.created.resolve(id));
-    let view = context.store.view();
+    let snapshot = context.store.snapshot();
     let identity_id = id("identityId").and_then(|id| id.parse::<ObjectId>().ok()).unwrap_or_default();
-    let identity = view.object::<SenderIdentity>(account.id, identity_id)?;
+    let identity = snapshot.object::<SenderIdentity>(account.id, identity_id)?;
     let email = id("emailId").and_then(|id| id.parse::<EmailId>().ok()).unwrap_or_default();
-    let metadata = view.email(account.id, email)?;
-    let content = view.content(account.id, email)?;
+    let metadata = snapshot.email(account.id, email)?;
+    let content = snapshot.content(account.id, email)?;
     for (name, missing) in [("identityId", identity.is_none()), ("emailId", metadata.is_none() || content.is_none())] {
         if missing {
             wrong.add(name, "the id of what is there is wanted");
@@ -179,13 +179,13 @@ fn prepare(
         return Err(wrong.finish().err().unwrap_or(SetError::NotFound).into());
     };
     prove_size(metadata.size, limits::MESSAGE_OCTETS)?;
-    let mut raw = email::head(context, &view, &metadata.blob)?.unwrap_or_default();
+    let mut raw = email::head(context, &snapshot, &metadata.blob)?.unwrap_or_default();
     // Asked as it is taken out: a Bcc that is found only then would leave the head as the message.
     let has_bcc = matches!(header::without(&raw, &["Bcc"]), Cow::Owned(_));
     // RFC 8621 §7.5: Bcc is not sent; without that field the message goes out as it is stored.
     if has_bcc || raw.len() >= limits::HEADER_BYTES {
         context.budget.read(metadata.size)?;
-        raw = view.received(&metadata.blob)?.unwrap_or_default();
+        raw = snapshot.received(&metadata.blob)?.unwrap_or_default();
     }
     let (mail_from, rcpt_to) = prove(me, identity, (&raw, &content), properties.get("envelope"))?;
     wrong.finish()?;
@@ -210,7 +210,7 @@ fn prepare(
         send_at: order.send_at,
         ..EmailSubmission::default()
     };
-    let mark = view.queue_mark()?;
+    let mark = snapshot.queue_mark()?;
     let is_held = mark.is_some_and(|mark| mark.held.is_some());
     Ok(NewSubmission { submission, order, message_id, blob, octets, is_held })
 }
@@ -218,7 +218,7 @@ fn prepare(
 /// All that can be changed is that it is taken back.
 fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<EmailId> {
     let known: ObjectId = id.parse().map_err(|_| SetError::NotFound)?;
-    let found = txn.view().object::<EmailSubmission>(txn.account(), known)?;
+    let found = txn.snapshot().object::<EmailSubmission>(txn.account(), known)?;
     let submission = found.ok_or(SetError::NotFound)?;
     let before = object(known, &submission, SubmissionProperty::ALL);
     for (property, value) in Patch::wishes(patch, &before)? {

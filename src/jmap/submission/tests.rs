@@ -93,13 +93,13 @@ fn the_envelope_is_taken_from_the_message_and_bcc_from_what_is_sent() {
     assert_eq!((&made["undoStatus"], &made["sendAt"]), (&json!("pending"), &json!("2026-11-21T09:00:00Z")));
     assert_eq!(made["deliveryStatus"]["cy@example.com"]["delivered"], "queued");
 
-    let view = desk.context.store.view();
-    let action = view.outbox(desk.id()).unwrap().pop().unwrap();
-    let sent = String::from_utf8(view.action_message(desk.id(), &action).unwrap()).unwrap();
+    let snapshot = desk.context.store.snapshot();
+    let action = snapshot.outbox(desk.id()).unwrap().pop().unwrap();
+    let sent = String::from_utf8(snapshot.action_message(desk.id(), &action).unwrap()).unwrap();
     assert!(!sent.contains("dee@") && !sent.contains("ed@") && !sent.to_lowercase().contains("bcc"), "{sent}");
     assert!(sent.ends_with("Subject: lunch\r\n\r\nAt noon?\r\n"), "{sent}");
     // The owner's copy keeps it.
-    let own = view.message(desk.id(), email.parse().unwrap()).unwrap().unwrap();
+    let own = snapshot.message(desk.id(), email.parse().unwrap()).unwrap().unwrap();
     assert!(String::from_utf8(own).unwrap().contains("Bcc: dee@"));
     assert!(desk.context.store.check().unwrap().is_empty());
 
@@ -165,7 +165,7 @@ fn who_may_send_what() {
     assert_eq!((&error["type"], &error["properties"]), (&json!("invalidEmail"), &json!(["to"])));
     let nobody = desk.write("From: ann@example.org\nDate: Sat, 21 Nov 2026 10:00:00 +0000\n\nhi\n");
     assert_eq!(desk.refused(&nobody, &json!({}))["type"], "noRecipients");
-    assert!(desk.context.store.view().outbox(desk.id()).unwrap().is_empty());
+    assert!(desk.context.store.snapshot().outbox(desk.id()).unwrap().is_empty());
 }
 
 /// RFC 8621 §7, §9.6: the From is the identity's; so is the sender of an envelope that nobody gave.
@@ -263,10 +263,10 @@ fn what_is_on_its_way_goes_on_whatever_is_destroyed() {
     );
     assert_eq!(desk.ask("EmailSubmission/set", json!({"destroy": [id]}))["destroyed"], json!([id]));
     assert_eq!(desk.ask("EmailSubmission/get", json!({"ids": [id]}))["notFound"], json!([id]));
-    let view = desk.context.store.view();
-    let action = view.outbox(desk.id()).unwrap().pop().unwrap();
+    let snapshot = desk.context.store.snapshot();
+    let action = snapshot.outbox(desk.id()).unwrap().pop().unwrap();
     assert_eq!((action.state, action.recipients.len()), (ActionState::Waiting, 4));
-    let sent = String::from_utf8(view.action_message(desk.id(), &action).unwrap()).unwrap();
+    let sent = String::from_utf8(snapshot.action_message(desk.id(), &action).unwrap()).unwrap();
     assert!(sent.ends_with("Subject: lunch\r\n\r\nAt noon?\r\n"), "{sent}");
     assert!(desk.context.store.check().unwrap().is_empty());
 }
@@ -278,7 +278,7 @@ fn submission_is_not_half_canceled_where_the_queue_is_damaged() {
     let email = desk.write(DRAFT);
     let made = desk.send(&email, &json!({}))["created"]["s"].clone();
     let id = made["id"].as_str().unwrap();
-    let carrier = desk.context.store.view().outbox(desk.id()).unwrap().pop().unwrap().id;
+    let carrier = desk.context.store.snapshot().outbox(desk.id()).unwrap().pop().unwrap().id;
     // Something waits for the submission that is not there.
     let lost = DueKey { wake: WakeCondition::After(carrier), account: desk.id(), action: ActionId(u64::MAX) };
     let puts = vec![Put { table: Table::OutboxDue, key: lost.encode(), value: Some(Vec::new()) }];
@@ -287,7 +287,7 @@ fn submission_is_not_half_canceled_where_the_queue_is_damaged() {
     assert_eq!(call(&desk.context, "EmailSubmission/set", &undo).0, "error");
     let got = desk.ask("EmailSubmission/get", json!({"ids": [id]}))["list"][0].clone();
     assert_eq!(got["undoStatus"], "pending");
-    assert_eq!(desk.context.store.view().outbox(desk.id()).unwrap().len(), 1);
+    assert_eq!(desk.context.store.snapshot().outbox(desk.id()).unwrap().len(), 1);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
     }
     assert_eq!(set(json!({"undoStatus": "pending"}))["updated"], json!({id: null}));
     assert_eq!(set(json!({"undoStatus": "canceled"}))["updated"], json!({id: null}));
-    assert!(desk.context.store.view().outbox(desk.id()).unwrap().is_empty());
+    assert!(desk.context.store.snapshot().outbox(desk.id()).unwrap().is_empty());
     let changes = desk.ask("EmailSubmission/changes", json!({"sinceState": before}));
     assert_eq!(changes["created"], json!([id]));
 
@@ -321,7 +321,7 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
         .context
         .store
         .commit(desk.id(), |txn| {
-            let read = txn.view().outbox(desk.id())?.pop().unwrap();
+            let read = txn.snapshot().outbox(desk.id())?.pop().unwrap();
             let mut action = read.clone();
             for target in &mut action.recipients {
                 target.fate = RecipientState::Sent("250 2.0.0 Ok: queued as 4X".into());
@@ -348,7 +348,7 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
     assert_eq!((&gone["destroyed"], &gone["notDestroyed"]["i0"]["type"]), (&json!([id]), &json!("notFound")));
     let moved = desk.ask("EmailSubmission/queryChanges", json!({"sinceQueryState": state}));
     assert_eq!((&moved["removed"], &moved["added"]), (&json!([id]), &json!([])));
-    assert!(desk.context.store.view().objects::<EmailSubmission>(desk.id()).unwrap().len() == 1);
+    assert!(desk.context.store.snapshot().objects::<EmailSubmission>(desk.id()).unwrap().len() == 1);
 }
 
 /// One request writes, sends and files (RFC 8621 §7.5.1); where it is not sent, nothing follows.

@@ -52,7 +52,7 @@ fn a_subscription_is_made_verified_and_its_credentials_alone() {
 
     // The code that was sent, and no other.
     let key: ObjectId = id.parse().unwrap();
-    let row = || context.store.view().object::<PushSubscription>(ann, key).unwrap().unwrap();
+    let row = || context.store.snapshot().object::<PushSubscription>(ann, key).unwrap().unwrap();
     let code = row().code;
     let update = |patch: Value| set(&context, json!({"update": {id.clone(): patch}}));
     assert_eq!(update(json!({"verificationCode": "wrong"}))["notUpdated"][&id]["type"], "invalidProperties");

@@ -126,7 +126,7 @@ fn whatever_adds_an_email_is_a_delivery() {
     let context = context();
     let account = letters(&context, 1);
     let (ann, store) = (account.parse().unwrap(), &context.store);
-    let state = || store.view().state(ann, crate::model::DataType::EmailDelivery).unwrap();
+    let state = || store.snapshot().state(ann, crate::model::DataType::EmailDelivery).unwrap();
     let ask = |name: &str, mut arguments: Value| {
         arguments["accountId"] = account.clone().into();
         let (kind, answer) = call(&context, name, &arguments);

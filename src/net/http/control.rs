@@ -103,7 +103,7 @@ fn metrics_response(store: &Store) -> Response {
     for (what, value) in [("syncs", done.syncs), ("log_octets", done.log_octets), ("table_octets", done.table_octets)] {
         count::store(what, value);
     }
-    match store.view().queue_counts() {
+    match store.snapshot().queue_counts() {
         Ok(queued) => {
             for (kind, state) in ActionKind::ALL.iter().flat_map(|kind| ActionState::ALL.map(|state| (*kind, state))) {
                 let actions = queued.get(&(kind, state)).copied().unwrap_or_default();
@@ -112,7 +112,7 @@ fn metrics_response(store: &Store) -> Response {
         }
         Err(error) => tracing::warn!(%error, "the queue cannot be counted"),
     }
-    match store.view().queue_mark() {
+    match store.snapshot().queue_mark() {
         Ok(mark) => count::held(mark.is_some_and(|mark| mark.held.is_some())),
         Err(error) => tracing::warn!(%error, "whether the queue is held cannot be read"),
     }

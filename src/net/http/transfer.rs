@@ -165,12 +165,12 @@ async fn try_export(backend: &Backend, who: &RequestContext, uri: &Uri) -> Resul
     let account = open_account(backend, who, wish.text("account")?)?;
     let missing = || Refusal::from(Error::NotFound("email"));
     let id = wish.text("email")?.parse::<EmailId>().map_err(|_| missing())?;
-    let email = backend.store.view().email(account, id)?.ok_or_else(missing)?;
+    let email = backend.store.snapshot().email(account, id)?.ok_or_else(missing)?;
     let octets = usize::try_from(email.size).unwrap_or(usize::MAX);
     // Who reads slowly keeps others from reading, and nobody from writing.
     let held = backend.out_flight.take(octets).await.ok_or_else(busy)?;
     let store = backend.store.clone();
-    let read = tokio::task::spawn_blocking(move || store.view().message(account, id));
+    let read = tokio::task::spawn_blocking(move || store.snapshot().message(account, id));
     let octets = read.await.map_err(|error| Error::Io(error.to_string()))??.ok_or_else(missing)?;
     let body = Body::new(OutgoingMessage { octets: Some(octets.into()), _room: held });
     Ok(([("content-type", "message/rfc822")], body).into_response())

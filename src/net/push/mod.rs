@@ -114,12 +114,12 @@ fn account_push_permits() -> Arc<Semaphore> {
 
 /// The subscriptions of who hears of an account: its owner, and those to whom something in it was opened.
 fn subscriptions(store: &Store, account: AccountId) -> Result<Vec<(AccountId, ObjectId)>, Error> {
-    let view = store.view();
+    let snapshot = store.snapshot();
     let mut users = BTreeSet::from([account]);
-    users.extend(view.mailboxes(account)?.iter().flat_map(|(_, row)| row.shares.keys().copied()));
+    users.extend(snapshot.mailboxes(account)?.iter().flat_map(|(_, row)| row.shares.keys().copied()));
     let mut all = Vec::new();
     for user in users {
-        all.extend(view.objects::<PushSubscription>(user)?.into_iter().map(|(id, _)| (user, id)));
+        all.extend(snapshot.objects::<PushSubscription>(user)?.into_iter().map(|(id, _)| (user, id)));
     }
     Ok(all)
 }
@@ -127,7 +127,7 @@ fn subscriptions(store: &Store, account: AccountId) -> Result<Vec<(AccountId, Ob
 /// What the subscriptions of an account are about: it, and those in which something was opened to it.
 fn observed_accounts(store: &Store, account: AccountId) -> Result<Vec<ObservedAccount>, Error> {
     let shared =
-        store.view().shared_with(account)?.into_iter().map(|account| ObservedAccount { account, shared: true });
+        store.snapshot().shared_with(account)?.into_iter().map(|account| ObservedAccount { account, shared: true });
     Ok([ObservedAccount::own(account)].into_iter().chain(shared).collect())
 }
 
@@ -171,7 +171,7 @@ impl SubscriptionTask {
 
     async fn step(&mut self, tries: &mut u32) -> PushStep {
         let now = self.store.clock().now();
-        let one = match self.store.view().object::<PushSubscription>(self.account, self.id) {
+        let one = match self.store.snapshot().object::<PushSubscription>(self.account, self.id) {
             Ok(Some(one)) if now < one.expires => one,
             Ok(_) => return PushStep::End,
             Err(_) => return PushStep::Again(FIRST_RETRY_PAUSE),

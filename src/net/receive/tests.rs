@@ -40,7 +40,7 @@ fn deliver_counted(is_away: bool, settings: &proof::Settings, message: &str) -> 
     let (replies, walks) =
         walks::count(TOP.as_bytes(), || runtime.block_on(deliver(&service, transaction, envelope, bytes, settings)));
     assert!(replies.len() == 1 && replies[0].is_positive(), "{replies:?}");
-    let decision = store.view().decisions(account, 1).unwrap().pop().unwrap();
+    let decision = store.snapshot().decisions(account, 1).unwrap().pop().unwrap();
     let outcome = match decision.verdict {
         Verdict::Answered(_) => "answered".to_owned(),
         Verdict::Silent { reason, .. } => reason,

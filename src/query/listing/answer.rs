@@ -20,7 +20,7 @@ use crate::store::Snapshot;
 
 /// Email/query of kept listings.
 pub(in crate::query) fn query(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     query: &Query,
     parts: &ResultParts<'_>,
 ) -> Result<QueryAnswer, Error> {
@@ -41,7 +41,7 @@ pub(in crate::query) fn query(
         ids: parts.section(start, limit, near)?,
         position: to_usize(start),
         total: query.total.then_some(to_usize(length)),
-        state: view.state(query.results.account, DataType::Email)?,
+        state: snapshot.state(query.results.account, DataType::Email)?,
         can_calculate: true,
     })
 }
@@ -49,13 +49,13 @@ pub(in crate::query) fn query(
 /// Email/queryChanges of kept listings; nothing where the state is older than their history. At most `most` events of
 /// each are read.
 pub(in crate::query) fn changes(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     asked: &QueryChanges,
     plan: &QueryPlan,
     parts: &ResultParts<'_>,
     most: usize,
 ) -> Result<Option<QueryChangesAnswer>, Error> {
-    let state = view.state(asked.results.account, DataType::Email)?;
+    let state = snapshot.state(asked.results.account, DataType::Email)?;
     if asked.since > state {
         return Err(Error::CannotCalculateChanges);
     }
@@ -79,19 +79,19 @@ pub(in crate::query) fn changes(
 
 /// Email/query of all mail, newest or oldest first. Positions cost a walk.
 pub(in crate::query) fn all_mail(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     query: &Query,
     direction: Direction,
 ) -> Result<QueryAnswer, Error> {
     query.results.reads.begin_walk()?;
     let account = query.results.account;
-    let marks = view.account_state(account)?;
+    let marks = snapshot.account_state(account)?;
     let start = match query.window.start {
         Start::Position(at) if at < 0 => marks.emails.saturating_sub(at.unsigned_abs()),
         Start::Position(at) => at.unsigned_abs(),
         Start::Anchor { id, offset } => {
-            view.email(account, id)?.ok_or(Error::AnchorNotFound)?;
-            let before = positions(view, &query.results, &[id], direction)?.pop().map_or(0, |(at, _)| at);
+            snapshot.email(account, id)?.ok_or(Error::AnchorNotFound)?;
+            let before = positions(snapshot, &query.results, &[id], direction)?.pop().map_or(0, |(at, _)| at);
             before.saturating_add_signed(offset)
         }
     };
@@ -99,7 +99,8 @@ pub(in crate::query) fn all_mail(
     let limit = query.window.limit.map_or(left, |limit| limit.min(left));
     let mut ids = Vec::new();
     if limit > 0 {
-        let mut supply = Supply::all_mail(view, account, IdRange::ALL, direction).counting(query.results.reads.clone());
+        let mut supply =
+            Supply::all_mail(snapshot, account, IdRange::ALL, direction).counting(query.results.reads.clone());
         let mut skip = start;
         while ids.len() < limit
             && let Some((id, _)) = supply.next_email()?
@@ -121,21 +122,21 @@ pub(in crate::query) fn all_mail(
 
 /// Email/queryChanges of all mail: who came was made since, who left was destroyed since.
 pub(in crate::query) fn all_mail_changes(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     asked: &QueryChanges,
     direction: Direction,
 ) -> Result<QueryChangesAnswer, Error> {
     asked.results.reads.begin_walk()?;
     let (account, since) = (asked.results.account, asked.since);
-    let marks = view.account_state(account)?;
+    let marks = snapshot.account_state(account)?;
     let state = marks.state(DataType::Email);
     if since > state || since < marks.purged(DataType::Email) {
         return Err(Error::CannotCalculateChanges);
     }
-    let changed = view.emails_since(account, since, limits::QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
+    let changed = snapshot.emails_since(account, since, limits::QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
     let (mut removed, mut added) = (BTreeSet::new(), BTreeSet::new());
     for (_, id) in changed {
-        let email = view.email_or_tombstone(account, id)?.ok_or(Error::CannotCalculateChanges)?;
+        let email = snapshot.email_or_tombstone(account, id)?.ok_or(Error::CannotCalculateChanges)?;
         match (email.created > since, email.deleted.is_some()) {
             (true, false) => drop(added.insert(id)),
             (false, true) => drop(removed.insert(id)),
@@ -143,7 +144,7 @@ pub(in crate::query) fn all_mail_changes(
         }
     }
     if let Some(up_to) = asked.up_to
-        && let Some(email) = view.email_or_tombstone(account, up_to)?
+        && let Some(email) = snapshot.email_or_tombstone(account, up_to)?
     {
         let (is_there, was_destroyed_before) = (email.deleted.is_none(), email.updated <= since);
         if email.created <= since && (is_there || !was_destroyed_before) {
@@ -158,21 +159,24 @@ pub(in crate::query) fn all_mail_changes(
     if direction == Direction::OldestFirst {
         added.reverse();
     }
-    let added =
-        positions(view, &asked.results, &added, direction)?.into_iter().map(|(at, id)| (to_usize(at), id)).collect();
+    let added = positions(snapshot, &asked.results, &added, direction)?
+        .into_iter()
+        .map(|(at, id)| (to_usize(at), id))
+        .collect();
     let total = asked.total.then_some(to_usize(marks.emails));
     Ok(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total })
 }
 
 /// The positions of live emails among all, in the direction of the walk, by one walk to the last of them.
 fn positions(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     results: &QuerySpec,
     ids: &[EmailId],
     direction: Direction,
 ) -> Result<Vec<(u64, EmailId)>, Error> {
     let mut out = Vec::with_capacity(ids.len());
-    let mut supply = Supply::all_mail(view, results.account, IdRange::ALL, direction).counting(results.reads.clone());
+    let mut supply =
+        Supply::all_mail(snapshot, results.account, IdRange::ALL, direction).counting(results.reads.clone());
     let mut wanted = ids.iter().peekable();
     let mut at = 0u64;
     while let Some(next) = wanted.peek().copied()

@@ -18,7 +18,7 @@ const MIN_LISTING_BATCH: usize = 8;
 /// A walk over the rows of listings that are whole.
 #[derive(Debug)]
 pub(in crate::query) struct Merge<'v> {
-    pub(super) view: &'v Snapshot<'v>,
+    pub(super) snapshot: &'v Snapshot<'v>,
     pub(super) account: AccountId,
     listings: Vec<SourceListing>,
     pub(super) range: IdRange,
@@ -37,7 +37,7 @@ struct SourceListing {
 
 impl<'v> Merge<'v> {
     pub(in crate::query) fn new(
-        view: &'v Snapshot<'v>,
+        snapshot: &'v Snapshot<'v>,
         account: AccountId,
         listings: &[Listing],
         range: IdRange,
@@ -50,7 +50,7 @@ impl<'v> Merge<'v> {
             upto: range.begin(direction),
             step,
         };
-        Self { view, account, listings: listings.iter().map(part).collect(), range, direction }
+        Self { snapshot, account, listings: listings.iter().map(part).collect(), range, direction }
     }
 
     /// The direction of the walk.
@@ -69,7 +69,7 @@ impl<'v> Merge<'v> {
             if part.read.is_empty()
                 && let Some(upto) = part.upto.take()
             {
-                part.read = page(self.view, self.account, part.listing, self.direction, upto, part.step)?.into();
+                part.read = page(self.snapshot, self.account, part.listing, self.direction, upto, part.step)?.into();
                 part.upto = part.read.get(part.step.saturating_sub(1)).map(|(id, _)| Some(*id));
                 part.step = part.step.saturating_mul(4).min(most);
             }
@@ -91,7 +91,7 @@ impl<'v> Merge<'v> {
 
 /// The listings of several mailboxes in one of which each match is, side by side.
 pub(in crate::query) fn plan(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     results: &QuerySpec,
     asked: &Conjuncts,
     base: &QueryPlan,
@@ -100,7 +100,7 @@ pub(in crate::query) fn plan(
     for uids in asked.among.iter().filter(|uids| (2..=MAX_MERGED).contains(&uids.len())) {
         let (mut length, mut are_whole) = (0u64, true);
         for uid in uids {
-            let kept = view.kept(results.account, *uid, ListingFilter::Every)?;
+            let kept = snapshot.kept(results.account, *uid, ListingFilter::Every)?;
             are_whole &= kept.is_some();
             length = length.saturating_add(kept.map_or(0, |kept| kept.emails.total));
         }

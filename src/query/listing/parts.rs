@@ -43,7 +43,7 @@ enum ResultPart {
 
 /// The results of a query, as listings have them.
 pub(in crate::query) struct ResultParts<'v> {
-    view: &'v Snapshot<'v>,
+    snapshot: &'v Snapshot<'v>,
     account: AccountId,
     all: ListingRange<'v>,
     pin: Option<(SortPin, ListingRange<'v>)>,
@@ -68,7 +68,7 @@ struct Events {
 impl<'v> ResultParts<'v> {
     /// The listings of a plan, where its way is made of them.
     pub(in crate::query) fn of(
-        view: &'v Snapshot<'v>,
+        snapshot: &'v Snapshot<'v>,
         account: AccountId,
         plan: &QueryPlan,
         collapse: bool,
@@ -81,7 +81,7 @@ impl<'v> ResultParts<'v> {
         let kept = plan.kept?;
         let shown = |listing: Listing, kept: &crate::model::MaintainedListing| {
             let counted = CountedListing { listing, tally: kept.tally(listing.shape) };
-            ListingRange { view, account, counted, range: plan.range }
+            ListingRange { snapshot, account, counted, range: plan.range }
         };
         let all = shown(listing, &kept);
         let pin = match pin {
@@ -93,7 +93,7 @@ impl<'v> ResultParts<'v> {
             Some((pin, _)) if collapse && pin.view.is_of_emails() => RestKind::ByThread,
             _ => RestKind::ById,
         };
-        Some(Self { view, account, all, pin, kind, direction: plan.direction })
+        Some(Self { snapshot, account, all, pin, kind, direction: plan.direction })
     }
 
     /// How many emails the results have.
@@ -172,7 +172,7 @@ impl<'v> ResultParts<'v> {
                 // Of the rest, those before the range.
                 let before = self.all.ends()?.0.saturating_sub(shown.ends()?.0);
                 let at = before.saturating_add(start);
-                self.view.rest(self.account, self.all.counted, shown.counted, at, limit)?
+                self.snapshot.rest(self.account, self.all.counted, shown.counted, at, limit)?
             }
             _ => self.all.section(start, limit, near)?,
         };
@@ -189,7 +189,7 @@ impl<'v> ResultParts<'v> {
             None => false,
         };
         if !is_pinned {
-            let Some(thread) = self.view.listed_thread(self.account, self.all.counted.listing, id)? else {
+            let Some(thread) = self.snapshot.listed_thread(self.account, self.all.counted.listing, id)? else {
                 return Ok(None);
             };
             if !self.all.range.holds(id) || !self.is_first_of(id, thread)? {
@@ -213,7 +213,7 @@ impl<'v> ResultParts<'v> {
         let (mut pinned, mut others) = (BTreeSet::new(), ids.clone());
         if let Some((_, shown)) = &self.pin {
             let all: Vec<EmailId> = ids.iter().copied().collect();
-            let listed = self.view.listed(self.account, shown.counted.listing, &all)?;
+            let listed = self.snapshot.listed(self.account, shown.counted.listing, &all)?;
             pinned = all.into_iter().zip(listed).filter(|(_, listed)| *listed).map(|(id, _)| id).collect();
             others.retain(|id| !pinned.contains(id));
         }
@@ -271,7 +271,7 @@ impl<'v> ResultParts<'v> {
     fn walk(&self, mut each: impl FnMut(u64, EmailId) -> bool) -> Result<(), Error> {
         let pinned = match &self.pin {
             Some((_, shown)) if shown.counted.tally.total <= MAX_HELD_THREADS => {
-                let rows = self.view.listing(self.account, shown.counted.listing, None, usize::MAX)?;
+                let rows = self.snapshot.listing(self.account, shown.counted.listing, None, usize::MAX)?;
                 Some(rows.into_iter().map(|(_, thread)| thread).collect::<HashSet<_>>())
             }
             _ => None,
@@ -279,7 +279,7 @@ impl<'v> ResultParts<'v> {
         let listing = self.all.counted.listing;
         let (mut met, mut at, mut upto) = (HashSet::new(), 0u64, None);
         loop {
-            let rows = page(self.view, self.account, listing, self.direction, upto, READ_BATCH)?;
+            let rows = page(self.snapshot, self.account, listing, self.direction, upto, READ_BATCH)?;
             for (id, thread) in &rows {
                 let is_shown = match (&self.kind, &pinned) {
                     (RestKind::ByThread, Some(pinned)) => !pinned.contains(thread),
@@ -316,7 +316,7 @@ impl<'v> ResultParts<'v> {
         is_wanted: impl Fn(EmailId) -> bool,
     ) -> Result<Option<EmailId>, Error> {
         let Listing { uid, view, .. } = shown.counted.listing;
-        Ok(self.view.end_of_thread(self.account, (uid, view), thread, oldest, is_wanted)?)
+        Ok(self.snapshot.end_of_thread(self.account, (uid, view), thread, oldest, is_wanted)?)
     }
 
     /// What must be taken out and put in since a state that is not before `low`.
@@ -334,7 +334,7 @@ impl<'v> ResultParts<'v> {
     }
 
     fn events(&self, shown: &ListingRange<'_>, since: ModSeq, most: usize) -> Result<Events, Error> {
-        let moves = self.view.moves(self.account, shown.counted.listing, since, most)?;
+        let moves = self.snapshot.moves(self.account, shown.counted.listing, since, most)?;
         let ListingMoves { came, gone, .. } = moves.ok_or(Error::CannotCalculateChanges)?;
         let within = |all: Vec<(EmailId, ThreadId, ModSeq)>| {
             let pairs = all.into_iter().map(|(id, thread, _)| (id, thread));

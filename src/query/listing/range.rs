@@ -15,7 +15,7 @@ type ListingPosition = (Option<EmailId>, u64);
 
 #[derive(Clone, Copy)]
 pub(in crate::query) struct ListingRange<'v> {
-    pub(in crate::query) view: &'v Snapshot<'v>,
+    pub(in crate::query) snapshot: &'v Snapshot<'v>,
     pub(in crate::query) account: AccountId,
     pub(in crate::query) counted: CountedListing,
     pub(in crate::query) range: IdRange,
@@ -44,13 +44,13 @@ impl ListingRange<'_> {
         let left = usize::try_from(high.saturating_sub(low).saturating_sub(start)).unwrap_or(usize::MAX);
         let CountedListing { listing, tally } = self.counted;
         let at = low.saturating_add(start);
-        let page = self.view.page(self.account, listing, tally, at, near, limit.min(left))?;
+        let page = self.snapshot.page(self.account, listing, tally, at, near, limit.min(left))?;
         Ok(page.into_iter().map(|(id, _)| id).collect())
     }
 
     /// Whether an email is shown.
     pub(in crate::query) fn has(&self, id: EmailId) -> Result<bool, Error> {
-        Ok(self.range.holds(id) && self.view.lists(self.account, self.counted.listing, id)?)
+        Ok(self.range.holds(id) && self.snapshot.lists(self.account, self.counted.listing, id)?)
     }
 
     /// The positions in the listing of the range's first email and of the one behind its last.
@@ -84,7 +84,7 @@ impl ListingRange<'_> {
         let mut wanted = ids.iter().peekable();
         let (mut at, mut upto) = (start.saturating_sub(low), first.0.checked_sub(1).map(EmailId));
         while wanted.peek().is_some() {
-            let page = self.view.listing(self.account, self.counted.listing, upto, READ_BATCH)?;
+            let page = self.snapshot.listing(self.account, self.counted.listing, upto, READ_BATCH)?;
             for (id, _) in &page {
                 while let Some(wanted) = wanted.next_if(|wanted| *wanted <= id) {
                     out.push((at, *wanted));
@@ -101,6 +101,6 @@ impl ListingRange<'_> {
     }
 
     fn index_of(&self, id: EmailId) -> Result<u64, Error> {
-        Ok(self.view.index_of(self.account, self.counted.listing, self.counted.tally, id)?)
+        Ok(self.snapshot.index_of(self.account, self.counted.listing, self.counted.tally, id)?)
     }
 }

@@ -57,7 +57,7 @@ impl IdRange {
 /// A walk.
 #[derive(Debug)]
 pub(in crate::query) struct Supply<'v> {
-    view: &'v Snapshot<'v>,
+    snapshot: &'v Snapshot<'v>,
     account: AccountId,
     from: From<'v>,
     range: IdRange,
@@ -79,23 +79,29 @@ enum From<'v> {
 impl<'v> Supply<'v> {
     /// Over all mail.
     pub(in crate::query) fn all_mail(
-        view: &'v Snapshot<'v>,
+        snapshot: &'v Snapshot<'v>,
         account: AccountId,
         range: IdRange,
         direction: Direction,
     ) -> Self {
-        Self::new(view, account, From::All(range.begin(direction)), range, direction)
+        Self::new(snapshot, account, From::All(range.begin(direction)), range, direction)
     }
 
     /// Over the emails of listings.
     pub(in crate::query) fn of_listings(merge: Merge<'v>) -> Self {
-        let (view, account, range, direction) = (merge.view, merge.account, merge.range, merge.direction);
-        Self::new(view, account, From::Listings(merge), range, direction)
+        let (snapshot, account, range, direction) = (merge.snapshot, merge.account, merge.range, merge.direction);
+        Self::new(snapshot, account, From::Listings(merge), range, direction)
     }
 
-    fn new(view: &'v Snapshot<'v>, account: AccountId, from: From<'v>, range: IdRange, direction: Direction) -> Self {
+    fn new(
+        snapshot: &'v Snapshot<'v>,
+        account: AccountId,
+        from: From<'v>,
+        range: IdRange,
+        direction: Direction,
+    ) -> Self {
         Self {
-            view,
+            snapshot,
             account,
             from,
             range,
@@ -144,15 +150,15 @@ impl<'v> Supply<'v> {
                 {
                     ids.push(id);
                 }
-                let emails = self.view.emails_at(self.account, &ids)?;
+                let emails = self.snapshot.emails_at(self.account, &ids)?;
                 self.read = ids.iter().zip(emails).filter_map(|(id, email)| email.map(|email| (*id, email))).collect();
                 !ids.is_empty()
             }
             From::All(upto) => {
                 let Some(behind) = upto.take() else { return Ok(false) };
                 let emails = match self.direction {
-                    Direction::NewestFirst => self.view.emails(self.account, behind, self.step)?,
-                    Direction::OldestFirst => self.view.emails_from_end(self.account, behind, self.step)?,
+                    Direction::NewestFirst => self.snapshot.emails(self.account, behind, self.step)?,
+                    Direction::OldestFirst => self.snapshot.emails_from_end(self.account, behind, self.step)?,
                 };
                 self.read = emails.into();
                 *upto = self.read.get(self.step.saturating_sub(1)).map(|(id, _)| Some(*id));
@@ -167,7 +173,7 @@ impl<'v> Supply<'v> {
 
 /// The next emails of a listing behind one of them, in a direction.
 pub(in crate::query) fn page(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: AccountId,
     listing: Listing,
     direction: Direction,
@@ -175,8 +181,8 @@ pub(in crate::query) fn page(
     limit: usize,
 ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
     Ok(match direction {
-        Direction::NewestFirst => view.listing(account, listing, behind, limit)?,
-        Direction::OldestFirst => view.listing_from_end(account, listing, behind, limit)?,
+        Direction::NewestFirst => snapshot.listing(account, listing, behind, limit)?,
+        Direction::OldestFirst => snapshot.listing_from_end(account, listing, behind, limit)?,
     })
 }
 

@@ -16,7 +16,7 @@ const ROW_BYTES: usize = 1024;
 /// Where candidates read.
 #[derive(Debug)]
 pub(in crate::query) struct CandidateSource<'v> {
-    pub(in crate::query) view: &'v Snapshot<'v>,
+    pub(in crate::query) snapshot: &'v Snapshot<'v>,
     pub(in crate::query) account: AccountId,
     pub(in crate::query) threads: Threads<'v>,
     /// What may be read of messages.
@@ -41,14 +41,14 @@ struct PairedHits<'v> {
 
 impl<'v> CandidateSource<'v> {
     /// For a matcher of these results.
-    pub(in crate::query) fn new(view: &'v Snapshot<'v>, results: &'v QuerySpec, matcher: &Matcher) -> Self {
+    pub(in crate::query) fn new(snapshot: &'v Snapshot<'v>, results: &'v QuerySpec, matcher: &Matcher) -> Self {
         let account = results.account;
-        let asked = |needle| PairedHits { leads: Hits::new(view, account, needle, &results.reads), follows: None };
+        let asked = |needle| PairedHits { leads: Hits::new(snapshot, account, needle, &results.reads), follows: None };
         let hits = matcher.needles().iter().map(asked).collect();
         Self {
-            view,
+            snapshot,
             account,
-            threads: Threads::new(view, account, results.scope.as_ref(), results.reads.clone()),
+            threads: Threads::new(snapshot, account, results.scope.as_ref(), results.reads.clone()),
             reads: results.reads.clone(),
             hits,
             ahead: vec![None; matcher.alternatives()],
@@ -148,7 +148,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
     fn wide_row(&mut self) -> Result<Option<&(Vec<u8>, EmailContent)>, Error> {
         if self.facts.content.is_none() {
             self.source.reads.count_rows(1);
-            self.facts.content = Some(self.source.view.content(self.source.account, self.id)?);
+            self.facts.content = Some(self.source.snapshot.content(self.source.account, self.id)?);
         }
         Ok(self.facts.content.as_ref().and_then(Option::as_ref))
     }
@@ -169,11 +169,11 @@ impl<'s, 'v> Candidate<'s, 'v> {
     pub(in crate::query) fn received(&mut self) -> Result<Option<&[u8]>, Error> {
         if self.facts.received.is_none() && self.reads {
             let live = self.metadata.deleted.is_none();
-            let view = self.source.view;
+            let snapshot = self.source.snapshot;
             if live {
                 self.source.reads.take(self.metadata.size)?;
             }
-            self.facts.received = Some(if live { view.received(&self.metadata.blob)? } else { None });
+            self.facts.received = Some(if live { snapshot.received(&self.metadata.blob)? } else { None });
         }
         Ok(self.facts.received.as_ref().and_then(Option::as_deref))
     }
@@ -183,8 +183,8 @@ impl<'s, 'v> Candidate<'s, 'v> {
     pub(in crate::query) fn header(&mut self) -> Result<Option<HeaderBytes<'_>>, Error> {
         if self.facts.received.is_none() && self.facts.header.is_none() && self.reads {
             let live = self.metadata.deleted.is_none();
-            let view = self.source.view;
-            let mut read = if live { view.received_until(&self.metadata.blob, &ends)? } else { None };
+            let snapshot = self.source.snapshot;
+            let mut read = if live { snapshot.received_until(&self.metadata.blob, &ends)? } else { None };
             // A message comes in whole frames: they are counted among the rows, by their size, and
             // the bytes are those of the header, which alone are looked at and kept.
             if let Some(read) = &mut read {

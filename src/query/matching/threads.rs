@@ -34,7 +34,7 @@ impl KeywordShare {
 /// The threads of an account on one view.
 #[derive(Debug)]
 pub(in crate::query) struct Threads<'v> {
-    view: &'v Snapshot<'v>,
+    snapshot: &'v Snapshot<'v>,
     account: AccountId,
     scope: Option<&'v Scope>,
     /// Where the rows that are read are counted.
@@ -45,18 +45,18 @@ pub(in crate::query) struct Threads<'v> {
 
 impl<'v> Threads<'v> {
     pub(in crate::query) fn new(
-        view: &'v Snapshot<'v>,
+        snapshot: &'v Snapshot<'v>,
         account: AccountId,
         scope: Option<&'v Scope>,
         reads: Allowance,
     ) -> Self {
-        Self { view, account, scope, reads, known: Vec::new() }
+        Self { snapshot, account, scope, reads, known: Vec::new() }
     }
 
     pub(in crate::query) fn share(&mut self, thread: ThreadId, word: &str) -> Result<KeywordShare, Error> {
         if self.scope.is_none() && (word == keyword::SEEN || word == keyword::FLAGGED) {
             self.reads.count_rows(1);
-            let row = self.view.thread(self.account, thread)?.unwrap_or_default();
+            let row = self.snapshot.thread(self.account, thread)?.unwrap_or_default();
             let with = if word == keyword::FLAGGED { row.flagged } else { row.emails.saturating_sub(row.unseen) };
             return Ok(KeywordShare::of(with, row.emails));
         }
@@ -65,9 +65,9 @@ impl<'v> Threads<'v> {
             return Ok(*share);
         }
         let (mut with, mut all) = (0, 0);
-        for id in self.view.thread_emails(self.account, thread)? {
+        for id in self.snapshot.thread_emails(self.account, thread)? {
             self.reads.count_rows(1);
-            if let Some(email) = self.view.email(self.account, id)?
+            if let Some(email) = self.snapshot.email(self.account, id)?
                 && self.scope.is_none_or(|scope| scope.sees(&email))
             {
                 all += 1;

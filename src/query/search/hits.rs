@@ -21,7 +21,7 @@ const MAX_SCAN_HITS: usize = 64;
 /// A walk over the emails that may have a needle.
 #[derive(Debug)]
 pub(in crate::query) struct Hits<'v> {
-    view: &'v Snapshot<'v>,
+    snapshot: &'v Snapshot<'v>,
     account: AccountId,
     needle: SearchTerm,
     /// Counts the texts that are looked through.
@@ -46,18 +46,18 @@ enum SourcePosition {
 
 impl<'v> Hits<'v> {
     pub(in crate::query) fn new(
-        view: &'v Snapshot<'v>,
+        snapshot: &'v Snapshot<'v>,
         account: AccountId,
         needle: &SearchTerm,
         reads: &Allowance,
     ) -> Self {
         let (needle, reads) = (needle.clone(), reads.clone());
-        Self { view, account, needle, reads, sources: None, ahead: BTreeSet::new(), asked: EmailId(0) }
+        Self { snapshot, account, needle, reads, sources: None, ahead: BTreeSet::new(), asked: EmailId(0) }
     }
 
     /// The same walk from its beginning.
     pub(in crate::query) fn restarted(&self) -> Self {
-        Self::new(self.view, self.account, &self.needle, &self.reads)
+        Self::new(self.snapshot, self.account, &self.needle, &self.reads)
     }
 
     /// Whether it was asked for what lies behind an email: to ask for that, it would have to begin again.
@@ -95,8 +95,8 @@ impl<'v> Hits<'v> {
 
     fn open(&mut self, from: EmailId) -> Result<(), Error> {
         if self.sources.is_none() || self.is_beyond(from) {
-            let folds = self.view.folds(self.account)?.live;
-            let left = self.view.account_state(self.account)?.unfolded;
+            let folds = self.snapshot.folds(self.account)?.live;
+            let left = self.snapshot.account_state(self.account)?.unfolded;
             self.ahead.clear();
             self.ahead.insert((EmailId(0), SourcePosition::Before, 0));
             self.ahead.extend((1..).zip(&folds).map(|(number, fold)| (fold.newest, SourcePosition::Before, number)));
@@ -118,7 +118,7 @@ impl<'v> Hits<'v> {
         self.ahead.remove(&place);
         let source = self.sources.as_deref_mut().and_then(|sources| sources.get_mut(number));
         let found = source.map_or(Ok(None), |source| {
-            source.seek(self.view, self.account, (&self.needle, &self.reads), at.max(from))
+            source.seek(self.snapshot, self.account, (&self.needle, &self.reads), at.max(from))
         })?;
         self.ahead.extend(found.map(|id| (id, SourcePosition::Hit, number)));
         Ok(())
@@ -155,7 +155,7 @@ impl<'v> HitSource<'v> {
     /// The first hit not before an email.
     fn seek(
         &mut self,
-        view: &'v Snapshot<'v>,
+        snapshot: &'v Snapshot<'v>,
         account: AccountId,
         (needle, reads): (&SearchTerm, &Allowance),
         from: EmailId,
@@ -164,7 +164,7 @@ impl<'v> HitSource<'v> {
             Self::Rows { left, ahead, most } => {
                 ahead.retain(|id| *id >= from);
                 if ahead.is_empty() && *left > 0 {
-                    view.unfolded(account, from, |id, tokens| {
+                    snapshot.unfolded(account, from, |id, tokens| {
                         *left = left.saturating_sub(1);
                         ahead.extend(needle.matches(&tokens).then_some(id));
                         Ok(ahead.len() < *most && *left > 0)
@@ -179,7 +179,7 @@ impl<'v> HitSource<'v> {
             Self::Fold { fold, .. } if from > fold.oldest => Ok(None),
             Self::Fold { fold, walk } => {
                 let (walk, emails) = walk.get_or_insert_with(|| {
-                    (FoldWalk::new(view, account, *fold, needle, reads), view.fold_ordinals(account, *fold))
+                    (FoldWalk::new(snapshot, account, *fold, needle, reads), snapshot.fold_ordinals(account, *fold))
                 });
                 let first = if from <= fold.newest { Some(0) } else { emails.seek(from)? };
                 match first.map_or(Ok(None), |first| walk.seek(first))? {
@@ -196,16 +196,16 @@ impl<'v> HitSource<'v> {
 struct FoldWalk<'v>(Vec<PieceWalk<'v>>);
 
 impl<'v> FoldWalk<'v> {
-    fn new(view: &'v Snapshot<'v>, account: AccountId, fold: Fold, needle: &SearchTerm, reads: &Allowance) -> Self {
+    fn new(snapshot: &'v Snapshot<'v>, account: AccountId, fold: Fold, needle: &SearchTerm, reads: &Allowance) -> Self {
         let piece = |piece: &TermPiece| PieceWalk {
-            view,
+            snapshot,
             account,
             fold,
             words: piece
                 .phrase
                 .iter()
                 .filter(|_| piece.fields != 0)
-                .map(|sought| view.postings(account, fold.id, Token::Word(sought.hash)))
+                .map(|sought| snapshot.postings(account, fold.id, Token::Word(sought.hash)))
                 .collect(),
             texts: None,
             piece: piece.clone(),
@@ -235,7 +235,7 @@ impl<'v> FoldWalk<'v> {
 /// A piece in a fold.
 #[derive(Debug)]
 struct PieceWalk<'v> {
-    view: &'v Snapshot<'v>,
+    snapshot: &'v Snapshot<'v>,
     account: AccountId,
     fold: Fold,
     piece: TermPiece,
@@ -264,14 +264,14 @@ impl PieceWalk<'_> {
             let (account, fold) = (self.account, self.fold.id);
             for text in &self.piece.texts {
                 let found = match text.rest {
-                    TextRemainder::Nothing => self.view.postings_of_text(account, fold, &text.begins)?,
-                    TextRemainder::Anything => self.view.postings_of_texts(account, fold, &text.begins)?,
+                    TextRemainder::Nothing => self.snapshot.postings_of_text(account, fold, &text.begins)?,
+                    TextRemainder::Anything => self.snapshot.postings_of_texts(account, fold, &text.begins)?,
                     TextRemainder::Parts(_) => {
-                        let (mut found, known) = (Vec::new(), self.view.texts(account, fold, &text.begins)?);
+                        let (mut found, known) = (Vec::new(), self.snapshot.texts(account, fold, &text.begins)?);
                         self.reads.count_rows(known.len());
                         for one in known.iter().filter(|one| text.is(one)) {
                             self.reads.count_rows(1);
-                            found.extend(self.view.postings_of_text(account, fold, one)?);
+                            found.extend(self.snapshot.postings_of_text(account, fold, one)?);
                         }
                         found
                     }

@@ -69,16 +69,16 @@ impl Finder {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn snippet(&self, view: &Snapshot<'_>, account: AccountId, id: EmailId) -> Result<Option<Snippet>, Error> {
-        let Some((_, content)) = view.content(account, id)? else { return Ok(None) };
-        if view.email(account, id)?.is_none() {
+    pub fn snippet(&self, snapshot: &Snapshot<'_>, account: AccountId, id: EmailId) -> Result<Option<Snippet>, Error> {
+        let Some((_, content)) = snapshot.content(account, id)? else { return Ok(None) };
+        if snapshot.email(account, id)?.is_none() {
             return Ok(None);
         }
         let subject = content.subject.as_deref().and_then(|subject| self.of_subject(subject));
         let preview = if self.body.is_empty() {
             None
         } else {
-            view.message(account, id)?.and_then(|raw| self.of_texts(&Message::parse(&raw)))
+            snapshot.message(account, id)?.and_then(|raw| self.of_texts(&Message::parse(&raw)))
         };
         Ok(Some(Snippet { subject, preview }))
     }

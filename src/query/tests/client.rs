@@ -91,17 +91,17 @@ fn catch_up<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt
 
 /// From every state that there was.
 pub(super) fn check_catching_up(drive: &TestDriver, most: usize) {
-    let view = drive.store.view();
-    let marks = view.account_state(ACCOUNT).unwrap();
+    let snapshot = drive.store.snapshot();
+    let marks = snapshot.account_state(ACCOUNT).unwrap();
     assert!(marks.purged(DataType::Thread) <= marks.purged(DataType::Email));
     let (emails, threads) = (emails_of(&drive.now), threads_of(&drive.now));
     for (since, past) in &drive.past {
         let told = catch_up(emails_of(past), *since, most, &emails, |since, most| {
-            view.email_changes(ACCOUNT, since, most).unwrap()
+            snapshot.email_changes(ACCOUNT, since, most).unwrap()
         });
         assert_eq!(told, *since >= drive.low, "emails since {since}");
         let told = catch_up(threads_of(past), *since, most, &threads, |since, most| {
-            view.thread_changes(ACCOUNT, since, most).unwrap()
+            snapshot.thread_changes(ACCOUNT, since, most).unwrap()
         });
         assert_eq!(told, *since >= marks.purged(DataType::Thread), "threads since {since}");
     }
@@ -127,19 +127,19 @@ proptest! {
         let mut of_emails = Follower::new(emails_of(&drive.now), first);
         let mut of_threads = Follower::new(threads_of(&drive.now), first);
         let follow = |drive: &TestDriver, of_emails: &mut Follower<_, _>, of_threads: &mut Follower<_, _>, most| {
-            let view = drive.store.view();
+            let snapshot = drive.store.snapshot();
             let (emails, threads) = (emails_of(&drive.now), threads_of(&drive.now));
-            let more = match view.email_changes(ACCOUNT, of_emails.state, most).unwrap() {
+            let more = match snapshot.email_changes(ACCOUNT, of_emails.state, most).unwrap() {
                 Some(told) => of_emails.take(&told, most, &emails),
                 None => {
                     *of_emails = Follower::new(emails, drive.state());
                     false
                 }
             };
-            more | match view.thread_changes(ACCOUNT, of_threads.state, most).unwrap() {
+            more | match snapshot.thread_changes(ACCOUNT, of_threads.state, most).unwrap() {
                 Some(told) => of_threads.take(&told, most, &threads),
                 None => {
-                    *of_threads = Follower::new(threads, view.state(ACCOUNT, DataType::Thread).unwrap());
+                    *of_threads = Follower::new(threads, snapshot.state(ACCOUNT, DataType::Thread).unwrap());
                     false
                 }
             }

@@ -150,7 +150,7 @@ impl Bed {
             puts.push(put(Table::EmailTokens, key, [&[1], &value[1 + own..]].concat()));
         }
         let head = FoldKey::list(ACCOUNT).encode();
-        let mut folds = self.store.view().folds(ACCOUNT).unwrap();
+        let mut folds = self.store.snapshot().folds(ACCOUNT).unwrap();
         let merged = folds.merges.iter_mut().map(|merge| &mut merge.into);
         let all: Vec<FoldId> = folds
             .live
@@ -238,7 +238,7 @@ fn emails_that_an_earlier_version_filed_are_found() {
         engine.write(&[Arc::new(Batch::of(known.lines().map(put).collect()))]).unwrap();
         let clock = Arc::new(FixedClock::at(UtcMillis(1_795_255_200_000)));
         let store = Store::over(engine.clone(), &Options { ranked_above: Some(2), ..Options::small() }, clock).unwrap();
-        let all: Vec<EmailId> = store.view().emails(ACCOUNT, None, 99).unwrap().iter().map(|(id, _)| *id).collect();
+        let all: Vec<EmailId> = store.snapshot().emails(ACCOUNT, None, 99).unwrap().iter().map(|(id, _)| *id).collect();
         assert_eq!(all.len(), 7);
         let mut bed = Bed { engine, store, emails: all.iter().map(|id| (*id, (Some(0), None))).collect() };
         bed.assert_answers();

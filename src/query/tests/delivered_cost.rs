@@ -60,7 +60,7 @@ fn bed_of(emails: i64, other: impl Fn(i64) -> String) -> (Arc<CountingEngine>, S
 fn unread(store: &Store, filter: Filter) -> Result<Vec<EmailId>, Error> {
     let results = QuerySpec { account: ACCOUNT, filter, reads: Allowance::of(0, u64::MAX), ..QuerySpec::default() };
     let asked = Query { results, window: Window { start: Start::default(), limit: None }, total: true };
-    query(&store.view(), store.secrets(), &asked).map(|found| found.answer.ids)
+    query(&store.snapshot(), store.secrets(), &asked).map(|found| found.answer.ids)
 }
 
 fn delivered(text: Option<&str>) -> Filter {
@@ -71,7 +71,7 @@ fn delivered(text: Option<&str>) -> Filter {
 fn emails_of_an_alias_cost_what_is_found_and_no_header() {
     let cost = |emails: i64| {
         let (engine, store, shop) = bed(emails);
-        assert!(store.view().account_state(ACCOUNT).unwrap().unfolded < 64);
+        assert!(store.snapshot().account_state(ACCOUNT).unwrap().unfolded < 64);
         engine.read();
         assert_eq!(unread(&store, delivered(Some("shop@EXAMPLE.org"))).as_ref(), Ok(&shop));
         engine.read()
@@ -104,7 +104,7 @@ fn addresses_that_are_looked_through_count_as_rows_walked_over() {
         let (filter, reads) = (delivered(Some("zz")), Allowance::of(0, 300));
         let results = QuerySpec { account: ACCOUNT, filter, reads, ..QuerySpec::default() };
         let asked = Query { results, ..Query::default() };
-        let ask = || query(&store.view(), store.secrets(), &asked).map(|found| found.answer.ids);
+        let ask = || query(&store.snapshot(), store.secrets(), &asked).map(|found| found.answer.ids);
         [ask(), ask()]
     };
     assert_eq!(asks(&one), [Ok(Vec::new()), Ok(Vec::new())]);

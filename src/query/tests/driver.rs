@@ -135,7 +135,7 @@ impl TestDriver {
 
     /// The store's state of emails.
     pub(super) fn state(&self) -> ModSeq {
-        self.store.view().state(ACCOUNT, DataType::Email).unwrap()
+        self.store.snapshot().state(ACCOUNT, DataType::Email).unwrap()
     }
 
     pub(super) fn run(&mut self, ops: &[Op]) {
@@ -336,7 +336,7 @@ impl TestDriver {
 
     fn fold(&self, steps: usize, sizes: &FoldSizes) {
         for _ in 0..steps {
-            let Some(piece) = self.store.view().next_fold_piece(ACCOUNT, sizes).unwrap() else { return };
+            let Some(piece) = self.store.snapshot().next_fold_piece(ACCOUNT, sizes).unwrap() else { return };
             let (written, ticket) = self.store.commit(ACCOUNT, |txn| txn.write_folds(&piece)).unwrap();
             ticket.wait_blocking().unwrap();
             assert!(written, "nobody else changes the account");
@@ -349,9 +349,9 @@ impl TestDriver {
             let is_seen = mail.keywords.contains("$seen");
             mail.keywords.retain(|word| ["$seen", "$flagged"].contains(&word.as_str()) || word == "$draft" && !is_seen);
         }
-        let view = self.store.view();
+        let snapshot = self.store.snapshot();
         for DestroyedMail { mail, .. } in self.dead.iter_mut().filter(|dead| ids.contains(&dead.mail.id)) {
-            let row = view.email_or_tombstone(ACCOUNT, mail.id).unwrap().unwrap();
+            let row = snapshot.email_or_tombstone(ACCOUNT, mail.id).unwrap().unwrap();
             // Where a destroyed email was, and whether flagged, is told by the history of listings alone.
             let is_told = row.mailboxes == mail.mailboxes;
             assert!(is_told || self.history_cut && row.mailboxes.is_subset(&mail.mailboxes), "{row:?} {mail:?}");
@@ -367,6 +367,6 @@ impl TestDriver {
     }
 
     fn modseq(&self) -> ModSeq {
-        self.store.view().account_state(ACCOUNT).unwrap().modseq
+        self.store.snapshot().account_state(ACCOUNT).unwrap().modseq
     }
 }

@@ -179,17 +179,17 @@ pub(super) fn question() -> impl Strategy<Value = ListingQuery> {
 
 /// Where listings answer whole they are what is taken, and where none does nothing says so.
 pub(super) fn check_way(drive: &TestDriver, question: &ListingQuery) {
-    let view = drive.store.view();
-    let plan = explain(&view, &question.results()).unwrap();
+    let snapshot = drive.store.snapshot();
+    let plan = explain(&snapshot, &question.results()).unwrap();
     let uid = question.uid.unwrap_or(MailboxUid::ALL);
-    let is_kept = |shown: &ListingFilter| view.kept(ACCOUNT, uid, *shown).unwrap().is_some();
+    let is_kept = |shown: &ListingFilter| snapshot.kept(ACCOUNT, uid, *shown).unwrap().is_some();
     match question.way() {
         Some(way) if question.views().iter().all(is_kept) => {
             assert_eq!(plan.way, way, "{question:?}");
             let on_demand = question.views().into_iter().filter(|shown| !shown.is_permanent(uid));
             assert_eq!(plan.served, on_demand.map(|shown| (uid, shown)).collect::<Vec<_>>());
         }
-        // One more condition may happen to be a view's.
+        // One more condition may happen to be a listing filter's.
         _ if question.more.is_some() => {}
         _ => assert!(!matches!(plan.way, AccessPath::Listing(_) | AccessPath::Pinned(..)), "{plan:?} for {question:?}"),
     }
@@ -372,15 +372,15 @@ fn live(
 
 /// The way taken, from every past state and up to every id, tells the least.
 fn check_least(drive: &TestDriver, results: &QuerySpec) {
-    let (view, secrets) = (drive.store.view(), drive.store.secrets());
+    let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
     let new = drive.now.list(results);
-    let page = query(&view, secrets, &Query { results: results.clone(), total: true, ..Query::default() }).unwrap();
+    let page = query(&snapshot, secrets, &Query { results: results.clone(), total: true, ..Query::default() }).unwrap();
     assert_eq!((page.answer.ids.as_slice(), page.answer.total), (new.as_slice(), Some(new.len())));
     for (since, past) in &drive.past {
         let old = past.list(results);
         for up_to in drive.ids.iter().copied().map(Some).chain([None]) {
             let asked = QueryChanges { results: results.clone(), since: *since, up_to, max_changes: None, total: true };
-            let found = changes(&view, secrets, &asked).unwrap();
+            let found = changes(&snapshot, secrets, &asked).unwrap();
             // Of all mail, oldest first is no listing's either.
             assert!(is_exact(found.plan.way), "{:?}", found.plan);
             let named = (found.answer.removed.into_iter().collect(), found.answer.added);
@@ -401,7 +401,7 @@ fn a_view_is_wanted_then_made_and_then_serves() {
         [(1, ListingFilter::Unseen, false), (1, ListingFilter::ThreadUnseen, true), (0, ListingFilter::Every, true)]
     {
         let question = mailbox(uid, view, collapse);
-        let plan = |drive: &TestDriver| explain(&drive.store.view(), &question.results()).unwrap();
+        let plan = |drive: &TestDriver| explain(&drive.store.snapshot(), &question.results()).unwrap();
         let before = plan(&drive);
         let wanted = (MailboxUid(uid), view);
         assert_eq!((before.wants, before.way, before.served.len()), (Some(wanted), AccessPath::Generic, 0), "{before}");
@@ -420,9 +420,9 @@ fn a_view_is_wanted_then_made_and_then_serves() {
         assert_eq!((kept.wants, kept.served.as_slice(), kept.length), (None, &[wanted][..], 300));
         let secrets = drive.store.secrets().clone();
         let asked = |since| QueryChanges { results: question.results(), since, ..QueryChanges::default() };
-        let found = changes(&drive.store.view(), &secrets, &asked(state)).unwrap();
+        let found = changes(&drive.store.snapshot(), &secrets, &asked(state)).unwrap();
         assert!(matches!(found.plan.way, AccessPath::Listing(_)), "{}", found.plan);
-        let older = changes(&drive.store.view(), &secrets, &asked(ModSeq(state.0 - 1))).unwrap();
+        let older = changes(&drive.store.snapshot(), &secrets, &asked(ModSeq(state.0 - 1))).unwrap();
         assert!(matches!(older.plan.way, AccessPath::Filtered(_)), "{}", older.plan);
         assert!(older.plan.to_string().contains("older than its history"), "{}", older.plan);
         check_query(&drive, &question.results(), &(Begin::Position(150), Some(10)), true);
@@ -435,7 +435,7 @@ fn of_few_emails_no_view_is_wanted() {
     let mut drive = TestDriver::new();
     drive.apply(&create(NaiveDraft::default(), &[1], 0));
     for (uid, view) in [(1, ListingFilter::Unseen), (7, ListingFilter::Every), (0, ListingFilter::Unseen)] {
-        let plan = explain(&drive.store.view(), &mailbox(uid, view, false).results()).unwrap();
+        let plan = explain(&drive.store.snapshot(), &mailbox(uid, view, false).results()).unwrap();
         assert_eq!((plan.wants, plan.way), (None, AccessPath::Generic), "{plan}");
     }
 }
@@ -447,8 +447,8 @@ fn all_mail_is_walked_and_its_depths_want_ranks() {
         drive.apply(&create(NaiveDraft::default(), &[1], n));
     }
     let results = mailbox(0, ListingFilter::Every, false).results();
-    let view = drive.store.view();
-    assert_eq!(explain(&view, &results).unwrap().way, AccessPath::AllMail);
+    let snapshot = drive.store.snapshot();
+    assert_eq!(explain(&snapshot, &results).unwrap().way, AccessPath::AllMail);
     assert!(!Window::default().is_deep());
     for start in [Start::Position(-1), Start::Position(10_000), Start::Anchor { id: EmailId(0), offset: 0 }] {
         assert!(Window { start, limit: None }.is_deep());
@@ -465,7 +465,7 @@ fn the_cheaper_of_two_walks_is_taken() {
     let way = |uid| {
         let mut question = mailbox(uid, ListingFilter::Every, false);
         question.more = Some(Condition::MinSize(1));
-        explain(&drive.store.view(), &question.results()).unwrap()
+        explain(&drive.store.snapshot(), &question.results()).unwrap()
     };
     let small = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails };
     assert_eq!((way(1).way, way(1).length), (AccessPath::Filtered(small), 4));
@@ -480,12 +480,12 @@ fn more_events_than_are_looked_at_are_refused() {
     for n in 0..4 {
         drive.apply(&create(NaiveDraft::default(), &[1], n));
     }
-    let (view, secrets) = (drive.store.view(), drive.store.secrets());
+    let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
     let results = mailbox(1, ListingFilter::Every, false).results();
-    let plan = explain(&view, &results).unwrap();
+    let plan = explain(&snapshot, &results).unwrap();
     let asked = QueryChanges { results: results.clone(), since: first, ..QueryChanges::default() };
     let matcher = Matcher::new(&results.filter, secrets);
-    assert_eq!(changes_by(&view, &matcher, &asked, plan.clone(), 3), Err(Error::CannotCalculateChanges));
-    assert_eq!(changes_by(&view, &matcher, &asked, plan, 4).unwrap().answer.added.len(), 4);
-    assert_eq!(access_paths(&view, &results, &matcher).unwrap().candidates.len(), 3);
+    assert_eq!(changes_by(&snapshot, &matcher, &asked, plan.clone(), 3), Err(Error::CannotCalculateChanges));
+    assert_eq!(changes_by(&snapshot, &matcher, &asked, plan, 4).unwrap().answer.added.len(), 4);
+    assert_eq!(access_paths(&snapshot, &results, &matcher).unwrap().candidates.len(), 3);
 }

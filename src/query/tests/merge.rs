@@ -63,7 +63,7 @@ fn a_guest_of_two_mailboxes_reads_the_rows_of_these() {
         let window = Window { start: Start::Position(position), limit: Some(10) };
         let asked = Query { results, window, total };
         engine.read();
-        let found = query(&store.view(), store.secrets(), &asked).unwrap();
+        let found = query(&store.snapshot(), store.secrets(), &asked).unwrap();
         let rows = engine.read();
         let from = usize::try_from(position).unwrap();
         assert_eq!(found.answer.ids, list[from..from + 10], "{}", found.plan);
@@ -91,12 +91,12 @@ fn a_guest_of_two_mailboxes_reads_the_rows_of_these() {
 #[test]
 fn changes_for_a_guest_of_two_mailboxes_read_the_rows_of_these() {
     let (engine, store, shared) = bed();
-    let since = store.view().state(ACCOUNT, DataType::Email).unwrap();
+    let since = store.snapshot().state(ACCOUNT, DataType::Email).unwrap();
     place(&store, shared[5], &BTreeSet::new(), &[]);
     let results = results(Filter::And(Vec::new()), false, false);
     let asked = QueryChanges { results, since, total: true, ..QueryChanges::default() };
     engine.read();
-    let found = changes(&store.view(), store.secrets(), &asked).unwrap();
+    let found = changes(&store.snapshot(), store.secrets(), &asked).unwrap();
     let rows = engine.read();
     assert_eq!((found.answer.removed.as_slice(), found.answer.added.as_slice()), (&shared[5..6], &[][..]));
     assert_eq!(found.answer.total, Some(shared.len() - 1));

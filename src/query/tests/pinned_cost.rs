@@ -62,7 +62,7 @@ fn flagged() -> SortProperty {
 fn rows(engine: &CountingEngine, store: &Store, results: &QuerySpec, start: Start, wanted: &[EmailId]) -> usize {
     let asked = Query { results: results.clone(), window: Window { start, limit: Some(10) }, total: true };
     engine.read();
-    let found = query(&store.view(), store.secrets(), &asked).unwrap();
+    let found = query(&store.snapshot(), store.secrets(), &asked).unwrap();
     assert!(matches!(found.plan.way, AccessPath::Pinned(..) | AccessPath::Listing(_)), "{}", found.plan);
     assert_eq!(found.answer.ids, wanted, "{}", found.plan);
     engine.read()
@@ -133,7 +133,7 @@ fn a_page_of_the_few_unflagged_reads_no_run_of_flagged_emails() {
 #[test]
 fn changes_of_flagged_first_read_what_changed() {
     let (engine, store, ids) = bed(1, 2_000, |n| n % 8 == 0);
-    let since = store.view().state(ACCOUNT, DataType::Email).unwrap();
+    let since = store.snapshot().state(ACCOUNT, DataType::Email).unwrap();
     flag(&store, ids[1_001], true);
     flag(&store, ids[8], false);
     let new = file(&store, b"Subject: new\r\n\r\nx\r\n", 5_000);
@@ -141,7 +141,7 @@ fn changes_of_flagged_first_read_what_changed() {
         let results = results(flagged(), false, collapse);
         let asked = QueryChanges { results, since, total: true, ..QueryChanges::default() };
         engine.read();
-        let found = changes(&store.view(), store.secrets(), &asked).unwrap();
+        let found = changes(&store.snapshot(), store.secrets(), &asked).unwrap();
         let rows = engine.read();
         assert!(matches!(found.plan.way, AccessPath::Pinned(..)), "{}", found.plan);
         assert_eq!(found.answer.removed, [ids[1_001], ids[8]]);

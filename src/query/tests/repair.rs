@@ -122,11 +122,11 @@ fn keep(drive: &TestDriver, views: Vec<(u32, usize, usize)>) {
 
 /// From every state that was ever given out: refused, or what leads to the new list.
 fn check_states(drive: &TestDriver, results: &QuerySpec) {
-    let view = drive.store.view();
+    let snapshot = drive.store.snapshot();
     let new = drive.now.list(results);
     for (since, past) in &drive.past {
         let asked = QueryChanges { results: results.clone(), since: *since, total: true, ..QueryChanges::default() };
-        match changes(&view, drive.store.secrets(), &asked) {
+        match changes(&snapshot, drive.store.secrets(), &asked) {
             Err(Error::CannotCalculateChanges) => {}
             Err(error) => panic!("{error}"),
             Ok(found) => {
@@ -140,18 +140,18 @@ fn check_states(drive: &TestDriver, results: &QuerySpec) {
 
 /// Listings that were asked for show what a walk over all mail does.
 fn check_listings(drive: &TestDriver) {
-    let view = drive.store.view();
+    let snapshot = drive.store.snapshot();
     for uid in (0..4).map(MailboxUid) {
         for filter in ListingFilter::ALL {
-            let Some(kept) = view.kept(ACCOUNT, uid, filter).unwrap() else { continue };
+            let Some(kept) = snapshot.kept(ACCOUNT, uid, filter).unwrap() else { continue };
             for shape in kept.shapes() {
                 let listing = crate::model::Listing { uid, view: filter, shape: *shape };
-                let shown = view.listing(ACCOUNT, listing, None, 999).unwrap();
+                let shown = snapshot.listing(ACCOUNT, listing, None, 999).unwrap();
                 assert_eq!(kept.tally(*shape).total, shown.len() as u64);
             }
         }
     }
-    for (uid, mailbox) in view.mailboxes(ACCOUNT).unwrap() {
+    for (uid, mailbox) in snapshot.mailboxes(ACCOUNT).unwrap() {
         assert_eq!(mailbox.counts, drive.now.counts(uid));
     }
 }
@@ -178,7 +178,7 @@ proptest! {
             let Some((key, value)) = which.checked_rem(rows.len()).map(|at| &rows[at]) else { continue };
             let row = EmailMetadata::decode(key, value).unwrap();
             let id = decode_key::<table::EmailMetadata>(key).unwrap().email;
-            let was_restored = row.deleted.is_some() && drive.store.view().content(ACCOUNT, id).unwrap().is_none();
+            let was_restored = row.deleted.is_some() && drive.store.snapshot().content(ACCOUNT, id).unwrap().is_none();
             if !was_restored && (row.deleted.is_some() || threads.insert(row.thread)) {
                 gone.insert(id);
                 write(&engine, Table::EmailMetadata, key.clone(), broken.then(|| vec![1, 2]));

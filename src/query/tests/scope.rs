@@ -44,22 +44,23 @@ fn check_query(drive: &TestDriver, results: &QuerySpec, scope: &Scope, (begin, l
         state: drive.state(),
         can_calculate: true,
     });
-    let (view, secrets) = (drive.store.view(), drive.store.secrets());
+    let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
     let asked = Query { results: scoped(results, scope), ..asked };
-    assert_eq!(query(&view, secrets, &asked).map(|found| found.answer), wanted, "{asked:?}");
+    assert_eq!(query(&snapshot, secrets, &asked).map(|found| found.answer), wanted, "{asked:?}");
     let asked = Query { results: asked.results.within_scope().into_owned(), ..asked };
     let matcher = Matcher::new(&asked.results.filter, secrets);
-    for plan in access_paths(&view, &asked.results, &matcher).unwrap().candidates {
-        assert_eq!(query_by(&view, &matcher, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
+    for plan in access_paths(&snapshot, &asked.results, &matcher).unwrap().candidates {
+        assert_eq!(query_by(&snapshot, &matcher, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
     }
 }
 
 fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
-    let (view, secrets) = (drive.store.view(), drive.store.secrets());
+    let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
     let now = seen(&drive.now, scope);
     let new = now.list(results);
-    let low =
-        |uid: &MailboxUid| view.kept(ACCOUNT, *uid, ListingFilter::Every).unwrap().unwrap().tally(Shape::Emails).low;
+    let low = |uid: &MailboxUid| {
+        snapshot.kept(ACCOUNT, *uid, ListingFilter::Every).unwrap().unwrap().tally(Shape::Emails).low
+    };
     let low = scope.mailboxes().iter().map(low).max().unwrap_or_default().max(drive.low);
     for (since, past) in &drive.past {
         let (since, past) = (*since, seen(past, scope));
@@ -69,10 +70,10 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
         let asked = QueryChanges { results: scoped(results, scope), since, total: true, ..QueryChanges::default() };
         let limited = asked.results.within_scope().into_owned();
         let matcher = Matcher::new(&limited.filter, secrets);
-        for plan in access_paths(&view, &limited, &matcher).unwrap().candidates {
+        for plan in access_paths(&snapshot, &limited, &matcher).unwrap().candidates {
             let run = |up_to| {
                 let asked = QueryChanges { results: limited.clone(), up_to, ..asked.clone() };
-                changes_by(&view, &matcher, &asked, plan.clone(), limits::QUERY_EVENTS).map(|found| found.answer)
+                changes_by(&snapshot, &matcher, &asked, plan.clone(), limits::QUERY_EVENTS).map(|found| found.answer)
             };
             let found = match run(None) {
                 Err(Error::CannotCalculateChanges) if since < low => continue,
@@ -98,13 +99,13 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
 
 /// What changed is what a comparison of two naive accounts says.
 fn check_scope(drive: &TestDriver, scope: &Scope) {
-    let view = drive.store.view();
+    let snapshot = drive.store.snapshot();
     let now = seen(&drive.now, scope);
-    for (uid, unread) in scope.unread_threads(&view, ACCOUNT, &Allowance::default()).unwrap().counts {
+    for (uid, unread) in scope.unread_threads(&snapshot, ACCOUNT, &Allowance::default()).unwrap().counts {
         assert_eq!(unread, now.counts(uid).unread_threads, "{uid} of {scope:?}");
     }
     for (since, past) in &drive.past {
-        let Some(changes) = scope.changes(&view, ACCOUNT, *since, 1000).unwrap() else { continue };
+        let Some(changes) = scope.changes(&snapshot, ACCOUNT, *since, 1000).unwrap() else { continue };
         if *since < drive.low {
             continue;
         }

@@ -75,7 +75,7 @@ pub(super) fn file(store: &Store, raw: &[u8], at: i64) -> EmailId {
 
 /// One piece of folding; false where there is none to do.
 pub(super) fn step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error> {
-    let Some(piece) = store.view().next_fold_piece(ACCOUNT, sizes)? else { return Ok(false) };
+    let Some(piece) = store.snapshot().next_fold_piece(ACCOUNT, sizes)? else { return Ok(false) };
     let (written, ticket) = store.commit(ACCOUNT, |txn| txn.write_folds(&piece))?;
     ticket.wait_blocking()?;
     assert!(written, "nobody else changes the account");
@@ -85,7 +85,7 @@ pub(super) fn step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error> {
 pub(super) fn ask(store: &Store, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
     let results = QuerySpec { account: ACCOUNT, filter, ..QuerySpec::default() };
     let asked = Query { results, window: Window { start: Start::default(), limit }, total: false };
-    query(&store.view(), store.secrets(), &asked).unwrap().answer.ids
+    query(&store.snapshot(), store.secrets(), &asked).unwrap().answer.ids
 }
 
 impl Fixture {
@@ -301,7 +301,7 @@ proptest! {
         prop_assert!(steps < most);
         bed.assert_clean();
         bed.assert_answers();
-        prop_assert!(bed.store.view().account_state(ACCOUNT).unwrap().unfolded < sizes.rows as u64);
+        prop_assert!(bed.store.snapshot().account_state(ACCOUNT).unwrap().unfolded < sizes.rows as u64);
     }
 }
 
@@ -330,7 +330,7 @@ fn many_emails_merge_in_pieces_and_every_stop_between_answers_alike() {
         }
     }
     assert!(steps > 40, "{steps} pieces");
-    let folds = bed.store.view().folds(ACCOUNT).unwrap();
+    let folds = bed.store.snapshot().folds(ACCOUNT).unwrap();
     let levels: Vec<(u8, u32)> = folds.live.iter().map(|fold| (fold.id.level, fold.emails)).collect();
     assert_eq!((levels.as_slice(), folds.merges.len(), folds.dropped.len()), (&[(1, 32), (1, 32)][..], 0, 0));
     bed.assert_clean();
@@ -353,7 +353,7 @@ fn what_was_destroyed_goes_with_the_next_merge_and_an_empty_account_has_no_rows(
     assert_eq!(bed.found("lunch", WORD_FIELDS), []);
     bed.assert_clean();
     while bed.step(&sizes).unwrap() {}
-    assert_eq!(bed.store.view().folds(ACCOUNT).unwrap().live, []);
+    assert_eq!(bed.store.snapshot().folds(ACCOUNT).unwrap().live, []);
     bed.assert_clean();
 }
 
@@ -364,7 +364,7 @@ fn a_piece_made_of_what_has_changed_is_not_written() {
         bed.deliver(&plain("lunch", "noon"), n);
     }
     let sizes = FoldSizes { rows: 2, ..FoldSizes::default() };
-    let piece = || bed.store.view().next_fold_piece(ACCOUNT, &sizes).unwrap().unwrap();
+    let piece = || bed.store.snapshot().next_fold_piece(ACCOUNT, &sizes).unwrap().unwrap();
     let (first, second) = (piece(), piece());
     let write = |piece| {
         let (written, ticket) = bed.store.commit(ACCOUNT, |txn| txn.write_folds(&piece)).unwrap();
@@ -394,7 +394,7 @@ fn imported_mail_of_any_date_comes_in_its_place() {
         .collect();
     let wanted: Vec<EmailId> = [1, 3, 5, 0, 2, 4].into_iter().map(|at: usize| ids[at]).collect();
     assert_eq!(bed.found("lunch", WORD_FIELDS), wanted);
-    assert_eq!(bed.store.view().folds(ACCOUNT).unwrap().live.len(), 3);
+    assert_eq!(bed.store.snapshot().folds(ACCOUNT).unwrap().live.len(), 3);
 }
 
 #[test]
@@ -403,14 +403,14 @@ fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
     prepare(&store);
     let id = file(&store, b"Subject: s\r\n\r\nlunch\r\n", 1);
     while step(&store, &FoldSizes { rows: 1, ..FoldSizes::default() }).unwrap() {}
-    let view = store.view();
-    let email = view.email(ACCOUNT, id).unwrap().unwrap();
-    let (created, made) = (email.created, view.folds(ACCOUNT).unwrap().live[0].made);
-    assert!(view.holds(ACCOUNT, made, id).unwrap());
-    assert!(!view.holds(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
+    let snapshot = store.snapshot();
+    let email = snapshot.email(ACCOUNT, id).unwrap().unwrap();
+    let (created, made) = (email.created, snapshot.folds(ACCOUNT).unwrap().live[0].made);
+    assert!(snapshot.holds(ACCOUNT, made, id).unwrap());
+    assert!(!snapshot.holds(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
     let matcher = Matcher::new(&Filter::Is(Condition::Body("lunch".into())), store.secrets());
     let results = QuerySpec { account: ACCOUNT, ..QuerySpec::default() };
-    let mut source = CandidateSource::new(&view, &results, &matcher);
+    let mut source = CandidateSource::new(&snapshot, &results, &matcher);
     let told = source.index_answer(id).unwrap();
     for (created, wanted) in [(created, true), (made, true), (made.next(), false)] {
         let email = EmailMetadata { created, ..email.clone() };

@@ -76,14 +76,14 @@ fn an_alternative_that_looks_far_ahead_does_not_look_again() {
 fn an_email_of_a_fold_is_found_in_a_few_of_its_rows() {
     // Eight of a row.
     let (engine, store) = bed(1600, &FoldSizes { block: 64, ..SIZES });
-    let view = store.view();
-    let fold = *view.folds(AccountId(1)).unwrap().live.iter().max_by_key(|fold| fold.emails).unwrap();
-    let ids = view.fold_emails(AccountId(1), fold.id).unwrap();
+    let snapshot = store.snapshot();
+    let fold = *snapshot.folds(AccountId(1)).unwrap().live.iter().max_by_key(|fold| fold.emails).unwrap();
+    let ids = snapshot.fold_emails(AccountId(1), fold.id).unwrap();
     let (behind, rows) = (|id: EmailId| EmailId(id.0 + 1), ids.len() / 8);
     assert!(rows >= 50 && ids.is_sorted());
     for at in 0..ids.len() {
         let index = |id| u32::try_from(ids.partition_point(|known| *known < id)).ok().filter(|at| *at < fold.emails);
-        let mut fresh = view.fold_ordinals(AccountId(1), fold);
+        let mut fresh = snapshot.fold_ordinals(AccountId(1), fold);
         engine.read();
         let later = ids.get(at + 5).copied();
         for id in
@@ -100,10 +100,10 @@ fn an_email_of_a_fold_is_found_in_a_few_of_its_rows() {
 #[test]
 fn blocks_of_a_word_that_are_not_asked_for_are_not_read() {
     let (engine, store) = bed(600, &FoldSizes { block: 64, ..SIZES });
-    let (view, hash) = (store.view(), WordHash::new(store.secrets()).of("dinner"));
-    let folds = view.folds(AccountId(1)).unwrap();
+    let (snapshot, hash) = (store.snapshot(), WordHash::new(store.secrets()).of("dinner"));
+    let folds = snapshot.folds(AccountId(1)).unwrap();
     let fold = folds.live.iter().max_by_key(|fold| fold.emails).unwrap();
-    let postings = || view.postings(AccountId(1), fold.id, Token::Word(hash));
+    let postings = || snapshot.postings(AccountId(1), fold.id, Token::Word(hash));
     let last = fold.emails - 1;
     engine.read();
     let mut all = postings();
@@ -128,7 +128,7 @@ fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
     let made = store.commit(AccountId(1), |txn| {
         let small = NewMailbox { name: "Small".into(), parent: None, role: None, sort_order: 0 };
         let uid = txn.create_mailbox(&small)?;
-        let newest = txn.view().emails(AccountId(1), None, 3)?;
+        let newest = txn.snapshot().emails(AccountId(1), None, 3)?;
         for (id, email) in newest {
             txn.update_email(id, [uid].into(), email.keywords)?;
         }
@@ -138,7 +138,7 @@ fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
     ticket.wait_blocking().unwrap();
     let plan = |filter: &Filter| {
         let results = QuerySpec { account: AccountId(1), filter: filter.clone(), ..QuerySpec::default() };
-        explain(&store.view(), &results).unwrap()
+        explain(&store.snapshot(), &results).unwrap()
     };
     let within = |uid: MailboxUid, filter| Filter::And(vec![Filter::Is(Condition::InMailbox(uid)), filter]);
     assert_eq!(plan(&body("lunch")).way, AccessPath::Search(None));

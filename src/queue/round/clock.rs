@@ -36,7 +36,7 @@ impl Scheduler {
             WakeCondition::Forget(wall.after(pace.kept)),
         ];
         while let Some(from) = left.pop() {
-            let found = self.store.view().wakeups(from, MAX_HELD_WAKEUPS).unwrap_or_default();
+            let found = self.store.snapshot().wakeups(from, MAX_HELD_WAKEUPS).unwrap_or_default();
             let mut changed = false;
             for (account, id) in found.iter().map(key) {
                 let done = self.store.commit(account, |txn| {

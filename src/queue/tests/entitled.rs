@@ -57,17 +57,17 @@ async fn held_submission_is_not_sent_from_an_address_that_became_another_s() {
         directory.add_alias(BEA, &boss).unwrap();
     });
     for id in lost.into_iter().chain([kept]) {
-        let action = store.view().action(ANN, id).unwrap().unwrap();
+        let action = store.snapshot().action(ANN, id).unwrap().unwrap();
         commit(&store, |txn| txn.update_action(&action, &by_hand::release_action(&action, txn.now()).unwrap()));
     }
     let working = Working::start(&store, settings(port));
-    let state = |id: ActionId| store.view().action(ANN, id).unwrap().unwrap().state;
+    let state = |id: ActionId| store.snapshot().action(ANN, id).unwrap().unwrap().state;
     until("all are settled", || !lost.iter().chain([&kept]).any(|id| state(*id).is_open())).await;
     working.stop().await;
     assert_eq!((state(kept), rogue.to("bob")), (ActionState::Sent, 1));
     for (id, to) in lost.into_iter().zip(["cy", "dan", "eve", "fay"]) {
         assert_eq!((state(id), rogue.heard(&format!("RCPT TO:<{to}@"))), (ActionState::Failed, 0), "{to}");
-        let action = store.view().action(ANN, id).unwrap().unwrap();
+        let action = store.snapshot().action(ANN, id).unwrap().unwrap();
         assert_eq!(action.last_error.as_deref(), Some("boss@example.org is no more an address of the account"));
     }
     // A report would go to whoever has the address now.
@@ -94,7 +94,7 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
         let alias = || apart(|| directory(&store).add_alias_domain("example.com", "example.org").unwrap());
         alias();
         let id = held(&store, "ann@example.org", "ann@example.com", "bob");
-        let action = store.view().action(ANN, id).unwrap().unwrap();
+        let action = store.snapshot().action(ANN, id).unwrap().unwrap();
         commit(&store, |txn| txn.update_action(&action, &by_hand::release_action(&action, txn.now()).unwrap()));
         let puts = vec![Put { table, key: key.to_vec(), value }];
         engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
@@ -105,7 +105,7 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
             pool: Arc::default(),
             order: Arc::default(),
         };
-        let state = || store.view().action(ANN, id).unwrap().unwrap().state;
+        let state = || store.snapshot().action(ANN, id).unwrap().unwrap().state;
         let came = office.clone().carry_out((ANN, id)).await;
         assert!(matches!(came, AttemptResult::Rests), "{key:?}: {came:?}");
         assert_eq!((state(), rogue.to("bob")), (ActionState::Waiting, 0));

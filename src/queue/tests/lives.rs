@@ -98,7 +98,7 @@ async fn a_store_that_takes_no_record_is_waited_for_and_nothing_goes_out_twice()
     let (port, _server) = rogue.start().await;
     // The queue's own mark is there before anything fails.
     let working = Working::start(&store, settings(port));
-    until("the mark", || store.view().queue_mark().unwrap().is_some()).await;
+    until("the mark", || store.snapshot().queue_mark().unwrap().is_some()).await;
     working.stop().await;
     for to in ["bob", "eve"] {
         queue_reply(&store, to, ActionState::Waiting);
@@ -132,14 +132,14 @@ async fn what_depends_waits_and_goes_with_what_it_depends_on() {
     let bad = chain("bad", "nobody");
     let slow = chain("later", "patient");
     for (_, second) in [good, bad, slow] {
-        assert_eq!(store.view().action(ANN, second).unwrap().unwrap().state, ActionState::Blocked);
+        assert_eq!(store.snapshot().action(ANN, second).unwrap().unwrap().state, ActionState::Blocked);
     }
     clean(&store);
     let working = Working::start(&store, settings(port));
-    let state = |id: ActionId| store.view().action(ANN, id).unwrap().map(|action| action.state);
+    let state = |id: ActionId| store.snapshot().action(ANN, id).unwrap().map(|action| action.state);
     until("both sent", || state(good.1) == Some(ActionState::Sent)).await;
     until("the bad one failed", || state(bad.0) == Some(ActionState::Failed)).await;
-    until("the slow one was tried", || store.view().action(ANN, slow.0).unwrap().unwrap().attempts > 0).await;
+    until("the slow one was tried", || store.snapshot().action(ANN, slow.0).unwrap().unwrap().attempts > 0).await;
     assert_eq!((state(bad.1), state(slow.1)), (None, Some(ActionState::Blocked)));
     assert_eq!((rogue.to("bob"), rogue.to("eve"), rogue.to("nobody"), rogue.to("patient")), (1, 1, 0, 0));
     // What it hangs on has failed for good: it is not queued.
@@ -147,7 +147,7 @@ async fn what_depends_waits_and_goes_with_what_it_depends_on() {
     let late = Action { after: Some(bad.0), ..late.action };
     assert!(store.commit(ANN, |txn| txn.queue_action(late.clone(), b"")).is_err());
     // By hand the failed one is tried again, and the person hears of it once more.
-    let failed = store.view().action(ANN, bad.0).unwrap().unwrap();
+    let failed = store.snapshot().action(ANN, bad.0).unwrap().unwrap();
     assert!(matches!(&failed.recipients[0].fate, RecipientState::Failed { status: [5, 1, 1], .. }));
     let before = rogue.heard("RCPT TO:<bad@");
     commit(&store, |txn| txn.update_action(&failed, &by_hand::retry_action(&failed, txn.now()).unwrap()));
@@ -222,7 +222,7 @@ async fn a_queue_that_is_not_what_it_should_be_is_held_until_it_is_accepted() {
             }
         }
         let working = Working::start(&store, settings(port));
-        let held = || store.view().queue_mark().unwrap().and_then(|mark| mark.held);
+        let held = || store.snapshot().queue_mark().unwrap().and_then(|mark| mark.held);
         until("it is held", || held().is_some()).await;
         let why = held().unwrap();
         assert!(why.contains(if mark.is_some() { "backup" } else { "mark is lost" }), "{why}");
@@ -257,8 +257,8 @@ async fn what_is_missing_from_the_queue_is_noticed() {
         let (key, _) = engine.rows(table).pop().unwrap();
         engine.write(&[Arc::new(Batch::of(vec![Put { table, key, value: None }]))]).unwrap();
         let working = Working::start(&store, settings(port));
-        until("it is held", || store.view().queue_mark().unwrap().is_some_and(|mark| mark.held.is_some())).await;
-        let why = store.view().queue_mark().unwrap().and_then(|mark| mark.held).unwrap();
+        until("it is held", || store.snapshot().queue_mark().unwrap().is_some_and(|mark| mark.held.is_some())).await;
+        let why = store.snapshot().queue_mark().unwrap().and_then(|mark| mark.held).unwrap();
         assert!(why.contains(if table == Table::Outbox { "should have 2" } else { "are woken" }), "{why}");
         assert_eq!(rogue.seen.lock().len(), 0);
         working.stop().await;
@@ -312,7 +312,7 @@ async fn a_submission_says_what_became_of_it_and_goes_without_bcc() {
     let (store, rogue) = (store(), RogueRelay::default());
     let (port, _server) = rogue.start().await;
     let id = submit(&store, &["bob", "bad"], &[("ENVID", "q1"), ("RET", "HDRS")]);
-    let read = || store.view().object::<EmailSubmission>(ANN, id).unwrap().unwrap();
+    let read = || store.snapshot().object::<EmailSubmission>(ANN, id).unwrap().unwrap();
     assert_eq!(read().undo, UndoStatus::Pending);
     let working = Working::start(&store, settings(port));
     until("it is settled", || read().ended.is_some()).await;
@@ -334,8 +334,8 @@ async fn a_submission_is_taken_back_until_its_message_goes_out() {
     let held = submit(&store, &["held"], &[("HOLDFOR", "3600")]);
     let (lazy, slow) = (submit(&store, &["lazy"], &[]), submit(&store, &["slow"], &[]));
     let working = Working::start(&store, settings(port));
-    let of = |id: ObjectId| store.view().object::<EmailSubmission>(ANN, id).unwrap().unwrap();
-    let action = |id: ObjectId| store.view().action(ANN, of(id).action.unwrap()).unwrap();
+    let of = |id: ObjectId| store.snapshot().object::<EmailSubmission>(ANN, id).unwrap().unwrap();
+    let action = |id: ObjectId| store.snapshot().action(ANN, of(id).action.unwrap()).unwrap();
     let cancel = |id: ObjectId| commit(&store, |txn| txn.cancel_submission(id));
     // Its recipient is being asked for: the message has not begun to go out, and does not any more.
     until("it is asked for", || rogue.heard("RCPT TO:<lazy@") > 0).await;
@@ -388,7 +388,7 @@ async fn a_hold_while_the_relay_is_asked_is_kept_and_one_that_comes_too_late_say
             std::thread::scope(|scope| scope.spawn(|| ticket.wait_blocking().unwrap()).join().unwrap());
         })
     };
-    let action = |id: ActionId| store.view().action(ANN, id).unwrap();
+    let action = |id: ActionId| store.snapshot().action(ANN, id).unwrap();
     until("it goes out", || action(gone).is_some_and(|action| action.state == ActionState::Attempting)).await;
     assert_eq!(hold(gone), Err(Error::Conflict("it is under way just now, and may already have been sent".into())));
     until("they are asked for", || rogue.heard("RCPT TO:<lazy@") > 0 && rogue.heard("RCPT TO:<lazyno@") > 0).await;
@@ -419,7 +419,7 @@ async fn what_was_changed_since_it_was_read_is_neither_overwritten_nor_put_off()
     use crate::store::WakeCondition;
     let store = store();
     let id = queue_reply(&store, "bob", ActionState::Waiting);
-    let read = store.view().action(ANN, id).unwrap().unwrap();
+    let read = store.snapshot().action(ANN, id).unwrap().unwrap();
     let urgent = Action { urgent: true, ..read.clone() };
     commit(&store, |txn| txn.update_action(&read, &urgent));
     let stale = store.commit(ANN, |txn| txn.update_action(&read, &Action { state: ActionState::Held, ..read.clone() }));
@@ -427,8 +427,8 @@ async fn what_was_changed_since_it_was_read_is_neither_overwritten_nor_put_off()
     // A worker that saw it as it was before the person asked for it does not put it off.
     let later = read.due.after(Duration::from_secs(600));
     commit(&store, |txn| txn.defer_actions(&[(id, WakeCondition::Due(read.due))], later));
-    assert_eq!(store.view().action(ANN, id).unwrap(), Some(urgent.clone()));
+    assert_eq!(store.snapshot().action(ANN, id).unwrap(), Some(urgent.clone()));
     commit(&store, |txn| txn.defer_actions(&[(id, WakeCondition::Urgent(read.due))], later));
-    assert_eq!(store.view().action(ANN, id).unwrap(), Some(Action { due: later, ..urgent }));
+    assert_eq!(store.snapshot().action(ANN, id).unwrap(), Some(Action { due: later, ..urgent }));
     clean(&store);
 }

@@ -8,7 +8,7 @@ const NINE: UtcMillis = UtcMillis(1_795_251_600_000);
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn of(store: &Store, id: ActionId) -> Option<Action> {
-    store.view().action(ANN, id).unwrap()
+    store.snapshot().action(ANN, id).unwrap()
 }
 
 /// Queues a redirect of a message with this subject to these addresses.
@@ -212,7 +212,7 @@ async fn the_copy_of_a_reply_that_nobody_got_goes_with_it() {
     until("all are done", || left(&store).is_empty()).await;
     working.stop().await;
     for (to, copy) in copies {
-        assert_eq!(store.view().email(ANN, copy).unwrap().is_some(), to == "bob", "{to}");
+        assert_eq!(store.snapshot().email(ANN, copy).unwrap().is_some(), to == "bob", "{to}");
     }
     clean(&store);
 }
@@ -228,7 +228,7 @@ async fn a_submission_in_a_queue_that_is_held_says_so() {
     });
     done.unwrap().1.wait().await.unwrap();
     let said = || {
-        let one = store.view().object::<crate::model::EmailSubmission>(ANN, id).unwrap().unwrap();
+        let one = store.snapshot().object::<crate::model::EmailSubmission>(ANN, id).unwrap().unwrap();
         one.rcpt_to[0].status.smtp_reply.clone()
     };
     assert_eq!(said(), "250 2.0.0 queued");

@@ -90,7 +90,7 @@ impl Txn<'_> {
             changes.push((*uid, old, new));
         }
         let Some((first, ..)) = wishes.first() else { return Ok(()) };
-        let known = self.view().mailboxes(self.account).map_err(|error| (*first, error))?;
+        let known = self.snapshot().mailboxes(self.account).map_err(|error| (*first, error))?;
         let mut all: BTreeMap<MailboxUid, Mailbox> = known.into_iter().collect();
         all.extend(changes.iter().map(|(uid, _, new)| (*uid, new.clone())));
         for (uid, old, new) in &changes {
@@ -173,7 +173,7 @@ impl Txn<'_> {
         if row.role == Some(Role::Inbox) {
             return stays(MailboxFault::Inbox);
         }
-        if self.view().mailboxes(self.account)?.iter().any(|(_, other)| other.parent == Some(uid)) {
+        if self.snapshot().mailboxes(self.account)?.iter().any(|(_, other)| other.parent == Some(uid)) {
             return stays(MailboxFault::HasChildren);
         }
         if row.counts.total_emails > 0 {
@@ -205,7 +205,7 @@ impl Txn<'_> {
 
     /// Whether a mailbox may be so.
     fn prove_mailbox(&self, old: Option<(MailboxUid, &Mailbox)>, row: &Mailbox) -> Result<(), Error> {
-        prove_among(old, row, &self.view().mailboxes(self.account)?.into_iter().collect())
+        prove_among(old, row, &self.snapshot().mailboxes(self.account)?.into_iter().collect())
     }
 
     fn note_role(&mut self, uid: MailboxUid, role: Option<Role>) {
@@ -232,7 +232,7 @@ impl Txn<'_> {
             let was = self.row::<Threads>(&thread_key)?.ok_or_else(|| missing::<Threads>(self.account, &thread_key))?;
             let mut now =
                 Thread { created: was.created, updated: was.updated, latest: was.latest, ..Thread::default() };
-            for email in self.view().thread_emails(self.account, id)? {
+            for email in self.snapshot().thread_emails(self.account, id)? {
                 let key = self.email_key(email);
                 let row = self.email_row(email)?;
                 now.count(&row.ok_or_else(|| missing::<table::EmailMetadata>(self.account, &key))?, uid, true);

@@ -74,7 +74,7 @@ impl Txn<'_> {
     /// # Errors
     /// Those of `create_object`.
     pub fn keep_identities(&mut self, addresses: &[Address], name: &str) -> Result<bool, Error> {
-        let known = self.view().objects::<SenderIdentity>(self.account)?;
+        let known = self.snapshot().objects::<SenderIdentity>(self.account)?;
         let steps = steps(&known, addresses, name);
         let some = !steps.is_empty();
         for step in steps {
@@ -100,13 +100,13 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn expire_objects(&mut self, settled: UtcMillis, most: usize) -> Result<bool, Error> {
-        let view = self.view();
-        let submissions = view.objects::<EmailSubmission>(self.account)?.into_iter();
+        let snapshot = self.snapshot();
+        let submissions = snapshot.objects::<EmailSubmission>(self.account)?.into_iter();
         let over = |one: &EmailSubmission| one.undo != UndoStatus::Pending && one.ended.is_some_and(|at| at <= settled);
         let old: Vec<ObjectId> = submissions.filter(|(_, one)| over(one)).map(|(id, _)| id).take(most).collect();
-        let pushes = view.objects::<PushSubscription>(self.account)?.into_iter();
+        let pushes = snapshot.objects::<PushSubscription>(self.account)?.into_iter();
         let ended: Vec<ObjectId> = pushes.filter(|(_, one)| one.expires <= self.now).map(|(id, _)| id).collect();
-        drop(view);
+        drop(snapshot);
         for id in &old {
             self.destroy_object::<EmailSubmission>(*id)?;
         }

@@ -46,7 +46,7 @@ impl Txn<'_> {
                 return faulty("there is no such right");
             }
             let is_new = old.is_none_or(|old| !old.shares.contains_key(with));
-            if is_new && self.view().account(*with)?.is_none() {
+            if is_new && self.snapshot().account(*with)?.is_none() {
                 return faulty("there is no such account");
             }
         }
@@ -62,7 +62,7 @@ impl Txn<'_> {
         new: &BTreeMap<AccountId, u16>,
     ) -> Result<(), Error> {
         let gone: BTreeSet<AccountId> = old.keys().filter(|with| !new.contains_key(with)).copied().collect();
-        let others = if gone.is_empty() { Vec::new() } else { self.view().mailboxes(self.account)? };
+        let others = if gone.is_empty() { Vec::new() } else { self.snapshot().mailboxes(self.account)? };
         for with in gone {
             let still = others.iter().any(|(other, row)| *other != uid && row.shares.contains_key(&with));
             if !still {
@@ -92,11 +92,11 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn tell_share(&mut self, told: &ShareNotification) -> Result<(), Error> {
-        if self.view().account(self.account)?.is_none() {
+        if self.snapshot().account(self.account)?.is_none() {
             return Ok(());
         }
         let mut told = told.clone();
-        let mut all = self.view().objects::<ShareNotification>(self.account)?;
+        let mut all = self.snapshot().objects::<ShareNotification>(self.account)?;
         let same = |one: &ShareNotification| (one.account, one.mailbox) == (told.account, told.mailbox);
         let before: Vec<(ObjectId, u16)> =
             all.iter().filter(|(_, one)| same(one)).map(|(id, one)| (*id, one.old)).collect();
@@ -120,7 +120,7 @@ impl Txn<'_> {
     /// Those of reading.
     pub fn unshare(&mut self, with: &BTreeSet<AccountId>, most: usize) -> Result<bool, Error> {
         let shared = |row: &Mailbox| row.shares.keys().any(|known| with.contains(known));
-        let mailboxes = self.view().mailboxes(self.account)?.into_iter();
+        let mailboxes = self.snapshot().mailboxes(self.account)?.into_iter();
         let uids: Vec<MailboxUid> = mailboxes.filter(|(_, row)| shared(row)).map(|(uid, _)| uid).take(most).collect();
         for uid in &uids {
             self.update_mailbox(*uid, |row| row.shares.retain(|known, _| !with.contains(known)))?;
@@ -133,15 +133,15 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn unshare_gone(&mut self, most: usize) -> Result<bool, Error> {
-        let view = self.view();
-        let mailboxes = view.mailboxes(self.account)?;
+        let snapshot = self.snapshot();
+        let mailboxes = snapshot.mailboxes(self.account)?;
         let mut gone: BTreeSet<AccountId> = mailboxes.iter().flat_map(|(_, row)| row.shares.keys().copied()).collect();
         for with in gone.clone() {
-            if view.account(with)?.is_some() {
+            if snapshot.account(with)?.is_some() {
                 gone.remove(&with);
             }
         }
-        drop(view);
+        drop(snapshot);
         if gone.is_empty() { Ok(false) } else { self.unshare(&gone, most) }
     }
 }

@@ -22,7 +22,7 @@ impl Txn<'_> {
             return self.update_mailbox(uid, |row| row.subscribed = on);
         }
         let mut row = self.live_mailbox(uid)?;
-        if on && self.view().account(subscriber)?.is_none() {
+        if on && self.snapshot().account(subscriber)?.is_none() {
             return Err(Error::NotFound("account"));
         }
         let own = SubscriptionKey { account: self.account, mailbox: uid, subscriber };

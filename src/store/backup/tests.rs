@@ -54,9 +54,9 @@ fn deliver(store: &Store, numbers: std::ops::Range<u32>) {
 
 /// Every email with its octets.
 fn mail(store: &Store) -> Vec<(EmailId, Vec<u8>)> {
-    let view = store.view();
-    let ids = view.emails(ANN, None, 999).unwrap();
-    ids.into_iter().map(|(id, _)| (id, view.message(ANN, id).unwrap().unwrap())).collect()
+    let snapshot = store.snapshot();
+    let ids = snapshot.emails(ANN, None, 999).unwrap();
+    ids.into_iter().map(|(id, _)| (id, snapshot.message(ANN, id).unwrap().unwrap())).collect()
 }
 
 fn clean(store: &Store) {

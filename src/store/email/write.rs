@@ -141,7 +141,7 @@ impl Txn<'_> {
     /// # Errors
     /// `Quota`; `NotFound` where the account is gone, `Corrupt` where only its row is.
     pub fn room_for(&self, size: u64) -> Result<(), Error> {
-        let account = match self.view().account(self.account)? {
+        let account = match self.snapshot().account(self.account)? {
             Some(account) => account,
             // An account that was removed has no state either.
             None if self.state_before.is_some() => {

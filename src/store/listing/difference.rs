@@ -38,7 +38,7 @@ struct IdStretch {
 }
 
 struct RestWalk<'v> {
-    view: &'v Snapshot<'v>,
+    snapshot: &'v Snapshot<'v>,
     account: AccountId,
     all: CountedListing,
     without: CountedListing,
@@ -64,7 +64,7 @@ impl Snapshot<'_> {
         let is_ranked = all.tally.is_ranked() && without.tally.is_ranked();
         let level = if is_ranked { top_level(without.tally.total) } else { 0 };
         let whole = IdStretch { from: EmailId(0), to: None, all: all.tally.total, without: without.tally.total };
-        let mut walk = RestWalk { view: self, account, all, without, skip: position, limit, found: Vec::new() };
+        let mut walk = RestWalk { snapshot: self, account, all, without, skip: position, limit, found: Vec::new() };
         walk.visit(level, whole)?;
         Ok(walk.found)
     }
@@ -132,7 +132,7 @@ impl RestWalk<'_> {
     /// Cuts a stretch at the boundaries that the smaller listing has in it.
     fn pieces(&self, level: u8, stretch: IdStretch) -> Result<Vec<IdStretch>, Error> {
         let span = (stretch.from, stretch.to);
-        let cuts = self.view.boundaries(self.account, self.without.listing, level, span)?;
+        let cuts = self.snapshot.boundaries(self.account, self.without.listing, level, span)?;
         let Some((first, _)) = cuts.first() else { return Ok(vec![stretch]) };
         let (all, without) = (stretch.all, cuts.iter().map(|(_, count)| count).sum());
         let from = stretch.from;
@@ -147,7 +147,7 @@ impl RestWalk<'_> {
         }));
         // What the larger listing has from the first boundary on is counted by its own rows of the level.
         let mut at = 0;
-        for (id, count) in self.view.boundaries(self.account, self.all.listing, level, (*first, stretch.to))? {
+        for (id, count) in self.snapshot.boundaries(self.account, self.all.listing, level, (*first, stretch.to))? {
             while pieces.get(at + 1).is_some_and(|next| next.from <= id) {
                 at += 1;
             }
@@ -172,10 +172,10 @@ impl RestWalk<'_> {
             let wanted = usize::try_from(wanted.saturating_add(self.skip))
                 .unwrap_or(MAX_READ_BATCH)
                 .clamp(MIN_READ_BATCH, MAX_READ_BATCH);
-            let ids = self.view.ids_between(self.account, self.all.listing, (from, stretch.to), wanted)?;
+            let ids = self.snapshot.ids_between(self.account, self.all.listing, (from, stretch.to), wanted)?;
             let Some(last) = ids.last() else { return Ok(()) };
             let end = last.0.checked_add(1).map(EmailId);
-            let others = self.view.ids_between(self.account, self.without.listing, (from, end), usize::MAX)?;
+            let others = self.snapshot.ids_between(self.account, self.without.listing, (from, end), usize::MAX)?;
             let mut others = others.iter().peekable();
             for id in &ids {
                 while others.next_if(|other| *other < id).is_some() {}
@@ -200,7 +200,7 @@ impl RestWalk<'_> {
             return Ok(stretch.from);
         }
         let span = (stretch.from, stretch.to);
-        let others = self.view.ids_between(self.account, self.without.listing, span, usize::MAX)?;
+        let others = self.snapshot.ids_between(self.account, self.without.listing, span, usize::MAX)?;
         let of_rest =
             |id: EmailId, before: u64| before.saturating_sub(count(others.partition_point(|other| *other < id)));
         // A part of the stretch: how many of the larger listing stand in the stretch before it, and in it.
@@ -232,7 +232,7 @@ impl RestWalk<'_> {
         (from, to): (EmailId, Option<EmailId>),
         ends_inside: bool,
     ) -> Result<Vec<(EmailId, u64)>, Error> {
-        let mut cuts = self.view.boundaries(self.account, self.all.listing, level, (from, to))?;
+        let mut cuts = self.snapshot.boundaries(self.account, self.all.listing, level, (from, to))?;
         if ends_inside
             && to.is_some()
             && let Some(below) = level.checked_sub(1).filter(|below| *below > 0)

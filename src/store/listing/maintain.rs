@@ -230,7 +230,7 @@ impl Txn<'_> {
         &self,
         is: impl Fn(MailboxUid, &MaintainedListing) -> bool,
     ) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
-        let boxes = self.view().mailboxes(self.account)?;
+        let boxes = self.snapshot().mailboxes(self.account)?;
         let all = boxes.iter().map(|(uid, mailbox)| (*uid, mailbox.kept.as_slice()));
         let all = all.chain([(MailboxUid::ALL, self.state.kept.as_slice())]);
         Ok(all

@@ -42,7 +42,7 @@ impl Txn<'_> {
     /// # Errors
     /// `NotFound`.
     pub fn cancel_submission(&mut self, id: ObjectId) -> Result<bool, Error> {
-        let found = self.view().object::<EmailSubmission>(self.account, id)?.ok_or(Error::NotFound("object"))?;
+        let found = self.snapshot().object::<EmailSubmission>(self.account, id)?.ok_or(Error::NotFound("object"))?;
         let carrier = match (found.undo, found.action) {
             (UndoStatus::Canceled, _) => return Ok(true),
             (UndoStatus::Final, _) | (_, None) => return Ok(false),

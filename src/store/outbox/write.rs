@@ -133,7 +133,7 @@ impl Txn<'_> {
                 Ok(true)
             })?;
             for copy in copies {
-                if self.view().email(self.account, copy)?.is_some() {
+                if self.snapshot().email(self.account, copy)?.is_some() {
                     self.destroy_email(copy)?;
                 }
             }

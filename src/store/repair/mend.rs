@@ -128,8 +128,9 @@ impl Txn<'_> {
     fn drop_shared(&mut self, bytes: &[u8]) -> Result<bool, Error> {
         let Ok(key) = decode_key::<Shared>(bytes) else { return Ok(false) };
         let SharedKey { with, account: owner } = key;
-        let is_mine = owner == self.account || self.view().account(owner)?.is_none();
-        let is_stray = is_mine && !(shares_of(self, owner)?.contains(&with) && self.view().account(with)?.is_some());
+        let is_mine = owner == self.account || self.snapshot().account(owner)?.is_none();
+        let is_stray =
+            is_mine && !(shares_of(self, owner)?.contains(&with) && self.snapshot().account(with)?.is_some());
         if is_stray {
             self.delete::<Shared>(&key);
         }

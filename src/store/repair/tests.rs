@@ -94,7 +94,7 @@ fn life(store: &Store) {
         let ids: Vec<EmailId> = (0..40).map(|n| deliver(store, account, n).unwrap()).collect();
         done(store, account, |txn| {
             for id in ids.iter().step_by(7) {
-                let email = txn.view().email(account, *id)?.unwrap();
+                let email = txn.snapshot().email(account, *id)?.unwrap();
                 txn.update_email(*id, email.mailboxes.clone(), ["$flagged".to_owned()].into())?;
             }
             txn.subscribe(MailboxUid(1), other, true)?;
@@ -108,11 +108,11 @@ fn life(store: &Store) {
             while !txn.keep(MailboxUid(1), ListingFilter::Unseen, 9)? {}
             while !txn.keep(MailboxUid(0), ListingFilter::ThreadFlagged, 9)? {}
             txn.set_vacation(&VacationResponse { enabled: true, ..VacationResponse::default() })?;
-            let generation = txn.view().vacation(account)?.generation;
+            let generation = txn.snapshot().vacation(account)?.generation;
             let bob = Address::from_parts("bob", "example.net");
             txn.remember_told(&ToldKey([1; 32]), &bob, &ToldLifetime::of(generation))?;
             let now = txn.now();
-            let blob = txn.view().email(account, ids[0])?.map(|email| email.blob);
+            let blob = txn.snapshot().email(account, ids[0])?.map(|email| email.blob);
             let action = txn.queue_action(Action { blob, same: Some([9; 16]), ..action() }, b"Subject: x\r\n\r\n")?;
             txn.create_object(&SenderIdentity::default())?;
             txn.create_object(&crate::model::EmailSubmission::default())?;
@@ -134,7 +134,7 @@ fn life(store: &Store) {
 /// A first fold of some of the account's emails.
 fn fold(store: &Store, account: AccountId) {
     let sizes = FoldSizes { rows: 6, row_octets: 1 << 16, block: 256, fan: 4, piece: 1 << 12, last_level: 1 };
-    let piece = store.view().next_fold_piece(account, &sizes).unwrap().unwrap();
+    let piece = store.snapshot().next_fold_piece(account, &sizes).unwrap().unwrap();
     assert!(done(store, account, |txn| txn.write_folds(&piece)));
 }
 
@@ -300,7 +300,7 @@ fn what_searches_use_is_mended_without_a_word_to_clients_and_lists_with_one() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     life(&store);
-    let state = |store: &Store| store.view().account_state(ANN).unwrap();
+    let state = |store: &Store| store.snapshot().account_state(ANN).unwrap();
     let before = state(&store);
     let (key, _) = rows_of(&engine, Table::EmailTokens, ANN).remove(2);
     write(&*engine, Table::EmailTokens, &key, None);
@@ -319,21 +319,21 @@ fn what_searches_use_is_mended_without_a_word_to_clients_and_lists_with_one() {
     for data in [DataType::Email, DataType::Thread, DataType::Mailbox] {
         assert!(after.purged(data) > before.modseq && after.state(data) == after.modseq, "{data:?}");
     }
-    let view = store.view();
-    assert_eq!(view.email_changes(ANN, ClientState::at(before.state(DataType::Email)), 99).unwrap(), None);
-    assert_eq!(view.thread_changes(ANN, ClientState::at(before.state(DataType::Thread)), 99).unwrap(), None);
-    assert_eq!(view.mailbox_changes(ANN, ClientState::at(before.state(DataType::Mailbox)), 99).unwrap(), None);
-    let now = view.email_changes(ANN, ClientState::at(after.state(DataType::Email)), 99).unwrap().unwrap();
+    let snapshot = store.snapshot();
+    assert_eq!(snapshot.email_changes(ANN, ClientState::at(before.state(DataType::Email)), 99).unwrap(), None);
+    assert_eq!(snapshot.thread_changes(ANN, ClientState::at(before.state(DataType::Thread)), 99).unwrap(), None);
+    assert_eq!(snapshot.mailbox_changes(ANN, ClientState::at(before.state(DataType::Mailbox)), 99).unwrap(), None);
+    let now = snapshot.email_changes(ANN, ClientState::at(after.state(DataType::Email)), 99).unwrap().unwrap();
     assert!(now.created.is_empty() && now.updated.is_empty() && now.destroyed.is_empty());
-    let kept = view.kept(ANN, MailboxUid(1), ListingFilter::Every).unwrap().unwrap();
+    let kept = snapshot.kept(ANN, MailboxUid(1), ListingFilter::Every).unwrap().unwrap();
     assert_eq!((kept.emails.low, kept.threads.low), (after.modseq, after.modseq));
-    drop(view);
+    drop(snapshot);
     // A rebuild begins anew whether anything was wrong or not; the other account only when it is named.
-    let bob = store.view().account_state(BOB).unwrap();
+    let bob = store.snapshot().account_state(BOB).unwrap();
     let done = store.repair(RepairScope::Rebuild, Some(&[ANN]), &remake, &mut |_| true).unwrap();
     assert_eq!(done.renewed, [ANN]);
     assert!(state(&store).purged(DataType::Email) > after.modseq);
-    assert_eq!(store.view().account_state(BOB).unwrap(), bob);
+    assert_eq!(store.snapshot().account_state(BOB).unwrap(), bob);
     assert_eq!(deep(&store), []);
     assert_eq!(
         store.repair(RepairScope::Repair, Some(&[AccountId(77)]), &remake, &mut |_| true),
@@ -346,9 +346,9 @@ fn a_lost_mailbox_and_a_lost_state_come_back_with_their_mail() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     life(&store);
-    let view = store.view();
-    let (emails, before) = (view.emails(ANN, None, 99).unwrap(), view.account_state(ANN).unwrap());
-    drop(view);
+    let snapshot = store.snapshot();
+    let (emails, before) = (snapshot.emails(ANN, None, 99).unwrap(), snapshot.account_state(ANN).unwrap());
+    drop(snapshot);
     for uid in [1, 3] {
         write(&*engine, Table::Mailboxes, &MailboxKey { account: ANN, mailbox: MailboxUid(uid) }.encode(), None);
     }
@@ -357,15 +357,15 @@ fn a_lost_mailbox_and_a_lost_state_come_back_with_their_mail() {
     let store = open(engine.clone());
     assert!(repair(&store, RepairScope::Repair).renewed.contains(&ANN));
     assert_eq!(deep(&store), []);
-    let view = store.view();
-    let now = view.emails(ANN, None, 99).unwrap();
+    let snapshot = store.snapshot();
+    let now = snapshot.emails(ANN, None, 99).unwrap();
     assert_eq!(
         now.iter().map(|(id, email)| (*id, &email.mailboxes)).collect::<Vec<_>>(),
         emails.iter().map(|(id, email)| (*id, &email.mailboxes)).collect::<Vec<_>>()
     );
-    let names: Vec<String> = view.mailboxes(ANN).unwrap().into_iter().map(|(_, row)| row.name).collect();
+    let names: Vec<String> = snapshot.mailboxes(ANN).unwrap().into_iter().map(|(_, row)| row.name).collect();
     assert_eq!(names, [format!("Recovered {}", MailboxUid(1)), "Trash".into(), format!("Recovered {}", MailboxUid(3))]);
-    let after = view.account_state(ANN).unwrap();
+    let after = snapshot.account_state(ANN).unwrap();
     assert!(after.modseq.0 > before.modseq.0 + (1 << 31) && after.last_thread > before.last_thread);
     assert!(after.last_mailbox > before.last_mailbox && after.last_action > before.last_action);
 }
@@ -375,13 +375,13 @@ fn an_email_whose_trace_fields_are_lost_has_the_size_of_its_message() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(engine.clone());
     life(&store);
-    let (id, email) = store.view().emails(ANN, None, 1).unwrap().remove(0);
+    let (id, email) = store.snapshot().emails(ANN, None, 1).unwrap().remove(0);
     write(&*engine, Table::EmailContent, &EmailKey { account: ANN, email: id }.encode(), None);
-    assert_eq!(store.view().message(ANN, id).unwrap(), None);
+    assert_eq!(store.snapshot().message(ANN, id).unwrap(), None);
     repair(&store, RepairScope::Repair);
-    let view = store.view();
-    let message = view.message(ANN, id).unwrap().unwrap();
-    let size = view.email(ANN, id).unwrap().unwrap().size;
+    let snapshot = store.snapshot();
+    let message = snapshot.message(ANN, id).unwrap().unwrap();
+    let size = snapshot.email(ANN, id).unwrap().unwrap().size;
     assert_eq!((size, email.size - size), (message.len() as u64, b"Delivered-To: ann@example.org\r\n".len() as u64));
     assert_eq!(deep(&store), []);
 }
@@ -423,14 +423,14 @@ fn killed_at_any_write_the_mark_stays_and_the_next_repair_ends_it() {
         if !marked.is_empty() {
             assert_eq!(marked[0].0, ANN);
             assert_eq!(deliver(&store, ANN, 201), Err(Error::Rebuilding(ANN)));
-            assert_eq!(store.view().emails(ANN, None, 9), Err(Error::Rebuilding(ANN)));
+            assert_eq!(store.snapshot().emails(ANN, None, 9), Err(Error::Rebuilding(ANN)));
             assert!(deep(&store).iter().any(|breach| breach.what.contains("not finished")));
         }
         deliver(&store, BOB, 201).unwrap();
         repair(&store, RepairScope::Repair);
         assert_eq!((deep(&store), store.unfinished().unwrap()), (vec![], vec![]), "after {full}");
         deliver(&store, ANN, 202).unwrap();
-        assert_eq!(store.view().emails(ANN, None, 99).unwrap().len(), 38);
+        assert_eq!(store.snapshot().emails(ANN, None, 99).unwrap().len(), 38);
     }
     panic!("it never ends");
 }
@@ -455,7 +455,7 @@ fn stopped_it_stays_marked_and_who_wrote_before_the_mark_is_seen() {
     assert_eq!(stopped, Err(Error::Stopped));
     assert!(seen.iter().all(|(ann, bob)| *ann == Err(Error::Rebuilding(ANN)) && bob.is_ok()), "{seen:?}");
     assert_eq!(store.unfinished().unwrap(), [(ANN, RepairScope::Rebuild)]);
-    assert!(store.view().account(ANN).unwrap().is_some(), "who it is stays to be seen");
+    assert!(store.snapshot().account(ANN).unwrap().is_some(), "who it is stays to be seen");
     repair(&store, RepairScope::Repair);
     assert_eq!(deep(&store), []);
     deliver(&store, ANN, 99).unwrap();
@@ -501,16 +501,16 @@ fn damaged_indexes_of_changes_are_never_guessed() {
     life(&store);
     deliver(&store, ANN, 41).unwrap();
     done(&store, ANN, |txn| txn.create_object(&SenderIdentity::default()));
-    let state = store.view().account_state(ANN).unwrap();
+    let state = store.snapshot().account_state(ANN).unwrap();
     let from = |data| ClientState::at(state.purged(data));
     let ask = |table: Table| match table {
         Table::EmailByModseq => {
-            store.view().email_changes(ANN, from(DataType::Email), 99).map(|all| assert!(all.is_some()))
+            store.snapshot().email_changes(ANN, from(DataType::Email), 99).map(|all| assert!(all.is_some()))
         }
         Table::ThreadByModseq => {
-            store.view().thread_changes(ANN, from(DataType::Thread), 99).map(|all| assert!(all.is_some()))
+            store.snapshot().thread_changes(ANN, from(DataType::Thread), 99).map(|all| assert!(all.is_some()))
         }
-        _ => store.view().object_changes::<SenderIdentity>(ANN, from(DataType::Identity), 99).map(drop),
+        _ => store.snapshot().object_changes::<SenderIdentity>(ANN, from(DataType::Identity), 99).map(drop),
     };
     for table in [Table::EmailByModseq, Table::ThreadByModseq, Table::ObjectByModseq] {
         assert_eq!(ask(table), Ok(()), "{}", table.name());
@@ -525,7 +525,7 @@ fn damaged_indexes_of_changes_are_never_guessed() {
             let told = ask(table);
             assert!(matches!(told, Err(Error::Corrupt { .. })), "{} {damaged:?}: {told:?}", table.name());
             if table == Table::EmailByModseq && damaged.len() != 8 {
-                let told = store.view().emails_since(ANN, from(DataType::Email).mark, 99);
+                let told = store.snapshot().emails_since(ANN, from(DataType::Email).mark, 99);
                 assert!(matches!(told, Err(Error::Corrupt { .. })), "{damaged:?}: {told:?}");
             }
         }

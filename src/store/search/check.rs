@@ -62,8 +62,8 @@ impl Checker<'_> {
         }
         self.fold_rows(&folds)?;
         if let Some(remake) = self.depth.remake {
-            let view = Snapshot::of(Box::new(BorrowedReader(self.read)));
-            match strange(&view, self.account, self.depth.reread, |raw| remake(raw).tokens) {
+            let snapshot = Snapshot::of(Box::new(BorrowedReader(self.read)));
+            match strange(&snapshot, self.account, self.depth.reread, |raw| remake(raw).tokens) {
                 Ok(all) => {
                     for id in all {
                         let what = "the tokens in the search index are not those of its message".to_owned();
@@ -182,12 +182,12 @@ impl RowReader for BorrowedReader<'_> {
 /// The live emails of which the index has other tokens than those that `again` makes of their messages and the trace
 /// prefix of their delivery. Emails whose tokens were made by earlier rules are looked at where they are to be `reread`.
 fn strange(
-    view: &Snapshot<'_>,
+    snapshot: &Snapshot<'_>,
     account: AccountId,
     reread: bool,
     mut again: impl FnMut(&[u8]) -> Tokens,
 ) -> Result<Vec<EmailId>, Error> {
-    let (read, mut strange) = (view.reader(), Vec::new());
+    let (read, mut strange) = (snapshot.reader(), Vec::new());
     let mut one = |id: EmailId, found: u64| -> Result<(), Error> {
         let key = EmailKey { account, email: id };
         let Some(email) = read.row::<table::EmailMetadata>(&key)? else { return Ok(()) };
@@ -195,7 +195,7 @@ fn strange(
         if !reread && has_earlier_tokens(&content) {
             return Ok(());
         }
-        let Some(raw) = view.received(&email.blob)? else { return Ok(()) };
+        let Some(raw) = snapshot.received(&email.blob)? else { return Ok(()) };
         let own = DeliveredTo::of(&content_prefix(&content).unwrap_or_default()).text();
         let own = own.map_or(0, |text| token_digest(&Token::Text(text), field::DELIVERED_HERE, &[]));
         if digest(&again(&raw)).wrapping_add(own) != found {
@@ -203,9 +203,9 @@ fn strange(
         }
         Ok(())
     };
-    view.unfolded(account, EmailId(0), |id, tokens| one(id, digest(&tokens)).map(|()| true))?;
-    for fold in view.folds(account)?.live {
-        let ids = view.fold_emails(account, fold.id)?;
+    snapshot.unfolded(account, EmailId(0), |id, tokens| one(id, digest(&tokens)).map(|()| true))?;
+    for fold in snapshot.folds(account)?.live {
+        let ids = snapshot.fold_emails(account, fold.id)?;
         let mut sums = vec![0u64; ids.len()];
         let blocks = KeyRange::<SearchFolds>::from(&(account, fold.id), &(account, fold.id, FoldRows::Words));
         read.raw_rows(&blocks, |key, value| {
@@ -223,7 +223,7 @@ fn strange(
             Ok(true)
         })?;
         for (id, sum) in ids.into_iter().zip(sums) {
-            if view.holds(account, fold.made, id)? {
+            if snapshot.holds(account, fold.made, id)? {
                 one(id, sum)?;
             }
         }

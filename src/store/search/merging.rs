@@ -215,14 +215,14 @@ impl PostingStream {
         Self { fold, ordinals: Vec::new(), rest: None, ahead }
     }
 
-    fn next(&mut self, view: &Snapshot<'_>, from: &(Token, u32, u32)) -> Result<Option<Posting>, Error> {
+    fn next(&mut self, snapshot: &Snapshot<'_>, from: &(Token, u32, u32)) -> Result<Option<Posting>, Error> {
         loop {
             if let Some(posting) = self.ahead.pop() {
                 return Ok(Some(posting));
             }
             let (mut read, mut ahead) = (None, Vec::new());
             let Some(rest) = &self.rest else { return Ok(None) };
-            view.read.keys(rest, |key, value| {
+            snapshot.read.keys(rest, |key, value| {
                 read_block(&key.encode(), value, |_, _| Some(true), |posting| ahead.push(posting))?;
                 read = Some(key);
                 Ok(false)

@@ -15,14 +15,14 @@ impl Snapshot<'_> {
     /// The postings of a token in a fold, to be walked.
     #[must_use]
     pub fn postings(&self, account: AccountId, fold: FoldId, token: Token) -> Postings<'_> {
-        Postings { view: self, account, fold, token, block: None, open: true, at: None, ahead: None }
+        Postings { snapshot: self, account, fold, token, block: None, open: true, at: None, ahead: None }
     }
 }
 
 /// The postings of one token in one fold, newest email first.
 #[derive(Debug)]
 pub struct Postings<'v> {
-    view: &'v Snapshot<'v>,
+    snapshot: &'v Snapshot<'v>,
     account: AccountId,
     fold: FoldId,
     token: Token,
@@ -103,7 +103,7 @@ impl Postings<'_> {
     /// Reads the first block of a range; false where there is none.
     fn load_first(&mut self, range: &KeyRange<SearchFolds>) -> Result<bool, Error> {
         let mut found = None;
-        self.view.read.keys(range, |key, value| {
+        self.snapshot.read.keys(range, |key, value| {
             found = Some((key, value.to_vec()));
             Ok(false)
         })?;

@@ -65,7 +65,7 @@ impl Snapshot<'_> {
     /// The emails of a fold, to be asked for one by one.
     #[must_use]
     pub fn fold_ordinals(&self, account: AccountId, fold: Fold) -> Ordinals<'_> {
-        Ordinals { view: self, account, fold, first: 0, ids: Vec::new() }
+        Ordinals { snapshot: self, account, fold, first: 0, ids: Vec::new() }
     }
 
     /// The emails of a fold that have a text, by ordinal, each with its fields.
@@ -173,7 +173,7 @@ const MAX_SCAN_STEPS: usize = if cfg!(test) { 2 } else { 8 };
 /// The emails of a fold by ordinal; the row that was read last is kept.
 #[derive(Debug)]
 pub struct Ordinals<'v> {
-    view: &'v Snapshot<'v>,
+    snapshot: &'v Snapshot<'v>,
     account: AccountId,
     fold: Fold,
     first: u32,
@@ -249,7 +249,7 @@ impl Ordinals<'_> {
     fn load_next(&mut self) -> Result<(), Error> {
         self.first = self.end();
         let key = FoldKey::emails(self.account, self.fold.id, self.first);
-        let row = self.view.read.row_with::<SearchFolds, _>(&key, read_fold_emails)?;
+        let row = self.snapshot.read.row_with::<SearchFolds, _>(&key, read_fold_emails)?;
         self.ids = row.unwrap_or_default();
         Ok(())
     }
@@ -259,7 +259,7 @@ impl Ordinals<'_> {
         let all = (self.account, self.fold.id, FoldRows::Emails);
         let range = KeyRange::through(&all, &FoldKey::emails(self.account, self.fold.id, ordinal));
         (self.first, self.ids) = (0, Vec::new());
-        self.view.read.rows_with::<SearchFolds, _>(&range.reversed(), read_fold_emails, |key, ids| {
+        self.snapshot.read.rows_with::<SearchFolds, _>(&range.reversed(), read_fold_emails, |key, ids| {
             if let FoldKey::Emails(FoldEmailsKey { first, .. }) = key {
                 (self.first, self.ids) = (first, ids);
             }

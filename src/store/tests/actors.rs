@@ -50,7 +50,7 @@ fn on<T>(store: &Store, account: AccountId, change: impl FnMut(&mut Txn<'_>) -> 
 }
 
 fn pick(store: &Store, dice: &mut SeededRng) -> Option<EmailId> {
-    let all = store.view().emails(ACCOUNT, None, 1000).unwrap();
+    let all = store.snapshot().emails(ACCOUNT, None, 1000).unwrap();
     let at = dice.below(all.len().max(1));
     all.get(at).map(|(id, _)| *id)
 }
@@ -69,7 +69,7 @@ fn changes(store: &Store, who: u64, times: u32) {
     for _ in 0..times {
         let what = dice.below(10);
         if what == 0 {
-            let dead = store.view().destroyed(ACCOUNT, UtcMillis(0), 20).unwrap();
+            let dead = store.snapshot().destroyed(ACCOUNT, UtcMillis(0), 20).unwrap();
             if let Some(one) = dead.get(dice.below(dead.len().max(1))) {
                 let size = one.email.size - b"Delivered-To: ann@example.org\r\n".len() as u64;
                 let message =
@@ -121,7 +121,7 @@ fn keeps(store: &Store, times: u32) {
 fn folds(store: &Store, times: u32) {
     let sizes = FoldSizes { rows: 3, row_octets: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
     for _ in 0..times {
-        match store.view().next_fold_piece(ACCOUNT, &sizes).unwrap() {
+        match store.snapshot().next_fold_piece(ACCOUNT, &sizes).unwrap() {
             Some(piece) => drop(on(store, ACCOUNT, |txn| txn.write_folds(&piece))),
             None => std::thread::yield_now(),
         }
@@ -130,8 +130,8 @@ fn folds(store: &Store, times: u32) {
 
 type EmailFacts = BTreeMap<EmailId, (BTreeSet<MailboxUid>, BTreeSet<String>)>;
 
-fn facts(view: &Snapshot<'_>) -> EmailFacts {
-    let all = view.emails(ACCOUNT, None, 1000).unwrap();
+fn facts(snapshot: &Snapshot<'_>) -> EmailFacts {
+    let all = snapshot.emails(ACCOUNT, None, 1000).unwrap();
     all.into_iter().map(|(id, email)| (id, (email.mailboxes, email.keywords))).collect()
 }
 
@@ -142,17 +142,17 @@ struct ChangesClient {
 }
 
 impl ChangesClient {
-    fn new(view: &Snapshot<'_>) -> Self {
-        Self { known: facts(view), since: ClientState::at(view.state(ACCOUNT, DataType::Email).unwrap()) }
+    fn new(snapshot: &Snapshot<'_>) -> Self {
+        Self { known: facts(snapshot), since: ClientState::at(snapshot.state(ACCOUNT, DataType::Email).unwrap()) }
     }
 
     /// One answer; says whether there is more.
-    fn step(&mut self, view: &Snapshot<'_>, most: usize) -> bool {
-        let Some(told) = view.email_changes(ACCOUNT, self.since, most).unwrap() else {
-            *self = Self::new(view);
+    fn step(&mut self, snapshot: &Snapshot<'_>, most: usize) -> bool {
+        let Some(told) = snapshot.email_changes(ACCOUNT, self.since, most).unwrap() else {
+            *self = Self::new(snapshot);
             return false;
         };
-        let now = facts(view);
+        let now = facts(snapshot);
         assert!(told.updated.iter().all(|id| self.known.contains_key(id)), "{told:?}");
         for id in told.created.iter().chain(&told.updated) {
             self.known.insert(*id, now[id].clone());
@@ -169,20 +169,20 @@ impl ChangesClient {
 /// What each kept list showed, and at which state.
 type Lists = BTreeMap<Listing, (ModSeq, BTreeSet<EmailId>)>;
 
-fn replays(view: &Snapshot<'_>, lists: &mut Lists) {
-    let state = view.state(ACCOUNT, DataType::Email).unwrap();
+fn replays(snapshot: &Snapshot<'_>, lists: &mut Lists) {
+    let state = snapshot.state(ACCOUNT, DataType::Email).unwrap();
     for uid in (0..4).map(MailboxUid) {
         for filter in ListingFilter::ALL {
-            let kept = view.kept(ACCOUNT, uid, filter).unwrap();
+            let kept = snapshot.kept(ACCOUNT, uid, filter).unwrap();
             for shape in [Shape::Emails, Shape::Threads] {
                 let listing = Listing { uid, view: filter, shape };
                 let before = lists.remove(&listing);
                 let Some(kept) = kept.filter(|kept| kept.shapes().contains(&shape)) else { continue };
-                let shown = view.listing(ACCOUNT, listing, None, 1000).unwrap();
+                let shown = snapshot.listing(ACCOUNT, listing, None, 1000).unwrap();
                 assert_eq!(kept.tally(shape).total, shown.len() as u64, "{listing:?}");
                 let shown: BTreeSet<EmailId> = shown.into_iter().map(|(id, _)| id).collect();
                 if let Some((since, mut old)) = before.filter(|(since, _)| *since >= kept.tally(shape).low) {
-                    let moves = view.moves(ACCOUNT, listing, since, 10_000).unwrap().unwrap();
+                    let moves = snapshot.moves(ACCOUNT, listing, since, 10_000).unwrap().unwrap();
                     for (id, ..) in &moves.gone {
                         assert!(old.remove(id), "{listing:?} since {since}");
                     }
@@ -209,10 +209,10 @@ fn bustle(store: &Store, disk: Option<&FaultyEngine<MemoryEngine>>) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         until(scope, &over, || assert_clean(store));
-        let (mut lists, mut client) = (Lists::new(), ChangesClient::new(&store.view()));
-        until(scope, &over, move || replays(&store.view(), &mut lists));
+        let (mut lists, mut client) = (Lists::new(), ChangesClient::new(&store.snapshot()));
+        until(scope, &over, move || replays(&store.snapshot(), &mut lists));
         until(scope, &over, move || {
-            client.step(&store.view(), 3);
+            client.step(&store.snapshot(), 3);
         });
         if let Some(disk) = disk {
             let mut dice = SeededRng::of(5);
@@ -239,9 +239,9 @@ fn bustle(store: &Store, disk: Option<&FaultyEngine<MemoryEngine>>) {
     }
     assert_clean(store);
     assert!(store.health().is_ok());
-    let mut client = ChangesClient::new(&store.view());
+    let mut client = ChangesClient::new(&store.snapshot());
     delivers(store, 9, 3);
-    while client.step(&store.view(), 2) {}
+    while client.step(&store.snapshot(), 2) {}
 }
 
 #[test]
@@ -269,9 +269,9 @@ fn the_same_on_a_disk() {
     let store = open();
     make_account(&store, ACCOUNT);
     bustle(&store, None);
-    let before = facts(&store.view());
+    let before = facts(&store.snapshot());
     drop(store);
     let store = open();
-    assert_eq!(facts(&store.view()), before);
+    assert_eq!(facts(&store.snapshot()), before);
     assert_clean(&store);
 }

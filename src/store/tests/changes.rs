@@ -5,16 +5,16 @@ use super::*;
 use crate::model::SenderIdentity;
 
 fn state(store: &Store) -> ClientState {
-    ClientState::at(store.view().account_state(ACCOUNT).unwrap().modseq)
+    ClientState::at(store.snapshot().account_state(ACCOUNT).unwrap().modseq)
 }
 
 #[test]
 fn thread_changes_only_when_it_gains_or_loses_an_email() {
     let bed = bed();
     let first = bed.deliver(1, b"k");
-    let thread = bed.store.view().email(ACCOUNT, first).unwrap().unwrap().thread;
+    let thread = bed.store.snapshot().email(ACCOUNT, first).unwrap().unwrap().thread;
     let since = state(&bed.store);
-    let told = |since| bed.store.view().thread_changes(ACCOUNT, since, 99).unwrap().unwrap();
+    let told = |since| bed.store.snapshot().thread_changes(ACCOUNT, since, 99).unwrap().unwrap();
     let update = |uid, words: &[&str]| {
         let words: BTreeSet<String> = words.iter().map(|word| (*word).to_owned()).collect();
         bed.done(|txn| txn.update_email(first, [MailboxUid(uid)].into(), words.clone())).unwrap()
@@ -22,7 +22,7 @@ fn thread_changes_only_when_it_gains_or_loses_an_email() {
     assert!(update(1, &["$seen"]) && update(3, &["$seen"]) && update(2, &["$seen", "$flagged"]));
     let changes = told(since);
     assert_eq!((changes.created, changes.updated, changes.destroyed), (vec![], vec![], vec![]));
-    assert_eq!(bed.store.view().email_changes(ACCOUNT, since, 99).unwrap().unwrap().updated, [first]);
+    assert_eq!(bed.store.snapshot().email_changes(ACCOUNT, since, 99).unwrap().unwrap().updated, [first]);
     let second = bed.deliver(2, b"k");
     assert_eq!(told(since).updated, [thread]);
     let since = state(&bed.store);
@@ -36,12 +36,12 @@ fn what_came_and_went_since_a_state_is_not_told_as_destroyed() {
     let bed = bed();
     let before = state(&bed.store);
     let email = bed.deliver(1, b"k");
-    let thread = bed.store.view().email(ACCOUNT, email).unwrap().unwrap().thread;
+    let thread = bed.store.snapshot().email(ACCOUNT, email).unwrap().unwrap().thread;
     let between = state(&bed.store);
     bed.done(|txn| txn.destroy_email(email)).unwrap();
-    let view = bed.store.view();
-    let emails = |since| view.email_changes(ACCOUNT, since, 99).unwrap().unwrap();
-    let threads = |since| view.thread_changes(ACCOUNT, since, 99).unwrap().unwrap();
+    let snapshot = bed.store.snapshot();
+    let emails = |since| snapshot.email_changes(ACCOUNT, since, 99).unwrap().unwrap();
+    let threads = |since| snapshot.thread_changes(ACCOUNT, since, 99).unwrap().unwrap();
     let (unknown, known) = (emails(before), emails(between));
     assert_eq!((unknown.created, unknown.updated, unknown.destroyed), (vec![], vec![], vec![]));
     assert_eq!((known.created, known.updated, known.destroyed), (vec![], vec![], vec![email]));
@@ -63,14 +63,14 @@ fn a_damaged_row_of_a_change_index_is_corrupt_and_no_id() {
                 bed.engine.write(&[Arc::new(Batch::of(sound.iter().map(put).collect()))]).unwrap();
             };
             write(&|_| damaged.clone());
-            let view = bed.store.view();
+            let snapshot = bed.store.snapshot();
             let told = match table {
-                Table::EmailByModseq => view.email_changes(ACCOUNT, since, 99).map(drop),
-                Table::ThreadByModseq => view.thread_changes(ACCOUNT, since, 99).map(drop),
-                _ => view.object_changes::<SenderIdentity>(ACCOUNT, since, 99).map(drop),
+                Table::EmailByModseq => snapshot.email_changes(ACCOUNT, since, 99).map(drop),
+                Table::ThreadByModseq => snapshot.thread_changes(ACCOUNT, since, 99).map(drop),
+                _ => snapshot.object_changes::<SenderIdentity>(ACCOUNT, since, 99).map(drop),
             };
             assert!(matches!(&told, Err(Error::Corrupt { table: of, .. }) if *of == table.name()), "{table}: {told:?}");
-            drop(view);
+            drop(snapshot);
             write(&|row| row.to_vec());
         }
     }

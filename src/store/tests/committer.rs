@@ -15,7 +15,7 @@ fn a_failed_write_takes_what_was_built_on_it_and_a_full_disk_heals() {
     assert_eq!(deliver_to(&store, ACCOUNT, 1, &[1], 1), Err(Error::Full));
     engine.heal();
     deliver_to(&store, ACCOUNT, 2, &[1], 2).unwrap();
-    assert_eq!(store.view().emails(ACCOUNT, None, 9).unwrap().len(), 1);
+    assert_eq!(store.snapshot().emails(ACCOUNT, None, 9).unwrap().len(), 1);
     assert_clean(&store);
     engine.fail_after(0, Error::Io("sync failed".into()));
     assert!(matches!(deliver_to(&store, ACCOUNT, 3, &[1], 3), Err(Error::Io(_))));
@@ -56,7 +56,7 @@ fn concurrent_commits_to_few_accounts_share_writes_and_lose_nothing() {
             });
         }
     });
-    let count = |account| store.view().emails(account, None, 1000).unwrap().len();
+    let count = |account| store.snapshot().emails(account, None, 1000).unwrap().len();
     assert_eq!(count(ACCOUNT) + count(AccountId(2)), 200);
     assert_clean(&store);
 }
@@ -80,7 +80,7 @@ fn held(store: &Store) -> mpsc::Sender<()> {
 
 fn rename(store: &Store, account: AccountId, name: &str) -> Ticket {
     let change = |txn: &mut Txn<'_>| {
-        let row = txn.view().account(txn.account())?.ok_or(Error::NotFound("account"))?;
+        let row = txn.snapshot().account(txn.account())?.ok_or(Error::NotFound("account"))?;
         txn.set_account(&AccountRow { display_name: Some(name.into()), ..row });
         Ok(())
     };
@@ -97,7 +97,7 @@ fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
         (rename(&store, ACCOUNT, "a"), rename(&store, AccountId(2), "b"), rename(&store, ACCOUNT, "c"));
     // Another writer, as a store over several machines would have: the account's state is not what it was.
     let key = AccountKey { account: ACCOUNT }.encode();
-    let state = store.view().account_state(ACCOUNT).unwrap();
+    let state = store.snapshot().account_state(ACCOUNT).unwrap();
     let value = Some(AccountStateRow { told: 77, ..state }.encode());
     let put = Put { table: Table::AccountState, key, value };
     engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
@@ -105,10 +105,10 @@ fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
     assert_eq!(first.wait_blocking(), Err(Error::Overtaken(ACCOUNT)));
     second.wait_blocking().unwrap();
     assert!(third.wait_blocking().is_err(), "built on what failed");
-    assert_eq!(store.view().account(AccountId(2)).unwrap().unwrap().display_name.as_deref(), Some("b"));
+    assert_eq!(store.snapshot().account(AccountId(2)).unwrap().unwrap().display_name.as_deref(), Some("b"));
     // And the account goes on from what is there now.
     rename(&store, ACCOUNT, "d").wait_blocking().unwrap();
-    assert_eq!(store.view().account(ACCOUNT).unwrap().unwrap().display_name.as_deref(), Some("d"));
+    assert_eq!(store.snapshot().account(ACCOUNT).unwrap().unwrap().display_name.as_deref(), Some("d"));
     assert!(store.health().is_ok());
 }
 
@@ -123,7 +123,7 @@ fn a_panic_of_the_committer_is_told_to_whoever_waits_and_to_whoever_comes() {
         assert!(watch.elapsed() < Duration::from_secs(20), "a store without a committer calls itself well");
         std::thread::yield_now();
     }
-    let refused = store.commit(ACCOUNT, |txn| txn.view().account(ACCOUNT).map(drop));
+    let refused = store.commit(ACCOUNT, |txn| txn.snapshot().account(ACCOUNT).map(drop));
     assert!(matches!(refused, Err(Error::Poisoned(_))), "{refused:?}");
 }
 
@@ -157,11 +157,11 @@ fn a_full_queue_takes_no_more_and_says_that_it_is_for_now() {
     };
     queue(ActionKind::Reply).unwrap();
     queue(ActionKind::Redirect).unwrap();
-    let counts = store.view().queue_counts().unwrap();
+    let counts = store.snapshot().queue_counts().unwrap();
     let one = |kind| ((kind, ActionState::Waiting), 1);
     assert_eq!(counts, [one(ActionKind::Reply), one(ActionKind::Redirect)].into());
     // As if there were as many as may be.
-    let state = store.view().account_state(ACCOUNT).unwrap();
+    let state = store.snapshot().account_state(ACCOUNT).unwrap();
     let value = Some(AccountStateRow { queued: crate::model::limits::QUEUED, ..state }.encode());
     let put = Put { table: Table::AccountState, key: AccountKey { account: ACCOUNT }.encode(), value };
     engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();

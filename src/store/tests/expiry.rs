@@ -24,7 +24,7 @@ fn a_message_that_nobody_holds_is_collected_after_its_time() {
     let octets = raw(1).len() as u64;
     assert_eq!(collect(), CollectResult { blobs: 1, octets, left: false });
     assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::BlobPurge)), (1, 0));
-    assert!(bed.store.view().message(bob, there).unwrap().is_some());
+    assert!(bed.store.snapshot().message(bob, there).unwrap().is_some());
     // It may come again, and what was put again since is left alone for its time.
     let again = bed.deliver(1, &[]);
     bed.destroy(again);
@@ -80,7 +80,7 @@ fn a_delivery_between_look_and_commit_keeps_its_message() {
     });
     assert!(matches!(collected, Err(Error::Overtaken(_))), "{collected:?}");
     assert!(bed.store.health().is_ok());
-    assert!(bed.store.view().message(ACCOUNT, filed.unwrap()).unwrap().is_some());
+    assert!(bed.store.snapshot().message(ACCOUNT, filed.unwrap()).unwrap().is_some());
     assert_clean(&bed.store);
     // The next look finds it held.
     assert_eq!(bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap().blobs, 0);
@@ -119,7 +119,7 @@ fn a_message_is_put_with_a_reference_or_not_at_all_and_a_round_finds_what_is_loo
     bed.clock.advance(MS);
     assert!(!sweep());
     assert_eq!(bed.rows(Table::BlobPurge), 0);
-    assert!(bed.store.view().message(ACCOUNT, held).unwrap().is_some());
+    assert!(bed.store.snapshot().message(ACCOUNT, held).unwrap().is_some());
     assert_clean(&bed.store);
 }
 
@@ -148,7 +148,7 @@ fn who_was_told_is_forgotten_in_time_once_the_response_is_over() {
     let end = bed.clock.now().after(2 * DAY);
     let response = VacationResponse { enabled: true, to_date: Some(end), ..VacationResponse::default() };
     bed.done(|txn| txn.set_vacation(&response)).unwrap();
-    let generation = bed.store.view().vacation(ACCOUNT).unwrap().generation;
+    let generation = bed.store.snapshot().vacation(ACCOUNT).unwrap().generation;
     let memory = ToldLifetime::of(generation);
     let bob = Address::from_parts("bob", "example.net");
     for n in 0..3 {
@@ -177,10 +177,11 @@ fn whom_a_script_told_is_remembered_for_its_time_whatever_becomes_of_the_respons
     let bed = bed();
     let response = VacationResponse { enabled: true, ..VacationResponse::default() };
     bed.done(|txn| txn.set_vacation(&response)).unwrap();
-    let generation = bed.store.view().vacation(ACCOUNT).unwrap().generation;
+    let generation = bed.store.snapshot().vacation(ACCOUNT).unwrap().generation;
     let bob = Address::from_parts("bob", "example.net");
-    let told =
-        |n: u8, recall: &ToldLifetime| bed.store.view().told_at(ACCOUNT, &ToldKey([n; 32]), recall, bed.clock.now());
+    let told = |n: u8, recall: &ToldLifetime| {
+        bed.store.snapshot().told_at(ACCOUNT, &ToldKey([n; 32]), recall, bed.clock.now())
+    };
     let (of, week) = (ToldLifetime::of(generation), ToldLifetime::For(7 * DAY));
     for (n, recall) in [(1, of), (2, week), (3, ToldLifetime::For(Duration::ZERO))] {
         bed.done(|txn| txn.remember_told(&ToldKey([n; 32]), &bob, &recall)).unwrap();
@@ -222,7 +223,8 @@ fn the_oldest_of_very_many_is_forgotten_first() {
         bed.clock.advance(MS);
     }
     bed.done(|txn| txn.remember_told(&key(most), &bob, &ToldLifetime::of(0))).unwrap();
-    let told = |n| bed.store.view().told_at(ACCOUNT, &key(n), &ToldLifetime::of(0), bed.clock.now()).unwrap().is_some();
+    let told =
+        |n| bed.store.snapshot().told_at(ACCOUNT, &key(n), &ToldLifetime::of(0), bed.clock.now()).unwrap().is_some();
     assert!(!told(0) && told(1) && told(most - 1) && told(most));
     assert_eq!(bed.rows(Table::VacationTold) as u64, most);
 }
@@ -279,7 +281,7 @@ fn references_to_threads_go_when_unseen_for_long_or_dead() {
     bed.clock.advance(MS);
     assert_eq!(sweep(DAY), 0, "the last round began a millisecond ago");
     assert_eq!(sweep(MS), 7, "all but what was seen again");
-    let thread = |id| bed.store.view().email(ACCOUNT, id).unwrap().unwrap().thread;
+    let thread = |id| bed.store.snapshot().email(ACCOUNT, id).unwrap().unwrap().thread;
     assert_eq!(thread(bed.deliver(11, &[1])), thread(ids[1]));
     assert_ne!(thread(bed.deliver(12, &[2])), thread(ids[2]));
     assert_clean(&bed.store);

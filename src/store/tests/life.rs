@@ -78,7 +78,7 @@ impl Fixture {
     }
 
     pub(super) fn low(&self, data: DataType) -> ModSeq {
-        self.store.view().account_state(ACCOUNT).unwrap().purged(data)
+        self.store.snapshot().account_state(ACCOUNT).unwrap().purged(data)
     }
 
     /// Every step that upkeep takes, until none has anything left.
@@ -114,30 +114,30 @@ fn what_was_destroyed_comes_back_under_a_new_id_once() {
     let archive = MailboxUid(3);
     bed.done(|txn| txn.update_email(gone, BTreeSet::from([archive]), words(&["$seen", "work"]))).unwrap();
     bed.destroy(gone);
-    assert_eq!(bed.store.view().destroyed(ACCOUNT, UtcMillis(0), 9).unwrap()[0].id, gone);
+    assert_eq!(bed.store.snapshot().destroyed(ACCOUNT, UtcMillis(0), 9).unwrap()[0].id, gone);
     assert_eq!(bed.restore(other, 2), Err(Error::Conflict("it was not destroyed".into())));
     assert_eq!(bed.restore(EmailId(7), 1), Err(Error::NotFound("destroyed email")));
     assert!(matches!(bed.restore(gone, 2), Err(Error::Conflict(_))), "another message's rows");
-    let before = bed.store.view().account_state(ACCOUNT).unwrap();
+    let before = bed.store.snapshot().account_state(ACCOUNT).unwrap();
     let back = bed.restore(gone, 1).unwrap();
-    let view = bed.store.view();
-    let email = view.email(ACCOUNT, back).unwrap().unwrap();
+    let snapshot = bed.store.snapshot();
+    let email = snapshot.email(ACCOUNT, back).unwrap().unwrap();
     assert_ne!(back, gone);
     assert_eq!((email.mailboxes, email.keywords), (BTreeSet::from([archive]), words(&["$seen", "work"])));
     assert_eq!((email.received_at, email.created), (UtcMillis(1), before.modseq.next()));
-    assert_eq!(view.message(ACCOUNT, back).unwrap().unwrap(), [PREFIX, &raw(1)].concat());
+    assert_eq!(snapshot.message(ACCOUNT, back).unwrap().unwrap(), [PREFIX, &raw(1)].concat());
     // What was told of as destroyed stays so, and the new one is told of as new.
     let since = ClientState::at(before.modseq);
-    let changes = view.email_changes(ACCOUNT, since, 9).unwrap().unwrap();
+    let changes = snapshot.email_changes(ACCOUNT, since, 9).unwrap().unwrap();
     assert_eq!((changes.created, changes.updated, changes.destroyed), (vec![back], vec![], vec![]));
-    assert!(view.email_or_tombstone(ACCOUNT, gone).unwrap().unwrap().deleted.is_some());
-    assert_eq!(view.destroyed(ACCOUNT, UtcMillis(0), 9).unwrap(), []);
+    assert!(snapshot.email_or_tombstone(ACCOUNT, gone).unwrap().unwrap().deleted.is_some());
+    assert_eq!(snapshot.destroyed(ACCOUNT, UtcMillis(0), 9).unwrap(), []);
     assert!(matches!(bed.restore(gone, 1), Err(Error::Conflict(what)) if what.contains("restored before")));
     assert_clean(&bed.store);
     // The old id's end is purged in its time, and takes nothing of the new email with it.
     bed.clock.advance(GRACE);
     bed.upkeep(GRACE).unwrap();
-    assert!(bed.store.view().message(ACCOUNT, back).unwrap().is_some());
+    assert!(bed.store.snapshot().message(ACCOUNT, back).unwrap().is_some());
     assert_clean(&bed.store);
 }
 
@@ -150,12 +150,12 @@ fn restoring_ends_with_the_grace_time_and_keeps_to_quota_and_mailboxes() {
     ids.iter().for_each(|id| bed.destroy(*id));
     bed.done(|txn| txn.destroy_mailbox(archive)).unwrap();
     bed.clock.advance(GRACE - MS);
-    assert_eq!(bed.store.view().destroyed(ACCOUNT, bed.upto(GRACE), 9).unwrap().len(), 4);
+    assert_eq!(bed.store.snapshot().destroyed(ACCOUNT, bed.upto(GRACE), 9).unwrap().len(), 4);
     bed.restore(ids[0], 0).unwrap();
     let inbox = bed.restore(ids[2], 2).unwrap();
-    let email = bed.store.view().email(ACCOUNT, inbox).unwrap().unwrap();
+    let email = bed.store.snapshot().email(ACCOUNT, inbox).unwrap().unwrap();
     assert_eq!(email.mailboxes, BTreeSet::from([MailboxUid(1)]), "its own mailbox is gone");
-    let row = bed.store.view().account(ACCOUNT).unwrap().unwrap();
+    let row = bed.store.snapshot().account(ACCOUNT).unwrap().unwrap();
     let quota = |most| {
         let row = AccountRow { quota_emails: Some(most), ..row.clone() };
         bed.done(|txn| {
@@ -170,7 +170,7 @@ fn restoring_ends_with_the_grace_time_and_keeps_to_quota_and_mailboxes() {
     bed.done(|txn| txn.update_mailbox(MailboxUid(1), |row| row.role = None).map(drop)).unwrap();
     bed.restore(ids[1], 1).unwrap();
     bed.clock.advance(MS);
-    assert_eq!(bed.store.view().destroyed(ACCOUNT, bed.upto(GRACE), 9).unwrap(), []);
+    assert_eq!(bed.store.snapshot().destroyed(ACCOUNT, bed.upto(GRACE), 9).unwrap(), []);
     assert!(matches!(bed.restore(ids[3], 3), Err(Error::Conflict(what)) if what.contains("is over")));
     assert_clean(&bed.store);
 }
@@ -194,7 +194,7 @@ fn emails_of_two_accounts_with_one_message_hold_it_each() {
     make_account(&bed.store, bob);
     let id = bed.deliver(1, &[1]);
     let encoded = message(1, &[1]).0;
-    let raw = bed.store.view().message(ACCOUNT, id).unwrap().unwrap();
+    let raw = bed.store.snapshot().message(ACCOUNT, id).unwrap().unwrap();
     let copy = |account, uid: u32| {
         let copied = NewEmail {
             message: &encoded,
@@ -210,9 +210,9 @@ fn emails_of_two_accounts_with_one_message_hold_it_each() {
     };
     let (here, there) = (copy(ACCOUNT, 3).unwrap(), copy(bob, 2).unwrap());
     for (account, copy, uid) in [(ACCOUNT, here, 3), (bob, there, 2)] {
-        let view = bed.store.view();
-        assert_eq!(view.message(account, copy).unwrap().as_ref(), Some(&raw));
-        let email = view.email(account, copy).unwrap().unwrap();
+        let snapshot = bed.store.snapshot();
+        assert_eq!(snapshot.message(account, copy).unwrap().as_ref(), Some(&raw));
+        let email = snapshot.email(account, copy).unwrap().unwrap();
         assert_eq!((email.mailboxes, email.received_at), (BTreeSet::from([MailboxUid(uid)]), UtcMillis(77)));
     }
     assert!(copy(bob, 9).is_err(), "no such mailbox");
@@ -223,7 +223,7 @@ fn emails_of_two_accounts_with_one_message_hold_it_each() {
     bed.upkeep(GRACE).unwrap();
     bed.clock.advance(GRACE);
     bed.upkeep(GRACE).unwrap();
-    assert!(bed.store.view().message(bob, there).unwrap().is_some());
+    assert!(bed.store.snapshot().message(bob, there).unwrap().is_some());
     assert_eq!(bed.rows(Table::BlobPurge), 0);
     assert_clean(&bed.store);
 }
@@ -233,31 +233,31 @@ fn a_purge_takes_what_is_over_its_time_and_moves_the_marks() {
     let bed = bed();
     let (one, two, apart) = (bed.deliver(1, &[1]), bed.deliver(2, &[1]), bed.deliver(3, &[2]));
     bed.destroy(one);
-    let first = bed.store.view().state(ACCOUNT, DataType::Email).unwrap();
+    let first = bed.store.snapshot().state(ACCOUNT, DataType::Email).unwrap();
     bed.clock.advance(DAY);
     bed.destroy(two);
-    let second = bed.store.view().state(ACCOUNT, DataType::Email).unwrap();
+    let second = bed.store.snapshot().state(ACCOUNT, DataType::Email).unwrap();
     bed.clock.advance(GRACE - DAY - MS);
     let purge = |most| bed.done(|txn| txn.purge_emails(bed.upto(GRACE), most)).unwrap();
     assert_eq!(purge(9), PurgeResult::default());
     bed.clock.advance(MS);
     assert_eq!(purge(9), PurgeResult { emails: 1, threads: 0, left: false });
     assert_eq!((bed.low(DataType::Email), bed.low(DataType::Thread)), (first, ModSeq(0)));
-    assert_eq!(bed.store.view().email_or_tombstone(ACCOUNT, one).unwrap(), None);
+    assert_eq!(bed.store.snapshot().email_or_tombstone(ACCOUNT, one).unwrap(), None);
     assert_clean(&bed.store);
     let changes = |since: u64| {
         let since = ClientState::at(ModSeq(since));
-        bed.store.view().email_changes(ACCOUNT, since, 9).unwrap().map(|changes| changes.destroyed)
+        bed.store.snapshot().email_changes(ACCOUNT, since, 9).unwrap().map(|changes| changes.destroyed)
     };
     assert_eq!((changes(first.0 - 1), changes(first.0)), (None, Some(vec![two])));
     // The thread died by the second: it goes with it.
     bed.clock.advance(DAY);
     assert_eq!(purge(1), PurgeResult { emails: 1, threads: 1, left: true });
     assert_eq!((bed.low(DataType::Email), bed.low(DataType::Thread)), (second, second));
-    let state = bed.store.view().account_state(ACCOUNT).unwrap();
+    let state = bed.store.snapshot().account_state(ACCOUNT).unwrap();
     assert_eq!((state.modseq, state.unfolded, state.emails), (second, 1, 1));
     assert_eq!((bed.rows(Table::Threads), bed.rows(Table::EmailContent), bed.rows(Table::BlobRefs)), (1, 1, 1));
-    let threads = |since| bed.store.view().thread_changes(ACCOUNT, ClientState::at(since), 9).unwrap();
+    let threads = |since| bed.store.snapshot().thread_changes(ACCOUNT, ClientState::at(since), 9).unwrap();
     assert!(threads(first).is_none() && threads(second).is_some());
     assert_clean(&bed.store);
     // One alone, at once.
@@ -293,7 +293,7 @@ fn history_goes_when_a_note_of_then_covers_it() {
     let archive = |id| bed.done(|txn| txn.update_email(id, BTreeSet::from([MailboxUid(3)]), BTreeSet::new())).unwrap();
     archive(ids[0]);
     archive(ids[1]);
-    let noted = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
+    let noted = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
     assert!(bed.done(|txn| txn.note_history(DAY)).unwrap());
     archive(ids[2]);
     // Noted once a day, and only what changed.
@@ -303,9 +303,9 @@ fn history_goes_when_a_note_of_then_covers_it() {
     assert!(bed.done(|txn| txn.note_history(DAY)).unwrap());
     bed.clock.advance(DAY);
     assert!(!bed.done(|txn| txn.note_history(DAY)).unwrap());
-    let kept = || bed.store.view().kept(ACCOUNT, inbox, ListingFilter::Every).unwrap().unwrap();
+    let kept = || bed.store.snapshot().kept(ACCOUNT, inbox, ListingFilter::Every).unwrap().unwrap();
     let gone_since = |since: u64| {
-        let moves = bed.store.view().moves(ACCOUNT, listing(Shape::Emails), ModSeq(since), 99).unwrap().unwrap();
+        let moves = bed.store.snapshot().moves(ACCOUNT, listing(Shape::Emails), ModSeq(since), 99).unwrap().unwrap();
         moves.gone.len()
     };
     let purge = |most| bed.done(|txn| txn.purge_history(bed.upto(GRACE), most)).unwrap();
@@ -319,13 +319,16 @@ fn history_goes_when_a_note_of_then_covers_it() {
     assert_clean(&bed.store);
     while purge(1) {}
     assert_eq!((kept().emails.low, gone_since(noted.0)), (noted, 1));
-    let state = bed.store.view().listing_state(ACCOUNT, listing(Shape::Emails), &kept()).unwrap();
+    let state = bed.store.snapshot().listing_state(ACCOUNT, listing(Shape::Emails), &kept()).unwrap();
     assert_eq!(state.0, noted.0 + 1);
     bed.clock.advance(DAY);
     assert!(!purge(99));
     assert_eq!((kept().emails.low.0, bed.rows(Table::History)), (noted.0 + 1, 0));
     // With all history gone the state does not go back.
-    assert_eq!(bed.store.view().listing_state(ACCOUNT, listing(Shape::Emails), &kept()).unwrap(), kept().emails.low);
+    assert_eq!(
+        bed.store.snapshot().listing_state(ACCOUNT, listing(Shape::Emails), &kept()).unwrap(),
+        kept().emails.low
+    );
     assert_clean(&bed.store);
 }
 
@@ -343,11 +346,11 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
     bed.done(|txn| txn.keep(archive, ListingFilter::Flagged, 2)).unwrap();
     bed.done(|txn| txn.keep(archive, ListingFilter::Unseen, 99)).unwrap();
     bed.done(|txn| txn.drop_view(archive, ListingFilter::Unseen, 2)).unwrap();
-    let before = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
+    let before = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
     while bed.done(|txn| txn.empty_mailbox(archive, 2)).unwrap() {}
     bed.done(|txn| txn.destroy_mailbox(archive)).unwrap();
     assert_clean(&bed.store);
-    let changes = |since| bed.store.view().mailbox_changes(ACCOUNT, ClientState::at(since), 99).unwrap();
+    let changes = |since| bed.store.snapshot().mailbox_changes(ACCOUNT, ClientState::at(since), 99).unwrap();
     assert_eq!(changes(before).unwrap().changes.destroyed, [archive]);
     let under = |table: Table| {
         let rows = bed.engine.inner().rows(table);
@@ -370,7 +373,7 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
     }
     assert_clean(&bed.store);
     bed.done(|txn| txn.note_history(DAY)).unwrap();
-    let destroyed = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
+    let destroyed = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
     bed.clock.advance(GRACE - MS);
     while bed.done(|txn| txn.purge_history(bed.upto(GRACE), 3)).unwrap() {}
     assert_eq!(bed.low(DataType::Mailbox), ModSeq(0));
@@ -387,7 +390,7 @@ fn live(bed: &Fixture) -> Result<(), Error> {
         bed.deliver_to(ACCOUNT, n.into(), &[n % 3])?;
         bed.clock.advance(DAY);
     }
-    let ids: Vec<EmailId> = bed.store.view().emails(ACCOUNT, None, 9)?.into_iter().map(|(id, _)| id).collect();
+    let ids: Vec<EmailId> = bed.store.snapshot().emails(ACCOUNT, None, 9)?.into_iter().map(|(id, _)| id).collect();
     let archive = MailboxUid(3);
     for id in ids.iter().take(4) {
         bed.done(|txn| txn.update_email(*id, BTreeSet::from([archive]), BTreeSet::new()))?;
@@ -395,7 +398,7 @@ fn live(bed: &Fixture) -> Result<(), Error> {
     bed.done(|txn| txn.keep(archive, ListingFilter::Unseen, 9))?;
     while bed.done(|txn| txn.empty_mailbox(archive, 3))? {}
     bed.done(|txn| txn.destroy_mailbox(archive))?;
-    let destroyed = bed.store.view().destroyed(ACCOUNT, UtcMillis(0), 9)?;
+    let destroyed = bed.store.snapshot().destroyed(ACCOUNT, UtcMillis(0), 9)?;
     let n = u32::try_from(destroyed[0].email.received_at.0).unwrap();
     bed.restore(destroyed[0].id, n)?;
     for _ in 0..4 {

@@ -93,7 +93,8 @@ fn done<T>(store: &Store, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) 
 fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
     let store = &world.store;
     let uid_of = |uid: u32| world.boxes[uid as usize];
-    let live: Vec<EmailId> = store.view().emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
+    let live: Vec<EmailId> =
+        store.snapshot().emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
     let pick = |which: usize| live.get(which % live.len().max(1)).copied();
     match act {
         ListingAct::Deliver { keys, at, mailbox } => {
@@ -155,7 +156,7 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
             assert_clean(&world.store);
         }
         ListingAct::Restore { which } => {
-            let dead = store.view().destroyed(ACCOUNT, world.clock.now().before(DAY * 3), 99).unwrap();
+            let dead = store.snapshot().destroyed(ACCOUNT, world.clock.now().before(DAY * 3), 99).unwrap();
             if let Some(one) = which.checked_rem(dead.len()).and_then(|at| dead.get(at)) {
                 let rows = MessageRows { blob: one.email.blob, size: one.email.size, ..MessageRows::default() };
                 done(store, |txn| txn.restore_email(one.id, &EncodedMessage::new(&rows), DAY * 3)).unwrap();
@@ -182,8 +183,8 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
 
 /// What a listing shows, by the words of the RFC alone.
 fn naive(store: &Store, listing: Listing) -> Vec<EmailId> {
-    let view = store.view();
-    let all = view.emails(ACCOUNT, None, 1000).unwrap();
+    let snapshot = store.snapshot();
+    let all = snapshot.emails(ACCOUNT, None, 1000).unwrap();
     let has = |email: &crate::model::EmailMetadata, word: &str| email.keywords.contains(word);
     let in_thread = |thread: ThreadId| all.iter().filter(move |(_, email)| email.thread == thread);
     let matches = |email: &crate::model::EmailMetadata| match listing.view {
@@ -206,33 +207,33 @@ type Histories = BTreeMap<Listing, BTreeMap<ModSeq, Vec<EmailId>>>;
 
 fn compare(world: &ListingWorld, histories: &mut Histories) {
     let store = &world.store;
-    let view = store.view();
-    let modseq = view.account_state(ACCOUNT).unwrap().modseq;
+    let snapshot = store.snapshot();
+    let modseq = snapshot.account_state(ACCOUNT).unwrap().modseq;
     histories.retain(|listing, _| world.boxes.contains(&listing.uid));
     for uid in world.boxes {
         for filter in ListingFilter::ALL {
-            let Some(kept) = view.kept(ACCOUNT, uid, filter).unwrap() else {
+            let Some(kept) = snapshot.kept(ACCOUNT, uid, filter).unwrap() else {
                 histories.retain(|listing, _| (listing.uid, listing.view) != (uid, filter));
                 continue;
             };
             for shape in kept.shapes() {
                 let listing = Listing { uid, view: filter, shape: *shape };
                 let wanted = naive(store, listing);
-                pages(&view, listing, &kept, &wanted);
+                pages(&snapshot, listing, &kept, &wanted);
                 let history = histories.entry(listing).or_default();
                 history.retain(|since, _| *since >= kept.tally(*shape).low);
                 history.insert(modseq, wanted.clone());
-                let state = view.listing_state(ACCOUNT, listing, &kept).unwrap();
+                let state = snapshot.listing_state(ACCOUNT, listing, &kept).unwrap();
                 assert!(state <= modseq && history.iter().all(|(at, ids)| *at < state || *ids == wanted));
                 for (since, old) in history.iter() {
-                    replay(&view, listing, *since, old, &wanted);
+                    replay(&snapshot, listing, *since, old, &wanted);
                 }
             }
         }
     }
 }
 
-fn pages(view: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wanted: &[EmailId]) {
+fn pages(snapshot: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wanted: &[EmailId]) {
     let tally = kept.tally(listing.shape);
     assert_eq!(tally.total, wanted.len() as u64, "{listing:?}");
     // Every way to every position: from each email, from between two, and from the ends.
@@ -241,12 +242,12 @@ fn pages(view: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wanted
     let ends = [EmailId(0), EmailId(u64::MAX)];
     let places = wanted.iter().copied().chain(between).chain(ends);
     for id in places.clone() {
-        assert_eq!(view.index_of(ACCOUNT, listing, tally, id).unwrap(), before(id), "{listing:?} {id:?}");
-        assert_eq!(view.lists(ACCOUNT, listing, id).unwrap(), wanted.contains(&id));
+        assert_eq!(snapshot.index_of(ACCOUNT, listing, tally, id).unwrap(), before(id), "{listing:?} {id:?}");
+        assert_eq!(snapshot.lists(ACCOUNT, listing, id).unwrap(), wanted.contains(&id));
     }
     for near in places.map(|id| (Some(id), before(id))).chain([(None, tally.total)]) {
         for at in 0..=wanted.len() {
-            let page = view.page(ACCOUNT, listing, tally, at as u64, near, 2).unwrap();
+            let page = snapshot.page(ACCOUNT, listing, tally, at as u64, near, 2).unwrap();
             let ids: Vec<EmailId> = page.into_iter().map(|(id, _)| id).collect();
             assert_eq!(
                 ids,
@@ -258,8 +259,8 @@ fn pages(view: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wanted
 }
 
 /// What moved, put to the old list, gives the new list; and nothing is named that did not move.
-fn replay(view: &Snapshot<'_>, listing: Listing, since: ModSeq, old: &[EmailId], new: &[EmailId]) {
-    let moves = view.moves(ACCOUNT, listing, since, 1000).unwrap().unwrap();
+fn replay(snapshot: &Snapshot<'_>, listing: Listing, since: ModSeq, old: &[EmailId], new: &[EmailId]) {
+    let moves = snapshot.moves(ACCOUNT, listing, since, 1000).unwrap().unwrap();
     let came: BTreeSet<EmailId> = moves.came.iter().map(|(id, ..)| *id).collect();
     let gone: BTreeSet<EmailId> = moves.gone.iter().map(|(id, ..)| *id).collect();
     let (old, new): (BTreeSet<EmailId>, BTreeSet<EmailId>) =
@@ -293,21 +294,21 @@ proptest! {
 
 /// Every 23rd position and email of the Inbox, against its emails one after the other; and the checker counts all rows.
 fn check_ranks(store: &Store) {
-    let view = store.view();
+    let snapshot = store.snapshot();
     let (inbox, listing) =
         (MailboxUid(1), Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails });
-    let tally = view.kept(ACCOUNT, inbox, ListingFilter::Every).unwrap().unwrap().tally(Shape::Emails);
+    let tally = snapshot.kept(ACCOUNT, inbox, ListingFilter::Every).unwrap().unwrap().tally(Shape::Emails);
     let all: Vec<EmailId> =
-        view.listing(ACCOUNT, listing, None, usize::MAX).unwrap().into_iter().map(|(id, _)| id).collect();
+        snapshot.listing(ACCOUNT, listing, None, usize::MAX).unwrap().into_iter().map(|(id, _)| id).collect();
     assert_eq!(tally.total, all.len() as u64);
     for (at, id) in all.iter().enumerate().step_by(23) {
-        assert_eq!(view.index_of(ACCOUNT, listing, tally, *id).unwrap(), at as u64);
+        assert_eq!(snapshot.index_of(ACCOUNT, listing, tally, *id).unwrap(), at as u64);
         for near in [(Some(EmailId(0)), 0), (None, tally.total)] {
-            let page = view.page(ACCOUNT, listing, tally, at as u64, near, 1).unwrap();
+            let page = snapshot.page(ACCOUNT, listing, tally, at as u64, near, 1).unwrap();
             assert_eq!(page.first().map(|(id, _)| *id), Some(*id), "at {at}");
         }
     }
-    drop(view);
+    drop(snapshot);
     assert_clean(store);
 }
 
@@ -318,7 +319,7 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let store = Store::over(engine.clone(), &options, clock).unwrap();
     make_account(&store, ACCOUNT);
-    let row = store.view().account(ACCOUNT).unwrap().unwrap();
+    let row = store.snapshot().account(ACCOUNT).unwrap().unwrap();
     done(&store, |txn| {
         txn.set_account(&AccountRow { quota_emails: None, ..row.clone() });
         Ok(())
@@ -347,7 +348,8 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
         check_ranks(&store);
     }
     // Out and in again, neither in the order of time.
-    let all: Vec<EmailId> = store.view().emails(ACCOUNT, None, usize::MAX).unwrap().iter().map(|(id, _)| *id).collect();
+    let all: Vec<EmailId> =
+        store.snapshot().emails(ACCOUNT, None, usize::MAX).unwrap().iter().map(|(id, _)| *id).collect();
     for (uid, step) in [(3, 7), (1, 5), (3, 3)] {
         done(&store, |txn| {
             (0..all.len()).step_by(step).try_for_each(|at| {

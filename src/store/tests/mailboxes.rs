@@ -15,14 +15,14 @@ fn attributes_are_kept_and_bounded_and_told_as_a_change_of_the_mailbox() {
     };
     let pairs =
         |all: &[(&str, &str)]| all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let before = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
+    let before = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
     assert_eq!(set(pairs(&[("color", "#1E90ff"), ("x.note", "of Ann's")])), Ok(true));
     assert_eq!(set(pairs(&[("color", "#1E90ff"), ("x.note", "of Ann's")])), Ok(false), "a change of nothing is none");
-    let told = bed.store.view().mailbox_changes(ACCOUNT, ClientState::at(before), 99).unwrap().unwrap();
+    let told = bed.store.snapshot().mailbox_changes(ACCOUNT, ClientState::at(before), 99).unwrap().unwrap();
     assert_eq!((told.changes.updated, told.only_counts), (vec![INBOX], false));
     // A delivery writes the row, and leaves them as they are.
     bed.deliver(1, &[]);
-    let known = || bed.store.view().mailboxes(ACCOUNT).unwrap()[0].1.attributes.clone();
+    let known = || bed.store.snapshot().mailboxes(ACCOUNT).unwrap()[0].1.attributes.clone();
     assert_eq!(known().len(), 2);
     for (name, value) in [
         ("color", "blue"),
@@ -51,13 +51,13 @@ fn attributes_are_kept_and_bounded_and_told_as_a_change_of_the_mailbox() {
 fn everybody_is_subscribed_for_himself() {
     let bed = bed();
     make_account(&bed.store, BOB);
-    let subscribed = |who| bed.store.view().subscribed(ACCOUNT, who).unwrap();
+    let subscribed = |who| bed.store.snapshot().subscribed(ACCOUNT, who).unwrap();
     let all: BTreeSet<MailboxUid> = (1..4).map(MailboxUid).collect();
     assert_eq!((subscribed(ACCOUNT), subscribed(BOB)), (all.clone(), BTreeSet::new()));
-    let before = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
+    let before = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
     let subscribe = |uid, who, on| bed.done(|txn| txn.subscribe(uid, who, on));
     assert_eq!(subscribe(INBOX, BOB, true), Ok(true));
-    let marks = bed.store.view().account_state(ACCOUNT).unwrap();
+    let marks = bed.store.snapshot().account_state(ACCOUNT).unwrap();
     assert_eq!((marks.state(DataType::Mailbox), marks.modseq.0), (marks.modseq, before.0 + 1));
     assert_eq!(subscribe(INBOX, BOB, true), Ok(false));
     assert_eq!(subscribe(MailboxUid(3), BOB, true), Ok(true));
@@ -66,10 +66,10 @@ fn everybody_is_subscribed_for_himself() {
     assert_eq!(subscribe(MailboxUid(9), BOB, true), Err(Error::NotFound("mailbox")));
     assert_eq!(subscribed(ACCOUNT), all.iter().copied().filter(|uid| *uid != INBOX).collect());
     assert_eq!(subscribed(BOB), BTreeSet::from([INBOX, MailboxUid(3)]));
-    let told = bed.store.view().mailbox_changes(ACCOUNT, ClientState::at(before), 99).unwrap().unwrap();
+    let told = bed.store.snapshot().mailbox_changes(ACCOUNT, ClientState::at(before), 99).unwrap().unwrap();
     assert_eq!((told.changes.updated.len(), told.only_counts), (2, false));
-    assert_eq!(bed.store.view().subscribers(ACCOUNT, INBOX, AccountId(0), 9).unwrap(), [BOB]);
-    assert_eq!(bed.store.view().subscribers(ACCOUNT, INBOX, AccountId(3), 9).unwrap(), []);
+    assert_eq!(bed.store.snapshot().subscribers(ACCOUNT, INBOX, AccountId(0), 9).unwrap(), [BOB]);
+    assert_eq!(bed.store.snapshot().subscribers(ACCOUNT, INBOX, AccountId(3), 9).unwrap(), []);
     assert_eq!(subscribe(INBOX, BOB, false), Ok(true));
     assert_eq!(subscribed(BOB), BTreeSet::from([MailboxUid(3)]));
     // A destroyed mailbox has no subscribers, and upkeep takes their rows away.

@@ -143,7 +143,7 @@ fn run(store: &Store, ops: &[StoreOp]) {
     }
     assert_clean(store);
     let mut seen: Vec<EmailId> =
-        store.view().emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
+        store.snapshot().emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
     seen.sort_unstable();
     live.sort_unstable();
     assert_eq!(seen, live);
@@ -186,7 +186,7 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
         deliver_to(&store, ACCOUNT, 1, &[1], 5).unwrap();
         let done = store.commit(ACCOUNT, |txn| {
             let same = Some([3; 16]);
-            let blob = Some(txn.view().emails(ACCOUNT, None, 1)?[0].1.blob);
+            let blob = Some(txn.snapshot().emails(ACCOUNT, None, 1)?[0].1.blob);
             txn.queue_action(Action { same, blob, ..action() }, b"Subject: x\r\n\r\n")?;
             txn.remember_told(&ToldKey([1; 32]), &Address::from_parts("bob", "example.net"), &ToldLifetime::of(0))?;
             txn.create_object(&crate::model::SenderIdentity::default())?;
@@ -222,13 +222,13 @@ fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
         ticket.wait_blocking().unwrap();
         assert_clean(&store);
         let whole: Vec<u8> = prefix.iter().chain(&raw).copied().collect();
-        let view = store.view();
-        assert_eq!(view.message(ACCOUNT, id).unwrap().unwrap(), whole);
+        let snapshot = store.snapshot();
+        assert_eq!(snapshot.message(ACCOUNT, id).unwrap().unwrap(), whole);
         let seam = prefix.len() + row::FRAME;
         let ends = [0, 1, prefix.len(), seam - 1, seam, seam + 1, whole.len(), whole.len() + 9];
         for (from, to) in ends.iter().flat_map(|from| ends.iter().map(move |to| (*from, *to))) {
             let wanted = whole.get(from.min(whole.len())..to.min(whole.len())).unwrap_or_default();
-            let found = view.message_part(ACCOUNT, id, from as u64..to as u64).unwrap().unwrap();
+            let found = snapshot.message_part(ACCOUNT, id, from as u64..to as u64).unwrap().unwrap();
             assert!(found == wanted, "{from}..{to} of {length}");
         }
         let frames = engine.rows(Table::BlobFrames);
@@ -237,7 +237,7 @@ fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
             let puts = vec![Put { table: Table::BlobFrames, key: key.clone(), value: None }];
             engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
             assert_eq!(store.check().unwrap().len(), 1);
-            assert!(store.view().message(ACCOUNT, id).is_err());
+            assert!(store.snapshot().message(ACCOUNT, id).is_err());
             let head = Put { table: Table::Blobs, key: BlobKey { blob: hash }.encode(), value: None };
             engine.write(&[Arc::new(Batch::of(vec![head]))]).unwrap();
             assert!(store.check().unwrap().iter().any(|breach| breach.what == "a frame of no message"));
@@ -276,7 +276,7 @@ pub(super) fn action() -> Action {
 #[test]
 fn messages_that_share_an_id_and_subject_share_a_thread_and_the_oldest_wins() {
     let store = store_over(Arc::new(MemoryEngine::new()));
-    let thread = |id| store.view().email(ACCOUNT, id).unwrap().unwrap().thread;
+    let thread = |id| store.snapshot().email(ACCOUNT, id).unwrap().unwrap().thread;
     let a = deliver_to(&store, ACCOUNT, 1, &[1], 10).unwrap();
     let b = deliver_to(&store, ACCOUNT, 2, &[2], 20).unwrap();
     assert_ne!(thread(a), thread(b));
@@ -302,15 +302,15 @@ fn a_page_is_newest_first_and_collapses_threads() {
     let store = store_over(Arc::new(MemoryEngine::new()));
     let ids: Vec<EmailId> =
         (0..6).map(|n| deliver_to(&store, ACCOUNT, n, &[(n % 2) as u8], i64::from(n)).unwrap()).collect();
-    let inbox = store.view().account_state(ACCOUNT).unwrap().inbox;
+    let inbox = store.snapshot().account_state(ACCOUNT).unwrap().inbox;
     let listing = |shape| Listing { uid: inbox, view: ListingFilter::Every, shape };
     let page = |shape, after, limit| -> Vec<EmailId> {
-        store.view().listing(ACCOUNT, listing(shape), after, limit).unwrap().into_iter().map(|(id, _)| id).collect()
+        store.snapshot().listing(ACCOUNT, listing(shape), after, limit).unwrap().into_iter().map(|(id, _)| id).collect()
     };
     assert_eq!(page(Shape::Emails, None, 2), [ids[5], ids[4]]);
     assert_eq!(page(Shape::Emails, Some(ids[4]), 2), [ids[3], ids[2]]);
     assert_eq!(page(Shape::Threads, None, 9), [ids[5], ids[4]]);
-    let (_, inbox) = store.view().find_mailbox(ACCOUNT, "inbox").unwrap().unwrap();
+    let (_, inbox) = store.snapshot().find_mailbox(ACCOUNT, "inbox").unwrap().unwrap();
     assert_eq!((inbox.counts.total_emails, inbox.counts.unread_threads), (6, 2));
 }
 
@@ -325,7 +325,7 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
     let mut response =
         VacationResponse { enabled: true, text_body: Some("Away".into()), ..VacationResponse::default() };
     assert!(set(&response));
-    let (who, generation) = (ToldKey([3; 32]), store.view().vacation(ACCOUNT).unwrap().generation);
+    let (who, generation) = (ToldKey([3; 32]), store.snapshot().vacation(ACCOUNT).unwrap().generation);
     let bob = Address::from_parts("bob", "example.net");
     store
         .commit(ACCOUNT, |txn| txn.remember_told(&who, &bob, &ToldLifetime::of(generation)))
@@ -334,20 +334,21 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
         .wait_blocking()
         .unwrap();
     assert!(!set(&response));
-    let told = store.view().told(ACCOUNT, 9).unwrap();
+    let told = store.snapshot().told(ACCOUNT, 9).unwrap();
     assert_eq!((told.len(), &told[0].sender), (1, &bob));
     response.except.push("example.com".parse().unwrap());
     assert!(set(&response));
-    let told_at =
-        |generation| store.view().told_at(ACCOUNT, &who, &ToldLifetime::of(generation), store.clock().now()).unwrap();
+    let told_at = |generation| {
+        store.snapshot().told_at(ACCOUNT, &who, &ToldLifetime::of(generation), store.clock().now()).unwrap()
+    };
     assert!(told_at(generation).is_some());
     response.text_body = Some("Away still".into());
     assert!(set(&response));
-    let now = store.view().vacation(ACCOUNT).unwrap().generation;
+    let now = store.snapshot().vacation(ACCOUNT).unwrap().generation;
     assert!(now > generation);
     assert_eq!(told_at(now), None);
     // Switching it off and on again forgets, too; what only the owner sees does not.
-    let generation = || store.view().vacation(ACCOUNT).unwrap().generation;
+    let generation = || store.snapshot().vacation(ACCOUNT).unwrap().generation;
     response.enabled = false;
     assert!(set(&response) && generation() > now);
     let off = generation();
@@ -378,7 +379,7 @@ fn quota_is_kept_and_an_account_can_be_erased() {
         ticket.wait_blocking().unwrap();
         left
     } {}
-    assert_eq!(store.view().account(ACCOUNT).unwrap(), None);
+    assert_eq!(store.snapshot().account(ACCOUNT).unwrap(), None);
     assert_clean(&store);
 }
 

@@ -21,14 +21,14 @@ struct ObjectClient {
 impl ObjectClient {
     /// One step of catching up; says whether there is more.
     fn catch_up(&mut self, store: &Store, most: usize) -> bool {
-        let view = store.view();
+        let snapshot = store.snapshot();
         let changes = match self.since {
-            Some(since) => view.object_changes::<SenderIdentity>(ACCOUNT, since, most).unwrap(),
+            Some(since) => snapshot.object_changes::<SenderIdentity>(ACCOUNT, since, most).unwrap(),
             None => None,
         };
         let Some(changes) = changes else {
-            self.known = view.objects(ACCOUNT).unwrap().into_iter().collect();
-            self.since = Some(ClientState::at(view.state(ACCOUNT, DataType::Identity).unwrap()));
+            self.known = snapshot.objects(ACCOUNT).unwrap().into_iter().collect();
+            self.since = Some(ClientState::at(snapshot.state(ACCOUNT, DataType::Identity).unwrap()));
             return false;
         };
         assert!(changes.created.len() + changes.updated.len() + changes.destroyed.len() <= most);
@@ -36,7 +36,7 @@ impl ObjectClient {
             assert!(!self.known.contains_key(id) || self.since.is_some_and(|since| since.base < since.mark));
         }
         for id in changes.created.iter().chain(&changes.updated) {
-            match view.object(ACCOUNT, *id).unwrap() {
+            match snapshot.object(ACCOUNT, *id).unwrap() {
                 Some(object) => drop(self.known.insert(*id, object)),
                 None => panic!("{id} was told of and is not there"),
             }
@@ -87,9 +87,9 @@ proptest! {
                 }
                 ObjectOp::Change(which, n) if !ids.is_empty() => {
                     let id = ids[which % ids.len()];
-                    let before = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
+                    let before = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
                     let changed = bed.done(|txn| txn.update_object(id, |one| *one = identity(n))).unwrap();
-                    let after = bed.store.view().account_state(ACCOUNT).unwrap().modseq;
+                    let after = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
                     prop_assert_eq!(changed, model.insert(id, identity(n)) != Some(identity(n)));
                     prop_assert_eq!(after.0 - before.0, u64::from(changed));
                 }
@@ -115,7 +115,7 @@ proptest! {
         while late.catch_up(&bed.store, 1) {}
         prop_assert_eq!(&late.known, &model);
         prop_assert!(eager.told.values().chain(late.told.values()).all(|times| *times == 1));
-        let there: BTreeMap<ObjectId, SenderIdentity> = bed.store.view().objects(ACCOUNT).unwrap().into_iter().collect();
+        let there: BTreeMap<ObjectId, SenderIdentity> = bed.store.snapshot().objects(ACCOUNT).unwrap().into_iter().collect();
         prop_assert_eq!(there, model);
         assert_clean(&bed.store);
     }
@@ -126,11 +126,11 @@ fn states_of_before_what_was_purged_are_refused_and_the_purged_state_itself_is_s
     let bed = bed();
     let id = bed.done(|txn| txn.create_object(&identity(1))).unwrap();
     let kept = bed.done(|txn| txn.create_object(&identity(2))).unwrap();
-    let before = bed.store.view().state(ACCOUNT, DataType::Identity).unwrap();
+    let before = bed.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap();
     bed.done(|txn| txn.destroy_object::<SenderIdentity>(id)).unwrap();
-    let after = bed.store.view().state(ACCOUNT, DataType::Identity).unwrap();
+    let after = bed.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap();
     let changes =
-        |since| bed.store.view().object_changes::<SenderIdentity>(ACCOUNT, ClientState::at(since), 9).unwrap();
+        |since| bed.store.snapshot().object_changes::<SenderIdentity>(ACCOUNT, ClientState::at(since), 9).unwrap();
     assert_eq!(changes(before).unwrap().destroyed, [id]);
     bed.done(|txn| txn.note_history(MS)).unwrap();
     bed.clock.advance(GRACE);
@@ -138,7 +138,10 @@ fn states_of_before_what_was_purged_are_refused_and_the_purged_state_itself_is_s
     assert_eq!((changes(before), bed.low(DataType::Identity)), (None, after));
     assert_eq!(changes(after).unwrap().state, ClientState::at(after));
     assert_eq!(bed.low(DataType::EmailSubmission), ModSeq(0));
-    assert_eq!((bed.rows(Table::Objects), bed.store.view().objects(ACCOUNT).unwrap()), (1, vec![(kept, identity(2))]));
+    assert_eq!(
+        (bed.rows(Table::Objects), bed.store.snapshot().objects(ACCOUNT).unwrap()),
+        (1, vec![(kept, identity(2))])
+    );
     assert_clean(&bed.store);
 }
 
@@ -163,7 +166,7 @@ fn objects_are_few_and_small_and_go_when_their_time_is_over() {
     let (sent, canceled) = (submission(UndoStatus::Final, Some(now)), submission(UndoStatus::Canceled, Some(now)));
     let late = submission(UndoStatus::Final, Some(now.after(MS)));
     let there = || {
-        let all = bed.store.view().objects::<EmailSubmission>(ACCOUNT).unwrap();
+        let all = bed.store.snapshot().objects::<EmailSubmission>(ACCOUNT).unwrap();
         all.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
     };
     let expire = || while bed.done(|txn| txn.expire_objects(bed.upto(DAY), 1)).unwrap() {};
@@ -173,7 +176,7 @@ fn objects_are_few_and_small_and_go_when_their_time_is_over() {
     bed.clock.advance(MS);
     expire();
     assert_eq!(there(), [pending, late]);
-    assert!(bed.store.view().objects::<PushSubscription>(ACCOUNT).unwrap().is_empty());
+    assert!(bed.store.snapshot().objects::<PushSubscription>(ACCOUNT).unwrap().is_empty());
     assert_clean(&bed.store);
     // Push subscriptions have no state: nothing is left of them.
     assert_eq!(bed.rows(Table::Objects), 4, "two submissions, and what is left of two");
@@ -187,12 +190,12 @@ fn an_account_has_identities_by_itself_and_their_states_tell_of_them() {
     let addresses = ["ann@example.org", "lee@example.org"].map(|text| Address::parse(text).unwrap());
     assert!(bed.done(|txn| txn.keep_identities(&addresses, "Ann")).unwrap());
     assert!(!bed.done(|txn| txn.keep_identities(&addresses, "Ann")).unwrap());
-    let since = ClientState::at(bed.store.view().state(ACCOUNT, DataType::Identity).unwrap());
-    let all = || bed.store.view().objects::<SenderIdentity>(ACCOUNT).unwrap();
+    let since = ClientState::at(bed.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap());
+    let all = || bed.store.snapshot().objects::<SenderIdentity>(ACCOUNT).unwrap();
     let ids: Vec<ObjectId> = all().into_iter().map(|(id, _)| id).collect();
     bed.done(|txn| txn.update_object(ids[1], |one: &mut SenderIdentity| one.text_signature = "x".into())).unwrap();
     assert!(bed.done(|txn| txn.keep_identities(&addresses[..1], "Ann Lee")).unwrap());
-    let changes = bed.store.view().object_changes::<SenderIdentity>(ACCOUNT, since, 9).unwrap().unwrap();
+    let changes = bed.store.snapshot().object_changes::<SenderIdentity>(ACCOUNT, since, 9).unwrap().unwrap();
     assert_eq!((changes.created, changes.updated.len(), changes.destroyed), (vec![], 2, vec![]));
     let found: Vec<(String, bool)> = all().into_iter().map(|(_, one)| (one.name.clone(), one.may_delete())).collect();
     assert_eq!(found, [("Ann Lee".into(), false), ("Ann".into(), true)]);

@@ -16,7 +16,7 @@ fn what_was_redeemed_is_there_when_the_store_is_opened_again() {
     };
     let store = open(dir.path()).unwrap();
     assert_eq!(store.secrets(), &secrets);
-    let message = store.view().message(ACCOUNT, id).unwrap().unwrap();
+    let message = store.snapshot().message(ACCOUNT, id).unwrap().unwrap();
     assert_eq!(message, b"Delivered-To: ann@example.org\r\nSubject: 1\r\n\r\n1\r\n");
     assert_clean(&store);
     assert!(open(dir.path()).is_err_and(|error| error.to_string().contains("another process")));
@@ -83,7 +83,7 @@ fn a_log_that_is_gone_or_cut_before_the_last_one_refuses_to_open() {
     }
     let (whole, gone, cut) = (crash(dir.path()), crash(dir.path()), crash(dir.path()));
     drop(store);
-    assert_eq!(open(whole.path()).unwrap().view().emails(ACCOUNT, None, 99).unwrap().len(), 60);
+    assert_eq!(open(whole.path()).unwrap().snapshot().emails(ACCOUNT, None, 99).unwrap().len(), 60);
     assert!(logs_of(gone.path()).len() > 1, "one log alone proves nothing");
     std::fs::remove_file(&logs_of(gone.path())[0]).unwrap();
     let refused = open(gone.path()).unwrap_err().to_string();
@@ -111,7 +111,7 @@ fn a_cut_last_record_is_dropped_and_a_flipped_bit_refuses_to_open() {
     let mut bytes = std::fs::read(&log).unwrap();
     std::fs::write(&log, &bytes[..bytes.len() - 9]).unwrap();
     let store = open(cut.path()).unwrap();
-    assert_eq!(store.view().emails(ACCOUNT, None, 99).unwrap().len(), 49);
+    assert_eq!(store.snapshot().emails(ACCOUNT, None, 99).unwrap().len(), 49);
     assert_clean(&store);
 
     // Damage in the middle would silently drop acknowledged mail: it refuses, and says what to do.

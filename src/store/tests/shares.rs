@@ -26,16 +26,16 @@ fn share(bed: &Fixture, uid: MailboxUid, with: &[(AccountId, u16)]) -> Result<bo
 #[test]
 fn what_is_shared_is_found_by_whom_it_is_shared_with() {
     let bed = three();
-    let with = |user| bed.store.view().shared_with(user).unwrap();
+    let with = |user| bed.store.snapshot().shared_with(user).unwrap();
     let rights = |user| {
-        let all = bed.store.view().mailboxes(ACCOUNT).unwrap().into_iter();
+        let all = bed.store.snapshot().mailboxes(ACCOUNT).unwrap().into_iter();
         let all = all.map(|(uid, row)| (uid, row.rights_of(ACCOUNT, user)));
         all.filter(|(_, rights)| *rights != 0).collect::<BTreeMap<MailboxUid, u16>>()
     };
     assert_eq!((with(BOB), rights(BOB)), (vec![], BTreeMap::new()));
-    let before = bed.store.view().state(ACCOUNT, DataType::Mailbox).unwrap();
+    let before = bed.store.snapshot().state(ACCOUNT, DataType::Mailbox).unwrap();
     assert!(share(&bed, INBOX, &[(BOB, 1), (EVE, 3)]).unwrap());
-    let since = bed.store.view().mailbox_changes(ACCOUNT, ClientState::at(before), 99).unwrap().unwrap();
+    let since = bed.store.snapshot().mailbox_changes(ACCOUNT, ClientState::at(before), 99).unwrap().unwrap();
     assert_eq!((since.changes.updated, since.only_counts), (vec![INBOX], false), "its users learn of it");
     assert!(share(&bed, ARCHIVE, &[(BOB, mailbox::ALL_RIGHTS)]).unwrap());
     assert!(!share(&bed, INBOX, &[(BOB, 1), (EVE, 3)]).unwrap(), "a change of nothing is none");
@@ -77,10 +77,10 @@ fn an_account_that_goes_leaves_no_share_behind() {
     // Bob goes at once, and what was shared with him by and by.
     assert!(!bed.on(BOB, |txn| txn.erase(999)).unwrap());
     assert_clean(&bed.store);
-    assert_eq!(bed.store.view().shared_with(ACCOUNT).unwrap(), []);
+    assert_eq!(bed.store.snapshot().shared_with(ACCOUNT).unwrap(), []);
     assert!(bed.done(|txn| txn.unshare_gone(1)).unwrap());
     assert!(!bed.done(|txn| txn.unshare_gone(1)).unwrap());
-    let left = bed.store.view().mailboxes(ACCOUNT).unwrap().remove(0).1.shares;
+    let left = bed.store.snapshot().mailboxes(ACCOUNT).unwrap().remove(0).1.shares;
     assert_eq!((left, bed.rows(Table::Shared)), ([(EVE, 1)].into(), 1));
     assert!(!bed.done(|txn| txn.unshare(&[EVE].into(), 9)).unwrap());
     assert_eq!(bed.rows(Table::Shared), 0);

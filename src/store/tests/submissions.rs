@@ -21,7 +21,7 @@ fn submit(bed: &Fixture, to: &[&str]) -> (ObjectId, ActionId) {
 }
 
 fn read(bed: &Fixture, id: ObjectId) -> EmailSubmission {
-    bed.store.view().object(ACCOUNT, id).unwrap().unwrap()
+    bed.store.snapshot().object(ACCOUNT, id).unwrap().unwrap()
 }
 
 fn said(bed: &Fixture, id: ObjectId) -> Vec<(DeliveryState, String)> {
@@ -90,7 +90,7 @@ fn it_is_taken_back_with_its_action_or_not_at_all() {
     assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(true));
     let canceled = read(&bed, id);
     assert_eq!((canceled.undo, canceled.ended), (UndoStatus::Canceled, Some(bed.clock.now())));
-    assert_eq!((said(&bed, id)[0].0, bed.store.view().action(ACCOUNT, action).unwrap()), (DeliveryState::No, None));
+    assert_eq!((said(&bed, id)[0].0, bed.store.snapshot().action(ACCOUNT, action).unwrap()), (DeliveryState::No, None));
     assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(true), "once more is the same");
     for (state, may) in [
         (ActionState::Held, true),
@@ -102,7 +102,7 @@ fn it_is_taken_back_with_its_action_or_not_at_all() {
         change(&bed, action, |action| action.state = state);
         let was = read(&bed, id).undo;
         assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(may), "{state:?}");
-        assert_eq!(bed.store.view().action(ACCOUNT, action).unwrap().is_none(), may);
+        assert_eq!(bed.store.snapshot().action(ACCOUNT, action).unwrap().is_none(), may);
         assert_eq!(read(&bed, id).undo, if may { UndoStatus::Canceled } else { was });
     }
     // One that is destroyed goes out nevertheless.
@@ -127,6 +127,6 @@ fn the_two_are_written_by_one_commit() {
     assert_eq!(both, Err(Error::Full));
     bed.engine.heal();
     assert_eq!(read(&bed, id).undo, UndoStatus::Pending);
-    assert_eq!(bed.store.view().action(ACCOUNT, action).unwrap().unwrap().state, ActionState::Waiting);
+    assert_eq!(bed.store.snapshot().action(ACCOUNT, action).unwrap().unwrap().state, ActionState::Waiting);
     assert_clean(&bed.store);
 }

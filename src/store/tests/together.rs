@@ -101,7 +101,7 @@ impl Actor {
             UtcMillis(0),
         );
         self.commit(account, |txn| {
-            if txn.view().account(account)?.is_some() {
+            if txn.snapshot().account(account)?.is_some() {
                 return Ok(());
             }
             txn.register(&row);
@@ -141,14 +141,14 @@ impl Actor {
     fn change(&mut self, account: AccountId) {
         let (boxes, word) = (self.dice.boxes(), ["$seen", "$flagged"][self.dice.below(2)]);
         let destroys = self.dice.below(4) == 0;
-        let known = match self.store.view().emails(account, None, 1000) {
+        let known = match self.store.snapshot().emails(account, None, 1000) {
             Ok(known) if !known.is_empty() => known,
             Ok(_) | Err(Error::Rebuilding(_)) => return,
             Err(other) => panic!("{other}"),
         };
         let id = known[self.dice.below(known.len())].0;
         self.deed(account, |txn| {
-            let email = txn.view().email(account, id)?.ok_or(Error::NotFound("email"))?;
+            let email = txn.snapshot().email(account, id)?.ok_or(Error::NotFound("email"))?;
             let before = (email.mailboxes, email.keywords);
             if destroys {
                 txn.destroy_email(id)?;
@@ -166,7 +166,7 @@ impl Actor {
     fn act(&mut self, account: AccountId) {
         let due = UtcMillis(i64::try_from(5 + self.dice.below(9)).unwrap());
         let what = self.dice.below(3);
-        let known = match self.store.view().outbox(account) {
+        let known = match self.store.snapshot().outbox(account) {
             Ok(known) => known,
             Err(Error::Rebuilding(_)) => return,
             Err(other) => panic!("{other}"),
@@ -200,7 +200,7 @@ impl Actor {
                 txn.set_address(&format!("{account}@example.org"), Some(&crate::model::AddressRow::Primary(account)));
                 return Ok(());
             }
-            let row = txn.view().account(account)?.ok_or(Error::NotFound("account"))?;
+            let row = txn.snapshot().account(account)?.ok_or(Error::NotFound("account"))?;
             before = count_of(&row);
             txn.set_account(&AccountRow { display_name: Some((before + 1).to_string()), ..row });
             Ok(())
@@ -227,7 +227,7 @@ impl Actor {
             5 if !view.is_permanent(uid) => drop(self.commit(account, |txn| txn.drop_view(uid, view, most))),
             6 => {
                 let sizes = FoldSizes { rows: 3, row_octets: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
-                let piece = self.store.view().next_fold_piece(account, &sizes);
+                let piece = self.store.snapshot().next_fold_piece(account, &sizes);
                 if let Some(piece) = self.allowed(piece).flatten() {
                     self.commit(account, |txn| txn.write_folds(&piece));
                 }
@@ -291,12 +291,12 @@ impl Naive {
     }
 
     fn of(store: &Store, account: AccountId) -> Self {
-        let view = store.view();
-        let emails = view.emails(account, None, 10_000).unwrap().into_iter();
+        let snapshot = store.snapshot();
+        let emails = snapshot.emails(account, None, 10_000).unwrap().into_iter();
         Self {
             emails: emails.map(|(id, email)| (id, (email.mailboxes, email.keywords))).collect(),
-            actions: view.outbox(account).unwrap().into_iter().map(|action| (action.id, action.due)).collect(),
-            count: count_of(&view.account(account).unwrap().unwrap()),
+            actions: snapshot.outbox(account).unwrap().into_iter().map(|action| (action.id, action.due)).collect(),
+            count: count_of(&snapshot.account(account).unwrap().unwrap()),
         }
     }
 }
@@ -376,7 +376,7 @@ fn threads_of_several_stores_lose_no_update() {
             let mut counted = 0;
             for _ in 0..40 {
                 let done = store.commit(ACCOUNT, |txn| {
-                    let row = txn.view().account(ACCOUNT)?.ok_or(Error::NotFound("account"))?;
+                    let row = txn.snapshot().account(ACCOUNT)?.ok_or(Error::NotFound("account"))?;
                     let name = Some((count_of(&row) + 1).to_string());
                     txn.set_account(&AccountRow { display_name: name, ..row });
                     Ok(())
@@ -399,7 +399,7 @@ fn threads_of_several_stores_lose_no_update() {
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    let row = stores[1].view().account(ACCOUNT).unwrap().unwrap();
+    let row = stores[1].snapshot().account(ACCOUNT).unwrap().unwrap();
     assert!(counted > 100, "{counted} of 240 commits were done");
     assert_eq!(count_of(&row), counted);
     assert_clean(&stores[0]);
@@ -418,7 +418,7 @@ fn a_store_knows_of_the_repairs_of_another() {
         Ok(())
     };
     one.commit(ACCOUNT, mark).unwrap().1.wait_blocking().unwrap();
-    assert_eq!(other.view().mailboxes(ACCOUNT).map(drop), Err(Error::Rebuilding(ACCOUNT)));
+    assert_eq!(other.snapshot().mailboxes(ACCOUNT).map(drop), Err(Error::Rebuilding(ACCOUNT)));
     let refused = other.commit(ACCOUNT, |txn| txn.note_history(Duration::ZERO));
     assert!(matches!(refused, Err(Error::Rebuilding(ACCOUNT))), "{refused:?}");
 }

@@ -26,7 +26,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn emails(store: &Store) -> BTreeSet<EmailId> {
-    store.view().emails(ACCOUNT, None, 100).unwrap().into_iter().map(|(id, _)| id).collect()
+    store.snapshot().emails(ACCOUNT, None, 100).unwrap().into_iter().map(|(id, _)| id).collect()
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl TreeWorld {
     }
 
     fn modseq(&self) -> ModSeq {
-        self.store.view().account_state(ACCOUNT).unwrap().modseq
+        self.store.snapshot().account_state(ACCOUNT).unwrap().modseq
     }
 
     fn at(&self, which: usize) -> Option<MailboxUid> {
@@ -274,8 +274,8 @@ impl TreeWorld {
                 self.changed.push((modseq, *uid, old != wish));
             }
         }
-        let view = self.store.view();
-        let found = view.mailboxes(ACCOUNT).unwrap();
+        let snapshot = self.store.snapshot();
+        let found = snapshot.mailboxes(ACCOUNT).unwrap();
         assert_eq!(found.len(), now.len());
         for (uid, row) in found {
             let (wish, counts) = &now[&uid];
@@ -286,11 +286,11 @@ impl TreeWorld {
                 "{uid}"
             );
         }
-        assert_eq!(view.account_state(ACCOUNT).unwrap().purged(DataType::Mailbox), self.low);
+        assert_eq!(snapshot.account_state(ACCOUNT).unwrap().purged(DataType::Mailbox), self.low);
         self.past.push((modseq, now));
         let new = &self.past.last().unwrap().1;
         for (since, old) in &self.past {
-            let told = view.mailbox_changes(ACCOUNT, ClientState::at(*since), usize::MAX).unwrap();
+            let told = snapshot.mailbox_changes(ACCOUNT, ClientState::at(*since), usize::MAX).unwrap();
             let Some(told) = told else {
                 assert!(*since < self.low, "{since} is not from before {}", self.low);
                 continue;
@@ -318,7 +318,7 @@ impl TreeWorld {
             // Told a mailbox at a time it is the same, but for what was made and is gone, and nothing twice.
             let (mut at, mut told) = (ClientState::at(*since), Vec::new());
             loop {
-                let step = view.mailbox_changes(ACCOUNT, at, 1).unwrap().unwrap().changes;
+                let step = snapshot.mailbox_changes(ACCOUNT, at, 1).unwrap().unwrap().changes;
                 assert!(step.created.len() + step.updated.len() + step.destroyed.len() <= 1);
                 assert!((step.state.mark, step.state.last) > (at.mark, at.last) || !step.more);
                 told.extend(step.created.iter().chain(&step.updated).chain(&step.destroyed).copied());
@@ -327,7 +327,7 @@ impl TreeWorld {
                     break;
                 }
             }
-            assert_eq!(at, ClientState::at(modseq_of_mailboxes(&view).max(*since)));
+            assert_eq!(at, ClientState::at(modseq_of_mailboxes(&snapshot).max(*since)));
             let count = told.len();
             let told = uids(told);
             assert_eq!(told.len(), count, "since {since}");
@@ -339,8 +339,8 @@ impl TreeWorld {
     }
 }
 
-fn modseq_of_mailboxes(view: &Snapshot<'_>) -> ModSeq {
-    view.state(ACCOUNT, DataType::Mailbox).unwrap()
+fn modseq_of_mailboxes(snapshot: &Snapshot<'_>) -> ModSeq {
+    snapshot.state(ACCOUNT, DataType::Mailbox).unwrap()
 }
 
 proptest! {

@@ -17,7 +17,7 @@ fn put(bed: &Fixture, user: AccountId, raw: &[u8]) -> Result<UploadRow, Error> {
 }
 
 fn is_there(bed: &Fixture, user: AccountId, raw: &[u8]) -> bool {
-    let found = bed.store.view().upload_part(ACCOUNT, user, &hash(raw), 0..u64::MAX).unwrap();
+    let found = bed.store.snapshot().upload_part(ACCOUNT, user, &hash(raw), 0..u64::MAX).unwrap();
     assert!(found.as_deref().is_none_or(|octets| octets == raw));
     found.is_some()
 }
@@ -28,7 +28,7 @@ fn an_upload_is_its_users_alone_and_goes_after_its_time() {
     make_account(&bed.store, BOB);
     put(&bed, BOB, b"one").unwrap();
     assert!(is_there(&bed, BOB, b"one") && !is_there(&bed, ACCOUNT, b"one"));
-    assert_eq!(bed.store.view().upload(BOB, BOB, &hash(b"one")).unwrap(), None, "it is in the other account");
+    assert_eq!(bed.store.snapshot().upload(BOB, BOB, &hash(b"one")).unwrap(), None, "it is in the other account");
     let expire = |kept| while bed.done(|txn| txn.expire_uploads(bed.upto(kept), 1)).unwrap() {};
     bed.clock.advance(DAY - MS);
     expire(DAY);
@@ -37,7 +37,7 @@ fn an_upload_is_its_users_alone_and_goes_after_its_time() {
     let again = bed.done(|txn| txn.put_upload(BOB, &hash(b"one"), b"one", "text/html", ROOM)).unwrap();
     bed.clock.advance(MS);
     expire(DAY);
-    assert_eq!(bed.store.view().upload(ACCOUNT, BOB, &hash(b"one")).unwrap(), Some(again));
+    assert_eq!(bed.store.snapshot().upload(ACCOUNT, BOB, &hash(b"one")).unwrap(), Some(again));
     bed.clock.advance(DAY);
     expire(DAY);
     assert!(!is_there(&bed, BOB, b"one"));
@@ -105,7 +105,7 @@ fn octets_that_are_there_are_held_without_being_put_and_collected_ones_do_not_co
         bed.clock.advance(2 * DAY);
         let collect = || bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9));
         assert_eq!(collect().unwrap().blobs, 0, "the other holds it");
-        let part = bed.store.view().upload_part(BOB, BOB, &id, 1..3).unwrap().unwrap();
+        let part = bed.store.snapshot().upload_part(BOB, BOB, &id, 1..3).unwrap().unwrap();
         assert_eq!(part, raw[1..3]);
         // Held between the collection's look and its commit.
         bed.on(BOB, |txn| txn.expire_uploads(txn.now(), 9)).unwrap();

@@ -66,7 +66,7 @@ impl Txn<'_> {
 
     /// Gives how many rows it deleted.
     fn purge_listings(&mut self, bound: ModSeq, most: usize) -> Result<usize, Error> {
-        let mailboxes = self.view().mailboxes(self.account)?;
+        let mailboxes = self.snapshot().mailboxes(self.account)?;
         let all = mailboxes.into_iter().map(|(uid, mailbox)| (uid, mailbox.kept));
         let all: Vec<(MailboxUid, Vec<MaintainedListing>)> =
             all.chain([(MailboxUid::ALL, self.state.kept.clone())]).collect();

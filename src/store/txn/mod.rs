@@ -138,7 +138,7 @@ impl<'s> Txn<'s> {
 
     /// The account as this change will leave it.
     #[must_use]
-    pub fn view(&self) -> Snapshot<'_> {
+    pub fn snapshot(&self) -> Snapshot<'_> {
         Snapshot::of(Box::new(self))
     }
 

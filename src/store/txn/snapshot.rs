@@ -12,7 +12,7 @@ pub struct Snapshot<'a> {
 
 impl std::fmt::Debug for Snapshot<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("View(..)")
+        out.write_str("Snapshot(..)")
     }
 }
 

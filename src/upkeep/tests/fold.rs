@@ -60,7 +60,7 @@ fn who_is_named_in_a_field_is_found_before_and_after_folding() {
             found.push(id);
             Ok(found.len() < most)
         };
-        store.view().naming(ACCOUNT, &text, fields, walk).unwrap();
+        store.snapshot().naming(ACCOUNT, &text, fields, walk).unwrap();
         found
     };
     let rows = i64::try_from(FoldSizes::default().rows).unwrap();
@@ -79,7 +79,7 @@ fn who_is_named_in_a_field_is_found_before_and_after_folding() {
 #[test]
 fn a_fold_is_made_when_enough_rows_have_gathered() {
     let store = store();
-    let unfolded = || store.view().account_state(ACCOUNT).unwrap().unfolded;
+    let unfolded = || store.snapshot().account_state(ACCOUNT).unwrap().unfolded;
     let rows = i64::try_from(FoldSizes::default().rows).unwrap();
     deliver(&store, rows - 1);
     assert!(!fold_index(&store, ACCOUNT).unwrap());

@@ -409,7 +409,7 @@ fn what_is_made_is_read_alike_by_python() {
         "bodyValues": {"t": {"value": "Hello\n\u{fc}\n\nFrom here\n.\n"}, "h": {"value": "<p>".repeat(500)}},
     });
     let id = bed.create(email.clone()).unwrap()["id"].as_str().unwrap().to_owned();
-    let raw = bed.context.store.view().message(bed.account.parse().unwrap(), id.parse().unwrap()).unwrap().unwrap();
+    let raw = bed.context.store.snapshot().message(bed.account.parse().unwrap(), id.parse().unwrap()).unwrap().unwrap();
     child.stdin.take().unwrap().write_all(&raw).unwrap();
     let read: Value = serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
     let wanted = json!({

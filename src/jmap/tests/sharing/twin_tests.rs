@@ -115,7 +115,7 @@ impl TwinAccount {
         let made = json!({"accountId": bed.ann, "create": {"h": {"name": "Hidden"}}});
         let made = call(&bed.context, "Mailbox/set", &made).1;
         let hidden: MailboxUid = made["created"]["h"]["id"].as_str().unwrap().parse().unwrap();
-        let trash = bed.context.store.view().account_state(ann).unwrap().trash;
+        let trash = bed.context.store.snapshot().account_state(ann).unwrap().trash;
         let boxes = vec![bed.plans.parse().unwrap(), trash, bed.inbox.parse().unwrap(), hidden];
         bed.open(&bed.plans, &["mayReadItems", "mayAddItems"]);
         if open > 1 {
@@ -139,7 +139,7 @@ impl TwinAccount {
             world.names.insert(email.clone(), name.to_owned());
             let id: EmailId = email.parse().unwrap();
             world.names.insert(BlobId::email(id).to_string(), format!("blob of {name}"));
-            let thread = world.bed.context.store.view().email(ann, id).unwrap().unwrap().thread;
+            let thread = world.bed.context.store.snapshot().email(ann, id).unwrap().unwrap().thread;
             world.names.insert(thread.to_string(), format!("thread of {name}"));
         }
         // Every topic has an email that stays, so that its thread does.
@@ -221,7 +221,7 @@ impl TwinAccount {
                 let id = self.shared[self.live[at]];
                 let boxes = Self::mailboxes(&self.boxes, *boxes);
                 self.done(|txn| {
-                    let keywords = txn.view().email(self.ann, id)?.unwrap().keywords;
+                    let keywords = txn.snapshot().email(self.ann, id)?.unwrap().keywords;
                     txn.update_email(id, boxes.clone(), keywords)
                 });
             }
@@ -229,7 +229,7 @@ impl TwinAccount {
                 let Some(at) = at(which) else { return };
                 let id = self.shared[self.live[at]];
                 self.done(|txn| {
-                    let boxes = txn.view().email(self.ann, id)?.unwrap().mailboxes;
+                    let boxes = txn.snapshot().email(self.ann, id)?.unwrap().mailboxes;
                     txn.update_email(id, boxes, keywords.clone())
                 });
             }
@@ -244,7 +244,7 @@ impl TwinAccount {
     /// Gives an email that is shared, or may come to be, a name that is the same in both worlds.
     fn name(&mut self, id: EmailId) {
         let number = self.shared.len();
-        let thread = self.bed.context.store.view().email(self.ann, id).unwrap().unwrap().thread;
+        let thread = self.bed.context.store.snapshot().email(self.ann, id).unwrap().unwrap().thread;
         self.names.insert(id.to_string(), format!("email {number}"));
         self.names.insert(BlobId::email(id).to_string(), format!("blob of {number}"));
         self.names.entry(thread.to_string()).or_insert(format!("thread of {number}"));
@@ -254,8 +254,8 @@ impl TwinAccount {
 
     /// The threads of which the guest sees nothing.
     fn hidden_threads(&self) -> BTreeSet<String> {
-        let view = self.bed.context.store.view();
-        let threads = view.threads(self.ann, usize::MAX).unwrap();
+        let snapshot = self.bed.context.store.snapshot();
+        let threads = snapshot.threads(self.ann, usize::MAX).unwrap();
         let shown = self.bed.bob("Thread/get", json!({"ids": null}))["list"].clone();
         let shown: BTreeSet<&str> = shown.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
         threads.iter().map(ToString::to_string).filter(|id| !shown.contains(id.as_str())).collect()
@@ -284,14 +284,14 @@ impl TwinAccount {
                 let Some(id) = at(which).map(|at| self.live_hidden[at]) else { return };
                 let boxes = self.closed(*boxes);
                 self.done(|txn| {
-                    let keywords = txn.view().email(self.ann, id)?.unwrap().keywords;
+                    let keywords = txn.snapshot().email(self.ann, id)?.unwrap().keywords;
                     txn.update_email(id, boxes.clone(), keywords)
                 });
             }
             PrivateChange::Mark { which, keywords } => {
                 let Some(id) = at(which).map(|at| self.live_hidden[at]) else { return };
                 self.done(|txn| {
-                    let boxes = txn.view().email(self.ann, id)?.unwrap().mailboxes;
+                    let boxes = txn.snapshot().email(self.ann, id)?.unwrap().mailboxes;
                     txn.update_email(id, boxes, keywords.clone())
                 });
             }

@@ -10,14 +10,14 @@ fn searches_share_an_allowance_of_bytes_to_read() {
     for n in 0..20 {
         file(&store, format!("Subject: s\r\nX-A: b\r\n\r\n{}lunch\r\n", "x ".repeat(100)).as_bytes(), n);
     }
-    let view = store.view();
+    let snapshot = store.snapshot();
     let header = Condition::Header { name: "X-A".into(), text: Some("b".into()) };
     // Of a condition on the header, the header alone is charged.
     for (condition, bytes) in [(Condition::Body("lunch".into()), 20_000), (header, 2000)] {
         let reads = Allowance::of(bytes, u64::MAX);
         let results = QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..QuerySpec::default() };
         let asked = Query { results, ..Query::default() };
-        let ask = || query(&view, store.secrets(), &asked).map(|found| found.answer.ids.len());
+        let ask = || query(&snapshot, store.secrets(), &asked).map(|found| found.answer.ids.len());
         assert_eq!(ask(), Ok(20), "{asked:?}");
         let refused = (0..10).map(|_| ask()).find(Result::is_err);
         assert!(matches!(refused, Some(Err(Refused::TooMuchRead))), "{asked:?}");
@@ -34,14 +34,14 @@ fn header_of_a_long_message_is_charged_without_its_body() {
     for n in 0..20 {
         file(&store, long(n).as_bytes(), n);
     }
-    let view = store.view();
+    let snapshot = store.snapshot();
     let asked = |condition: Condition, bytes: u64, rows: u64| {
         let reads = Allowance::of(bytes, rows);
         let results = QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..QuerySpec::default() };
         Query { results, ..Query::default() }
     };
     let header = || Condition::Header { name: "X-A".into(), text: Some("b7".into()) };
-    let ask = |asked: &Query| query(&view, store.secrets(), asked).map(|found| found.answer.ids.len());
+    let ask = |asked: &Query| query(&snapshot, store.secrets(), asked).map(|found| found.answer.ids.len());
     // 20 headers are some 500 bytes, the first frames of the messages 2.6 MB.
     let rich = asked(header(), 2000, 1000);
     assert_eq!((ask(&rich), ask(&asked(header(), 200, 1000))), (Ok(1), Err(Refused::TooMuchRead)));
@@ -68,13 +68,13 @@ fn changes_that_read_too_much_cannot_be_calculated() {
         ..QuerySpec::default()
     };
     let asked = Query { results: of(2000), window: Window { limit: Some(1), ..Window::default() }, total: false };
-    let page = query(&store.view(), store.secrets(), &asked).unwrap().answer;
+    let page = query(&store.snapshot(), store.secrets(), &asked).unwrap().answer;
     assert_eq!((page.ids.len(), page.can_calculate), (1, true));
     let new = put(20);
     let ask = |bytes: u64| {
         let results = of(bytes);
         let asked = QueryChanges { results, since: page.state, up_to: None, max_changes: None, total: false };
-        changes(&store.view(), store.secrets(), &asked).map(|found| found.answer.added)
+        changes(&store.snapshot(), store.secrets(), &asked).map(|found| found.answer.added)
     };
     assert_eq!(ask(2000), Err(Refused::CannotCalculateChanges));
     assert_eq!(ask(1_000_000), Ok(vec![(0, new)]));

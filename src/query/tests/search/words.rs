@@ -17,7 +17,7 @@ fn assert_found(raws: &[&str], asked: &[(Filter, &[usize])]) {
             assert_eq!(found, wanted, "folded {folded}: {filter:?}");
         }
     }
-    assert_eq!(bed.store.view().account_state(ACCOUNT).unwrap().unfolded, 0);
+    assert_eq!(bed.store.snapshot().account_state(ACCOUNT).unwrap().unfolded, 0);
 }
 
 fn utf8(body: &str, kind: &str) -> String {

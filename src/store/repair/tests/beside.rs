@@ -33,11 +33,11 @@ fn no_view_is_of_a_repair_that_began_while_it_was_made() {
             // Where the repair cannot come between it waits for us, and nobody says anything.
             let _told = marked.recv_timeout(Duration::from_millis(300));
         });
-        let view = store.view();
-        let is_marked = !version::unfinished(view.reader()).unwrap().is_empty();
-        let read = view.emails(ANN, None, 9);
+        let snapshot = store.snapshot();
+        let is_marked = !version::unfinished(snapshot.reader()).unwrap().is_empty();
+        let read = snapshot.emails(ANN, None, 9);
         assert!(!is_marked || read == Err(Error::Rebuilding(ANN)), "half a repair is seen");
-        drop(view);
+        drop(snapshot);
     });
     assert_eq!(deep(&store), []);
 }

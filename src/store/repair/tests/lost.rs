@@ -92,10 +92,10 @@ fn all_of_an_account_come_back() {
     };
     assert_eq!(flags(&emails(&engine)), flags(&before));
     // What the lists of the unseen show stays unseen; of threads of which nothing is unseen all is seen.
-    let view = store.view();
+    let snapshot = store.snapshot();
     for (_, email) in before.iter().filter(|(_, email)| email.deleted.is_none()) {
-        let id = view.emails_of_blob(ANN, &email.blob, UtcMillis(0), UtcMillis(1 << 40)).unwrap();
-        let back = view.email(ANN, id[0]).unwrap().unwrap();
+        let id = snapshot.emails_of_blob(ANN, &email.blob, UtcMillis(0), UtcMillis(1 << 40)).unwrap();
+        let back = snapshot.email(ANN, id[0]).unwrap().unwrap();
         let was_seen = email.keywords.contains("$seen");
         assert!(was_seen || !back.keywords.contains("$seen"), "nothing that was not seen is hidden: {email:?}");
         assert!(!email.mailboxes.contains(&MailboxUid(1)) || was_seen == back.keywords.contains("$seen"), "{email:?}");
@@ -111,7 +111,7 @@ fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
         let archived = |email: &EmailMetadata| email.deleted.is_none() && email.mailboxes.contains(&MailboxUid(3));
         let (key, email) = emails(&engine).into_iter().find(|(_, email)| archived(email)).unwrap();
         let id = EmailId(u64::from_be_bytes(key[4..].try_into().unwrap()));
-        let text = store.view().message(ANN, id).unwrap();
+        let text = store.snapshot().message(ANN, id).unwrap();
         let mut gone = vec![
             (Table::EmailMetadata, key),
             (Table::EmailByModseq, ModSeqKey { account: ANN, modseq: email.updated }.encode()),
@@ -142,12 +142,12 @@ fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
         let store = open(engine.clone());
         repair(&store, RepairScope::Repair);
         assert_eq!(deep(&store), []);
-        let view = store.view();
-        let back = view.email(ANN, id).unwrap().unwrap();
-        let inbox = view.account_state(ANN).unwrap().inbox;
-        assert_eq!((back.mailboxes, view.message(ANN, id).unwrap()), (BTreeSet::from([inbox]), text));
-        assert_eq!(view.mailboxes(ANN).unwrap().len(), if homeless { 1 } else { 3 });
-        drop(view);
+        let snapshot = store.snapshot();
+        let back = snapshot.email(ANN, id).unwrap().unwrap();
+        let inbox = snapshot.account_state(ANN).unwrap().inbox;
+        assert_eq!((back.mailboxes, snapshot.message(ANN, id).unwrap()), (BTreeSet::from([inbox]), text));
+        assert_eq!(snapshot.mailboxes(ANN).unwrap().len(), if homeless { 1 } else { 3 });
+        drop(snapshot);
         deliver(&store, BOB, 200).unwrap();
         assert_eq!(deep(&store), []);
     }
@@ -164,7 +164,7 @@ fn without_a_reference_to_its_message_it_is_named_and_its_remains_go() {
     write(&*engine, Table::BlobRefs, &BlobRefKey { blob: email.blob, account: ANN, email: id }.encode(), None);
     assert!(deep(&store).iter().any(|breach| breach.table == "email_content"));
     repair(&store, RepairScope::Repair);
-    assert_eq!(store.view().email(ANN, id), Ok(None));
+    assert_eq!(store.snapshot().email(ANN, id), Ok(None));
     // The message itself is held by nobody, which is named; a round over all messages sees to it.
     let left = deep(&store);
     assert!(

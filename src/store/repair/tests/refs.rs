@@ -146,7 +146,7 @@ fn what_was_renamed_for_an_older_thread_is_not_missed() {
     bed.done(|txn| txn.destroy_email(young));
     let (_, oldest) = bed.deliver("ZK");
     assert_eq!(bed.deliver("K").1, oldest);
-    for (id, email) in bed.store.view().emails(ANN, None, 99).unwrap() {
+    for (id, email) in bed.store.snapshot().emails(ANN, None, 99).unwrap() {
         if email.thread == oldest {
             bed.done(|txn| txn.destroy_email(id));
         }

@@ -76,7 +76,7 @@ fn guests_of_different_mailboxes_learn_nothing_of_each_other() {
         assert_eq!((bed.guest("A", ARCHIVE).1, bed.guest("A", TRASH).1), (one, other));
         assert_eq!(bed.deliver("A").1, owners.unwrap_or(one));
         // A thread that leaves the guest's sight is joined no more, and is again when it comes back.
-        for (id, email) in bed.store.view().emails(ANN, None, 99).unwrap() {
+        for (id, email) in bed.store.snapshot().emails(ANN, None, 99).unwrap() {
             if email.mailboxes == [ARCHIVE].into() {
                 bed.refile(id, INBOX);
             }
