@@ -58,7 +58,7 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
         make(store, BUSY);
     }
     let idle = || ();
-    let drop_list = || while store.commit(large.id, |txn| txn.drop_view(INBOX, LIST, 2_000)).unwrap().0 {};
+    let drop_list = || while store.commit(large.id, |txn| txn.drop_listing(INBOX, LIST, 2_000)).unwrap().0 {};
     let begin_list = || {
         drop_list();
         keep(store, large.id, INBOX, LIST, 1);
@@ -76,8 +76,9 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
         let state = store.snapshot().account_state(BUSY).unwrap();
         i64::try_from(state.emails).unwrap() - i64::try_from(state.unfolded).unwrap()
     };
-    let purged =
-        || -i64::try_from(store.snapshot().destroyed(largest.id, UtcMillis(0), usize::MAX).unwrap().len()).unwrap();
+    let purged = || {
+        -i64::try_from(store.snapshot().destroyed_emails(largest.id, UtcMillis(0), usize::MAX).unwrap().len()).unwrap()
+    };
     let lists = AtomicI64::new(0);
     let served = |settings: Settings, stop: &AtomicBool| {
         let running = Upkeep::new(store.clone(), LiveValue::new(settings)).start().unwrap();

@@ -62,7 +62,7 @@ pub(crate) fn account(store: &Store, size: u64) -> Account {
 
 /// One step of making a view; says whether it is whole.
 pub(crate) fn keep(store: &Store, account: AccountId, uid: MailboxUid, view: ListingFilter, most: usize) -> bool {
-    let (whole, ticket) = store.commit(account, |txn| txn.keep(uid, view, most)).unwrap();
+    let (whole, ticket) = store.commit(account, |txn| txn.extend_listing(uid, view, most)).unwrap();
     ticket.wait_blocking().unwrap();
     whole
 }

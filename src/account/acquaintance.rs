@@ -41,7 +41,7 @@ impl AccountLookup for AccountSnapshot<'_> {
     }
 
     fn told(&self, who: &ToldKey, memory: &ToldLifetime) -> Result<Option<UtcMillis>, Error> {
-        self.snapshot.told_at(self.account, who, memory, self.now)
+        self.snapshot.last_told(self.account, who, memory, self.now)
     }
 
     /// A tag that leaves the sender its domain (BATV, VERP) does not hide whom the owner knows. An
@@ -62,7 +62,7 @@ impl AccountSnapshot<'_> {
         let own =
             |person: &EmailAddress| Address::parse(&person.email).is_ok_and(|address| self.identity.is_me(&address));
         let (mut found, mut left) = (false, MAX_EMAILS_EXAMINED);
-        snapshot.naming(account, &who.reversed_domain(), field::TO | field::CC | field::BCC, |id| {
+        snapshot.scan_emails_with_text(account, &who.reversed_domain(), field::TO | field::CC | field::BCC, |id| {
             left = left.saturating_sub(1);
             if let (Some(email), Some((prefix, content))) =
                 (snapshot.email(account, id)?, snapshot.content(account, id)?)

@@ -323,7 +323,7 @@ impl Directory {
             }
             Ok(())
         })?;
-        for owner in self.0.store.snapshot().shared_with(account)? {
+        for owner in self.0.store.snapshot().accounts_shared_with(account)? {
             while self.change(owner, |txn| txn.unshare(&[account].into(), ERASE_STEP))? {}
         }
         while self.change(account, |txn| txn.erase(ERASE_STEP))? {}

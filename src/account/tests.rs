@@ -11,7 +11,7 @@ mod damage;
 
 fn directory(settings: Settings) -> Directory {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-    Directory::new(Store::over(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap(), settings)
+    Directory::new(Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap(), settings)
 }
 
 fn address(text: &str) -> Address {
@@ -288,7 +288,7 @@ fn the_owner_is_let_in_from_a_known_address_while_strangers_guess() {
 #[test]
 fn a_clock_that_is_set_makes_nobody_wait_longer_to_log_in() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-    let store = Store::over(Arc::new(MemoryEngine::new()), &Options::small(), clock.clone()).unwrap();
+    let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock.clone()).unwrap();
     let logins = Logins::new(Directory::new(store, Settings::default()), clock.clone()).unwrap();
     let hours = |hours: u64| std::time::Duration::from_secs(hours * 3600);
     let eve = LoginSource::from("192.0.2.9".parse::<std::net::IpAddr>().unwrap());
@@ -337,7 +337,7 @@ fn of_several_that_are_added_at_once_one_gets_the_name() {
 fn an_account_that_could_not_be_made_leaves_nothing() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-    let store = Store::over(engine.clone(), &Options::small(), clock).unwrap();
+    let store = Store::open_engine(engine.clone(), &Options::small(), clock).unwrap();
     let directory = Directory::new(store.clone(), Settings::default());
     let new = NewAccount { aliases: vec![address("b@example.org")], ..NewAccount::at(address("ann@example.org")) };
     for after in 0..2 {
@@ -380,7 +380,7 @@ fn accounts_and_addresses_are_compared_both_ways_and_mended() {
         for damaged in [None, Some(vec![99])] {
             let engine = Arc::new(MemoryEngine::new());
             let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-            let store = Store::over(engine.clone(), &Options::small(), clock).unwrap();
+            let store = Store::open_engine(engine.clone(), &Options::small(), clock).unwrap();
             let directory = Directory::new(store.clone(), Settings::default());
             let new = NewAccount { name: Some("ann".into()), ..NewAccount::at(address("ann@example.org")) };
             let ann = directory.add(&new).unwrap();

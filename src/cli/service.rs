@@ -81,7 +81,7 @@ pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store
     #[cfg(feature = "rocksdb")]
     let store = Store::open(&path, &options, clock);
     #[cfg(not(feature = "rocksdb"))]
-    let store = Store::over(Arc::new(store::engine::memory::MemoryEngine::new()), &options, clock);
+    let store = Store::open_engine(Arc::new(store::engine::memory::MemoryEngine::new()), &options, clock);
     store.map_err(|error| ServiceError::Store { path: path.display().to_string(), error })
 }
 

@@ -155,7 +155,7 @@ impl Deliverer {
         let junk = mailbox.as_ref().is_some_and(|(_, mailbox)| mailbox.role == Some(Role::Junk));
         let mailbox = mailbox.map(|(uid, _)| uid);
         let submission = match &whole.returned {
-            Some(returned) => snapshot.submission_meant(account, returned)?,
+            Some(returned) => snapshot.submission_for_report(account, returned)?,
             None => None,
         };
         let response = snapshot.vacation(account)?;
@@ -348,7 +348,7 @@ fn answer(
         let silence = Silence::new(Reason::Disabled, "the response was changed at that moment");
         return Ok(ReplyDecision::Silent(silence));
     }
-    if let Some(at) = txn.snapshot().told_at(account, told, memory, now)? {
+    if let Some(at) = txn.snapshot().last_told(account, told, memory, now)? {
         return Ok(ReplyDecision::Silent(Silence::new(Reason::AlreadyTold, format!("told {at}"))));
     }
     let queued = outbox::ReplyAction {

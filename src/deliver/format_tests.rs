@@ -37,7 +37,7 @@ fn store_of(name: &str) -> Store {
     let known = std::fs::read_to_string(file(name)).unwrap();
     let clock = Arc::new(FixedClock::at(START.after(Duration::from_secs(3600))));
     let options = Options { ranked_above: Some(2), ..Options::small() };
-    Store::over(engine(known.lines().map(str::to_owned)), &options, clock).unwrap()
+    Store::open_engine(engine(known.lines().map(str::to_owned)), &options, clock).unwrap()
 }
 
 /// Whether a row holds how something is worded, or how long that is.
@@ -76,7 +76,7 @@ fn engine(lines: impl Iterator<Item = String>) -> Arc<MemoryEngine> {
 fn script(engine: Arc<MemoryEngine>) {
     let clock = Arc::new(FixedClock::at(START));
     let options = Options { ranked_above: Some(2), ..Options::small() };
-    let store = Store::over(engine, &options, clock.clone()).unwrap();
+    let store = Store::open_engine(engine, &options, clock.clone()).unwrap();
     let directory = Directory::new(store.clone(), Addresses::default());
     let address = |text: &str| Address::parse(text).unwrap();
     let ann = NewAccount {
@@ -154,11 +154,11 @@ fn script(engine: Arc<MemoryEngine>) {
         .commit(ann, |txn| {
             let (id, email) = &emails[1];
             txn.update_email(*id, email.mailboxes.clone(), ["$seen".to_owned(), "$flagged".to_owned()].into())?;
-            txn.keep(MailboxUid(1), ListingFilter::Unseen, 99)?;
+            txn.extend_listing(MailboxUid(1), ListingFilter::Unseen, 99)?;
             txn.update_mailbox(MailboxUid(1), |row| drop(row.attributes.insert("color".into(), "#1e90ff".into())))?;
             txn.subscribe(MailboxUid(1), bob, true)?;
             txn.update_mailbox(MailboxUid(1), |row| row.shares = [(bob, 3)].into())?;
-            txn.keep_identities(&[address("ann@example.org")], "Ann Lee")?;
+            txn.update_own_identities(&[address("ann@example.org")], "Ann Lee")?;
             let identity = txn.create_object(&SenderIdentity {
                 name: "Ann".into(),
                 email: "*@example.org".into(),
@@ -200,7 +200,7 @@ fn script(engine: Arc<MemoryEngine>) {
             })?;
             let short_lived = txn.create_object(&SenderIdentity::default())?;
             txn.destroy_object::<SenderIdentity>(short_lived)?;
-            txn.tell_share(&ShareNotification {
+            txn.add_share_notification(&ShareNotification {
                 created: START,
                 by: ChangedBy { name: "Bob".into(), email: Some("bob@example.org".into()), account: Some(bob) },
                 account: bob,
@@ -259,7 +259,8 @@ fn an_earlier_program_refuses_a_store_once_this_one_has_opened_it() {
     let lines = std::fs::read_to_string(file(FIRST)).unwrap();
     let format = |engine: &MemoryEngine| engine.get(Table::Site, b"store").unwrap().unwrap()[0];
     let options = Options { ranked_above: Some(2), ..Options::small() };
-    let open = |engine: &Arc<MemoryEngine>| Store::over(engine.clone(), &options, Arc::new(FixedClock::at(START)));
+    let open =
+        |engine: &Arc<MemoryEngine>| Store::open_engine(engine.clone(), &options, Arc::new(FixedClock::at(START)));
     let first = engine(lines.lines().map(str::to_owned));
     assert_eq!(format(&first), 1);
     let secrets = open(&first).unwrap().secrets().clone();
@@ -301,14 +302,14 @@ fn read_and_write_on(store: &Store) {
     assert_eq!(snapshot.content(ann, emails[0].0).unwrap().unwrap().1.subject.as_deref(), Some("Grüße 1"));
     let inbox = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Threads };
     assert!(!snapshot.listing(ann, inbox, None, 99).unwrap().is_empty());
-    assert_eq!(snapshot.told(ann, 9).unwrap().len(), 2, "the response told one, a script another");
+    assert_eq!(snapshot.told_rows(ann, 9).unwrap().len(), 2, "the response told one, a script another");
     let response = snapshot.vacation(ann).unwrap();
     assert_eq!((response.except.len(), response.variants.len(), response.days.len()), (1, 1, 2));
     assert_eq!(snapshot.outbox(ann).unwrap().len(), 1);
     let bob = snapshot.accounts().unwrap().into_iter().find(|(id, _)| *id != ann).unwrap().0;
     assert_eq!(
         (
-            snapshot.shared_with(bob).unwrap(),
+            snapshot.accounts_shared_with(bob).unwrap(),
             snapshot.mailbox(ann, MailboxUid(1)).unwrap().unwrap().rights_of(ann, bob)
         ),
         (vec![ann], 3)

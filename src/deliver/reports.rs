@@ -20,7 +20,7 @@ impl Deliverer {
     pub fn file_reports(&self) -> Result<Option<UtcMillis>, Error> {
         let now = self.store.clock().now();
         let mut next: Option<UtcMillis> = None;
-        let owed = self.store.snapshot().reports_owed()?;
+        let owed = self.store.snapshot().pending_absence_reports()?;
         for (account, response) in owed {
             if !response.is_over(now) {
                 let (_, ended) = response.span();
@@ -43,7 +43,7 @@ impl Deliverer {
         let message = report.message(&identity, now, &id);
         let encoded = EncodedMessage::new(&rows_or_bare(&message, secrets));
         let (filed, ticket) = self.store.commit(account, |txn| {
-            if !txn.absence_reported(response)? {
+            if !txn.mark_absence_reported(response)? {
                 return Ok(false);
             }
             txn.create_email(&NewEmail {

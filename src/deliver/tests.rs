@@ -32,7 +32,7 @@ fn bed() -> Fixture {
 
 fn bed_over(engine: Arc<dyn Engine>) -> Fixture {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
-    let store = Store::over(engine, &Options::small(), clock.clone()).unwrap();
+    let store = Store::open_engine(engine, &Options::small(), clock.clone()).unwrap();
     let directory = Directory::new(store.clone(), Addresses::default());
     let ann = directory
         .add(&NewAccount {

@@ -106,7 +106,7 @@ fn bed() -> &'static Store {
     BED.get_or_init(|| {
         let options = Options { ranked_above: Some(2), ..Options::small() };
         let clock = Arc::new(FixedClock::at(UtcMillis(1_790_000_000_000)));
-        let store = Store::over(Arc::new(MemoryEngine::new()), &options, clock).expect("a store");
+        let store = Store::open_engine(Arc::new(MemoryEngine::new()), &options, clock).expect("a store");
         let row = AccountRow::new("me", Address::from_parts("me", "a.example"), UtcMillis(0));
         let made = store.commit(ACCOUNT, |txn| {
             txn.register(&row);
@@ -116,7 +116,7 @@ fn bed() -> &'static Store {
             for (uid, view) in
                 [(1, ListingFilter::Unseen), (1, ListingFilter::ThreadFlagged), (0, ListingFilter::Every)]
             {
-                txn.keep(MailboxUid(uid), view, 10)?;
+                txn.extend_listing(MailboxUid(uid), view, 10)?;
             }
             Ok(())
         });

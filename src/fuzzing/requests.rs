@@ -163,7 +163,7 @@ fn strange(dice: &mut InputRng) -> Value {
 /// A service in memory with Ann's account, who logged in.
 pub(super) fn empty() -> (Context, AccountId) {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
-    let store = Store::over(Arc::new(MemoryEngine::new()), &Options::small(), clock).expect("a store");
+    let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).expect("a store");
     let directory = Directory::new(store.clone(), Settings::default());
     let ann = NewAccount { quota_emails: Some(20), ..NewAccount::at(Address::from_parts("ann", "example.org")) };
     let account = directory.add(&ann).expect("an account");

@@ -92,7 +92,7 @@ impl ModelStore {
     fn new() -> Self {
         let engine = Arc::new(MemoryEngine::new());
         let clock = Arc::new(FixedClock::at(UtcMillis(START)));
-        let store = Store::over(engine.clone(), &Options::small(), clock.clone()).unwrap();
+        let store = Store::open_engine(engine.clone(), &Options::small(), clock.clone()).unwrap();
         let (mailboxes, chosen, live, queued) = (Vec::new(), BTreeMap::new(), Vec::new(), Vec::new());
         let mut model = Self { engine, clock, store, mailboxes, chosen, live, queued };
         let row = AccountRow {
@@ -285,7 +285,7 @@ impl ModelStore {
         };
         prove(&store);
         drop(store);
-        prove(&Store::over(engine, &Options::small(), clock).unwrap());
+        prove(&Store::open_engine(engine, &Options::small(), clock).unwrap());
     }
 }
 
@@ -301,7 +301,7 @@ fn clean(store: &Store, live: &[EmailId], queued: &[ActionId]) {
 
 fn all_chosen(store: &Store) -> BTreeMap<MailboxUid, MailboxPreferences> {
     let snapshot = store.snapshot();
-    let of = |user| snapshot.subscribed(ACCOUNT, user).unwrap();
+    let of = |user| snapshot.subscribed_mailboxes(ACCOUNT, user).unwrap();
     let (own, bobs) = (of(ACCOUNT), of(BOB));
     let one = |(uid, mailbox): (MailboxUid, crate::model::Mailbox)| {
         let mut subscribed: BTreeSet<AccountId> = own.contains(&uid).then_some(ACCOUNT).into_iter().collect();

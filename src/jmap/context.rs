@@ -114,7 +114,7 @@ impl Context {
             Err(error) => return Err(error),
         }
         for (user, _) in self.accounts()? {
-            if self.store.snapshot().is_shared(user, id)? {
+            if self.store.snapshot().is_shared_with(user, id)? {
                 let found = self.directory.find_account(&id.to_string())?;
                 return found
                     .map(|(id, row)| Account { id, row, guest: Some(user) })
@@ -150,7 +150,7 @@ impl Context {
             own.iter().map(|(id, row)| Account { id: *id, row: row.clone(), guest: None }).collect();
         let snapshot = self.store.snapshot();
         for (user, _) in &own {
-            for id in snapshot.shared_with(*user)? {
+            for id in snapshot.accounts_shared_with(*user)? {
                 if all.iter().any(|known| known.id == id) {
                     continue;
                 }

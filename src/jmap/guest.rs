@@ -161,7 +161,7 @@ fn since(
     since: ClientState,
 ) -> Result<Option<(Scope, ScopedChanges)>, Error> {
     let state = snapshot.account_state(account.id)?;
-    let is_known = since.mark <= state.modseq && since.base >= state.purged(DataType::Email);
+    let is_known = since.mark <= state.modseq && since.base >= state.low_mark(DataType::Email);
     if !is_known || since.base > since.mark || !unchanged_since(snapshot, account, since.base)? {
         return Ok(None);
     }

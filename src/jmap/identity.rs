@@ -126,7 +126,7 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
     if steps(&known, &addresses, name).is_empty() {
         return Ok(());
     }
-    let done = context.store.commit(account.id, |txn| txn.keep_identities(&addresses, name));
+    let done = context.store.commit(account.id, |txn| txn.update_own_identities(&addresses, name));
     let (_, ticket) = done?;
     Ok(ticket.wait_blocking()?)
 }

@@ -122,7 +122,7 @@ impl Jobs {
     /// # Errors
     /// Those of reading.
     pub fn resume(&self, store: &Store) -> Result<usize, Error> {
-        let unfinished = store.unfinished()?;
+        let unfinished = store.accounts_under_repair()?;
         let count = unfinished.len();
         if count > 0 {
             let store = store.clone();

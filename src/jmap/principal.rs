@@ -254,5 +254,5 @@ pub(in crate::jmap) fn may_know(context: &Context, own: AccountId, other: Accoun
     let of = |one: &Identity| domains(&one.primary, &one.addresses);
     Ok(context.caller.admin
         || of(&us).intersection(&of(&them)).next().is_some()
-        || context.store.snapshot().is_shared(own, other)?)
+        || context.store.snapshot().is_shared_with(own, other)?)
 }

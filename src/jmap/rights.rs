@@ -147,5 +147,5 @@ impl Rights {
 /// # Errors
 /// Those of reading.
 pub(super) fn unchanged_since(snapshot: &Snapshot<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
-    if account.guest.is_none() { Ok(true) } else { snapshot.is_shared_as_at(account.id, since) }
+    if account.guest.is_none() { Ok(true) } else { snapshot.is_sharing_unchanged_since(account.id, since) }
 }

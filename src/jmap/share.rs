@@ -52,7 +52,7 @@ pub(super) fn tell(context: &Context, account: AccountId, changes: Vec<ShareChan
             old: change.old,
             new: change.new,
         };
-        let done = context.store.commit(change.with, |txn| txn.tell_share(&told));
+        let done = context.store.commit(change.with, |txn| txn.add_share_notification(&told));
         if let Err(error) = done.and_then(|(_, ticket)| ticket.wait_blocking()) {
             tracing::warn!(account = %change.with, %error, "what was shared with it was not told");
         }

@@ -27,7 +27,7 @@ pub(super) fn context() -> Context {
 
 pub(super) fn context_over(engine: Arc<dyn Engine>) -> Context {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
-    let store = Store::over(engine, &Options::small(), clock).unwrap();
+    let store = Store::open_engine(engine, &Options::small(), clock).unwrap();
     let directory = Directory::new(store.clone(), Settings::default());
     let ann =
         NewAccount { unix_user: Some("ann".into()), ..NewAccount::at(Address::parse("ann@example.org").unwrap()) };

@@ -28,7 +28,7 @@ pub(super) fn changes(
 ) -> Result<QueryChangesAnswer, Error> {
     let results = &asked.results;
     let marks = snapshot.account_state(results.account)?;
-    let (low, high) = (marks.purged(DataType::Email), marks.state(DataType::Email));
+    let (low, high) = (marks.low_mark(DataType::Email), marks.state(DataType::Email));
     if asked.since > high || asked.since < low {
         return Err(Error::CannotCalculateChanges);
     }

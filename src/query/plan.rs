@@ -90,9 +90,9 @@ pub struct QueryPlan {
     pub length: u64,
     /// Whether positions in it are counted by ranks.
     pub ranked: bool,
-    /// A view that is not kept, or not whole yet, and would make this a listing: `store::Txn::keep` makes it.
+    /// A view that is not kept, or not whole yet, and would make this a listing: `store::Txn::extend_listing` makes it.
     pub wants: Option<(MailboxUid, ListingFilter)>,
-    /// Views that were made on demand and served: `store::Txn::asked_for` keeps them from being dropped.
+    /// Views that were made on demand and served: `store::Txn::mark_listing_used` keeps them from being dropped.
     pub served: Vec<(MailboxUid, ListingFilter)>,
     /// The ways not taken, by name, and why.
     pub others: Vec<(&'static str, String)>,
@@ -324,7 +324,7 @@ impl MaintainedListings {
         let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };
         let mut out = Vec::new();
         for uid in uids {
-            out.extend(snapshot.kept_views(account, *uid)?.map(|kept| (*uid, kept)));
+            out.extend(snapshot.maintained_listings(account, *uid)?.map(|kept| (*uid, kept)));
         }
         Ok(Self(out))
     }

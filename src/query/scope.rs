@@ -3,7 +3,7 @@
 //! - An answer within a scope is the one that an account would give that had no other mail: of an email the other mailboxes
 //!   are not there, and of a thread the other emails.
 //! - What was in the scope at an earlier state is known from the history of its mailboxes, as long as the same mailboxes
-//!   were open then. Whether they were is the caller's to ask (`Snapshot::is_shared_as_at`).
+//!   were open then. Whether they were is the caller's to ask (`Snapshot::is_sharing_unchanged_since`).
 //! - Not hidden is how much changed in the account: states count all changes, and what lies too many of them back cannot be
 //!   told (`docs/decisions.md`).
 
@@ -112,9 +112,9 @@ impl Scope {
         let mut moved: BTreeMap<EmailId, ScopeMove> = BTreeMap::new();
         for uid in &self.0 {
             let listing = Listing { uid: *uid, view: ListingFilter::Every, shape: Shape::Emails };
-            let kept = snapshot.kept(account, *uid, ListingFilter::Every)?;
+            let kept = snapshot.maintained_listing(account, *uid, ListingFilter::Every)?;
             let is_known = kept.is_some_and(|kept| kept.tally(Shape::Emails).low <= since);
-            let moves = if is_known { snapshot.moves(account, listing, since, most)? } else { None };
+            let moves = if is_known { snapshot.listing_moves(account, listing, since, most)? } else { None };
             let Some(moves) = moves else { return Ok(None) };
             for (id, ..) in moves.came {
                 moved.entry(id).or_default().came.insert(*uid);

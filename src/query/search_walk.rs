@@ -130,7 +130,7 @@ impl<'v> SearchWalk<'v> {
         self.from = next;
         if let Some(listing) = listing {
             let (ids, all): (Vec<EmailId>, usize) = (told.iter().map(|(id, _)| *id).collect(), told.len());
-            let mut listed = self.snapshot.listed(self.account, listing, &ids)?.into_iter();
+            let mut listed = self.snapshot.emails_in_listing(self.account, listing, &ids)?.into_iter();
             source.reads.count_rows(all);
             told.retain(|_| listed.next().unwrap_or(false));
             self.index_met = per_thousand(told.len(), all);
@@ -178,7 +178,7 @@ impl<'v> SearchWalk<'v> {
         }
         reads.take(MAX_PREFETCH_BYTES.saturating_sub(left))?;
         let hashes: Vec<BlobHash> = blobs.iter().map(|(_, blob)| *blob).collect();
-        for ((at, _), raw) in blobs.iter().zip(self.snapshot.received_all(&hashes)?) {
+        for ((at, _), raw) in blobs.iter().zip(self.snapshot.raw_messages(&hashes)?) {
             if let Some(hit) = hits.get_mut(*at) {
                 hit.facts.received = Some(raw);
             }

@@ -362,7 +362,7 @@ fn check_facts(drive: &TestDriver) {
         assert_eq!(mailbox.counts, drive.now.counts(uid), "{uid}");
     }
     let marks = snapshot.account_state(ACCOUNT).unwrap();
-    assert_eq!(marks.purged(DataType::Email), drive.low);
+    assert_eq!(marks.low_mark(DataType::Email), drive.low);
     for (since, _) in &drive.past {
         let mut wanted: Vec<_> = drive.now.changed.iter().map(|(id, at)| (*at, *id)).collect();
         wanted.retain(|(at, _)| at > since);
@@ -404,7 +404,7 @@ fn check_facts(drive: &TestDriver) {
         assert_eq!((row.emails as usize, row.unseen as usize, row.latest), (ids.len(), unseen, ids[0]));
         for uid in (1..4).map(MailboxUid) {
             let here = mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).map(|mail| mail.id);
-            assert_eq!(snapshot.thread_in(ACCOUNT, uid, thread).unwrap(), here.collect::<Vec<_>>());
+            assert_eq!(snapshot.thread_emails_in_mailbox(ACCOUNT, uid, thread).unwrap(), here.collect::<Vec<_>>());
         }
     }
 }

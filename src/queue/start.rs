@@ -81,7 +81,7 @@ fn tell_one(store: &Store, account: AccountId) -> Result<(), Error> {
 /// What is to be said from now on, where it is not said already.
 fn look(store: &Store) -> Result<Option<QueueMark>, Error> {
     let snapshot = store.snapshot();
-    let repaired: Vec<AccountId> = store.unfinished()?.into_iter().map(|(account, _)| account).collect();
+    let repaired: Vec<AccountId> = store.accounts_under_repair()?.into_iter().map(|(account, _)| account).collect();
     let audit = match snapshot.audit_queue(&repaired) {
         Ok(audit) => audit,
         Err(error @ Error::Io(_)) => return Err(error),

@@ -41,7 +41,7 @@ fn store() -> Store {
 }
 
 fn store_over(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Store {
-    let store = Store::over(engine, &Options::small(), clock).unwrap();
+    let store = Store::open_engine(engine, &Options::small(), clock).unwrap();
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     commit(&store, |txn| {
         txn.register(&row);
@@ -191,7 +191,7 @@ fn left(store: &Store) -> Vec<Action> {
 }
 
 fn is_told(store: &Store, to: &str) -> bool {
-    store.snapshot().told_at(ANN, &key_of(to), &ToldLifetime::of(0), UtcMillis(0)).unwrap().is_some()
+    store.snapshot().last_told(ANN, &key_of(to), &ToldLifetime::of(0), UtcMillis(0)).unwrap().is_some()
 }
 
 fn clean(store: &Store) {

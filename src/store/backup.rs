@@ -143,7 +143,7 @@ pub fn restore(dir: &Path, id: Option<u32>, to: &Path) -> Result<Backup, Error> 
     }
     verify(dir, backup.id)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&parent).map_err(failed)?;
-    let half = half_made(to);
+    let half = partial_restore(to);
     if half.try_exists().map_err(failed)? {
         // Of an earlier attempt that was killed.
         fs::remove_dir_all(&half).map_err(failed)?;
@@ -160,7 +160,7 @@ pub fn restore(dir: &Path, id: Option<u32>, to: &Path) -> Result<Backup, Error> 
 
 /// Where a store of a backup is made before it is whole: what lies there is of a restore that was killed.
 #[must_use]
-pub fn half_made(to: &Path) -> PathBuf {
+pub fn partial_restore(to: &Path) -> PathBuf {
     let name = to.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     to.with_file_name(format!("{name}.restoring"))
 }
@@ -179,7 +179,7 @@ use super::engine::rocks::backup as disk;
 /// A store of a backup, with another epoch.
 #[cfg(feature = "rocksdb")]
 fn make(dir: &Path, id: u32, to: &Path) -> Result<(), Error> {
-    super::version::renew(&disk::restore(dir, id, to)?)
+    super::version::renew_epoch(&disk::restore(dir, id, to)?)
 }
 
 #[cfg(not(feature = "rocksdb"))]

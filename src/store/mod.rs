@@ -142,7 +142,7 @@ impl Store {
     /// `Open`, with what to do; nothing is changed then.
     #[cfg(feature = "rocksdb")]
     pub fn open(dir: &Path, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        Self::over(Arc::new(engine::rocks::RocksEngine::open(dir, options)?), options, clock)
+        Self::open_engine(Arc::new(engine::rocks::RocksEngine::open(dir, options)?), options, clock)
     }
 
     /// Opens the store in a directory to look at it: no file is made or changed, and commits are refused. Nobody else may
@@ -154,7 +154,7 @@ impl Store {
     pub fn open_read_only(dir: &Path, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let engine = Arc::new(engine::rocks::RocksEngine::open_read_only(dir, options)?);
         let empty = || Error::Open(format!("the store in {} was never used: there is nothing to see", dir.display()));
-        let site = version::known(&*engine)?.ok_or_else(empty)?;
+        let site = version::read_identity(&*engine)?.ok_or_else(empty)?;
         Self::with(engine, site, options, clock)
     }
 
@@ -162,7 +162,7 @@ impl Store {
     ///
     /// # Errors
     /// `Open` where a newer version wrote it, and those of the engine.
-    pub fn over(engine: Arc<dyn Engine>, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+    pub fn open_engine(engine: Arc<dyn Engine>, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let site = version::open(&*engine)?;
         Self::with(engine, site, options, clock)
     }
@@ -174,7 +174,7 @@ impl Store {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let ranking = Ranking::new(site.secrets.ranks, options.ranked_above);
-        let marked = version::unfinished(&*engine)?.into_iter().map(|(account, _)| account).collect();
+        let marked = version::accounts_under_repair(&*engine)?.into_iter().map(|(account, _)| account).collect();
         let committer = Committer::start(Arc::clone(&engine), options, ranking, marked)?;
         Ok(Self(Arc::new(Inner { committer, engine, clock, site })))
     }
@@ -202,10 +202,10 @@ impl Store {
     pub fn snapshot(&self) -> Snapshot<'_> {
         // Together: of a repair that began or ended in between, the state might hold a part.
         let look = |closed: &BTreeSet<AccountId>| (closed.clone(), self.0.engine.snapshot());
-        let (mut closed, read) = self.0.committer.beside_repairs(look);
+        let (mut closed, read) = self.0.committer.with_accounts_under_repair(look);
         if self.0.engine.is_shared() {
             // Those of other processes. Where the marks cannot be read, nor can anything else.
-            let marked = version::unfinished(&*read).unwrap_or_default();
+            let marked = version::accounts_under_repair(&*read).unwrap_or_default();
             closed.extend(marked.into_iter().map(|(account, _)| account));
         }
         Snapshot::of(if closed.is_empty() { read } else { Box::new(txn::snapshot::Guard { read, closed }) })

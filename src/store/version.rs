@@ -66,13 +66,13 @@ fn raise(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
 
 /// Reads the store's facts; `None` in an empty store.
 #[cfg(feature = "rocksdb")]
-pub(super) fn known(engine: &dyn Engine) -> Result<Option<StoreIdentity>, Error> {
+pub(super) fn read_identity(engine: &dyn Engine) -> Result<Option<StoreIdentity>, Error> {
     engine.bytes::<table::Site>(&SiteKey::Store)?.map(|row| read(&row)).transpose()
 }
 
 /// Another epoch: states of the other line of history are refused from now on. The store must be open nowhere.
 #[cfg(feature = "rocksdb")]
-pub(super) fn renew(engine: &dyn Engine) -> Result<(), Error> {
+pub(super) fn renew_epoch(engine: &dyn Engine) -> Result<(), Error> {
     let damaged = || Error::Open("the store's own row is damaged".into());
     let mut row = engine.bytes::<table::Site>(&SiteKey::Store)?.ok_or_else(damaged)?;
     read(&row)?;
@@ -83,12 +83,12 @@ pub(super) fn renew(engine: &dyn Engine) -> Result<(), Error> {
 }
 
 /// The row that says that an account is being repaired.
-pub(super) fn unfinished_key(account: AccountId) -> Vec<u8> {
+pub(super) fn repair_mark_key(account: AccountId) -> Vec<u8> {
     codec::Prefix::<SiteKey>::encode(&SiteKey::Repair(account))
 }
 
 /// The accounts that are being repaired.
-pub(super) fn unfinished(read: &dyn RowReader) -> Result<Vec<(AccountId, RepairScope)>, Error> {
+pub(super) fn accounts_under_repair(read: &dyn RowReader) -> Result<Vec<(AccountId, RepairScope)>, Error> {
     let mut out = Vec::new();
     read.keys(&KeyRange::<table::Site>::under(&Repairs), |key, row| {
         if let SiteKey::Repair(account) = key {
@@ -109,17 +109,17 @@ fn read(row: &[u8]) -> Result<StoreIdentity, Error> {
         )));
     }
     Ok(StoreIdentity {
-        epoch: u64::from_be_bytes(take(&mut rest).ok_or_else(damaged)?),
+        epoch: u64::from_be_bytes(take_bytes(&mut rest).ok_or_else(damaged)?),
         secrets: Secrets {
-            threads: take(&mut rest).ok_or_else(damaged)?,
-            told: take(&mut rest).ok_or_else(damaged)?,
-            words: take(&mut rest).ok_or_else(damaged)?,
-            ranks: take(&mut rest).ok_or_else(damaged)?,
+            threads: take_bytes(&mut rest).ok_or_else(damaged)?,
+            told: take_bytes(&mut rest).ok_or_else(damaged)?,
+            words: take_bytes(&mut rest).ok_or_else(damaged)?,
+            ranks: take_bytes(&mut rest).ok_or_else(damaged)?,
         },
     })
 }
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+fn take_bytes<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, left) = rest.split_first_chunk::<N>()?;
     *rest = left;
     Some(*taken)

@@ -11,7 +11,7 @@ const ANN: AccountId = AccountId(1);
 const AT: UtcMillis = UtcMillis(1_700_000_000_123);
 
 fn store() -> (Store, MailboxUid, MailboxUid) {
-    let store = Store::over(
+    let store = Store::open_engine(
         Arc::new(MemoryEngine::new()),
         &Options::small(),
         Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000))),

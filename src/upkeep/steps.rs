@@ -126,7 +126,7 @@ fn purge_history(
 }
 
 fn purge_mailboxes(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    commit_step(store, account, |txn| txn.clear_mailboxes(ROWS_PER_STEP))
+    commit_step(store, account, |txn| txn.clear_destroyed_mailboxes(ROWS_PER_STEP))
 }
 
 /// Lists that nobody asked for in their time, one after another.
@@ -137,9 +137,9 @@ fn drop_unused_listings(
     report: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     let (dropped, left) = commit(store, account, |txn| {
-        let stale = txn.stale_views(txn.now().before(settings.lists))?;
+        let stale = txn.stale_listings(txn.now().before(settings.lists))?;
         let Some((uid, view)) = stale.first() else { return Ok((false, false)) };
-        let left = txn.drop_view(*uid, *view, ROWS_PER_STEP)?;
+        let left = txn.drop_listing(*uid, *view, ROWS_PER_STEP)?;
         Ok((!left, left || stale.len() > 1))
     })?;
     report.lists += usize::from(dropped);
@@ -154,9 +154,9 @@ fn build_listings(
     report: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     let (whole, left) = commit(store, account, |txn| {
-        let begun = txn.begun_views()?;
+        let begun = txn.unfinished_listings()?;
         let Some((uid, view)) = begun.first() else { return Ok((false, false)) };
-        let whole = txn.keep(*uid, *view, ROWS_PER_STEP)?;
+        let whole = txn.extend_listing(*uid, *view, ROWS_PER_STEP)?;
         Ok((whole, !whole || begun.len() > 1))
     })?;
     report.made += usize::from(whole);
@@ -164,7 +164,7 @@ fn build_listings(
 }
 
 fn expire_decisions(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    commit_step(store, account, |txn| txn.expire_deeds(ROWS_PER_STEP))
+    commit_step(store, account, |txn| txn.expire_deliveries_and_decisions(ROWS_PER_STEP))
 }
 
 fn expire_told(
@@ -208,7 +208,7 @@ fn expire_objects(
 }
 
 fn sweep_shares(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
-    commit_step(store, account, |txn| txn.unshare_gone(MAILBOXES_PER_STEP))
+    commit_step(store, account, |txn| txn.unshare_removed_accounts(MAILBOXES_PER_STEP))
 }
 
 /// A message that was put meanwhile undoes the step: it is tried again with the next round.

@@ -27,7 +27,7 @@ struct Fixture {
 fn bed(accounts: u32) -> Fixture {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
-    let store = Store::over(engine.clone(), &Options::small(), clock.clone()).unwrap();
+    let store = Store::open_engine(engine.clone(), &Options::small(), clock.clone()).unwrap();
     for id in 1..=accounts {
         let row = AccountRow::new(format!("a{id}"), Address::from_parts(format!("a{id}"), "example.org"), UtcMillis(0));
         let made = store.commit(AccountId(id), |txn| {
@@ -82,7 +82,7 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
     let bed = bed(2);
     bed.destroyed(1, 150);
     bed.destroyed(2, 3);
-    let keep = bed.store.commit(AccountId(2), |txn| txn.keep(MailboxUid(1), ListingFilter::Unseen, 99));
+    let keep = bed.store.commit(AccountId(2), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Unseen, 99));
     keep.unwrap().1.wait_blocking().unwrap();
     let kept = bed.settings.get();
     assert_eq!((bed.round().emails, bed.round().steps), (0, 0), "noted, and then nothing");
@@ -109,7 +109,7 @@ fn what_was_begun_for_somebody_is_made() {
         bed.deliver(1, n);
     }
     for view in [ListingFilter::Unseen, ListingFilter::ThreadFlagged] {
-        let begin = bed.store.commit(AccountId(1), |txn| txn.keep(MailboxUid(1), view, 100));
+        let begin = bed.store.commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), view, 100));
         assert!(!begin.unwrap().0);
     }
     let report = bed.round();
@@ -117,7 +117,7 @@ fn what_was_begun_for_somebody_is_made() {
     assert!(report.steps > 4, "in pieces: {report:?}");
     let snapshot = bed.store.snapshot();
     for (filter, total) in [(ListingFilter::Unseen, 600), (ListingFilter::ThreadFlagged, 0)] {
-        let kept = snapshot.kept(AccountId(1), MailboxUid(1), filter).unwrap().unwrap();
+        let kept = snapshot.maintained_listing(AccountId(1), MailboxUid(1), filter).unwrap().unwrap();
         assert_eq!(kept.threads.total, total);
     }
     assert_eq!(bed.round().made, 0);
@@ -130,11 +130,13 @@ fn what_does_not_wait_leaves_room_for_the_round_and_is_done_in_the_end() {
     for n in 0..600 {
         bed.deliver(1, n);
     }
-    let begin = bed.store.commit(AccountId(1), |txn| txn.keep(MailboxUid(1), ListingFilter::Flagged, 100));
+    let begin = bed.store.commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Flagged, 100));
     assert!(!begin.unwrap().0);
     let (upkeep, bell) = (bed.upkeep(), UpkeepWaker::default());
     bell.request([AccountId(1)]);
-    let made = || bed.store.snapshot().kept(AccountId(1), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some();
+    let made = || {
+        bed.store.snapshot().maintained_listing(AccountId(1), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some()
+    };
     let mut turns = 0;
     while !made() {
         turns += 1;
@@ -151,7 +153,7 @@ fn accounts_take_turns() {
     bed.destroyed(3, 1);
     bed.clock.advance(bed.settings.get().restore);
     // The third account's one email does not wait for the first one's four hundred.
-    let left = |account| bed.store.snapshot().destroyed(AccountId(account), UtcMillis(0), 999).unwrap().len();
+    let left = |account| bed.store.snapshot().destroyed_emails(AccountId(account), UtcMillis(0), 999).unwrap().len();
     let mut turns = 0;
     let report = bed.upkeep().round(|_| {
         turns += 1;
@@ -235,11 +237,13 @@ fn what_somebody_waits_for_does_not_wait_for_the_next_round() {
     // The first round notes each account; then nothing but what is begun gives it reason to work.
     let noted = || bed.engine.inner().rows(crate::store::engine::Table::History).len();
     soon("the first round", &|| noted() == 2);
-    let begin = bed.store.commit(AccountId(2), |txn| txn.keep(MailboxUid(1), ListingFilter::Flagged, 100));
+    let begin = bed.store.commit(AccountId(2), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Flagged, 100));
     let (whole, ticket) = begin.unwrap();
     ticket.wait_blocking().unwrap();
     assert!(!whole);
-    let made = || bed.store.snapshot().kept(AccountId(2), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some();
+    let made = || {
+        bed.store.snapshot().maintained_listing(AccountId(2), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some()
+    };
     soon("the list that was begun", &made);
     running.stop();
     bed.clean();
@@ -248,7 +252,7 @@ fn what_somebody_waits_for_does_not_wait_for_the_next_round() {
 #[test]
 fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
     let engine = Arc::new(CountingEngine::default());
-    let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let store = Store::open_engine(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
     let running = Upkeep::new(store.clone(), LiveValue::default()).start().unwrap();
     engine.set_remains(3);
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
@@ -269,7 +273,7 @@ fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
 #[test]
 fn remains_are_cleared_between_the_steps_of_what_does_not_wait() {
     let engine = Arc::new(CountingEngine::default());
-    let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let store = Store::open_engine(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
     let (upkeep, bell) = (Upkeep::new(store, LiveValue::default()), Arc::new(UpkeepWaker::default()));
     engine.set_remains(1);
     bell.request([AccountId(1)]);

@@ -30,7 +30,7 @@ fn bed() -> Bed {
 }
 
 fn open(engine: Arc<MemoryEngine>) -> Store {
-    Store::over(engine, &Options::small(), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)))).unwrap()
+    Store::open_engine(engine, &Options::small(), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)))).unwrap()
 }
 
 impl Bed {
@@ -286,7 +286,7 @@ fn addresses_are_compared_in_one_walk() {
     let rows = |accounts: usize| {
         let engine = Arc::new(CountingEngine::default());
         let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-        let store = Store::over(engine.clone(), &Options::small(), clock).unwrap();
+        let store = Store::open_engine(engine.clone(), &Options::small(), clock).unwrap();
         let directory = Directory::new(store.clone(), Settings { all_mailboxes: false, ..Settings::default() });
         for n in 0..accounts {
             let aliases = vec![address(&format!("b{n}@example.org"))];

@@ -110,7 +110,7 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     let mut meter = ProgressMeter::new("restore");
     let to = args.to.join(service::STORE);
     // What a restore that was killed left behind is made anew.
-    let half = backup::half_made(&to);
+    let half = backup::partial_restore(&to);
     let in_use = |mut all: std::fs::ReadDir| all.any(|entry| entry.map_or(true, |entry| entry.path() != half));
     if std::fs::read_dir(&args.to).is_ok_and(in_use) {
         return Err(bad(&args.to, "it is not empty: name a directory of its own"));
@@ -152,7 +152,7 @@ fn open(dir: &Path) -> Result<Store, Failure> {
 
 #[cfg(not(feature = "rocksdb"))]
 fn open(_: &Path) -> Result<Store, Failure> {
-    let opened = Store::over(
+    let opened = Store::open_engine(
         Arc::new(store::engine::memory::MemoryEngine::new()),
         &store::Options::default(),
         Arc::new(clock::SystemClock),

@@ -61,7 +61,7 @@ fn mail_to_an_account_that_is_repaired_waits_and_mail_to_others_does_not() {
     let mut n = 0;
     let mut heard = Vec::new();
     let done = bed.store.repair(store::repair::RepairScope::Rebuild, Some(&[bed.ann]), &remake, &mut |_| {
-        if !bed.store.unfinished().unwrap().is_empty() && n < 3 {
+        if !bed.store.accounts_under_repair().unwrap().is_empty() && n < 3 {
             n += 1;
             heard.push(bed.send("eve@example.net", &["ann@example.org", "ben@example.org"], &format!("{HELLO}{n}\n")));
         }

@@ -86,7 +86,7 @@ pub(super) fn destroyed(context: &Context, arguments: &Args<'_>) -> Result<Value
     let (account, _) = context.account(arguments)?;
     let snapshot = context.store.snapshot();
     let since = context.store.clock().now().before(context.restore);
-    let all = snapshot.destroyed(account, since, rows(arguments)?)?;
+    let all = snapshot.destroyed_emails(account, since, rows(arguments)?)?;
     let mut list = Vec::with_capacity(all.len());
     for one in all {
         let content = snapshot.content(account, one.id)?;
@@ -125,7 +125,7 @@ fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<Ema
         let old = snapshot.email_or_tombstone(account, id).map_err(failed)?.ok_or_else(missing)?;
         context.budget.read(old.size).map_err(|error| error.arguments())?;
         context.budget.file(old.size).map_err(|error| error.object())?;
-        let raw = snapshot.received(&old.blob).map_err(failed)?.ok_or_else(missing)?;
+        let raw = snapshot.raw_message(&old.blob).map_err(failed)?.ok_or_else(missing)?;
         EncodedMessage::new(&rows_or_bare(&raw, context.store.secrets()))
     };
     let made = context.store.commit(account, |txn| txn.restore_email(id, &message, context.restore));

@@ -84,7 +84,7 @@ fn done(
     account: AccountId,
     mut change: impl FnMut(&mut Txn<'_>) -> Result<MailboxUid, Error>,
 ) -> Result<Value, MethodError> {
-    let done = context.store.commit(account, |txn| change(txn).map(|uid| (uid, txn.take_shared())));
+    let done = context.store.commit(account, |txn| change(txn).map(|uid| (uid, txn.take_share_changes())));
     let ((uid, shared), ticket) = done?;
     ticket.wait_blocking()?;
     share::tell(context, account, shared);
@@ -223,7 +223,7 @@ pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, M
             }
         }
     }
-    let done = context.store.commit(account, |txn| txn.destroy_mailbox(uid).map(|()| txn.take_shared()));
+    let done = context.store.commit(account, |txn| txn.destroy_mailbox(uid).map(|()| txn.take_share_changes()));
     let (shared, ticket) = done?;
     ticket.wait_blocking()?;
     share::tell(context, account, shared);

@@ -98,7 +98,7 @@ fn one(
         let email = email.ok_or(SetError::NotFound)?;
         let (prefix, _) = snapshot.content(from.id, id)?.ok_or(SetError::NotFound)?;
         context.budget.read(email.size)?;
-        let raw = snapshot.received(&email.blob)?.ok_or(SetError::NotFound)?;
+        let raw = snapshot.raw_message(&email.blob)?.ok_or(SetError::NotFound)?;
         (email, prefix, raw)
     };
     let message = NewMessage {

@@ -134,7 +134,7 @@ pub(in crate::jmap) fn head(
     snapshot: &Snapshot<'_>,
     blob: &BlobHash,
 ) -> Result<Option<Vec<u8>>, MethodError> {
-    let head = snapshot.received_until(blob, &header::ends)?;
+    let head = snapshot.raw_message_until(blob, &header::ends)?;
     context.budget.read(head.as_ref().map_or(0, |head| head.len() as u64))?;
     Ok(head)
 }
@@ -196,7 +196,7 @@ impl EmailDisplay<'_> {
         let blob = BlobId::email(id);
         if wanted.needs_body() {
             self.context.budget.read(email.size)?;
-            let raw = self.snapshot.received(&email.blob)?.ok_or_else(lost)?;
+            let raw = self.snapshot.raw_message(&email.blob)?.ok_or_else(lost)?;
             bodies.show(wanted, TracedMessage { prefix: &prefix, raw: &raw, blob: &blob }, &mut object)?;
         } else {
             let head = head(self.context, self.snapshot, &email.blob)?.ok_or_else(lost)?;

@@ -34,9 +34,9 @@ fn keep(
     }
     let done = store.commit(account, |txn| {
         if let Some((uid, view)) = wants {
-            txn.keep(uid, view, EMAILS_PER_COMMIT)?;
+            txn.extend_listing(uid, view, EMAILS_PER_COMMIT)?;
         }
-        noted.iter().try_for_each(|(uid, view)| txn.asked_for(*uid, *view))
+        noted.iter().try_for_each(|(uid, view)| txn.mark_listing_used(*uid, *view))
     });
     if let Err(error) = done {
         tracing::warn!(%account, %error, "a list that is often asked for is not kept");

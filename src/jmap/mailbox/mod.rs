@@ -68,7 +68,7 @@ impl VisibleMailboxes {
     fn read(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
         let all: BTreeMap<MailboxUid, Mailbox> = snapshot.mailboxes(account.id)?.into_iter().collect();
         let Some(guest) = account.guest else { return Ok(Self(all)) };
-        Ok(Self(opened(all, account.id, guest, &snapshot.subscribed(account.id, guest)?)))
+        Ok(Self(opened(all, account.id, guest, &snapshot.subscribed_mailboxes(account.id, guest)?)))
     }
 
     /// Counts the unread threads for a guest, for whom `read` leaves them 0: a thread may be unread by an email that the

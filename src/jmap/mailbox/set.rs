@@ -70,7 +70,7 @@ fn set(call: &Call<'_>, args: SetArgs, with_emails: bool) -> Result<SetAnswer, M
         let left = work.all(txn, &set, with_emails)?;
         let told = work.tells_all(txn, before)?;
         stand.after(mark(txn.state(), account.guest.is_some(), DataType::Mailbox), told);
-        Ok(Some((work, stand, left, txn.take_shared())))
+        Ok(Some((work, stand, left, txn.take_share_changes())))
     });
     let (result, ticket) = committed?;
     ticket.wait_blocking()?;
@@ -473,7 +473,7 @@ fn remove_with_emails(
                 }
                 // Threads of these emails may count elsewhere otherwise now: that is for /changes to say.
                 stand.after(mark(txn.state(), account.guest.is_some(), DataType::Mailbox), false);
-                Ok((left, txn.take_shared()))
+                Ok((left, txn.take_share_changes()))
             });
             match step.and_then(|(left, ticket)| ticket.wait_blocking().map(|()| left)) {
                 Ok((true, _)) => {}

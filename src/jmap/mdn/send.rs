@@ -205,7 +205,7 @@ impl MdnSender<'_> {
             return Err(too_large().into());
         }
         self.call.context.budget.read(email.size)?;
-        let raw = self.call.context.store.snapshot().received(&email.blob)?;
+        let raw = self.call.context.store.snapshot().raw_message(&email.blob)?;
         Ok(raw.ok_or(SetError::NotFound)?)
     }
 

@@ -185,7 +185,7 @@ fn prepare(
     // RFC 8621 §7.5: Bcc is not sent; without that field the message goes out as it is stored.
     if has_bcc || raw.len() >= limits::HEADER_BYTES {
         context.budget.read(metadata.size)?;
-        raw = snapshot.received(&metadata.blob)?.unwrap_or_default();
+        raw = snapshot.raw_message(&metadata.blob)?.unwrap_or_default();
     }
     let (mail_from, rcpt_to) = prove(me, identity, (&raw, &content), properties.get("envelope"))?;
     wrong.finish()?;

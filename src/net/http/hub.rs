@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn a_change_wakes_who_waits_for_that_account() {
-        let store = Store::over(Arc::new(MemoryEngine::new()), &Options::small(), Arc::new(SystemClock)).unwrap();
+        let store =
+            Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), Arc::new(SystemClock)).unwrap();
         let hub = Hub::of(&store);
         let directory = crate::account::Directory::new(store.clone(), Settings::default());
         let add = |name: &str| directory.add(&NewAccount::at(Address::parse(name).unwrap())).unwrap();

@@ -126,8 +126,11 @@ fn subscriptions(store: &Store, account: AccountId) -> Result<Vec<(AccountId, Ob
 
 /// What the subscriptions of an account are about: it, and those in which something was opened to it.
 fn observed_accounts(store: &Store, account: AccountId) -> Result<Vec<ObservedAccount>, Error> {
-    let shared =
-        store.snapshot().shared_with(account)?.into_iter().map(|account| ObservedAccount { account, shared: true });
+    let shared = store
+        .snapshot()
+        .accounts_shared_with(account)?
+        .into_iter()
+        .map(|account| ObservedAccount { account, shared: true });
     Ok([ObservedAccount::own(account)].into_iter().chain(shared).collect())
 }
 

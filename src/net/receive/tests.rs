@@ -20,7 +20,7 @@ const REPORT: &str = "Content-Type: multipart/report; report-type=delivery-statu
 /// the message was walked over.
 fn deliver_counted(is_away: bool, settings: &proof::Settings, message: &str) -> (String, usize) {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
-    let store = Store::over(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
+    let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
     let directory = Directory::new(store.clone(), Addresses::default());
     let ann = Address::parse("ann@example.org").unwrap();
     let account = directory.add(&NewAccount::at(ann.clone())).unwrap();

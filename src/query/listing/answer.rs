@@ -130,7 +130,7 @@ pub(in crate::query) fn all_mail_changes(
     let (account, since) = (asked.results.account, asked.since);
     let marks = snapshot.account_state(account)?;
     let state = marks.state(DataType::Email);
-    if since > state || since < marks.purged(DataType::Email) {
+    if since > state || since < marks.low_mark(DataType::Email) {
         return Err(Error::CannotCalculateChanges);
     }
     let changed = snapshot.emails_since(account, since, limits::QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;

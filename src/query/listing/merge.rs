@@ -100,7 +100,7 @@ pub(in crate::query) fn plan(
     for uids in asked.among.iter().filter(|uids| (2..=MAX_MERGED).contains(&uids.len())) {
         let (mut length, mut are_whole) = (0u64, true);
         for uid in uids {
-            let kept = snapshot.kept(results.account, *uid, ListingFilter::Every)?;
+            let kept = snapshot.maintained_listing(results.account, *uid, ListingFilter::Every)?;
             are_whole &= kept.is_some();
             length = length.saturating_add(kept.map_or(0, |kept| kept.emails.total));
         }

@@ -1,7 +1,7 @@
 //! Results made of kept listings: one of them, from either end, or two parts of it of which one comes first.
 //!
 //! - *Pinned*: the emails that another listing shows, and the rest of the larger one, which no listing keeps
-//!   (`store::Snapshot::rest`). "Flagged first" is the listing "flagged" and the rest of "every email".
+//!   (`store::Snapshot::listing_difference`). "Flagged first" is the listing "flagged" and the rest of "every email".
 //! - *By thread*: collapsed, a thread with a flagged email shows its newest flagged one. The rest are the threads of which
 //!   the smaller listing shows no email. Positions among them are counted by a walk over the rows of the listing.
 //! - *Oldest of each thread*: collapsed and oldest first, a walk from the end over the uncollapsed listing.
@@ -172,7 +172,7 @@ impl<'v> ResultParts<'v> {
                 // Of the rest, those before the range.
                 let before = self.all.ends()?.0.saturating_sub(shown.ends()?.0);
                 let at = before.saturating_add(start);
-                self.snapshot.rest(self.account, self.all.counted, shown.counted, at, limit)?
+                self.snapshot.listing_difference(self.account, self.all.counted, shown.counted, at, limit)?
             }
             _ => self.all.section(start, limit, near)?,
         };
@@ -189,7 +189,7 @@ impl<'v> ResultParts<'v> {
             None => false,
         };
         if !is_pinned {
-            let Some(thread) = self.snapshot.listed_thread(self.account, self.all.counted.listing, id)? else {
+            let Some(thread) = self.snapshot.thread_in_listing(self.account, self.all.counted.listing, id)? else {
                 return Ok(None);
             };
             if !self.all.range.holds(id) || !self.is_first_of(id, thread)? {
@@ -213,7 +213,7 @@ impl<'v> ResultParts<'v> {
         let (mut pinned, mut others) = (BTreeSet::new(), ids.clone());
         if let Some((_, shown)) = &self.pin {
             let all: Vec<EmailId> = ids.iter().copied().collect();
-            let listed = self.snapshot.listed(self.account, shown.counted.listing, &all)?;
+            let listed = self.snapshot.emails_in_listing(self.account, shown.counted.listing, &all)?;
             pinned = all.into_iter().zip(listed).filter(|(_, listed)| *listed).map(|(id, _)| id).collect();
             others.retain(|id| !pinned.contains(id));
         }
@@ -316,7 +316,7 @@ impl<'v> ResultParts<'v> {
         is_wanted: impl Fn(EmailId) -> bool,
     ) -> Result<Option<EmailId>, Error> {
         let Listing { uid, view, .. } = shown.counted.listing;
-        Ok(self.snapshot.end_of_thread(self.account, (uid, view), thread, oldest, is_wanted)?)
+        Ok(self.snapshot.thread_end_in_listing(self.account, (uid, view), thread, oldest, is_wanted)?)
     }
 
     /// What must be taken out and put in since a state that is not before `low`.
@@ -334,7 +334,7 @@ impl<'v> ResultParts<'v> {
     }
 
     fn events(&self, shown: &ListingRange<'_>, since: ModSeq, most: usize) -> Result<Events, Error> {
-        let moves = self.snapshot.moves(self.account, shown.counted.listing, since, most)?;
+        let moves = self.snapshot.listing_moves(self.account, shown.counted.listing, since, most)?;
         let ListingMoves { came, gone, .. } = moves.ok_or(Error::CannotCalculateChanges)?;
         let within = |all: Vec<(EmailId, ThreadId, ModSeq)>| {
             let pairs = all.into_iter().map(|(id, thread, _)| (id, thread));

@@ -44,13 +44,13 @@ impl ListingRange<'_> {
         let left = usize::try_from(high.saturating_sub(low).saturating_sub(start)).unwrap_or(usize::MAX);
         let CountedListing { listing, tally } = self.counted;
         let at = low.saturating_add(start);
-        let page = self.snapshot.page(self.account, listing, tally, at, near, limit.min(left))?;
+        let page = self.snapshot.listing_page(self.account, listing, tally, at, near, limit.min(left))?;
         Ok(page.into_iter().map(|(id, _)| id).collect())
     }
 
     /// Whether an email is shown.
     pub(in crate::query) fn has(&self, id: EmailId) -> Result<bool, Error> {
-        Ok(self.range.holds(id) && self.snapshot.lists(self.account, self.counted.listing, id)?)
+        Ok(self.range.holds(id) && self.snapshot.is_in_listing(self.account, self.counted.listing, id)?)
     }
 
     /// The positions in the listing of the range's first email and of the one behind its last.
@@ -101,6 +101,6 @@ impl ListingRange<'_> {
     }
 
     fn index_of(&self, id: EmailId) -> Result<u64, Error> {
-        Ok(self.snapshot.index_of(self.account, self.counted.listing, self.counted.tally, id)?)
+        Ok(self.snapshot.listing_position(self.account, self.counted.listing, self.counted.tally, id)?)
     }
 }

@@ -173,7 +173,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
             if live {
                 self.source.reads.take(self.metadata.size)?;
             }
-            self.facts.received = Some(if live { snapshot.received(&self.metadata.blob)? } else { None });
+            self.facts.received = Some(if live { snapshot.raw_message(&self.metadata.blob)? } else { None });
         }
         Ok(self.facts.received.as_ref().and_then(Option::as_deref))
     }
@@ -184,7 +184,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
         if self.facts.received.is_none() && self.facts.header.is_none() && self.reads {
             let live = self.metadata.deleted.is_none();
             let snapshot = self.source.snapshot;
-            let mut read = if live { snapshot.received_until(&self.metadata.blob, &ends)? } else { None };
+            let mut read = if live { snapshot.raw_message_until(&self.metadata.blob, &ends)? } else { None };
             // A message comes in whole frames: they are counted among the rows, by their size, and
             // the bytes are those of the header, which alone are looked at and kept.
             if let Some(read) = &mut read {

@@ -164,7 +164,7 @@ impl<'v> HitSource<'v> {
             Self::Rows { left, ahead, most } => {
                 ahead.retain(|id| *id >= from);
                 if ahead.is_empty() && *left > 0 {
-                    snapshot.unfolded(account, from, |id, tokens| {
+                    snapshot.scan_unfolded_tokens(account, from, |id, tokens| {
                         *left = left.saturating_sub(1);
                         ahead.extend(needle.matches(&tokens).then_some(id));
                         Ok(ahead.len() < *most && *left > 0)

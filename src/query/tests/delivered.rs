@@ -74,7 +74,8 @@ struct Bed {
 impl Bed {
     fn new() -> Self {
         let engine = Arc::new(MemoryEngine::new());
-        let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+        let store =
+            Store::open_engine(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
         prepare(&store);
         Self { engine, store, emails: BTreeMap::new() }
     }
@@ -237,7 +238,8 @@ fn emails_that_an_earlier_version_filed_are_found() {
         let engine = Arc::new(MemoryEngine::new());
         engine.write(&[Arc::new(Batch::of(known.lines().map(put).collect()))]).unwrap();
         let clock = Arc::new(FixedClock::at(UtcMillis(1_795_255_200_000)));
-        let store = Store::over(engine.clone(), &Options { ranked_above: Some(2), ..Options::small() }, clock).unwrap();
+        let store =
+            Store::open_engine(engine.clone(), &Options { ranked_above: Some(2), ..Options::small() }, clock).unwrap();
         let all: Vec<EmailId> = store.snapshot().emails(ACCOUNT, None, 99).unwrap().iter().map(|(id, _)| *id).collect();
         assert_eq!(all.len(), 7);
         let mut bed = Bed { engine, store, emails: all.iter().map(|id| (*id, (Some(0), None))).collect() };

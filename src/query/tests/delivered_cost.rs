@@ -42,7 +42,7 @@ fn bed(emails: i64) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
 /// The same, where `other` names the address of each other email.
 fn bed_of(emails: i64, other: impl Fn(i64) -> String) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     let engine = Arc::new(CountingEngine::default());
-    let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let store = Store::open_engine(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
     prepare(&store);
     let mut shop = Vec::new();
     for n in 0..emails {

@@ -92,8 +92,9 @@ impl TestDriver {
 
     /// Over an empty engine; listings of more emails than `ranked_above` have ranks.
     pub(super) fn over(engine: Arc<dyn Engine>, ranked_above: Option<u64>) -> Self {
-        let opens =
-            move |options: &Options, clock: Arc<FixedClock>| Store::over(Arc::clone(&engine), options, clock).unwrap();
+        let opens = move |options: &Options, clock: Arc<FixedClock>| {
+            Store::open_engine(Arc::clone(&engine), options, clock).unwrap()
+        };
         Self::begin(Box::new(opens), ranked_above)
     }
 
@@ -184,12 +185,12 @@ impl TestDriver {
                 None
             }
             Op::Make { uid, view, most } => {
-                self.done(ACCOUNT, |txn| txn.keep(*uid, *view, *most)).unwrap();
+                self.done(ACCOUNT, |txn| txn.extend_listing(*uid, *view, *most)).unwrap();
                 None
             }
             Op::Drop { uid, view, .. } if view.is_permanent(*uid) => None,
             Op::Drop { uid, view, most } => {
-                self.done(ACCOUNT, |txn| txn.drop_view(*uid, *view, *most)).unwrap();
+                self.done(ACCOUNT, |txn| txn.drop_listing(*uid, *view, *most)).unwrap();
                 None
             }
             Op::Fold { steps, rows } => {

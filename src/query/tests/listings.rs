@@ -182,7 +182,7 @@ pub(super) fn check_way(drive: &TestDriver, question: &ListingQuery) {
     let snapshot = drive.store.snapshot();
     let plan = explain(&snapshot, &question.results()).unwrap();
     let uid = question.uid.unwrap_or(MailboxUid::ALL);
-    let is_kept = |shown: &ListingFilter| snapshot.kept(ACCOUNT, uid, *shown).unwrap().is_some();
+    let is_kept = |shown: &ListingFilter| snapshot.maintained_listing(ACCOUNT, uid, *shown).unwrap().is_some();
     match question.way() {
         Some(way) if question.views().iter().all(is_kept) => {
             assert_eq!(plan.way, way, "{question:?}");

@@ -20,7 +20,7 @@ const EMAILS: i64 = 2_000;
 /// A store with emails in the Inbox, some of them also in one or both of two more mailboxes; and those, newest first.
 fn bed() -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     let engine = Arc::new(CountingEngine::default());
-    let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let store = Store::open_engine(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
     prepare(&store);
     for name in ["Two", "Three"] {
         let mailbox = NewMailbox { name: name.into(), parent: None, role: None, sort_order: 0 };

@@ -28,9 +28,9 @@ fn bed(key: u8, emails: i64, is_flagged: impl Fn(i64) -> bool) -> (Arc<CountingE
     let facts = Put { table: Table::Site, key: b"store".to_vec(), value: Some([&[1][..], &[key; 104]].concat()) };
     engine.write(&[Arc::new(Batch::of(vec![facts]))]).unwrap();
     let options = Options { ranked_above: Some(100), ..Options::small() };
-    let store = Store::over(engine.clone(), &options, Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let store = Store::open_engine(engine.clone(), &options, Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
     prepare(&store);
-    let made = store.commit(ACCOUNT, |txn| txn.keep(INBOX, ListingFilter::Flagged, 10));
+    let made = store.commit(ACCOUNT, |txn| txn.extend_listing(INBOX, ListingFilter::Flagged, 10));
     made.unwrap().1.wait_blocking().unwrap();
     let ids: Vec<EmailId> =
         (0..emails).map(|n| file(&store, format!("Subject: {n}\r\n\r\nx\r\n").as_bytes(), n)).collect();

@@ -115,7 +115,8 @@ fn miscount(engine: &MemoryEngine, damage: &Damage) {
 /// Begins these views, or makes them further.
 fn keep(drive: &TestDriver, views: Vec<(u32, usize, usize)>) {
     for (uid, view, most) in views {
-        let kept = drive.store.commit(ACCOUNT, |txn| txn.keep(MailboxUid(uid), ListingFilter::ALL[view], most));
+        let kept =
+            drive.store.commit(ACCOUNT, |txn| txn.extend_listing(MailboxUid(uid), ListingFilter::ALL[view], most));
         kept.unwrap().1.wait_blocking().unwrap();
     }
 }
@@ -143,7 +144,7 @@ fn check_listings(drive: &TestDriver) {
     let snapshot = drive.store.snapshot();
     for uid in (0..4).map(MailboxUid) {
         for filter in ListingFilter::ALL {
-            let Some(kept) = snapshot.kept(ACCOUNT, uid, filter).unwrap() else { continue };
+            let Some(kept) = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap() else { continue };
             for shape in kept.shapes() {
                 let listing = crate::model::Listing { uid, view: filter, shape: *shape };
                 let shown = snapshot.listing(ACCOUNT, listing, None, 999).unwrap();

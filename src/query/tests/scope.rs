@@ -59,7 +59,7 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
     let now = seen(&drive.now, scope);
     let new = now.list(results);
     let low = |uid: &MailboxUid| {
-        snapshot.kept(ACCOUNT, *uid, ListingFilter::Every).unwrap().unwrap().tally(Shape::Emails).low
+        snapshot.maintained_listing(ACCOUNT, *uid, ListingFilter::Every).unwrap().unwrap().tally(Shape::Emails).low
     };
     let low = scope.mailboxes().iter().map(low).max().unwrap_or_default().max(drive.low);
     for (since, past) in &drive.past {

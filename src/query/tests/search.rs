@@ -47,7 +47,7 @@ impl TestMail {
 
 fn open(engine: &Arc<FaultyEngine<MemoryEngine>>) -> Store {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-    Store::over(engine.clone(), &Options::small(), clock).unwrap()
+    Store::open_engine(engine.clone(), &Options::small(), clock).unwrap()
 }
 
 /// Makes the account and its inbox.
@@ -406,8 +406,8 @@ fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
     let snapshot = store.snapshot();
     let email = snapshot.email(ACCOUNT, id).unwrap().unwrap();
     let (created, made) = (email.created, snapshot.folds(ACCOUNT).unwrap().live[0].made);
-    assert!(snapshot.holds(ACCOUNT, made, id).unwrap());
-    assert!(!snapshot.holds(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
+    assert!(snapshot.is_current_in_fold(ACCOUNT, made, id).unwrap());
+    assert!(!snapshot.is_current_in_fold(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
     let matcher = Matcher::new(&Filter::Is(Condition::Body("lunch".into())), store.secrets());
     let results = QuerySpec { account: ACCOUNT, ..QuerySpec::default() };
     let mut source = CandidateSource::new(&snapshot, &results, &matcher);

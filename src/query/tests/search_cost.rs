@@ -17,7 +17,7 @@ const SIZES: FoldSizes =
 /// So many emails, folded: each has "lunch" and "dinner", each 400th "rare" before "dinner".
 fn bed(emails: i64, sizes: &FoldSizes) -> (Arc<CountingEngine>, Store) {
     let engine = Arc::new(CountingEngine::default());
-    let store = Store::over(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let store = Store::open_engine(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
     prepare(&store);
     for n in 0..emails {
         let rare = if n % 400 == 200 { "rare" } else { "usual" };

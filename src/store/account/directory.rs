@@ -16,7 +16,7 @@ impl Txn<'_> {
     /// Of the site: an account id that none had.
     pub fn next_account(&mut self) -> AccountId {
         self.state.last_account += 1;
-        self.mark_state();
+        self.stage_state();
         AccountId(self.state.last_account)
     }
 
@@ -31,7 +31,7 @@ impl Txn<'_> {
     /// Writes the account's own row.
     pub fn set_account(&mut self, row: &AccountRow) {
         self.next_modseq();
-        self.put::<Accounts>(&self.own_key(), row);
+        self.put::<Accounts>(&self.account_key(), row);
         self.touch(DataType::Account);
     }
 
@@ -41,7 +41,7 @@ impl Txn<'_> {
     /// # Errors
     /// `NotFound`, and those of reading.
     pub fn set_account_addresses(&mut self, addresses: BTreeSet<String>) -> Result<(), Error> {
-        let own = self.own_key();
+        let own = self.account_key();
         let row = self.row::<Accounts>(&own)?.ok_or(Error::NotFound("account"))?;
         self.put::<Accounts>(&own, &AccountRow { addresses: Some(addresses), ..row });
         Ok(())
@@ -63,7 +63,7 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn erase(&mut self, most: usize) -> Result<bool, Error> {
-        let prefix = self.own_key().encode();
+        let prefix = self.account_key().encode();
         let mut rows: Vec<(Table, Vec<u8>, Vec<u8>)> = Vec::new();
         for table in Table::ALL.iter().copied().filter(|table| table.is_erased()) {
             self.scan(table, &prefix, &after(&prefix), false, &mut |key, value| {
@@ -79,12 +79,12 @@ impl Txn<'_> {
             match table {
                 Table::EmailMetadata => {
                     let email = EmailMetadata::decode(&key, &value)?;
-                    self.let_go(&email.blob, decode_key::<table::EmailMetadata>(&key)?.email);
+                    self.release_email_blob(&email.blob, decode_key::<table::EmailMetadata>(&key)?.email);
                 }
                 Table::Outbox => {
                     let action = Action::decode(&key, &value)?;
                     self.wake(&action, false);
-                    self.release_blob(&action);
+                    self.release_action_blob(&action);
                 }
                 Table::Mailboxes => {
                     // One that cannot be read does not keep its account.
@@ -100,7 +100,7 @@ impl Txn<'_> {
         }
         if !left {
             // The address that only this row names; the others are taken away before.
-            let own = self.own_key();
+            let own = self.account_key();
             let row = self.bytes::<Accounts>(&own)?.and_then(|row| AccountRow::decode(&prefix, &row).ok());
             let address = AddressKey(row.map(|row| row.primary.to_string()).unwrap_or_default());
             let leads = self.bytes::<Addresses>(&address)?;

@@ -23,8 +23,8 @@ use crate::store::table::{self, Accounts, Addresses, Mailboxes, Objects, Table a
 impl Checker<'_> {
     /// The account's registration, and the address that it names.
     pub(in crate::store) fn registration(&self) -> Result<(), Error> {
-        let own = self.own_key().encode();
-        let wrong = match self.read.row_if_any::<Accounts>(&self.own_key())? {
+        let own = self.account_key().encode();
+        let wrong = match self.read.row_if_any::<Accounts>(&self.account_key())? {
             Some(Ok(row)) => return self.named(&row),
             Some(Err(error)) => error.to_string(),
             None => "the row is missing: whose account it is".to_owned(),
@@ -38,7 +38,7 @@ impl Checker<'_> {
         self.primary(&row)
     }
 
-    fn own_key(&self) -> AccountKey {
+    fn account_key(&self) -> AccountKey {
         AccountKey { account: self.account }
     }
 
@@ -66,7 +66,7 @@ impl Checker<'_> {
     fn named(&self, row: &AccountRow) -> Result<(), Error> {
         if row.is_being_removed() {
             let what = format!("the account is being removed: run `restante account remove {}`", self.account);
-            return self.say(Table::Accounts, &self.own_key().encode(), what, RowFix::Nothing);
+            return self.say(Table::Accounts, &self.account_key().encode(), what, RowFix::Nothing);
         }
         self.primary(row)?;
         let Some(named) = &row.addresses else { return Ok(()) };
@@ -93,7 +93,7 @@ impl Checker<'_> {
         let what = format!("the row does not name {}, which leads to the account", unnamed.join(", "));
         let addresses = Some(named.iter().cloned().chain(unnamed).collect());
         let mend = RowFix::Put(AccountRow { addresses, ..row.clone() }.to_bytes());
-        self.say(Table::Accounts, &self.own_key().encode(), what, mend)
+        self.say(Table::Accounts, &self.account_key().encode(), what, mend)
     }
 
     /// The primary address leads to the account.

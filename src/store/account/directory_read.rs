@@ -131,7 +131,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn reports_owed(&self) -> Result<Vec<(AccountId, VacationResponse)>, Error> {
+    pub fn pending_absence_reports(&self) -> Result<Vec<(AccountId, VacationResponse)>, Error> {
         let mut out = Vec::new();
         self.read.keys::<Vacation>(&KeyRange::under(&()), |key, value| {
             // One that cannot be read is the checker's to name; the others must not wait for it.
@@ -150,7 +150,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn told_at(
+    pub fn last_told(
         &self,
         account: AccountId,
         who: &ToldKey,
@@ -174,7 +174,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn told(&self, account: AccountId, limit: usize) -> Result<Vec<ToldRow>, Error> {
+    pub fn told_rows(&self, account: AccountId, limit: usize) -> Result<Vec<ToldRow>, Error> {
         let mut out = Vec::new();
         if limit == 0 {
             return Ok(out);

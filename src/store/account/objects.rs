@@ -73,7 +73,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of `create_object`.
-    pub fn keep_identities(&mut self, addresses: &[Address], name: &str) -> Result<bool, Error> {
+    pub fn update_own_identities(&mut self, addresses: &[Address], name: &str) -> Result<bool, Error> {
         let known = self.snapshot().objects::<SenderIdentity>(self.account)?;
         let steps = steps(&known, addresses, name);
         let some = !steps.is_empty();
@@ -133,7 +133,7 @@ impl Txn<'_> {
                 }
                 let own = self.object_key(kind, id);
                 if self.bytes::<Objects>(&own)?.is_some_and(|row| !is_live_object(&row)) {
-                    self.raise_low(data, by_modseq.modseq);
+                    self.raise_low_mark(data, by_modseq.modseq);
                     self.delete::<ObjectByModseq>(&by_modseq);
                     self.delete::<Objects>(&own);
                     rows += 1;

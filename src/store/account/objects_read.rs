@@ -39,7 +39,11 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn submission_meant(&self, account: AccountId, report: &ReturnedReport) -> Result<Option<ObjectId>, Error> {
+    pub fn submission_for_report(
+        &self,
+        account: AccountId,
+        report: &ReturnedReport,
+    ) -> Result<Option<ObjectId>, Error> {
         let mut found = None;
         let range = KeyRange::under(&(account, EmailSubmission::KIND));
         self.read.rows_with::<Objects, _>(&range, ObjectRow::<EmailSubmission>::decode, |key, row| {

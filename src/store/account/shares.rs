@@ -28,7 +28,7 @@ pub struct ShareChange {
 
 impl Txn<'_> {
     /// Takes out what is shared otherwise by this commit so far, for those to be told whom it concerns.
-    pub fn take_shared(&mut self) -> Vec<ShareChange> {
+    pub fn take_share_changes(&mut self) -> Vec<ShareChange> {
         std::mem::take(&mut self.shared)
     }
 
@@ -91,7 +91,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn tell_share(&mut self, told: &ShareNotification) -> Result<(), Error> {
+    pub fn add_share_notification(&mut self, told: &ShareNotification) -> Result<(), Error> {
         if self.snapshot().account(self.account)?.is_none() {
             return Ok(());
         }
@@ -132,7 +132,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn unshare_gone(&mut self, most: usize) -> Result<bool, Error> {
+    pub fn unshare_removed_accounts(&mut self, most: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let mailboxes = snapshot.mailboxes(self.account)?;
         let mut gone: BTreeSet<AccountId> = mailboxes.iter().flat_map(|(_, row)| row.shares.keys().copied()).collect();

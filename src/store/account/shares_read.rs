@@ -12,7 +12,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading; so for every function here.
-    pub fn shared_with(&self, user: AccountId) -> Result<Vec<AccountId>, Error> {
+    pub fn accounts_shared_with(&self, user: AccountId) -> Result<Vec<AccountId>, Error> {
         let mut out = Vec::new();
         self.read.keys::<Shared>(&KeyRange::under(&(user,)), |key, _| {
             out.push(key.account);
@@ -25,8 +25,8 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn is_shared_as_at(&self, account: AccountId, since: ModSeq) -> Result<bool, Error> {
-        if since < self.account_state(account)?.purged(DataType::Mailbox) {
+    pub fn is_sharing_unchanged_since(&self, account: AccountId, since: ModSeq) -> Result<bool, Error> {
+        if since < self.account_state(account)?.low_mark(DataType::Mailbox) {
             return Ok(false);
         }
         let mut is_same = true;
@@ -42,7 +42,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn is_shared(&self, user: AccountId, account: AccountId) -> Result<bool, Error> {
+    pub fn is_shared_with(&self, user: AccountId, account: AccountId) -> Result<bool, Error> {
         Ok(self.read.bytes::<Shared>(&SharedKey { with: user, account })?.is_some())
     }
 }

@@ -122,7 +122,7 @@ impl Txn<'_> {
     pub(in crate::store) fn forget_upload(&mut self, key: &UploadKey) {
         let UploadKey { account, user, blob } = *key;
         self.delete::<UploadBlobs>(&UploadBlobKey { blob, account, user });
-        self.note_released(self.now, blob);
+        self.note_blob_release(self.now, blob);
         self.delete::<Uploads>(key);
     }
 }

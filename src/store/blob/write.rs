@@ -45,21 +45,21 @@ impl Txn<'_> {
     }
 
     /// Says that a message lost a reference at this time: somebody must look whether another is left.
-    pub(in crate::store) fn note_released(&mut self, at: UtcMillis, blob: BlobHash) {
+    pub(in crate::store) fn note_blob_release(&mut self, at: UtcMillis, blob: BlobHash) {
         self.put::<BlobPurge>(&BlobPurgeKey { at: at.into(), blob }, &Present);
     }
 
     /// Takes away an email's hold of a message.
-    pub(in crate::store) fn let_go(&mut self, blob: &BlobHash, id: EmailId) {
+    pub(in crate::store) fn release_email_blob(&mut self, blob: &BlobHash, id: EmailId) {
         self.delete::<BlobRefs>(&BlobRefKey { blob: *blob, account: self.account, email: id });
-        self.note_released(self.now, *blob);
+        self.note_blob_release(self.now, *blob);
     }
 
     /// Takes away an action's hold of a message.
-    pub(in crate::store) fn release_blob(&mut self, action: &Action) {
+    pub(in crate::store) fn release_action_blob(&mut self, action: &Action) {
         if let Some(blob) = action.blob {
             self.delete::<OutboxBlobs>(&ActionBlobKey { blob, account: self.account, action: action.id });
-            self.note_released(self.now, blob);
+            self.note_blob_release(self.now, blob);
         }
     }
 
@@ -94,7 +94,7 @@ impl Txn<'_> {
             let BlobRow { at: put, octets } = BlobRow::decode(&key.encode(), &blob)?;
             seen = octets.len().saturating_add(seen);
             if put > upto {
-                self.note_released(put, row.blob);
+                self.note_blob_release(put, row.blob);
                 continue;
             }
             done.blobs += 1;
@@ -114,7 +114,7 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn sweep_blobs(&mut self, every: Duration, most: usize) -> Result<bool, Error> {
-        let Some(range) = self.sweep_from::<Blobs>(crate::store::txn::sweep::BLOBS, &(), every)? else {
+        let Some(range) = self.begin_or_resume_sweep::<Blobs>(crate::store::txn::sweep::BLOBS, &(), every)? else {
             return Ok(false);
         };
         let (mut seen, mut octets) = (Vec::new(), 0);
@@ -127,10 +127,10 @@ impl Txn<'_> {
         let next = seen.last().map(|(key, _)| key.clone()).filter(|_| seen.len() >= most || octets >= STEP_OCTETS);
         for (BlobKey { blob }, put) in seen {
             if !self.is_held(blob)? {
-                self.note_released(put, blob);
+                self.note_blob_release(put, blob);
             }
         }
-        self.swept_to::<Blobs>(crate::store::txn::sweep::BLOBS, next.as_ref())
+        self.note_sweep_progress::<Blobs>(crate::store::txn::sweep::BLOBS, next.as_ref())
     }
 
     fn is_held(&self, blob: BlobHash) -> Result<bool, Error> {

@@ -43,7 +43,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn listed(&self, account: AccountId, listing: Listing, ids: &[EmailId]) -> Result<Vec<bool>, Error> {
+    pub fn emails_in_listing(&self, account: AccountId, listing: Listing, ids: &[EmailId]) -> Result<Vec<bool>, Error> {
         let keys = ids.iter().map(|id| IndexKey { account, listing, email: *id });
         let mut listed = Vec::with_capacity(ids.len());
         self.read.many::<MailboxEmailIndex>(keys, |_, row| {
@@ -57,7 +57,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn received_all(&self, blobs: &[BlobHash]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    pub fn raw_messages(&self, blobs: &[BlobHash]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let keys = blobs.iter().map(|blob| BlobKey { blob: *blob });
         let mut octets = Vec::with_capacity(blobs.len());
         self.read.many::<Blobs>(keys, |_, row| {

@@ -72,9 +72,9 @@ impl Txn<'_> {
         self.delete::<EmailContent>(&own);
         self.delete_tokens(id)?;
         if self.bytes::<BlobRefs>(&self.blob_ref_key(email.blob, id))?.is_some() {
-            self.let_go(&email.blob, id);
+            self.release_email_blob(&email.blob, id);
         }
-        self.raise_low(DataType::Email, email.updated);
+        self.raise_low_mark(DataType::Email, email.updated);
         // A thread dies by the change that destroys its last email, and has that number.
         let thread_key = self.thread_key(email.thread);
         let thread = self.row::<Threads>(&thread_key)?;
@@ -82,7 +82,7 @@ impl Txn<'_> {
         if killed {
             self.delete::<Threads>(&thread_key);
             self.delete::<ThreadByModseq>(&change);
-            self.raise_low(DataType::Thread, email.updated);
+            self.raise_low_mark(DataType::Thread, email.updated);
         }
         Ok(killed)
     }
@@ -92,7 +92,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn clear_mailboxes(&mut self, most: usize) -> Result<bool, Error> {
+    pub fn clear_destroyed_mailboxes(&mut self, most: usize) -> Result<bool, Error> {
         let mut room = most;
         for (uid, _) in self.dead_mailboxes()? {
             room = room.saturating_sub(self.delete_rows_of(uid, room)?);
@@ -113,7 +113,7 @@ impl Txn<'_> {
                 break;
             }
             self.delete::<Mailboxes>(&self.mailbox_key(uid));
-            self.raise_low(DataType::Mailbox, mailbox.updated);
+            self.raise_low_mark(DataType::Mailbox, mailbox.updated);
             rows += 1;
         }
         Ok(rows)

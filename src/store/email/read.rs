@@ -58,7 +58,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn subscribed(&self, account: AccountId, user: AccountId) -> Result<BTreeSet<MailboxUid>, Error> {
+    pub fn subscribed_mailboxes(&self, account: AccountId, user: AccountId) -> Result<BTreeSet<MailboxUid>, Error> {
         let mut out = BTreeSet::new();
         for (uid, mailbox) in self.mailboxes(account)? {
             let own = SubscriptionKey { account, mailbox: uid, subscriber: user };
@@ -88,7 +88,7 @@ impl Snapshot<'_> {
             Some(email) => KeyRange::behind(&(account, listing), &IndexKey { account, listing, email }),
             None => KeyRange::under(&(account, listing)),
         };
-        self.listed_in(&range, limit)
+        self.listing_rows(&range, limit)
     }
 
     /// All live emails of an account, newest first: what comes after `start`, `limit` at most.
@@ -101,7 +101,7 @@ impl Snapshot<'_> {
         start: Option<EmailId>,
         limit: usize,
     ) -> Result<Vec<(EmailId, EmailMetadata)>, Error> {
-        self.live_in(
+        self.live_emails(
             &match start {
                 Some(email) => KeyRange::behind(&(account,), &EmailKey { account, email }),
                 None => KeyRange::under(&(account,)),
@@ -125,7 +125,7 @@ impl Snapshot<'_> {
             Some(email) => KeyRange::before(&(account, listing), &IndexKey { account, listing, email }),
             None => KeyRange::under(&(account, listing)),
         };
-        self.listed_in(&range.reversed(), limit)
+        self.listing_rows(&range.reversed(), limit)
     }
 
     /// All live emails of an account from the oldest on: what stands before `end`, or before the end, `limit` at most.
@@ -142,11 +142,15 @@ impl Snapshot<'_> {
             Some(email) => KeyRange::before(&(account,), &EmailKey { account, email }),
             None => KeyRange::under(&(account,)),
         };
-        self.live_in(&range.reversed(), limit)
+        self.live_emails(&range.reversed(), limit)
     }
 
     /// The first emails of a range of a listing, with their threads.
-    fn listed_in(&self, range: &KeyRange<MailboxEmailIndex>, limit: usize) -> Result<Vec<(EmailId, ThreadId)>, Error> {
+    fn listing_rows(
+        &self,
+        range: &KeyRange<MailboxEmailIndex>,
+        limit: usize,
+    ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
         let mut out = Vec::with_capacity(limit.min(1024));
         if limit > 0 {
             self.read.rows(range, |key, (_, thread)| {
@@ -158,7 +162,7 @@ impl Snapshot<'_> {
     }
 
     /// The first live emails of a range.
-    fn live_in(
+    fn live_emails(
         &self,
         range: &KeyRange<table::EmailMetadata>,
         limit: usize,

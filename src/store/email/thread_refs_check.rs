@@ -133,7 +133,7 @@ impl Checker<'_> {
     /// Whether the email surely began its thread.
     fn is_first(&self, email: &EmailMetadata) -> Result<bool, Error> {
         // A thread's row that was mended may name another email as its first: of what was there by then nothing is sure.
-        let purged = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.purged(DataType::Thread));
+        let purged = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.low_mark(DataType::Thread));
         let row = self.readable::<Threads>(&ThreadIdKey { account: self.account, thread: email.thread })?;
         Ok(email.created > purged && row.is_some_and(|row| row.created == email.created))
     }

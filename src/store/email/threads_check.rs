@@ -102,7 +102,7 @@ impl Checker<'_> {
         let deleted = recount.thread.emails == 0;
         let state = self.found.as_ref();
         let most = state.map_or(u64::MAX, |state| state.modseq.0);
-        let purged = state.map_or(0, |state| state.purged(DataType::Thread).0);
+        let purged = state.map_or(0, |state| state.low_mark(DataType::Thread).0);
         let found = row.map(|row| Thread::from_bytes(Threads::ID, key, row));
         let believed = |row: &Thread| {
             row.created <= row.updated && row.updated.0 <= most && (!deleted || recount.ends.contains(&row.updated.0))

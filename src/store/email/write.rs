@@ -60,7 +60,7 @@ impl Txn<'_> {
             self.live_mailbox(*uid)?;
         }
         let size = new.message.size + new.prefix.len() as u64;
-        self.room_for(size)?;
+        self.check_quota(size)?;
         let modseq = self.next_modseq();
         let id = self.free_email_id(new.received_at, modseq)?;
         let thread = self.thread_for(&new.message.thread_keys, open)?;
@@ -140,12 +140,12 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// `Quota`; `NotFound` where the account is gone, `Corrupt` where only its row is.
-    pub fn room_for(&self, size: u64) -> Result<(), Error> {
+    pub fn check_quota(&self, size: u64) -> Result<(), Error> {
         let account = match self.snapshot().account(self.account)? {
             Some(account) => account,
             // An account that was removed has no state either.
             None if self.state_before.is_some() => {
-                return Err(Error::missing(Accounts::ID.name(), &self.own_key().encode()));
+                return Err(Error::missing(Accounts::ID.name(), &self.account_key().encode()));
             }
             None => return Err(Error::NotFound("account")),
         };

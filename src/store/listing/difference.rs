@@ -37,7 +37,7 @@ struct IdStretch {
     without: u64,
 }
 
-struct RestWalk<'v> {
+struct DifferenceWalk<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
     all: CountedListing,
@@ -53,7 +53,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn rest(
+    pub fn listing_difference(
         &self,
         account: AccountId,
         all: CountedListing,
@@ -64,7 +64,8 @@ impl Snapshot<'_> {
         let is_ranked = all.tally.is_ranked() && without.tally.is_ranked();
         let level = if is_ranked { top_level(without.tally.total) } else { 0 };
         let whole = IdStretch { from: EmailId(0), to: None, all: all.tally.total, without: without.tally.total };
-        let mut walk = RestWalk { snapshot: self, account, all, without, skip: position, limit, found: Vec::new() };
+        let mut walk =
+            DifferenceWalk { snapshot: self, account, all, without, skip: position, limit, found: Vec::new() };
         walk.visit(level, whole)?;
         Ok(walk.found)
     }
@@ -112,7 +113,7 @@ impl Snapshot<'_> {
     }
 }
 
-impl RestWalk<'_> {
+impl DifferenceWalk<'_> {
     fn visit(&mut self, level: u8, stretch: IdStretch) -> Result<(), Error> {
         let rest = stretch.all.saturating_sub(stretch.without);
         if rest == 0 || self.found.len() >= self.limit {

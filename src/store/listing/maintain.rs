@@ -24,8 +24,8 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// `NotFound` where there is no such mailbox; those of reading.
-    pub fn keep(&mut self, uid: MailboxUid, view: ListingFilter, most: usize) -> Result<bool, Error> {
-        let mut kept = self.kept(uid)?;
+    pub fn extend_listing(&mut self, uid: MailboxUid, view: ListingFilter, most: usize) -> Result<bool, Error> {
+        let mut kept = self.maintained_listings(uid)?;
         let mut begun = false;
         if !kept.iter().any(|entry| entry.view == view) {
             let mut entry = MaintainedListing::standard(view, ModSeq(0));
@@ -39,7 +39,7 @@ impl Txn<'_> {
         let whole = match entry.stage {
             ListingStage::Whole => return Ok(true),
             ListingStage::Dropping => return Ok(false),
-            ListingStage::Making(upto) => self.make(uid, &mut entry, upto, most)?,
+            ListingStage::Making(upto) => self.pass_frontier(uid, &mut entry, upto, most)?,
         };
         if whole {
             entry.stage = ListingStage::Whole;
@@ -49,7 +49,7 @@ impl Txn<'_> {
         if let Some(slot) = kept.get_mut(at) {
             *slot = entry;
         }
-        self.set_kept(uid, kept)?;
+        self.set_maintained_listings(uid, kept)?;
         self.begun |= begun && !whole;
         Ok(whole)
     }
@@ -57,39 +57,39 @@ impl Txn<'_> {
     /// Notes that a view was asked for today, so that it stays.
     ///
     /// # Errors
-    /// As for `keep`.
-    pub fn asked_for(&mut self, uid: MailboxUid, view: ListingFilter) -> Result<(), Error> {
-        let mut kept = self.kept(uid)?;
+    /// As for `extend_listing`.
+    pub fn mark_listing_used(&mut self, uid: MailboxUid, view: ListingFilter) -> Result<(), Error> {
+        let mut kept = self.maintained_listings(uid)?;
         let now = self.now;
         let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else { return Ok(()) };
         if view.is_permanent(uid) || !entry.needs_use_mark(now) {
             return Ok(());
         }
         entry.asked = now;
-        self.set_kept(uid, kept)
+        self.set_maintained_listings(uid, kept)
     }
 
     /// One step of dropping what was made on demand, of `most` rows at most. Says whether anything is left of it.
     ///
     /// # Errors
-    /// As for `keep`; `Conflict` for a view that is always kept.
-    pub fn drop_view(&mut self, uid: MailboxUid, view: ListingFilter, most: usize) -> Result<bool, Error> {
+    /// As for `extend_listing`; `Conflict` for a view that is always kept.
+    pub fn drop_listing(&mut self, uid: MailboxUid, view: ListingFilter, most: usize) -> Result<bool, Error> {
         if view.is_permanent(uid) {
             return Err(Error::Conflict("this view is always kept".into()));
         }
-        let mut kept = self.kept(uid)?;
+        let mut kept = self.maintained_listings(uid)?;
         let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else { return Ok(false) };
         entry.stage = ListingStage::Dropping;
-        let left = self.delete_view_rows(uid, view, most)?;
+        let left = self.delete_listing_rows(uid, view, most)?;
         if !left {
             kept.retain(|entry| entry.view != view);
         }
-        self.set_kept(uid, kept)?;
+        self.set_maintained_listings(uid, kept)?;
         Ok(left)
     }
 
     /// Deletes up to `most` rows of a view that is followed no more; says whether any is left.
-    pub(in crate::store) fn delete_view_rows(
+    pub(in crate::store) fn delete_listing_rows(
         &mut self,
         uid: MailboxUid,
         view: ListingFilter,
@@ -110,14 +110,18 @@ impl Txn<'_> {
         Ok(rows)
     }
 
-    fn kept(&self, uid: MailboxUid) -> Result<Vec<MaintainedListing>, Error> {
+    fn maintained_listings(&self, uid: MailboxUid) -> Result<Vec<MaintainedListing>, Error> {
         if uid == MailboxUid::ALL { Ok(self.state.kept.clone()) } else { Ok(self.live_mailbox(uid)?.kept) }
     }
 
-    pub(in crate::store) fn set_kept(&mut self, uid: MailboxUid, kept: Vec<MaintainedListing>) -> Result<(), Error> {
+    pub(in crate::store) fn set_maintained_listings(
+        &mut self,
+        uid: MailboxUid,
+        kept: Vec<MaintainedListing>,
+    ) -> Result<(), Error> {
         if uid == MailboxUid::ALL {
             self.state.kept = kept;
-            self.mark_state();
+            self.stage_state();
         } else {
             let mailbox = Mailbox { kept, ..self.live_mailbox(uid)? };
             self.put::<Mailboxes>(&self.mailbox_key(uid), &mailbox);
@@ -126,14 +130,14 @@ impl Txn<'_> {
     }
 
     /// Takes up what lies next beyond the frontier; says whether that was all.
-    fn make(
+    fn pass_frontier(
         &mut self,
         uid: MailboxUid,
         entry: &mut MaintainedListing,
         upto: EmailId,
         most: usize,
     ) -> Result<bool, Error> {
-        let found = self.beyond(uid, entry.view, upto, most)?;
+        let found = self.emails_beyond_frontier(uid, entry.view, upto, most)?;
         let whole = found.len() < most;
         let frontier = found.last().map_or(EmailId(u64::MAX), |(id, _)| *id);
         entry.stage = ListingStage::Making(if whole { EmailId(u64::MAX) } else { frontier });
@@ -141,7 +145,7 @@ impl Txn<'_> {
             let Some(email) = self.email_row(id)?.filter(|email| email.deleted.is_none()) else { continue };
             if entry.view.is_of_emails() {
                 if shows(&email, uid, entry.view) {
-                    self.take_up(uid, entry, id, &email)?;
+                    self.add_email_beyond_frontier(uid, entry, id, &email)?;
                 }
                 continue;
             }
@@ -156,7 +160,7 @@ impl Txn<'_> {
         Ok(whole)
     }
 
-    fn take_up(
+    fn add_email_beyond_frontier(
         &mut self,
         uid: MailboxUid,
         entry: &mut MaintainedListing,
@@ -180,7 +184,7 @@ impl Txn<'_> {
     }
 
     /// Emails that may be in a view, newest first, after one: of a mailbox those in it, of all mail all.
-    fn beyond(
+    fn emails_beyond_frontier(
         &self,
         uid: MailboxUid,
         view: ListingFilter,
@@ -212,21 +216,21 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn begun_views(&self) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
-        self.views_where(|_, entry| matches!(entry.stage, ListingStage::Making(_)))
+    pub fn unfinished_listings(&self) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
+        self.listings_where(|_, entry| matches!(entry.stage, ListingStage::Making(_)))
     }
 
     /// The views of the account that nobody asked for since then, or that are being dropped.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn stale_views(&self, before: UtcMillis) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
-        self.views_where(|uid, entry| {
+    pub fn stale_listings(&self, before: UtcMillis) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
+        self.listings_where(|uid, entry| {
             !entry.view.is_permanent(uid) && (entry.stage == ListingStage::Dropping || entry.asked < before)
         })
     }
 
-    fn views_where(
+    fn listings_where(
         &self,
         is: impl Fn(MailboxUid, &MaintainedListing) -> bool,
     ) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {

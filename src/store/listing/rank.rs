@@ -267,10 +267,15 @@ mod tests {
             let tally = ListingStats { total: emails, front: Some(front_of(ranking, &ids)), low: ModSeq(0) };
             // All where the first boundaries are, and some all over.
             for (at, id) in ids.iter().enumerate().filter(|(at, _)| *at < 200 || at % 37 == 0 || at + 20 > ids.len()) {
-                assert_eq!(snapshot.index_of(account, listing, tally, *id).unwrap(), at as u64, "of {emails}");
+                assert_eq!(snapshot.listing_position(account, listing, tally, *id).unwrap(), at as u64, "of {emails}");
                 let between = EmailId(id.0 + 1);
-                assert_eq!(snapshot.index_of(account, listing, tally, between).unwrap(), at as u64 + 1, "of {emails}");
-                let found = snapshot.page(account, listing, tally, at as u64, (Some(EmailId(0)), 0), 1).unwrap();
+                assert_eq!(
+                    snapshot.listing_position(account, listing, tally, between).unwrap(),
+                    at as u64 + 1,
+                    "of {emails}"
+                );
+                let found =
+                    snapshot.listing_page(account, listing, tally, at as u64, (Some(EmailId(0)), 0), 1).unwrap();
                 assert_eq!(found, [(*id, ThreadId(id.0))], "{at} of {emails}");
             }
         }

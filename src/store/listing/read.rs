@@ -74,13 +74,13 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading; so for every function here.
-    pub fn kept(
+    pub fn maintained_listing(
         &self,
         account: AccountId,
         uid: MailboxUid,
         view: ListingFilter,
     ) -> Result<Option<MaintainedListing>, Error> {
-        let kept = self.kept_views(account, uid)?.unwrap_or_default();
+        let kept = self.maintained_listings(account, uid)?.unwrap_or_default();
         Ok(kept.into_iter().find(|entry| entry.view == view && entry.is_whole()))
     }
 
@@ -88,7 +88,11 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn kept_views(&self, account: AccountId, uid: MailboxUid) -> Result<Option<Vec<MaintainedListing>>, Error> {
+    pub fn maintained_listings(
+        &self,
+        account: AccountId,
+        uid: MailboxUid,
+    ) -> Result<Option<Vec<MaintainedListing>>, Error> {
         if uid == MailboxUid::ALL {
             return Ok(Some(self.account_state(account)?.kept));
         }
@@ -100,7 +104,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn lists(&self, account: AccountId, listing: Listing, id: EmailId) -> Result<bool, Error> {
+    pub fn is_in_listing(&self, account: AccountId, listing: Listing, id: EmailId) -> Result<bool, Error> {
         Ok(self.read.bytes::<MailboxEmailIndex>(&IndexKey { account, listing, email: id })?.is_some())
     }
 
@@ -110,7 +114,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn page(
+    pub fn listing_page(
         &self,
         account: AccountId,
         listing: Listing,
@@ -127,9 +131,11 @@ impl Snapshot<'_> {
         let (back, on) = (near.1.saturating_sub(position), position.checked_sub(near.1));
         let (start, mut skip) = match on.and_then(|on| Some((near.0?, on))) {
             Some((id, on)) if is_short(on) => (id, on),
-            _ if back > 0 && back < position && is_short(back) => (self.back(account, listing, near.0, back)?, 0),
+            _ if back > 0 && back < position && is_short(back) => {
+                (self.email_before(account, listing, near.0, back)?, 0)
+            }
             _ if is_short(position) => (EmailId(0), position),
-            _ => self.find(account, listing, tally.total, position)?,
+            _ => self.find_position(account, listing, tally.total, position)?,
         };
         let from = IndexKey { account, listing, email: start };
         self.read.rows::<MailboxEmailIndex>(&KeyRange::from(&(account, listing), &from), |key, (_, thread)| {
@@ -144,7 +150,13 @@ impl Snapshot<'_> {
     }
 
     /// The email of a listing that stands so many before this one, or before the end; the first where there are fewer.
-    fn back(&self, account: AccountId, listing: Listing, id: Option<EmailId>, mut rows: u64) -> Result<EmailId, Error> {
+    fn email_before(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        id: Option<EmailId>,
+        mut rows: u64,
+    ) -> Result<EmailId, Error> {
         let mut found = EmailId(0);
         let range = match id {
             Some(email) => KeyRange::before(&(account, listing), &IndexKey { account, listing, email }),
@@ -162,7 +174,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn index_of(
+    pub fn listing_position(
         &self,
         account: AccountId,
         listing: Listing,
@@ -195,7 +207,13 @@ impl Snapshot<'_> {
     }
 
     /// Where to begin a walk for a position: at which email, and how many to skip from there.
-    fn find(&self, account: AccountId, listing: Listing, total: u64, position: u64) -> Result<(EmailId, u64), Error> {
+    fn find_position(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        total: u64,
+        position: u64,
+    ) -> Result<(EmailId, u64), Error> {
         let rows = Levels { account, listing };
         let mut level = top_level(total);
         // A boundary that is not behind the position, and how many stand before it. From there on stretches are added up to
@@ -242,7 +260,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn moves(
+    pub fn listing_moves(
         &self,
         account: AccountId,
         listing: Listing,
@@ -272,7 +290,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn end_of_thread(
+    pub fn thread_end_in_listing(
         &self,
         account: AccountId,
         (uid, view): (MailboxUid, ListingFilter),
@@ -299,7 +317,12 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn listed_thread(&self, account: AccountId, listing: Listing, id: EmailId) -> Result<Option<ThreadId>, Error> {
+    pub fn thread_in_listing(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        id: EmailId,
+    ) -> Result<Option<ThreadId>, Error> {
         let row = self.read.row::<MailboxEmailIndex>(&IndexKey { account, listing, email: id })?;
         Ok(row.map(|(_, thread)| thread))
     }

@@ -85,7 +85,7 @@ impl Txn<'_> {
     }
 
     /// Writes into an action's submission what became of it; `is_gone` where the action is being removed.
-    pub(in crate::store) fn tell_submission(&mut self, action: &Action, is_gone: bool) -> Result<(), Error> {
+    pub(in crate::store) fn update_submission_status(&mut self, action: &Action, is_gone: bool) -> Result<(), Error> {
         let Some(id) = action.submission else { return Ok(()) };
         let now = self.now;
         let told = self.update_object(id, |submission: &mut EmailSubmission| {

@@ -87,13 +87,13 @@ impl Txn<'_> {
             self.forget_same(&old);
         }
         if new.state == ActionState::Sent {
-            self.release_blob(&old);
+            self.release_action_blob(&old);
             self.delete::<OutboxMessages>(&self.action_key(old.id));
             (new.octets, new.blob) = (0, None);
         }
         self.next_modseq();
         self.write_action(&new);
-        self.tell_submission(&new, false)
+        self.update_submission_status(&new, false)
     }
 
     /// Removes an action that is done: what depends on it goes on.
@@ -184,14 +184,14 @@ impl Txn<'_> {
         self.next_modseq();
         self.wake(&old, false);
         self.forget_same(&old);
-        self.release_blob(&old);
+        self.release_action_blob(&old);
         if old.octets > 0 {
             self.delete::<OutboxMessages>(&self.action_key(id));
         }
         self.delete::<Outbox>(&self.action_key(id));
         self.state.queued = self.state.queued.saturating_sub(1);
         self.touch(DataType::Outbox);
-        self.tell_submission(&old, true)?;
+        self.update_submission_status(&old, true)?;
         Ok(old)
     }
 
@@ -248,7 +248,7 @@ impl Txn<'_> {
         let count = self.count(&KeyRange::<Outbox>::under(&(self.account,)))?;
         let said = std::mem::replace(&mut self.state.queued, count);
         if said != count {
-            self.mark_state();
+            self.stage_state();
         }
         Ok(said)
     }

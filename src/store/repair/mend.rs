@@ -33,7 +33,7 @@ impl Txn<'_> {
         &mut self,
         rows: impl IntoIterator<Item = (Table, Vec<u8>, Option<Vec<u8>>)>,
     ) -> Result<(), Error> {
-        let own = self.own_key().encode();
+        let own = self.account_key().encode();
         for (table, key, value) in rows {
             if matches!(table, Table::Accounts | Table::Addresses) {
                 self.next_modseq();
@@ -42,7 +42,7 @@ impl Txn<'_> {
             match value {
                 Some(row) if table == Table::AccountState && key == own => {
                     self.state = AccountStateRow::decode(&key, &row)?;
-                    self.mark_state();
+                    self.stage_state();
                 }
                 value => self.stage_row(table, key, value),
             }
@@ -70,7 +70,7 @@ impl Txn<'_> {
             renewed(&mut mailbox.kept);
             self.put::<Mailboxes>(&key, &mailbox);
         }
-        self.mark_state();
+        self.stage_state();
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl Txn<'_> {
         let Ok(key) = decode_key::<BlobRefs>(bytes) else { return Ok(false) };
         let is_stray = key.account == self.account && !holds(self, key.account, key.email, &key.blob)?;
         if is_stray {
-            self.let_go(&key.blob, key.email);
+            self.release_email_blob(&key.blob, key.email);
         }
         Ok(is_stray)
     }
@@ -120,7 +120,7 @@ impl Txn<'_> {
         let is_stray = key.account == self.account && !sends(self, bytes)?;
         if is_stray {
             self.delete::<OutboxBlobs>(&key);
-            self.note_released(self.now, key.blob);
+            self.note_blob_release(self.now, key.blob);
         }
         Ok(is_stray)
     }
@@ -142,7 +142,7 @@ impl Txn<'_> {
         let is_stray = key.account == self.account && !is_upload(self, bytes)?;
         if is_stray {
             self.delete::<UploadBlobs>(&key);
-            self.note_released(self.now, key.blob);
+            self.note_blob_release(self.now, key.blob);
         }
         Ok(is_stray)
     }

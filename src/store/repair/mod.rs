@@ -115,8 +115,8 @@ impl Store {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn unfinished(&self) -> Result<Vec<(AccountId, RepairScope)>, Error> {
-        version::unfinished(&*self.0.engine.snapshot())
+    pub fn accounts_under_repair(&self) -> Result<Vec<(AccountId, RepairScope)>, Error> {
+        version::accounts_under_repair(&*self.0.engine.snapshot())
     }
 
     fn repair_one(
@@ -127,7 +127,7 @@ impl Store {
         run: &CheckRun<'_>,
         done: &mut RepairReport,
     ) -> Result<(), Error> {
-        let marked = self.unfinished()?.into_iter().find(|(id, _)| *id == account).map(|(_, scope)| scope);
+        let marked = self.accounts_under_repair()?.into_iter().find(|(id, _)| *id == account).map(|(_, scope)| scope);
         run.enter(account);
         let mut scope = wished;
         let mut refold = marked.is_some() || wished == RepairScope::Rebuild;
@@ -242,7 +242,7 @@ impl Store {
             txn.begin_repair(scope);
             Ok(())
         });
-        if marked.is_err() && !self.unfinished()?.iter().any(|(id, _)| *id == account) {
+        if marked.is_err() && !self.accounts_under_repair()?.iter().any(|(id, _)| *id == account) {
             self.0.committer.open_account(account);
         }
         marked

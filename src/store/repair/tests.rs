@@ -41,7 +41,7 @@ fn remake(raw: &[u8]) -> MessageRows {
 
 fn open(engine: Arc<dyn Engine>) -> Store {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-    Store::over(engine, &Options { ranked_above: Some(0), ..Options::small() }, clock).unwrap()
+    Store::open_engine(engine, &Options { ranked_above: Some(0), ..Options::small() }, clock).unwrap()
 }
 
 fn done<T>(store: &Store, account: AccountId, change: impl FnMut(&mut crate::store::Txn<'_>) -> Result<T, Error>) -> T {
@@ -105,8 +105,8 @@ fn life(store: &Store) {
             txn.purge_email(ids[5])?;
             txn.note_history(std::time::Duration::ZERO)?;
             txn.sweep_thread_refs(UtcMillis(0), std::time::Duration::ZERO, 1)?;
-            while !txn.keep(MailboxUid(1), ListingFilter::Unseen, 9)? {}
-            while !txn.keep(MailboxUid(0), ListingFilter::ThreadFlagged, 9)? {}
+            while !txn.extend_listing(MailboxUid(1), ListingFilter::Unseen, 9)? {}
+            while !txn.extend_listing(MailboxUid(0), ListingFilter::ThreadFlagged, 9)? {}
             txn.set_vacation(&VacationResponse { enabled: true, ..VacationResponse::default() })?;
             let generation = txn.snapshot().vacation(account)?.generation;
             let bob = Address::from_parts("bob", "example.net");
@@ -317,7 +317,7 @@ fn what_searches_use_is_mended_without_a_word_to_clients_and_lists_with_one() {
     assert_eq!((done.mended, done.renewed), (vec![ANN], vec![ANN]));
     let after = state(&store);
     for data in [DataType::Email, DataType::Thread, DataType::Mailbox] {
-        assert!(after.purged(data) > before.modseq && after.state(data) == after.modseq, "{data:?}");
+        assert!(after.low_mark(data) > before.modseq && after.state(data) == after.modseq, "{data:?}");
     }
     let snapshot = store.snapshot();
     assert_eq!(snapshot.email_changes(ANN, ClientState::at(before.state(DataType::Email)), 99).unwrap(), None);
@@ -325,14 +325,14 @@ fn what_searches_use_is_mended_without_a_word_to_clients_and_lists_with_one() {
     assert_eq!(snapshot.mailbox_changes(ANN, ClientState::at(before.state(DataType::Mailbox)), 99).unwrap(), None);
     let now = snapshot.email_changes(ANN, ClientState::at(after.state(DataType::Email)), 99).unwrap().unwrap();
     assert!(now.created.is_empty() && now.updated.is_empty() && now.destroyed.is_empty());
-    let kept = snapshot.kept(ANN, MailboxUid(1), ListingFilter::Every).unwrap().unwrap();
+    let kept = snapshot.maintained_listing(ANN, MailboxUid(1), ListingFilter::Every).unwrap().unwrap();
     assert_eq!((kept.emails.low, kept.threads.low), (after.modseq, after.modseq));
     drop(snapshot);
     // A rebuild begins anew whether anything was wrong or not; the other account only when it is named.
     let bob = store.snapshot().account_state(BOB).unwrap();
     let done = store.repair(RepairScope::Rebuild, Some(&[ANN]), &remake, &mut |_| true).unwrap();
     assert_eq!(done.renewed, [ANN]);
-    assert!(state(&store).purged(DataType::Email) > after.modseq);
+    assert!(state(&store).low_mark(DataType::Email) > after.modseq);
     assert_eq!(store.snapshot().account_state(BOB).unwrap(), bob);
     assert_eq!(deep(&store), []);
     assert_eq!(
@@ -419,7 +419,7 @@ fn killed_at_any_write_the_mark_stays_and_the_next_repair_ends_it() {
         // As after a restart.
         drop(store);
         let store = open(engine.clone());
-        let marked = store.unfinished().unwrap();
+        let marked = store.accounts_under_repair().unwrap();
         if !marked.is_empty() {
             assert_eq!(marked[0].0, ANN);
             assert_eq!(deliver(&store, ANN, 201), Err(Error::Rebuilding(ANN)));
@@ -428,7 +428,7 @@ fn killed_at_any_write_the_mark_stays_and_the_next_repair_ends_it() {
         }
         deliver(&store, BOB, 201).unwrap();
         repair(&store, RepairScope::Repair);
-        assert_eq!((deep(&store), store.unfinished().unwrap()), (vec![], vec![]), "after {full}");
+        assert_eq!((deep(&store), store.accounts_under_repair().unwrap()), (vec![], vec![]), "after {full}");
         deliver(&store, ANN, 202).unwrap();
         assert_eq!(store.snapshot().emails(ANN, None, 99).unwrap().len(), 38);
     }
@@ -443,7 +443,7 @@ fn stopped_it_stays_marked_and_who_wrote_before_the_mark_is_seen() {
     hurt(&*engine, &engine);
     let mut seen = Vec::new();
     let stopped = store.repair(RepairScope::Repair, None, &remake, &mut |at| {
-        if store.unfinished().unwrap().is_empty() {
+        if store.accounts_under_repair().unwrap().is_empty() {
             return true;
         }
         seen.push((
@@ -454,7 +454,7 @@ fn stopped_it_stays_marked_and_who_wrote_before_the_mark_is_seen() {
     });
     assert_eq!(stopped, Err(Error::Stopped));
     assert!(seen.iter().all(|(ann, bob)| *ann == Err(Error::Rebuilding(ANN)) && bob.is_ok()), "{seen:?}");
-    assert_eq!(store.unfinished().unwrap(), [(ANN, RepairScope::Rebuild)]);
+    assert_eq!(store.accounts_under_repair().unwrap(), [(ANN, RepairScope::Rebuild)]);
     assert!(store.snapshot().account(ANN).unwrap().is_some(), "who it is stays to be seen");
     repair(&store, RepairScope::Repair);
     assert_eq!(deep(&store), []);
@@ -502,7 +502,7 @@ fn damaged_indexes_of_changes_are_never_guessed() {
     deliver(&store, ANN, 41).unwrap();
     done(&store, ANN, |txn| txn.create_object(&SenderIdentity::default()));
     let state = store.snapshot().account_state(ANN).unwrap();
-    let from = |data| ClientState::at(state.purged(data));
+    let from = |data| ClientState::at(state.low_mark(data));
     let ask = |table: Table| match table {
         Table::EmailByModseq => {
             store.snapshot().email_changes(ANN, from(DataType::Email), 99).map(|all| assert!(all.is_some()))

@@ -152,7 +152,7 @@ impl AccountStateRow {
 
     /// The newest change of a data type that was purged.
     #[must_use]
-    pub fn purged(&self, data: DataType) -> ModSeq {
+    pub fn low_mark(&self, data: DataType) -> ModSeq {
         self.low.get(data as usize).copied().unwrap_or_default()
     }
 }

@@ -195,7 +195,7 @@ fn strange(
         if !reread && has_earlier_tokens(&content) {
             return Ok(());
         }
-        let Some(raw) = snapshot.received(&email.blob)? else { return Ok(()) };
+        let Some(raw) = snapshot.raw_message(&email.blob)? else { return Ok(()) };
         let own = DeliveredTo::of(&content_prefix(&content).unwrap_or_default()).text();
         let own = own.map_or(0, |text| token_digest(&Token::Text(text), field::DELIVERED_HERE, &[]));
         if digest(&again(&raw)).wrapping_add(own) != found {
@@ -203,7 +203,7 @@ fn strange(
         }
         Ok(())
     };
-    snapshot.unfolded(account, EmailId(0), |id, tokens| one(id, digest(&tokens)).map(|()| true))?;
+    snapshot.scan_unfolded_tokens(account, EmailId(0), |id, tokens| one(id, digest(&tokens)).map(|()| true))?;
     for fold in snapshot.folds(account)?.live {
         let ids = snapshot.fold_emails(account, fold.id)?;
         let mut sums = vec![0u64; ids.len()];
@@ -223,7 +223,7 @@ fn strange(
             Ok(true)
         })?;
         for (id, sum) in ids.into_iter().zip(sums) {
-            if snapshot.holds(account, fold.made, id)? {
+            if snapshot.is_current_in_fold(account, fold.made, id)? {
                 one(id, sum)?;
             }
         }

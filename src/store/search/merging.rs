@@ -85,7 +85,7 @@ impl Snapshot<'_> {
         let (now, later) = all.split_at_checked(many.saturating_mul(EMAIL_ROWS)).unwrap_or((&all, &[]));
         let mut ids: Vec<EmailId> = Vec::with_capacity(now.len());
         for (id, made) in now {
-            if self.holds(account, *made, *id)? {
+            if self.is_current_in_fold(account, *made, *id)? {
                 ids.push(*id);
             }
         }

@@ -10,7 +10,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading, and of `each`.
-    pub fn naming(
+    pub fn scan_emails_with_text(
         &self,
         account: AccountId,
         text: &str,
@@ -18,7 +18,7 @@ impl Snapshot<'_> {
         mut each: impl FnMut(EmailId) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let mut open = true;
-        self.unfolded(account, EmailId(0), |id, tokens| {
+        self.scan_unfolded_tokens(account, EmailId(0), |id, tokens| {
             let at = tokens.texts.binary_search_by(|(known, _)| known.as_str().cmp(text)).ok();
             if at.and_then(|at| tokens.texts.get(at)).is_some_and(|(_, known)| known & fields != 0) {
                 open = each(id)?;
@@ -33,7 +33,7 @@ impl Snapshot<'_> {
                 next = posting.ordinal.saturating_add(1);
                 if posting.fields & fields != 0
                     && let Some(id) = emails.email(posting.ordinal)?
-                    && self.holds(account, fold.made, id)?
+                    && self.is_current_in_fold(account, fold.made, id)?
                 {
                     open = each(id)?;
                 }

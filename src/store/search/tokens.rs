@@ -1,7 +1,7 @@
 //! The search index: token rows that are not folded yet, and the postings of the folds.
 //!
 //! A fold numbers its emails newest first, and its postings name them by that ordinal. Postings may be of emails that are
-//! gone: whoever walks them asks [`Snapshot::holds`]. Nothing is read before it is asked for.
+//! gone: whoever walks them asks [`Snapshot::is_current_in_fold`]. Nothing is read before it is asked for.
 
 use crate::model::{AccountId, EmailId, ModSeq, Token, Tokens};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -28,7 +28,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn unfolded(
+    pub fn scan_unfolded_tokens(
         &self,
         account: AccountId,
         start: EmailId,
@@ -43,7 +43,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn holds(&self, account: AccountId, made: ModSeq, id: EmailId) -> Result<bool, Error> {
+    pub fn is_current_in_fold(&self, account: AccountId, made: ModSeq, id: EmailId) -> Result<bool, Error> {
         let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })?;
         Ok(row.is_some_and(|email| email.deleted.is_none() && email.created <= made))
     }

@@ -71,7 +71,7 @@ impl From<KeyTime> for UtcMillis {
     }
 }
 
-fn take<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], RowError> {
+fn take_bytes<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], RowError> {
     let (bytes, rest) = input.split_first_chunk::<N>().ok_or(RowError("the key is too short"))?;
     *input = rest;
     Ok(*bytes)
@@ -87,7 +87,7 @@ macro_rules! number {
             }
 
             fn read(input: &mut &[u8]) -> Result<Self, RowError> {
-                take(input).map(<$int>::from_be_bytes)
+                take_bytes(input).map(<$int>::from_be_bytes)
             }
         }
     )*};
@@ -103,7 +103,7 @@ impl<const N: usize> KeyPart for [u8; N] {
     }
 
     fn read(input: &mut &[u8]) -> Result<Self, RowError> {
-        take(input)
+        take_bytes(input)
     }
 }
 

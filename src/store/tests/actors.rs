@@ -69,7 +69,7 @@ fn changes(store: &Store, who: u64, times: u32) {
     for _ in 0..times {
         let what = dice.below(10);
         if what == 0 {
-            let dead = store.snapshot().destroyed(ACCOUNT, UtcMillis(0), 20).unwrap();
+            let dead = store.snapshot().destroyed_emails(ACCOUNT, UtcMillis(0), 20).unwrap();
             if let Some(one) = dead.get(dice.below(dead.len().max(1))) {
                 let size = one.email.size - b"Delivered-To: ann@example.org\r\n".len() as u64;
                 let message =
@@ -102,7 +102,7 @@ fn keeps(store: &Store, times: u32) {
         let (uid, view) = (MailboxUid(u32::try_from(dice.below(4)).unwrap()), ListingFilter::ALL[dice.below(6)]);
         let most = 1 + dice.below(5);
         match dice.below(12) {
-            0 if !view.is_permanent(uid) => drop(on(store, ACCOUNT, |txn| txn.drop_view(uid, view, most))),
+            0 if !view.is_permanent(uid) => drop(on(store, ACCOUNT, |txn| txn.drop_listing(uid, view, most))),
             1 => drop(on(store, ACCOUNT, |txn| txn.purge_emails(txn.now(), most))),
             2 => {
                 on(store, ACCOUNT, |txn| {
@@ -113,7 +113,7 @@ fn keeps(store: &Store, times: u32) {
             3 => drop(on(store, ACCOUNT, |txn| txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most))),
             4 => drop(on(store, AccountId::SITE, |txn| txn.collect_blobs(txn.now(), most))),
             5 => drop(on(store, AccountId::SITE, |txn| txn.sweep_blobs(Duration::ZERO, most))),
-            _ => drop(on(store, ACCOUNT, |txn| txn.keep(uid, view, most))),
+            _ => drop(on(store, ACCOUNT, |txn| txn.extend_listing(uid, view, most))),
         }
     }
 }
@@ -173,7 +173,7 @@ fn replays(snapshot: &Snapshot<'_>, lists: &mut Lists) {
     let state = snapshot.state(ACCOUNT, DataType::Email).unwrap();
     for uid in (0..4).map(MailboxUid) {
         for filter in ListingFilter::ALL {
-            let kept = snapshot.kept(ACCOUNT, uid, filter).unwrap();
+            let kept = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap();
             for shape in [Shape::Emails, Shape::Threads] {
                 let listing = Listing { uid, view: filter, shape };
                 let before = lists.remove(&listing);
@@ -182,7 +182,7 @@ fn replays(snapshot: &Snapshot<'_>, lists: &mut Lists) {
                 assert_eq!(kept.tally(shape).total, shown.len() as u64, "{listing:?}");
                 let shown: BTreeSet<EmailId> = shown.into_iter().map(|(id, _)| id).collect();
                 if let Some((since, mut old)) = before.filter(|(since, _)| *since >= kept.tally(shape).low) {
-                    let moves = snapshot.moves(ACCOUNT, listing, since, 10_000).unwrap().unwrap();
+                    let moves = snapshot.listing_moves(ACCOUNT, listing, since, 10_000).unwrap().unwrap();
                     for (id, ..) in &moves.gone {
                         assert!(old.remove(id), "{listing:?} since {since}");
                     }
@@ -256,7 +256,7 @@ fn the_same_while_the_disk_refuses_writes() {
     bustle(&store, Some(&engine));
     drop(store);
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-    assert_clean(&Store::over(engine, &Options::small(), clock).unwrap());
+    assert_clean(&Store::open_engine(engine, &Options::small(), clock).unwrap());
 }
 
 #[test]

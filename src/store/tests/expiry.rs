@@ -180,7 +180,7 @@ fn whom_a_script_told_is_remembered_for_its_time_whatever_becomes_of_the_respons
     let generation = bed.store.snapshot().vacation(ACCOUNT).unwrap().generation;
     let bob = Address::from_parts("bob", "example.net");
     let told = |n: u8, recall: &ToldLifetime| {
-        bed.store.snapshot().told_at(ACCOUNT, &ToldKey([n; 32]), recall, bed.clock.now())
+        bed.store.snapshot().last_told(ACCOUNT, &ToldKey([n; 32]), recall, bed.clock.now())
     };
     let (of, week) = (ToldLifetime::of(generation), ToldLifetime::For(7 * DAY));
     for (n, recall) in [(1, of), (2, week), (3, ToldLifetime::For(Duration::ZERO))] {
@@ -224,7 +224,7 @@ fn the_oldest_of_very_many_is_forgotten_first() {
     }
     bed.done(|txn| txn.remember_told(&key(most), &bob, &ToldLifetime::of(0))).unwrap();
     let told =
-        |n| bed.store.snapshot().told_at(ACCOUNT, &key(n), &ToldLifetime::of(0), bed.clock.now()).unwrap().is_some();
+        |n| bed.store.snapshot().last_told(ACCOUNT, &key(n), &ToldLifetime::of(0), bed.clock.now()).unwrap().is_some();
     assert!(!told(0) && told(1) && told(most - 1) && told(most));
     assert_eq!(bed.rows(Table::VacationTold) as u64, most);
 }
@@ -242,7 +242,7 @@ fn deliveries_and_decisions_of_a_quiet_account_go_in_time() {
         })
         .unwrap();
     }
-    let expire = || while bed.done(|txn| txn.expire_deeds(2)).unwrap() {};
+    let expire = || while bed.done(|txn| txn.expire_deliveries_and_decisions(2)).unwrap() {};
     let rows = || (bed.rows(Table::Deliveries), bed.rows(Table::DeliveryByTime), bed.rows(Table::Decisions));
     bed.clock.advance(DELIVERIES_KEPT - MS);
     expire();

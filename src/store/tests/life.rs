@@ -20,7 +20,7 @@ pub(super) fn bed() -> Fixture {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let options = Options { ranked_above: Some(2), ..Options::small() };
-    let store = Store::over(engine.clone(), &options, clock.clone()).unwrap();
+    let store = Store::open_engine(engine.clone(), &options, clock.clone()).unwrap();
     make_account(&store, ACCOUNT);
     Fixture { engine, clock, store }
 }
@@ -78,7 +78,7 @@ impl Fixture {
     }
 
     pub(super) fn low(&self, data: DataType) -> ModSeq {
-        self.store.snapshot().account_state(ACCOUNT).unwrap().purged(data)
+        self.store.snapshot().account_state(ACCOUNT).unwrap().low_mark(data)
     }
 
     /// Every step that upkeep takes, until none has anything left.
@@ -87,8 +87,8 @@ impl Fixture {
         while self.done(|txn| txn.purge_emails(upto, 2))?.left {}
         self.done(|txn| txn.note_history(DAY))?;
         while self.done(|txn| txn.purge_history(upto, 2))? {}
-        while self.done(|txn| txn.clear_mailboxes(2))? {}
-        while self.done(|txn| txn.expire_deeds(2))? {}
+        while self.done(|txn| txn.clear_destroyed_mailboxes(2))? {}
+        while self.done(|txn| txn.expire_deliveries_and_decisions(2))? {}
         while self.done(|txn| txn.expire_told(upto, 2))? {}
         while self.done(|txn| txn.expire_uploads(upto, 2))? {}
         while self.done(|txn| txn.expire_objects(upto, 2))? {}
@@ -114,7 +114,7 @@ fn what_was_destroyed_comes_back_under_a_new_id_once() {
     let archive = MailboxUid(3);
     bed.done(|txn| txn.update_email(gone, BTreeSet::from([archive]), words(&["$seen", "work"]))).unwrap();
     bed.destroy(gone);
-    assert_eq!(bed.store.snapshot().destroyed(ACCOUNT, UtcMillis(0), 9).unwrap()[0].id, gone);
+    assert_eq!(bed.store.snapshot().destroyed_emails(ACCOUNT, UtcMillis(0), 9).unwrap()[0].id, gone);
     assert_eq!(bed.restore(other, 2), Err(Error::Conflict("it was not destroyed".into())));
     assert_eq!(bed.restore(EmailId(7), 1), Err(Error::NotFound("destroyed email")));
     assert!(matches!(bed.restore(gone, 2), Err(Error::Conflict(_))), "another message's rows");
@@ -131,7 +131,7 @@ fn what_was_destroyed_comes_back_under_a_new_id_once() {
     let changes = snapshot.email_changes(ACCOUNT, since, 9).unwrap().unwrap();
     assert_eq!((changes.created, changes.updated, changes.destroyed), (vec![back], vec![], vec![]));
     assert!(snapshot.email_or_tombstone(ACCOUNT, gone).unwrap().unwrap().deleted.is_some());
-    assert_eq!(snapshot.destroyed(ACCOUNT, UtcMillis(0), 9).unwrap(), []);
+    assert_eq!(snapshot.destroyed_emails(ACCOUNT, UtcMillis(0), 9).unwrap(), []);
     assert!(matches!(bed.restore(gone, 1), Err(Error::Conflict(what)) if what.contains("restored before")));
     assert_clean(&bed.store);
     // The old id's end is purged in its time, and takes nothing of the new email with it.
@@ -150,7 +150,7 @@ fn restoring_ends_with_the_grace_time_and_keeps_to_quota_and_mailboxes() {
     ids.iter().for_each(|id| bed.destroy(*id));
     bed.done(|txn| txn.destroy_mailbox(archive)).unwrap();
     bed.clock.advance(GRACE - MS);
-    assert_eq!(bed.store.snapshot().destroyed(ACCOUNT, bed.upto(GRACE), 9).unwrap().len(), 4);
+    assert_eq!(bed.store.snapshot().destroyed_emails(ACCOUNT, bed.upto(GRACE), 9).unwrap().len(), 4);
     bed.restore(ids[0], 0).unwrap();
     let inbox = bed.restore(ids[2], 2).unwrap();
     let email = bed.store.snapshot().email(ACCOUNT, inbox).unwrap().unwrap();
@@ -170,7 +170,7 @@ fn restoring_ends_with_the_grace_time_and_keeps_to_quota_and_mailboxes() {
     bed.done(|txn| txn.update_mailbox(MailboxUid(1), |row| row.role = None).map(drop)).unwrap();
     bed.restore(ids[1], 1).unwrap();
     bed.clock.advance(MS);
-    assert_eq!(bed.store.snapshot().destroyed(ACCOUNT, bed.upto(GRACE), 9).unwrap(), []);
+    assert_eq!(bed.store.snapshot().destroyed_emails(ACCOUNT, bed.upto(GRACE), 9).unwrap(), []);
     assert!(matches!(bed.restore(ids[3], 3), Err(Error::Conflict(what)) if what.contains("is over")));
     assert_clean(&bed.store);
 }
@@ -303,9 +303,10 @@ fn history_goes_when_a_note_of_then_covers_it() {
     assert!(bed.done(|txn| txn.note_history(DAY)).unwrap());
     bed.clock.advance(DAY);
     assert!(!bed.done(|txn| txn.note_history(DAY)).unwrap());
-    let kept = || bed.store.snapshot().kept(ACCOUNT, inbox, ListingFilter::Every).unwrap().unwrap();
+    let kept = || bed.store.snapshot().maintained_listing(ACCOUNT, inbox, ListingFilter::Every).unwrap().unwrap();
     let gone_since = |since: u64| {
-        let moves = bed.store.snapshot().moves(ACCOUNT, listing(Shape::Emails), ModSeq(since), 99).unwrap().unwrap();
+        let moves =
+            bed.store.snapshot().listing_moves(ACCOUNT, listing(Shape::Emails), ModSeq(since), 99).unwrap().unwrap();
         moves.gone.len()
     };
     let purge = |most| bed.done(|txn| txn.purge_history(bed.upto(GRACE), most)).unwrap();
@@ -343,9 +344,9 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
     make_account(&bed.store, AccountId(2));
     bed.done(|txn| txn.subscribe(archive, AccountId(2), true)).unwrap();
     // A view half made, and one half dropped: their rows stay behind.
-    bed.done(|txn| txn.keep(archive, ListingFilter::Flagged, 2)).unwrap();
-    bed.done(|txn| txn.keep(archive, ListingFilter::Unseen, 99)).unwrap();
-    bed.done(|txn| txn.drop_view(archive, ListingFilter::Unseen, 2)).unwrap();
+    bed.done(|txn| txn.extend_listing(archive, ListingFilter::Flagged, 2)).unwrap();
+    bed.done(|txn| txn.extend_listing(archive, ListingFilter::Unseen, 99)).unwrap();
+    bed.done(|txn| txn.drop_listing(archive, ListingFilter::Unseen, 2)).unwrap();
     let before = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
     while bed.done(|txn| txn.empty_mailbox(archive, 2)).unwrap() {}
     bed.done(|txn| txn.destroy_mailbox(archive)).unwrap();
@@ -359,7 +360,7 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
             .count()
     };
     assert!(under(Table::MailboxEmailList) > 5);
-    while bed.done(|txn| txn.clear_mailboxes(2)).unwrap() {
+    while bed.done(|txn| txn.clear_destroyed_mailboxes(2)).unwrap() {
         assert_clean(&bed.store);
     }
     for table in [
@@ -395,10 +396,10 @@ fn live(bed: &Fixture) -> Result<(), Error> {
     for id in ids.iter().take(4) {
         bed.done(|txn| txn.update_email(*id, BTreeSet::from([archive]), BTreeSet::new()))?;
     }
-    bed.done(|txn| txn.keep(archive, ListingFilter::Unseen, 9))?;
+    bed.done(|txn| txn.extend_listing(archive, ListingFilter::Unseen, 9))?;
     while bed.done(|txn| txn.empty_mailbox(archive, 3))? {}
     bed.done(|txn| txn.destroy_mailbox(archive))?;
-    let destroyed = bed.store.snapshot().destroyed(ACCOUNT, UtcMillis(0), 9)?;
+    let destroyed = bed.store.snapshot().destroyed_emails(ACCOUNT, UtcMillis(0), 9)?;
     let n = u32::try_from(destroyed[0].email.received_at.0).unwrap();
     bed.restore(destroyed[0].id, n)?;
     for _ in 0..4 {
@@ -419,7 +420,7 @@ fn cut_off_anywhere_the_store_is_in_order_and_upkeep_goes_on() {
         assert_clean(&bed.store);
         // A new process over what is on the disk.
         let options = Options { ranked_above: Some(2), ..Options::small() };
-        let store = Store::over(bed.engine.clone(), &options, bed.clock.clone()).unwrap();
+        let store = Store::open_engine(bed.engine.clone(), &options, bed.clock.clone()).unwrap();
         let bed = Fixture { store, ..bed };
         for _ in 0..4 {
             bed.upkeep(2 * DAY).unwrap();

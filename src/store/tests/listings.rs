@@ -125,10 +125,10 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
             }
         }
         ListingAct::Keep { uid, view, most } => {
-            done(store, |txn| txn.keep(uid_of(*uid), ListingFilter::ALL[*view], *most)).unwrap();
+            done(store, |txn| txn.extend_listing(uid_of(*uid), ListingFilter::ALL[*view], *most)).unwrap();
         }
         ListingAct::Drop { uid, view, most } if !ListingFilter::ALL[*view].is_permanent(uid_of(*uid)) => {
-            done(store, |txn| txn.drop_view(uid_of(*uid), ListingFilter::ALL[*view], *most)).unwrap();
+            done(store, |txn| txn.drop_listing(uid_of(*uid), ListingFilter::ALL[*view], *most)).unwrap();
         }
         ListingAct::Trash { uid } => {
             let role = |txn: &mut Txn<'_>, uid, role| txn.update_mailbox(uid, |row| row.role = role);
@@ -156,7 +156,7 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
             assert_clean(&world.store);
         }
         ListingAct::Restore { which } => {
-            let dead = store.snapshot().destroyed(ACCOUNT, world.clock.now().before(DAY * 3), 99).unwrap();
+            let dead = store.snapshot().destroyed_emails(ACCOUNT, world.clock.now().before(DAY * 3), 99).unwrap();
             if let Some(one) = which.checked_rem(dead.len()).and_then(|at| dead.get(at)) {
                 let rows = MessageRows { blob: one.email.blob, size: one.email.size, ..MessageRows::default() };
                 done(store, |txn| txn.restore_email(one.id, &EncodedMessage::new(&rows), DAY * 3)).unwrap();
@@ -171,7 +171,7 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
                 left = done(store, |txn| {
                     txn.note_history(DAY)?;
                     let purged = txn.purge_emails(upto, *most)?.left;
-                    Ok(txn.purge_history(upto, *most)? | txn.clear_mailboxes(*most)? | purged)
+                    Ok(txn.purge_history(upto, *most)? | txn.clear_destroyed_mailboxes(*most)? | purged)
                 })
                 .unwrap();
                 assert_clean(store);
@@ -212,7 +212,7 @@ fn compare(world: &ListingWorld, histories: &mut Histories) {
     histories.retain(|listing, _| world.boxes.contains(&listing.uid));
     for uid in world.boxes {
         for filter in ListingFilter::ALL {
-            let Some(kept) = snapshot.kept(ACCOUNT, uid, filter).unwrap() else {
+            let Some(kept) = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap() else {
                 histories.retain(|listing, _| (listing.uid, listing.view) != (uid, filter));
                 continue;
             };
@@ -242,12 +242,12 @@ fn pages(snapshot: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wa
     let ends = [EmailId(0), EmailId(u64::MAX)];
     let places = wanted.iter().copied().chain(between).chain(ends);
     for id in places.clone() {
-        assert_eq!(snapshot.index_of(ACCOUNT, listing, tally, id).unwrap(), before(id), "{listing:?} {id:?}");
-        assert_eq!(snapshot.lists(ACCOUNT, listing, id).unwrap(), wanted.contains(&id));
+        assert_eq!(snapshot.listing_position(ACCOUNT, listing, tally, id).unwrap(), before(id), "{listing:?} {id:?}");
+        assert_eq!(snapshot.is_in_listing(ACCOUNT, listing, id).unwrap(), wanted.contains(&id));
     }
     for near in places.map(|id| (Some(id), before(id))).chain([(None, tally.total)]) {
         for at in 0..=wanted.len() {
-            let page = snapshot.page(ACCOUNT, listing, tally, at as u64, near, 2).unwrap();
+            let page = snapshot.listing_page(ACCOUNT, listing, tally, at as u64, near, 2).unwrap();
             let ids: Vec<EmailId> = page.into_iter().map(|(id, _)| id).collect();
             assert_eq!(
                 ids,
@@ -260,7 +260,7 @@ fn pages(snapshot: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wa
 
 /// What moved, put to the old list, gives the new list; and nothing is named that did not move.
 fn replay(snapshot: &Snapshot<'_>, listing: Listing, since: ModSeq, old: &[EmailId], new: &[EmailId]) {
-    let moves = snapshot.moves(ACCOUNT, listing, since, 1000).unwrap().unwrap();
+    let moves = snapshot.listing_moves(ACCOUNT, listing, since, 1000).unwrap().unwrap();
     let came: BTreeSet<EmailId> = moves.came.iter().map(|(id, ..)| *id).collect();
     let gone: BTreeSet<EmailId> = moves.gone.iter().map(|(id, ..)| *id).collect();
     let (old, new): (BTreeSet<EmailId>, BTreeSet<EmailId>) =
@@ -272,7 +272,7 @@ fn replay(snapshot: &Snapshot<'_>, listing: Listing, since: ModSeq, old: &[Email
 fn drive(acts: &[ListingAct], ranked_above: Option<u64>) {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let options = Options { ranked_above, ..Options::small() };
-    let store = Store::over(Arc::new(MemoryEngine::new()), &options, clock.clone()).unwrap();
+    let store = Store::open_engine(Arc::new(MemoryEngine::new()), &options, clock.clone()).unwrap();
     make_account(&store, ACCOUNT);
     let mut world = ListingWorld { store, clock, boxes: [0, 1, 2, 3].map(MailboxUid) };
     let mut histories = Histories::new();
@@ -297,14 +297,15 @@ fn check_ranks(store: &Store) {
     let snapshot = store.snapshot();
     let (inbox, listing) =
         (MailboxUid(1), Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails });
-    let tally = snapshot.kept(ACCOUNT, inbox, ListingFilter::Every).unwrap().unwrap().tally(Shape::Emails);
+    let tally =
+        snapshot.maintained_listing(ACCOUNT, inbox, ListingFilter::Every).unwrap().unwrap().tally(Shape::Emails);
     let all: Vec<EmailId> =
         snapshot.listing(ACCOUNT, listing, None, usize::MAX).unwrap().into_iter().map(|(id, _)| id).collect();
     assert_eq!(tally.total, all.len() as u64);
     for (at, id) in all.iter().enumerate().step_by(23) {
-        assert_eq!(snapshot.index_of(ACCOUNT, listing, tally, *id).unwrap(), at as u64);
+        assert_eq!(snapshot.listing_position(ACCOUNT, listing, tally, *id).unwrap(), at as u64);
         for near in [(Some(EmailId(0)), 0), (None, tally.total)] {
-            let page = snapshot.page(ACCOUNT, listing, tally, at as u64, near, 1).unwrap();
+            let page = snapshot.listing_page(ACCOUNT, listing, tally, at as u64, near, 1).unwrap();
             assert_eq!(page.first().map(|(id, _)| *id), Some(*id), "at {at}");
         }
     }
@@ -317,7 +318,7 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
     let engine = Arc::new(MemoryEngine::new());
     let options = Options { ranked_above: Some(0), ..Options::small() };
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-    let store = Store::over(engine.clone(), &options, clock).unwrap();
+    let store = Store::open_engine(engine.clone(), &options, clock).unwrap();
     make_account(&store, ACCOUNT);
     let row = store.snapshot().account(ACCOUNT).unwrap().unwrap();
     done(&store, |txn| {

@@ -51,7 +51,7 @@ fn attributes_are_kept_and_bounded_and_told_as_a_change_of_the_mailbox() {
 fn everybody_is_subscribed_for_himself() {
     let bed = bed();
     make_account(&bed.store, BOB);
-    let subscribed = |who| bed.store.snapshot().subscribed(ACCOUNT, who).unwrap();
+    let subscribed = |who| bed.store.snapshot().subscribed_mailboxes(ACCOUNT, who).unwrap();
     let all: BTreeSet<MailboxUid> = (1..4).map(MailboxUid).collect();
     assert_eq!((subscribed(ACCOUNT), subscribed(BOB)), (all.clone(), BTreeSet::new()));
     let before = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
@@ -77,7 +77,7 @@ fn everybody_is_subscribed_for_himself() {
     assert_eq!(subscribed(BOB), BTreeSet::new());
     assert_clean(&bed.store);
     assert_eq!(bed.rows(Table::Subscriptions), 1);
-    while bed.done(|txn| txn.clear_mailboxes(2)).unwrap() {}
+    while bed.done(|txn| txn.clear_destroyed_mailboxes(2)).unwrap() {}
     assert_eq!(bed.rows(Table::Subscriptions), 0);
     assert_clean(&bed.store);
 }

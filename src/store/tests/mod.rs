@@ -44,7 +44,7 @@ fn cases(usual: u32) -> u32 {
 fn store_over(engine: Arc<dyn Engine>) -> Store {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let options = Options { ranked_above: Some(2), ..Options::small() };
-    let store = Store::over(engine, &options, clock).unwrap();
+    let store = Store::open_engine(engine, &options, clock).unwrap();
     make_account(&store, ACCOUNT);
     store
 }
@@ -334,12 +334,12 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
         .wait_blocking()
         .unwrap();
     assert!(!set(&response));
-    let told = store.snapshot().told(ACCOUNT, 9).unwrap();
+    let told = store.snapshot().told_rows(ACCOUNT, 9).unwrap();
     assert_eq!((told.len(), &told[0].sender), (1, &bob));
     response.except.push("example.com".parse().unwrap());
     assert!(set(&response));
     let told_at = |generation| {
-        store.snapshot().told_at(ACCOUNT, &who, &ToldLifetime::of(generation), store.clock().now()).unwrap()
+        store.snapshot().last_told(ACCOUNT, &who, &ToldLifetime::of(generation), store.clock().now()).unwrap()
     };
     assert!(told_at(generation).is_some());
     response.text_body = Some("Away still".into());

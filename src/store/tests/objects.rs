@@ -188,18 +188,18 @@ fn objects_are_few_and_small_and_go_when_their_time_is_over() {
 fn an_account_has_identities_by_itself_and_their_states_tell_of_them() {
     let bed = bed();
     let addresses = ["ann@example.org", "lee@example.org"].map(|text| Address::parse(text).unwrap());
-    assert!(bed.done(|txn| txn.keep_identities(&addresses, "Ann")).unwrap());
-    assert!(!bed.done(|txn| txn.keep_identities(&addresses, "Ann")).unwrap());
+    assert!(bed.done(|txn| txn.update_own_identities(&addresses, "Ann")).unwrap());
+    assert!(!bed.done(|txn| txn.update_own_identities(&addresses, "Ann")).unwrap());
     let since = ClientState::at(bed.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap());
     let all = || bed.store.snapshot().objects::<SenderIdentity>(ACCOUNT).unwrap();
     let ids: Vec<ObjectId> = all().into_iter().map(|(id, _)| id).collect();
     bed.done(|txn| txn.update_object(ids[1], |one: &mut SenderIdentity| one.text_signature = "x".into())).unwrap();
-    assert!(bed.done(|txn| txn.keep_identities(&addresses[..1], "Ann Lee")).unwrap());
+    assert!(bed.done(|txn| txn.update_own_identities(&addresses[..1], "Ann Lee")).unwrap());
     let changes = bed.store.snapshot().object_changes::<SenderIdentity>(ACCOUNT, since, 9).unwrap().unwrap();
     assert_eq!((changes.created, changes.updated.len(), changes.destroyed), (vec![], 2, vec![]));
     let found: Vec<(String, bool)> = all().into_iter().map(|(_, one)| (one.name.clone(), one.may_delete())).collect();
     assert_eq!(found, [("Ann Lee".into(), false), ("Ann".into(), true)]);
-    assert!(bed.done(|txn| txn.keep_identities(&[], "Ann Lee")).unwrap());
+    assert!(bed.done(|txn| txn.update_own_identities(&[], "Ann Lee")).unwrap());
     assert_eq!(all().len(), 1);
     assert_clean(&bed.store);
 }

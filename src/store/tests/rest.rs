@@ -47,16 +47,16 @@ fn every_position(key: u8, is_in_both: impl Fn(u64) -> bool) {
     engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let snapshot = Snapshot::of(engine.snapshot());
     for (at, id) in (0..).zip(&rest) {
-        let index = |of: CountedListing| snapshot.index_of(ACCOUNT, of.listing, of.tally, *id).unwrap();
+        let index = |of: CountedListing| snapshot.listing_position(ACCOUNT, of.listing, of.tally, *id).unwrap();
         assert_eq!(index(all) - index(without), at as u64, "the position of an email, key {key}");
         engine.read();
-        let page = snapshot.rest(ACCOUNT, all, without, at as u64, LIMIT).unwrap();
+        let page = snapshot.listing_difference(ACCOUNT, all, without, at as u64, LIMIT).unwrap();
         let rows = engine.read();
         let wanted: Vec<EmailId> = rest.iter().skip(at).take(LIMIT).copied().collect();
         assert_eq!(page, wanted, "from {at} of {}, {} in both listings, key {key}", rest.len(), both.len());
         assert!(rows < 1_500, "{rows} rows from {at} of {}, {} in both listings", rest.len(), both.len());
     }
-    assert_eq!(snapshot.rest(ACCOUNT, all, without, rest.len() as u64, LIMIT).unwrap(), []);
+    assert_eq!(snapshot.listing_difference(ACCOUNT, all, without, rest.len() as u64, LIMIT).unwrap(), []);
 }
 
 #[test]

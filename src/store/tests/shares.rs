@@ -26,7 +26,7 @@ fn share(bed: &Fixture, uid: MailboxUid, with: &[(AccountId, u16)]) -> Result<bo
 #[test]
 fn what_is_shared_is_found_by_whom_it_is_shared_with() {
     let bed = three();
-    let with = |user| bed.store.snapshot().shared_with(user).unwrap();
+    let with = |user| bed.store.snapshot().accounts_shared_with(user).unwrap();
     let rights = |user| {
         let all = bed.store.snapshot().mailboxes(ACCOUNT).unwrap().into_iter();
         let all = all.map(|(uid, row)| (uid, row.rights_of(ACCOUNT, user)));
@@ -77,9 +77,9 @@ fn an_account_that_goes_leaves_no_share_behind() {
     // Bob goes at once, and what was shared with him by and by.
     assert!(!bed.on(BOB, |txn| txn.erase(999)).unwrap());
     assert_clean(&bed.store);
-    assert_eq!(bed.store.snapshot().shared_with(ACCOUNT).unwrap(), []);
-    assert!(bed.done(|txn| txn.unshare_gone(1)).unwrap());
-    assert!(!bed.done(|txn| txn.unshare_gone(1)).unwrap());
+    assert_eq!(bed.store.snapshot().accounts_shared_with(ACCOUNT).unwrap(), []);
+    assert!(bed.done(|txn| txn.unshare_removed_accounts(1)).unwrap());
+    assert!(!bed.done(|txn| txn.unshare_removed_accounts(1)).unwrap());
     let left = bed.store.snapshot().mailboxes(ACCOUNT).unwrap().remove(0).1.shares;
     assert_eq!((left, bed.rows(Table::Shared)), ([(EVE, 1)].into(), 1));
     assert!(!bed.done(|txn| txn.unshare(&[EVE].into(), 9)).unwrap());

@@ -224,7 +224,7 @@ impl Actor {
                 txn.purge_history(txn.now(), most)
             })),
             4 => drop(self.commit(account, |txn| txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most))),
-            5 if !view.is_permanent(uid) => drop(self.commit(account, |txn| txn.drop_view(uid, view, most))),
+            5 if !view.is_permanent(uid) => drop(self.commit(account, |txn| txn.drop_listing(uid, view, most))),
             6 => {
                 let sizes = FoldSizes { rows: 3, row_octets: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
                 let piece = self.store.snapshot().next_fold_piece(account, &sizes);
@@ -232,7 +232,7 @@ impl Actor {
                     self.commit(account, |txn| txn.write_folds(&piece));
                 }
             }
-            _ => drop(self.commit(account, |txn| txn.keep(uid, view, most))),
+            _ => drop(self.commit(account, |txn| txn.extend_listing(uid, view, most))),
         }
     }
 
@@ -321,7 +321,7 @@ fn run_together(seed: u64) -> (u64, usize) {
                     (Arc::clone(engine), Arc::clone(&baton), Arc::clone(&clock), options.clone());
                 scope.spawn(move || {
                     let _leaves = Leaves(baton, engine.who);
-                    let store = Store::over(engine.clone(), &options, clock.clone()).unwrap();
+                    let store = Store::open_engine(engine.clone(), &options, clock.clone()).unwrap();
                     let dice = SeededRng::of(seed * 31 + engine.who as u64);
                     let (deeds, who) = (Vec::new(), engine.who);
                     let mut actor = Actor { who, store, engine, clock, dice, deeds, overtaken: 0 };
@@ -339,7 +339,7 @@ fn run_together(seed: u64) -> (u64, usize) {
     assert!(ended.iter().all(|(epoch, secrets, ..)| (epoch, &secrets.threads) == (&ended[0].0, &ended[0].1.threads)));
     let mut deeds: Vec<_> = ended.iter().flat_map(|(_, _, deeds, _)| deeds.clone()).collect();
     deeds.sort_by_key(|(number, ..)| *number);
-    let store = Store::over(Arc::new(memory.beside()), &options, clock).unwrap();
+    let store = Store::open_engine(Arc::new(memory.beside()), &options, clock).unwrap();
     assert_clean(&store);
     for account in [ACCOUNT, BOB] {
         let mut naive = Naive::default();
@@ -369,7 +369,7 @@ fn threads_of_several_stores_lose_no_update() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let options = Options { repeat_pause: Duration::from_millis(3), ..Options::small() };
     let engines = [memory.beside(), memory.beside()];
-    let stores = engines.map(|engine| Store::over(Arc::new(engine), &options, clock.clone()).unwrap());
+    let stores = engines.map(|engine| Store::open_engine(Arc::new(engine), &options, clock.clone()).unwrap());
     make_account(&stores[0], ACCOUNT);
     let counted: u64 = std::thread::scope(|scope| {
         let count = |store: &Store| {
@@ -410,7 +410,7 @@ fn threads_of_several_stores_lose_no_update() {
 fn a_store_knows_of_the_repairs_of_another() {
     let memory = MemoryEngine::new();
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-    let open = || Store::over(Arc::new(memory.beside()), &Options::small(), clock.clone()).unwrap();
+    let open = || Store::open_engine(Arc::new(memory.beside()), &Options::small(), clock.clone()).unwrap();
     let (one, other) = (open(), open());
     make_account(&one, ACCOUNT);
     let mark = |txn: &mut Txn<'_>| {

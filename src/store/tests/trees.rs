@@ -286,7 +286,7 @@ impl TreeWorld {
                 "{uid}"
             );
         }
-        assert_eq!(snapshot.account_state(ACCOUNT).unwrap().purged(DataType::Mailbox), self.low);
+        assert_eq!(snapshot.account_state(ACCOUNT).unwrap().low_mark(DataType::Mailbox), self.low);
         self.past.push((modseq, now));
         let new = &self.past.last().unwrap().1;
         for (since, old) in &self.past {
@@ -349,7 +349,7 @@ proptest! {
     #[test]
     fn mailboxes_are_what_a_naive_tree_says(acts in acts()) {
         let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-        let store = Store::over(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
+        let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
         let mut world = TreeWorld::new(store);
         for act in &acts {
             world.act(act);

@@ -161,7 +161,7 @@ impl Snapshot<'_> {
     /// The newest state of a type, if changes since a state can be told.
     fn within(&self, account: AccountId, data: DataType, since: ClientState) -> Result<Option<ModSeq>, Error> {
         let state = self.account_state(account)?;
-        let (high, low) = (state.state(data), state.purged(data));
+        let (high, low) = (state.state(data), state.low_mark(data));
         Ok((since.mark <= state.modseq && since.mark >= low && since.base <= since.mark)
             .then_some(high.max(since.mark)))
     }

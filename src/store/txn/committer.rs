@@ -222,7 +222,7 @@ impl Committer {
     }
 
     /// What `look` sees while no repair begins or ends; it is told which accounts are being repaired.
-    pub(in crate::store) fn beside_repairs<T>(&self, look: impl FnOnce(&BTreeSet<AccountId>) -> T) -> T {
+    pub(in crate::store) fn with_accounts_under_repair<T>(&self, look: impl FnOnce(&BTreeSet<AccountId>) -> T) -> T {
         look(&self.shared.marked.read())
     }
 

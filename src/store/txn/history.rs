@@ -83,7 +83,7 @@ impl Txn<'_> {
                 }
             }
             if rows > before {
-                self.set_kept(uid, kept)?;
+                self.set_maintained_listings(uid, kept)?;
             }
         }
         Ok(rows)

@@ -33,7 +33,12 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn destroyed(&self, account: AccountId, since: UtcMillis, limit: usize) -> Result<Vec<DestroyedEmail>, Error> {
+    pub fn destroyed_emails(
+        &self,
+        account: AccountId,
+        since: UtcMillis,
+        limit: usize,
+    ) -> Result<Vec<DestroyedEmail>, Error> {
         let after = UtcMillis(since.0.saturating_add(1));
         let first = PurgeKey { account, at: after.into(), email: EmailId(0) };
         let mut out = Vec::new();
@@ -59,7 +64,7 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn received(&self, blob: &BlobHash) -> Result<Option<Vec<u8>>, Error> {
+    pub fn raw_message(&self, blob: &BlobHash) -> Result<Option<Vec<u8>>, Error> {
         let mut octets = Vec::new();
         Ok(append(&*self.read, blob, 0..u64::MAX, &mut octets)?.then_some(octets))
     }
@@ -69,7 +74,11 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn received_until(&self, blob: &BlobHash, is_enough: &dyn Fn(&[u8]) -> bool) -> Result<Option<Vec<u8>>, Error> {
+    pub fn raw_message_until(
+        &self,
+        blob: &BlobHash,
+        is_enough: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Option<Vec<u8>>, Error> {
         let mut octets = Vec::new();
         loop {
             let before = octets.len();

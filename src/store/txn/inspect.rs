@@ -86,7 +86,12 @@ impl Snapshot<'_> {
     }
 
     /// The emails of a thread in a mailbox, newest first.
-    pub fn thread_in(&self, account: AccountId, uid: MailboxUid, thread: ThreadId) -> Result<Vec<EmailId>, Error> {
+    pub fn thread_emails_in_mailbox(
+        &self,
+        account: AccountId,
+        uid: MailboxUid,
+        thread: ThreadId,
+    ) -> Result<Vec<EmailId>, Error> {
         if uid == MailboxUid::ALL {
             return self.thread_emails(account, thread);
         }

@@ -97,7 +97,7 @@ impl<'s> Txn<'s> {
         if txn.snapshot.is_some() && !repairs && txn.bytes::<Site>(&SiteKey::Repair(account))?.is_some() {
             return Err(Error::Rebuilding(account));
         }
-        let key = txn.own_key();
+        let key = txn.account_key();
         txn.state_before = txn.bytes::<AccountState>(&key)?;
         if let Some(row) = &txn.state_before {
             match AccountStateRow::from_bytes(Table::AccountState, &key.encode(), row) {
@@ -156,7 +156,7 @@ impl<'s> Txn<'s> {
     }
 
     /// The key of what this account has one row of.
-    pub(in crate::store) fn own_key(&self) -> AccountKey {
+    pub(in crate::store) fn account_key(&self) -> AccountKey {
         AccountKey { account: self.account }
     }
 
@@ -239,16 +239,16 @@ impl<'s> Txn<'s> {
     }
 
     /// Says that the changes of a type up to one of them were purged.
-    pub(in crate::store) fn raise_low(&mut self, data: DataType, purged: ModSeq) {
+    pub(in crate::store) fn raise_low_mark(&mut self, data: DataType, purged: ModSeq) {
         if let Some(mark) = self.state.low.get_mut(data as usize) {
             *mark = purged.max(*mark);
         }
     }
 
     /// Makes sure that the account's own row is written, where nothing else may be.
-    pub(in crate::store) fn mark_state(&mut self) {
+    pub(in crate::store) fn stage_state(&mut self) {
         let row = self.state.to_bytes();
-        self.stage_row(Table::AccountState, self.own_key().encode(), Some(row));
+        self.stage_row(Table::AccountState, self.account_key().encode(), Some(row));
     }
 
     /// The finished batch and what it changed; nothing where nothing was staged.
@@ -256,7 +256,7 @@ impl<'s> Txn<'s> {
         if self.stage.is_empty() {
             return None;
         }
-        let key = self.own_key().encode();
+        let key = self.account_key().encode();
         let before = match &self.state_before {
             Some(row) => {
                 AccountStateRow::from_bytes(Table::AccountState, &key, row).unwrap_or_else(|_| AccountStateRow::fresh())

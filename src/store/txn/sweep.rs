@@ -25,7 +25,7 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn sweep_thread_refs(&mut self, upto: UtcMillis, every: Duration, most: usize) -> Result<(usize, bool), Error> {
-        let range = self.sweep_from::<ThreadRefs>(THREAD_REFS, &(self.account,), every)?;
+        let range = self.begin_or_resume_sweep::<ThreadRefs>(THREAD_REFS, &(self.account,), every)?;
         let Some(range) = range else { return Ok((0, false)) };
         let mut seen = Vec::new();
         self.keys(&range, |key, row| {
@@ -65,12 +65,12 @@ impl Txn<'_> {
         let known = self.row::<Sweeps>(&key)?.unwrap_or_default();
         let noted = SweepRow { upto: known.upto.max(upto), thread: known.thread.max(dead), ..known.clone() };
         self.put::<Sweeps>(&key, &noted);
-        Ok((forgotten, self.swept_to::<ThreadRefs>(THREAD_REFS, next.as_ref())?))
+        Ok((forgotten, self.note_sweep_progress::<ThreadRefs>(THREAD_REFS, next.as_ref())?))
     }
 
     /// What a round over the rows that begin with `prefix` has still to look at: all of them where it begins now. `None`
     /// where the last round began less than `every` ago and is through.
-    pub(in crate::store) fn sweep_from<T: Table>(
+    pub(in crate::store) fn begin_or_resume_sweep<T: Table>(
         &mut self,
         round: u8,
         prefix: &impl Prefix<T::Key>,
@@ -90,7 +90,11 @@ impl Txn<'_> {
     }
 
     /// Notes the last row that a round looked at, or that the round is through. Returns whether rows are left.
-    pub(in crate::store) fn swept_to<T: Table>(&mut self, round: u8, last: Option<&T::Key>) -> Result<bool, Error> {
+    pub(in crate::store) fn note_sweep_progress<T: Table>(
+        &mut self,
+        round: u8,
+        last: Option<&T::Key>,
+    ) -> Result<bool, Error> {
         let key = self.sweep_key(round);
         let sweep = self.row::<Sweeps>(&key)?.unwrap_or_default();
         // The round goes on at the first key behind that one.

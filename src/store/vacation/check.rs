@@ -77,7 +77,7 @@ impl Checker<'_> {
             };
             by_time.push(DeliveryTimeKey { account, at: delivery.at.into(), hash: key.hash });
             // Of what was purged the deliveries stay for their time, so that a retry is still answered.
-            let purged = self.found.as_ref().is_none_or(|state| state.purged(DataType::Email) > ModSeq(0));
+            let purged = self.found.as_ref().is_none_or(|state| state.low_mark(DataType::Email) > ModSeq(0));
             if delivery.email.is_some_and(|email| !purged && !self.census.knows(email)) {
                 self.say(Table::Deliveries, &found.key, "made an email that is not there", RowFix::Nothing)?;
             }

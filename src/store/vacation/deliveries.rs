@@ -38,7 +38,7 @@ impl Txn<'_> {
         recipients: &[Address],
     ) -> Result<(), Error> {
         if hash.first().is_some_and(|octet| octet % EXPIRE_EVERY == 0) {
-            self.expire_deeds(EXPIRY_BATCH)?;
+            self.expire_deliveries_and_decisions(EXPIRY_BATCH)?;
         }
         let known = self.delivery(hash)?;
         let mut row = match known.clone() {
@@ -82,7 +82,7 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn expire_deeds(&mut self, most: usize) -> Result<bool, Error> {
+    pub fn expire_deliveries_and_decisions(&mut self, most: usize) -> Result<bool, Error> {
         let account = self.account;
         let mut served: Vec<[u8; 32]> = Vec::new();
         let over = UtcMillis(self.now.before(limits::DELIVERIES_KEPT).0.saturating_add(1));

@@ -23,7 +23,7 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn set_vacation(&mut self, response: &VacationResponse) -> Result<bool, Error> {
-        let key = self.own_key();
+        let key = self.account_key();
         let old = self.row::<Vacation>(&key)?.unwrap_or_default();
         let anew = response.differs_from(&old);
         let generation = if anew { old.generation.wrapping_add(1) } else { old.generation };
@@ -56,8 +56,8 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn absence_reported(&mut self, of: &VacationResponse) -> Result<bool, Error> {
-        let key = self.own_key();
+    pub fn mark_absence_reported(&mut self, of: &VacationResponse) -> Result<bool, Error> {
+        let key = self.account_key();
         let known = self.row::<Vacation>(&key)?.unwrap_or_default();
         if known != *of || known.absence.reported || !known.report || !known.is_over(self.now) {
             return Ok(false);
@@ -142,7 +142,7 @@ impl Txn<'_> {
     /// Those of reading.
     pub fn expire_told(&mut self, upto: UtcMillis, most: usize) -> Result<bool, Error> {
         let (account, now) = (self.account, self.now);
-        let response = self.row::<Vacation>(&self.own_key())?.unwrap_or_default();
+        let response = self.row::<Vacation>(&self.account_key())?.unwrap_or_default();
         let over = !response.enabled || response.to_date.is_some_and(|end| now >= end);
         let mut gone = Vec::new();
         self.keys(&KeyRange::<ToldByTime>::under(&(account,)), |ToldTimeKey { told: who, .. }, _| {

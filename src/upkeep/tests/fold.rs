@@ -34,7 +34,7 @@ fn deliver(store: &Store, count: i64) {
 
 fn store() -> Store {
     let clock = Arc::new(FixedClock::at(UtcMillis(0)));
-    let store = Store::over(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
+    let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     let made = store.commit(ACCOUNT, |txn| {
         txn.register(&row);
@@ -60,7 +60,7 @@ fn who_is_named_in_a_field_is_found_before_and_after_folding() {
             found.push(id);
             Ok(found.len() < most)
         };
-        store.snapshot().naming(ACCOUNT, &text, fields, walk).unwrap();
+        store.snapshot().scan_emails_with_text(ACCOUNT, &text, fields, walk).unwrap();
         found
     };
     let rows = i64::try_from(FoldSizes::default().rows).unwrap();

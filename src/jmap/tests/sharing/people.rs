@@ -198,7 +198,13 @@ fn who_is_concerned_is_told_once() {
                 new: 1,
                 ..Default::default()
             };
-            bed.context.store.commit(account, |txn| txn.tell_share(&told)).unwrap().1.wait_blocking().unwrap();
+            bed.context
+                .store
+                .commit(account, |txn| txn.add_share_notification(&told))
+                .unwrap()
+                .1
+                .wait_blocking()
+                .unwrap();
             crate::model::MailboxUid(1000 + n).to_string()
         })
         .collect();

@@ -145,7 +145,7 @@ fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
             // What was asked to be kept may still be on its way to the disk.
             let (store, ann) = (&bed.context.store, bed.ann.parse().unwrap());
             store.commit(ann, |_| Ok(())).unwrap().1.wait_blocking().unwrap();
-            let is_kept = store.snapshot().kept(ann, uid, ListingFilter::Unseen).unwrap().is_some();
+            let is_kept = store.snapshot().maintained_listing(ann, uid, ListingFilter::Unseen).unwrap().is_some();
             assert_eq!(is_kept, at >= cheap && letters > 256, "{name} with {letters}");
         }
         // What was told may be said again, and nothing else.

@@ -244,9 +244,9 @@ pub(in crate::store) fn run(
         account(read, &run, id, ranking, depth, &mut hear)?;
     }
     run.enter(AccountId::SITE);
-    for (id, _) in version::unfinished(read)? {
+    for (id, _) in version::accounts_under_repair(read)? {
         let what = "a repair of this account was not finished: run `restante repair`".into();
-        let key = version::unfinished_key(id);
+        let key = version::repair_mark_key(id);
         hear(RowFault { account: id, table: Table::Site, key, what, mend: RowFix::Nothing, history: false })?;
     }
     crate::store::account::directory_check::addresses(read, &run, &mut hear)?;

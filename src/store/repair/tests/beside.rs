@@ -19,7 +19,7 @@ fn no_view_is_of_a_repair_that_began_while_it_was_made() {
             begin.recv().unwrap();
             let mut told = false;
             let done = own.repair(RepairScope::Repair, None, &remake, &mut |_| {
-                if !told && !own.unfinished().unwrap().is_empty() {
+                if !told && !own.accounts_under_repair().unwrap().is_empty() {
                     told = true;
                     say.send(()).unwrap_or_default();
                 }
@@ -34,7 +34,7 @@ fn no_view_is_of_a_repair_that_began_while_it_was_made() {
             let _told = marked.recv_timeout(Duration::from_millis(300));
         });
         let snapshot = store.snapshot();
-        let is_marked = !version::unfinished(snapshot.reader()).unwrap().is_empty();
+        let is_marked = !version::accounts_under_repair(snapshot.reader()).unwrap().is_empty();
         let read = snapshot.emails(ANN, None, 9);
         assert!(!is_marked || read == Err(Error::Rebuilding(ANN)), "half a repair is seen");
         drop(snapshot);

@@ -26,7 +26,7 @@ fn keyed(raw: &[u8]) -> MessageRows {
 
 fn bed() -> Fixture {
     let (engine, clock) = (Arc::new(MemoryEngine::new()), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000))));
-    let store = Store::over(engine.clone(), &Options::small(), clock.clone()).unwrap();
+    let store = Store::open_engine(engine.clone(), &Options::small(), clock.clone()).unwrap();
     make(&store, ANN, "ann");
     Fixture { engine, clock, store }
 }
