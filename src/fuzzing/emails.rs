@@ -146,7 +146,7 @@ fn call(context: &Context, name: &str, arguments: &Json) -> Json {
         // What is no I-JSON comes no further.
         Err(_) => return json!({"notCreated": {"k": {"type": "notJSON"}}}),
     };
-    let answer = run(context, request).json()["methodResponses"][0].clone();
+    let answer = run(context, request).unwrap().json()["methodResponses"][0].clone();
     assert_eq!(answer[0], name, "{answer}");
     answer[1].clone()
 }

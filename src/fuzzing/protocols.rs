@@ -2,6 +2,7 @@
 
 use super::{InputRng, bounded};
 use crate::model::{Address, Envelope, limits};
+use crate::wire::jmap::session::SessionState;
 use crate::wire::jmap::{CORE, Invocation, MethodError, Response, VACATION, parse as parse_request, reference};
 use crate::wire::lmtp::{Session, Settings, Step};
 use crate::wire::smtp::command::{Command, parse as parse_command};
@@ -283,7 +284,7 @@ pub fn jmap(data: &[u8]) {
         answers.push(answer);
     }
     let calls = answers.len();
-    let response = Response { responses: answers, created_ids: request.created_ids, session_state: "0".into() };
+    let response = Response { responses: answers, created_ids: request.created_ids, session_state: SessionState(0) };
     let octets = response.json().to_string().len();
     // An octet of a JSON text may be written as six.
     let most = 6 * (data.len() + calls * limits::REFERENCED_OCTETS) + 100;

@@ -86,7 +86,7 @@ fn answered(context: &Context, data: &[u8]) -> String {
         }
     };
     let ids: Vec<String> = request.calls.iter().map(|call| call.id.clone()).collect();
-    let written = i_json::write(&run(context, request).json());
+    let written = i_json::write(&run(context, request).unwrap().json());
     let answer: Value = serde_json::from_slice(&written).expect("JSON");
     let responses = answer.get("methodResponses").and_then(Value::as_array).expect("responses");
     let mut answered: Vec<&str> = responses.iter().filter_map(|one| one.get(2)?.as_str()).collect();
@@ -181,6 +181,7 @@ pub(super) fn empty() -> (Context, AccountId) {
         uploads: Arc::default(),
         rates: UploadRates::default(),
         caller: Caller { account: Some(account), ..Caller::default() },
+        base: "https://mail.example.org".into(),
         budget: Budget::default(),
     };
     (context, account)

@@ -61,6 +61,8 @@ pub struct Context {
     pub rates: UploadRates,
     /// Who asks.
     pub caller: Caller,
+    /// What the service's URLs begin with, as the caller reached it, such as `https://mail.example.org`.
+    pub base: Arc<str>,
     /// What the request may still do. `run` gives each request one of its own.
     pub budget: Budget,
 }

@@ -6,6 +6,7 @@ use super::budget::Budget;
 use super::context::Context;
 use super::method::{Answered, Call, RegisteredMethod};
 use super::registry;
+use super::session::session_state;
 use super::standard::CreationIds;
 use crate::wire::jmap::{
     ADMIN, BLOB, CORE, Invocation, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, Request, Response, SUBMISSION, VACATION,
@@ -22,14 +23,19 @@ pub(super) fn names() -> impl Iterator<Item = (&'static str, bool)> {
 }
 
 /// Answers a request, within one budget for all its calls.
-#[must_use]
-pub fn run(context: &Context, request: Request) -> Response {
+///
+/// # Errors
+/// Those of reading the state of the session; errors of a method are in the response.
+pub fn run(context: &Context, request: Request) -> Result<Response, MethodError> {
     let budget = if context.caller.admin { Budget::of_administrator() } else { Budget::default() };
     run_within(context, budget, request)
 }
 
-/// The same, within a given budget.
-pub(super) fn run_within(context: &Context, budget: Budget, request: Request) -> Response {
+/// Answers a request within the given budget.
+///
+/// # Errors
+/// As `run` has them.
+pub(super) fn run_within(context: &Context, budget: Budget, request: Request) -> Result<Response, MethodError> {
     let context = &Context { budget, ..context.clone() };
     let mut responses: Vec<Invocation> = Vec::with_capacity(request.calls.len());
     let created = CreationIds::new(request.created_ids.as_ref());
@@ -62,8 +68,8 @@ pub(super) fn run_within(context: &Context, budget: Budget, request: Request) ->
             responses.push(Invocation { name, arguments, id: call.id.clone() });
         }
     }
-    let session_state = format!("{:x}", context.store.epoch());
-    Response { responses, created_ids: request.created_ids.map(|_| created.all()), session_state }
+    let session_state = session_state(context)?;
+    Ok(Response { responses, created_ids: request.created_ids.map(|_| created.all()), session_state })
 }
 
 /// Runs one method, and charges its answer.

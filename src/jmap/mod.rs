@@ -35,7 +35,7 @@ pub use context::{Account, Caller, Context, DeliverFn};
 pub use dispatch::{CAPABILITIES, run};
 pub use jobs::Jobs;
 pub use push::{ObservedAccount, PushState};
-pub use session::{ServiceEndpoint, session};
+pub use session::session;
 pub use subscription::SubscriptionTimes;
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
-//! What a user is told first: what the server can do, with its limits as they are enforced, and which accounts are his
-//! (RFC 8620 §2, RFC 8621 §1.3).
+//! The Session resource: what the server can do, with its limits as they are enforced, and which accounts the caller may
+//! use (RFC 8620 §2, RFC 8621 §1.3).
 //!
-//! Every capability of `dispatch` stands in it; one of which there is nothing more to say is an empty object.
+//! - Every capability of `dispatch` stands in it; a capability with nothing more to say is an empty object.
+//! - The state of a session is a digest of what can differ from one caller or moment to another, so that the answer to a
+//!   request tells it without a session being made. A new member of the session that depends on anything but the
+//!   program, the base URL, the upload settings and the accounts must be added to `state_of`.
 
 use std::sync::LazyLock;
 
@@ -10,41 +13,83 @@ use serde_json::{Value, json};
 use super::blob::{self, UploadSettings};
 use super::context::{Account, Context};
 use super::dispatch::CAPABILITIES;
-use crate::model::{AccountId, MailboxCounts, limits};
+use crate::model::{AccountId, AccountRow, Address, MailboxCounts, UtcMillis, limits};
 use crate::query::Collation;
 use crate::store::{Error, Snapshot};
-use crate::wire::jmap::session::{Capability, SessionAccount, SessionObject, path};
+use crate::wire::jmap::session::{Capability, SessionAccount, SessionObject, SessionState, path};
 use crate::wire::jmap::{ADMIN, BLOB, CORE, MAIL, MethodError, PRINCIPALS, PRINCIPALS_OWNER, SUBMISSION, WEBSOCKET};
 
-/// How the service is reached, and what it takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServiceEndpoint<'a> {
-    /// What the session's URLs begin with.
-    pub base: &'a str,
-    /// The largest upload.
-    pub max_upload: u64,
-}
-
-/// The session of who asks.
+/// Returns the caller's session.
 ///
 /// # Errors
 /// Those of reading.
-pub fn session(context: &Context, reached: ServiceEndpoint<'_>) -> Result<SessionObject, MethodError> {
+pub fn session(context: &Context) -> Result<SessionObject, MethodError> {
     let accounts = context.reachable()?;
-    let username = match (&context.caller.account, &context.caller.user) {
-        (Some(_), _) => accounts.first().map(|account| account.row.name.clone()).unwrap_or_default(),
-        (None, user) => user.clone().unwrap_or_default(),
-    };
     Ok(SessionObject {
-        accounts: accounts.iter().map(|account| counted(context, account)).collect::<Result<_, _>>()?,
-        capabilities: CAPABILITIES.iter().map(|name| of_server(name, reached)).collect(),
-        username,
-        base: reached.base.to_owned(),
+        capabilities: server_capabilities(&context.base, &context.uploads),
+        username: username(context, &accounts).to_owned(),
+        base: context.base.to_string(),
+        state: state_of(context, &accounts),
+        accounts: accounts.iter().map(|account| entry_with_unread(context, account)).collect::<Result<_, _>>()?,
     })
 }
 
-/// An account with the unread totals of its inbox, where it is the caller's own.
-fn counted(context: &Context, account: &Account) -> Result<SessionAccount, MethodError> {
+/// Returns the state of the caller's session, as `session` gives it.
+///
+/// # Errors
+/// Those of reading.
+pub(super) fn session_state(context: &Context) -> Result<SessionState, MethodError> {
+    Ok(state_of(context, &context.reachable()?))
+}
+
+/// Returns a number that changes whenever anything else in the session does, except the unread totals of inboxes. It is
+/// the same after a restart, and in every process over the same store and configuration.
+fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
+    let mut digest = blake3::Hasher::new();
+    digest.update(&*CONSTANT_PART).update(&context.uploads.max.to_be_bytes());
+    let mut add_text = |text: &str| {
+        digest.update(&(text.len() as u64).to_be_bytes()).update(text.as_bytes());
+    };
+    add_text(&context.base);
+    add_text(username(context, accounts));
+    for account in accounts {
+        add_text(&account.id.to_string());
+        add_text(&account.guest.map(|user| user.to_string()).unwrap_or_default());
+        add_text(&account.row.name);
+    }
+    let mut number = [0; 8];
+    digest.finalize_xof().fill(&mut number);
+    SessionState(u64::from_be_bytes(number))
+}
+
+/// A digest of what is the same in the sessions of all callers while the program runs: capabilities, limits, the paths
+/// of the URLs and the names of members. Another version of the program may have another one.
+static CONSTANT_PART: LazyLock<[u8; 32]> = LazyLock::new(|| {
+    let uploads = UploadSettings { max: 0, ..UploadSettings::default() };
+    let row = AccountRow::new(String::new(), Address::from_parts("", ""), UtcMillis(0));
+    let own = Account { id: AccountId(1), row, guest: None };
+    let shared = Account { id: AccountId(2), guest: Some(own.id), ..own.clone() };
+    let session = SessionObject {
+        capabilities: server_capabilities("", &uploads),
+        username: String::new(),
+        base: String::new(),
+        state: SessionState(0),
+        accounts: [own, shared].iter().map(|account| entry(account, &uploads)).collect(),
+    };
+    *blake3::hash(session.json().to_string().as_bytes()).as_bytes()
+});
+
+/// The name by which the caller logged in: the account's, or the Unix user's.
+fn username<'a>(context: &'a Context, accounts: &'a [Account]) -> &'a str {
+    match (&context.caller.account, &context.caller.user) {
+        (Some(_), _) => accounts.first().map(|account| account.row.name.as_str()),
+        (None, user) => user.as_deref(),
+    }
+    .unwrap_or_default()
+}
+
+/// Returns the entry of an account, with the unread totals of its inbox where the account is the caller's own.
+fn entry_with_unread(context: &Context, account: &Account) -> Result<SessionAccount, MethodError> {
     let mut entry = entry(account, &context.uploads);
     if account.guest.is_none() {
         let unread = unread(&context.store.snapshot(), account.id)?;
@@ -53,39 +98,43 @@ fn counted(context: &Context, account: &Account) -> Result<SessionAccount, Metho
     Ok(entry)
 }
 
-/// How much is unread in the inbox of an account: what a client shows beside the account's name.
-///
-/// # Errors
-/// Those of reading.
+/// Returns how much is unread in an account's inbox, which clients show beside the account's name.
 fn unread(snapshot: &Snapshot<'_>, account: AccountId) -> Result<Value, Error> {
     let counts = inbox_counts(snapshot, account)?;
     Ok(json!({"inboxUnreadEmails": counts.unread_emails, "inboxUnreadThreads": counts.unread_threads}))
 }
 
-/// The counts of an account's inbox.
+/// Returns the counts of an account's inbox.
 pub(super) fn inbox_counts(snapshot: &Snapshot<'_>, account: AccountId) -> Result<MailboxCounts, Error> {
     let inbox = snapshot.account_state(account)?.inbox;
     Ok(snapshot.mailbox(account, inbox)?.unwrap_or_default().counts)
 }
 
-/// An account as the session has it. In one that is shared, a guest may always choose what he is subscribed to, so it is not
-/// read-only; what else he may not do in it is said of each mailbox.
+/// Returns the entry of an account, without unread totals. A shared account is not read-only, because guests may always
+/// choose their subscriptions; the rights of each mailbox say what else they may do.
 pub(super) fn entry(account: &Account, uploads: &UploadSettings) -> SessionAccount {
     SessionAccount {
         id: account.id.to_string(),
         name: account.row.name.clone(),
         is_personal: account.guest.is_none(),
         is_read_only: false,
-        capabilities: ACCOUNT_CAPABILITIES.iter().filter_map(|name| of_account(name, account, uploads)).collect(),
+        capabilities: ACCOUNT_CAPABILITIES
+            .iter()
+            .filter_map(|name| account_capability(name, account, uploads))
+            .collect(),
         passing: None,
     }
 }
 
-/// What is said of a capability for all accounts together.
-fn of_server(name: &'static str, reached: ServiceEndpoint<'_>) -> Capability {
-    let value = match name {
+/// Returns what the session says of each capability for the server as a whole.
+fn server_capabilities(base: &str, uploads: &UploadSettings) -> Vec<Capability> {
+    CAPABILITIES.iter().map(|name| (*name, server_capability(name, base, uploads))).collect()
+}
+
+fn server_capability(name: &str, base: &str, uploads: &UploadSettings) -> Value {
+    match name {
         CORE => json!({
-            "maxSizeUpload": reached.max_upload,
+            "maxSizeUpload": uploads.max,
             "maxConcurrentUpload": limits::CONCURRENT_UPLOADS,
             "maxSizeRequest": limits::REQUEST_OCTETS,
             "maxConcurrentRequests": limits::CONCURRENT_REQUESTS,
@@ -95,16 +144,14 @@ fn of_server(name: &'static str, reached: ServiceEndpoint<'_>) -> Capability {
             "collationAlgorithms": Collation::ALL.map(Collation::name),
         }),
         WEBSOCKET => {
-            let base =
-                reached.base.strip_prefix("http").map_or_else(|| reached.base.into(), |rest| format!("ws{rest}"));
+            let base = base.strip_prefix("http").map_or_else(|| base.into(), |rest| format!("ws{rest}"));
             json!({"url": format!("{base}{}", path::SOCKET), "supportsPush": true})
         }
         _ => json!({}),
-    };
-    (name, value)
+    }
 }
 
-/// What Email/query can sort by (RFC 8621 §4.4.2).
+/// The properties that Email/query can sort by (RFC 8621 §4.4.2).
 const SORT_OPTIONS: [&str; 9] = [
     "receivedAt",
     "sentAt",
@@ -117,20 +164,19 @@ const SORT_OPTIONS: [&str; 9] = [
     "someInThreadHaveKeyword",
 ];
 
-/// What accounts can have: what the server can, and whose they are.
+/// The capabilities of accounts: those of the server, and the one that names an account's owner.
 static ACCOUNT_CAPABILITIES: LazyLock<Vec<&'static str>> =
     LazyLock::new(|| CAPABILITIES.iter().copied().chain([PRINCIPALS_OWNER]).collect());
-/// What a guest may use in an account.
-const SHARED: [&str; 3] = [MAIL, BLOB, PRINCIPALS_OWNER];
+/// The capabilities of an account that is shared with the caller.
+const GUEST_CAPABILITIES: [&str; 3] = [MAIL, BLOB, PRINCIPALS_OWNER];
 
-/// What is said of a capability for one account; none for what is not of accounts.
-fn of_account(name: &'static str, account: &Account, uploads: &UploadSettings) -> Option<Capability> {
+/// Returns what the session says of a capability for one account; `None` where the account has no such capability.
+fn account_capability(name: &'static str, account: &Account, uploads: &UploadSettings) -> Option<Capability> {
     let user = account.guest.unwrap_or(account.id);
     let value: Value = match name {
         CORE | WEBSOCKET => return None,
-        // To a guest there is nothing else in an account than mail.
-        _ if account.guest.is_some() && !SHARED.contains(&name) => return None,
-        // RFC 9670 §1.5: whom there is stands in each user's own account.
+        _ if account.guest.is_some() && !GUEST_CAPABILITIES.contains(&name) => return None,
+        // RFC 9670 §1.5: each user finds all principals in their own account.
         PRINCIPALS => json!({"currentUserPrincipalId": account.id.to_string()}),
         PRINCIPALS_OWNER => json!({"accountIdForPrincipal": user.to_string(), "principalId": account.id.to_string()}),
         MAIL => json!({
@@ -163,7 +209,7 @@ mod tests {
     use crate::jmap::email::sort::sort;
 
     #[test]
-    fn what_is_advertised_can_be_sorted_by() {
+    fn every_advertised_sort_property_is_accepted() {
         for property in SORT_OPTIONS {
             for collation in Collation::ALL.map(Collation::name) {
                 let mut comparator = json!({"property": property, "collation": collation});

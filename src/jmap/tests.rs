@@ -18,6 +18,7 @@ mod budget;
 mod client;
 mod damage;
 mod edges;
+mod session;
 mod sharing;
 mod vacation;
 
@@ -47,6 +48,7 @@ pub(super) fn context_over(engine: Arc<dyn Engine>) -> Context {
         uploads: Arc::default(),
         rates: UploadRates::default(),
         caller: Caller { user: Some("root".into()), admin: true, ..Caller::default() },
+        base: "https://mail.example.org".into(),
         budget: Budget::default(),
     }
 }
@@ -54,7 +56,7 @@ pub(super) fn context_over(engine: Arc<dyn Engine>) -> Context {
 pub(super) fn call(context: &Context, name: &str, arguments: &Value) -> (String, Value) {
     let request = json!({"using": CAPABILITIES, "methodCalls": [[name, arguments, "c"]]});
     let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
-    let answer = run(context, request).json()["methodResponses"][0].clone();
+    let answer = run(context, request).unwrap().json()["methodResponses"][0].clone();
     assert_eq!(answer[2], "c");
     (answer[0].as_str().unwrap().to_owned(), answer[1].clone())
 }
@@ -138,7 +140,7 @@ fn errors_of_methods() {
     // A method whose capability the request does not use is not known.
     let request = json!({"using": ["urn:ietf:params:jmap:core"], "methodCalls": [["Store/check", {}, "0"]]});
     let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
-    assert_eq!(run(&context, request).json()["methodResponses"][0][1]["type"], "unknownMethod");
+    assert_eq!(run(&context, request).unwrap().json()["methodResponses"][0][1]["type"], "unknownMethod");
     assert_eq!(call(&context, "Mail/list", &json!({"account": "ann@example.org"})).1["list"], json!([]));
 }
 
@@ -148,7 +150,7 @@ fn a_creation_id_stands_for_what_an_earlier_call_made() {
     let ann = account_of(&context);
     let ask = |calls: Value, known: Value| {
         let request = json!({"using": CAPABILITIES, "methodCalls": calls, "createdIds": known});
-        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).json()
+        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json()
     };
     let made = ask(
         json!([
@@ -179,7 +181,7 @@ fn calls_may_refer_to_earlier_answers() {
         ["VacationResponse/get", {"#accountId": {"resultOf": "0", "name": "Account/get", "path": "/id"}}, "1"],
         ["VacationResponse/get", {"#accountId": {"resultOf": "9", "name": "Account/get", "path": "/id"}}, "2"],
     ]});
-    let answer = run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).json();
+    let answer = run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json();
     assert_eq!(answer["methodResponses"][1][1]["list"][0]["id"], "singleton");
     assert_eq!(answer["methodResponses"][2][1]["type"], "invalidResultReference");
 }

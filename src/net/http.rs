@@ -61,7 +61,7 @@ pub use public::{AllowedOrigins, HttpSettings, serve_public};
 pub use crate::wire::http::Network;
 
 use crate::account::{Directory, Logins};
-use crate::jmap::{Budget, Caller, Context, DeliverFn, Jobs, SubscriptionTimes, UploadRates};
+use crate::jmap::{Budget, Context, DeliverFn, Jobs, SubscriptionTimes, UploadRates};
 use crate::model::{LiveValue, RelayTrouble, limits};
 use crate::net::stop::StopSignal;
 use crate::store::{Error, Store};
@@ -208,7 +208,7 @@ impl Backend {
     }
 
     /// What a request of this caller is answered by.
-    fn context(&self, settings: &ControlSettings, caller: Caller) -> Context {
+    fn context(&self, settings: &ControlSettings, who: &RequestContext) -> Context {
         Context {
             store: self.store.clone(),
             directory: self.directory.clone(),
@@ -220,7 +220,8 @@ impl Backend {
             relay: self.relay.clone(),
             uploads: Arc::clone(&self.http.get().uploads),
             rates: self.rates.clone(),
-            caller,
+            caller: who.caller.clone(),
+            base: Arc::clone(&who.base),
             budget: Budget::default(),
         }
     }

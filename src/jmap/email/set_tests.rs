@@ -204,7 +204,8 @@ fn an_email_is_copied_and_the_original_goes() {
         let mut arguments = json!({"fromAccountId": ann, "accountId": bob});
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let request = json!({"using": CAPABILITIES, "methodCalls": [["Email/copy", arguments, "c"]]});
-        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).json()["methodResponses"].clone()
+        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json()["methodResponses"]
+            .clone()
     };
     let done = copy(json!({"create": {
         "k": {"id": id, "mailboxIds": {&inbox: true}}, "none": {"id": "e0000000000000", "mailboxIds": {&inbox: true}},

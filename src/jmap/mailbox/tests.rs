@@ -294,7 +294,7 @@ fn attributes_of_mailboxes_belong_to_our_capability() {
         arguments["accountId"] = account.clone().into();
         let request = json!({"using": using, "methodCalls": [[name, arguments, "0"]]});
         let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
-        run(&context, request).json()["methodResponses"][0][1].clone()
+        run(&context, request).unwrap().json()["methodResponses"][0][1].clone()
     };
     let (plain, ours) = (&[CORE, MAIL][..], &[CORE, MAIL, ADMIN][..]);
     let inbox = get(&context, &account)["Inbox"]["id"].as_str().unwrap().to_owned();

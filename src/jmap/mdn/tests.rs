@@ -60,14 +60,14 @@ impl Fixture {
         arguments["accountId"] = self.account.clone().into();
         let request = json!({"using": using, "methodCalls": [[name, arguments, "c"]]});
         let request = crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
-        run(&self.context, request).json()["methodResponses"].clone()
+        run(&self.context, request).unwrap().json()["methodResponses"].clone()
     }
 
     /// All answers to one call, within a budget.
     fn within(&self, budget: Budget, call: &Value) -> Value {
         let request = json!({"using": CAPABILITIES, "methodCalls": [call]});
         let request = crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
-        run_within(&self.context, budget, request).json()["methodResponses"].clone()
+        run_within(&self.context, budget, request).unwrap().json()["methodResponses"].clone()
     }
 
     /// What an MDN of this email is, with more said of it, or otherwise.
@@ -110,8 +110,7 @@ fn the_capability_is_an_empty_object_twice() {
     let desk = Fixture::new();
     let mut context = desk.context.clone();
     context.caller.account = Some(desk.id());
-    let reached = crate::jmap::ServiceEndpoint { base: "https://mail.example.org", max_upload: 1 };
-    let session = crate::jmap::session(&context, reached).unwrap().json();
+    let session = crate::jmap::session(&context).unwrap().json();
     assert_eq!(session["capabilities"][MDN], json!({}), "{session}");
     assert_eq!(session["accounts"][&desk.account]["accountCapabilities"][MDN], json!({}));
 }

@@ -365,7 +365,7 @@ fn what_was_sent_is_filed_by_the_same_call() {
         let request =
             json!({"using": ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:submission"], "methodCalls": [call]});
         let request = crate::wire::jmap::parse(request.to_string().as_bytes(), crate::jmap::CAPABILITIES).unwrap();
-        crate::jmap::run(&desk.context, request).json()["methodResponses"].clone()
+        crate::jmap::run(&desk.context, request).unwrap().json()["methodResponses"].clone()
     };
     let failed = run("i0");
     assert_eq!(failed.as_array().unwrap().len(), 1);

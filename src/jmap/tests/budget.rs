@@ -20,7 +20,7 @@ fn ask(context: &Context, budget: Option<Budget>, calls: &Value) -> Vec<Value> {
         Some(budget) => run_within(context, budget, request),
         None => run(context, request),
     };
-    response.json()["methodResponses"].as_array().unwrap().clone()
+    response.unwrap().json()["methodResponses"].as_array().unwrap().clone()
 }
 
 fn message(text: usize) -> String {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{account_of, call, context, error, letters};
-use crate::jmap::{CAPABILITIES, Caller, Context, ServiceEndpoint, run, session};
+use crate::jmap::{CAPABILITIES, Caller, run};
 use crate::wire::jmap::{ADMIN, CORE, MAIL, parse};
 
 /// RFC 8621 §3.
@@ -88,38 +88,6 @@ fn more_than_may_be_set_at_once_is_too_large() {
     }
 }
 
-/// RFC 8621 §1.3, §1.4; RFC 9404 §3.1; RFC 9425 §2.
-#[test]
-fn the_session_says_what_may_be_done_with_an_account() {
-    let mut context = context();
-    let ann = account_of(&context);
-    context.caller = Caller { account: Some(ann.parse().unwrap()), ..Caller::default() };
-    let reached = ServiceEndpoint { base: "https://mail.example.org", max_upload: 7 };
-    let session = session(&context, reached).unwrap().json();
-    let of =
-        |name: &str| session["accounts"][&ann]["accountCapabilities"][format!("urn:ietf:params:jmap:{name}")].clone();
-    let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
-    assert_eq!(
-        fields(&of("mail")),
-        "emailQuerySortOptions maxMailboxDepth maxMailboxesPerEmail maxSizeAttachmentsPerEmail maxSizeMailboxName \
-            mayCreateTopLevelMailbox"
-    );
-    assert!(of("mail")["maxSizeMailboxName"].as_u64().unwrap() >= 100);
-    assert_eq!(fields(&of("submission")), "maxDelayedSend submissionExtensions");
-    assert!(of("submission")["submissionExtensions"]["FUTURERELEASE"].is_array());
-    assert_eq!((of("vacationresponse"), of("quota")), (json!({}), json!({})));
-    assert_eq!(fields(&of("blob")), "maxDataSources maxSizeBlobSet supportedDigestAlgorithms supportedTypeNames");
-    assert!(of("blob")["maxDataSources"].as_u64().unwrap() >= 64);
-    for name in ["mail", "submission", "vacationresponse", "quota", "blob"] {
-        assert_eq!(session["capabilities"][format!("urn:ietf:params:jmap:{name}")], json!({}), "{name}");
-        assert_eq!(session["primaryAccounts"][format!("urn:ietf:params:jmap:{name}")], ann.as_str(), "{name}");
-    }
-    assert_eq!((of("core"), of("websocket")), (Value::Null, Value::Null));
-    assert_eq!(session["primaryAccounts"].get("urn:ietf:params:jmap:core"), None);
-    let core = &session["capabilities"]["urn:ietf:params:jmap:core"];
-    assert_eq!((core.as_object().unwrap().len(), &core["maxSizeUpload"]), (8, &json!(7)));
-}
-
 /// RFC 8621 §1.5: another state of `EmailDelivery` whenever an email is added, and at nothing else.
 #[test]
 fn whatever_adds_an_email_is_a_delivery() {
@@ -168,34 +136,10 @@ fn our_own_conditions_belong_to_our_capability() {
                 json!({"accountId": account, "filter": {"operator": "NOT", "conditions": [{"attachmentName": "x"}]}});
             arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             let request = json!({"using": using, "methodCalls": [[method, arguments, "0"]]});
-            let answer = run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).json();
+            let answer = run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json();
             assert_eq!(answer["methodResponses"][0][0], wanted, "{answer}");
         }
     }
-}
-
-/// They are what a client shows beside an account's name, and so told before any mailbox is asked for.
-#[test]
-fn unread_totals_of_the_inbox_stand_in_the_session_and_in_the_account() {
-    let context = context();
-    let account = letters(&context, 3);
-    let ann =
-        Context { caller: Caller { account: Some(account.parse().unwrap()), ..Caller::default() }, ..context.clone() };
-    let session = || {
-        let reached = ServiceEndpoint { base: "https://mail.example.org", max_upload: 1000 };
-        session(&ann, reached).unwrap().json()
-    };
-    let told = |session: &Value| session["accounts"][&account]["accountCapabilities"][ADMIN].clone();
-    let before = session();
-    assert_eq!(told(&before), json!({"inboxUnreadEmails": 3, "inboxUnreadThreads": 3}));
-    let newest = call(&ann, "Email/query", &json!({"accountId": account, "limit": 1})).1["ids"][0].clone();
-    let update = json!({newest.as_str().unwrap(): {"keywords/$seen": true}});
-    call(&ann, "Email/set", &json!({"accountId": account, "update": update}));
-    let after = session();
-    assert_eq!(told(&after), json!({"inboxUnreadEmails": 2, "inboxUnreadThreads": 2}));
-    assert_eq!(after["state"], before["state"], "mail alone makes no client fetch the session again");
-    let shown = call(&context, "Account/get", &json!({"account": "ann@example.org"})).1;
-    assert_eq!((&shown["inboxUnreadEmails"], &shown["inboxUnreadThreads"]), (&json!(2), &json!(2)));
 }
 
 #[test]
@@ -218,7 +162,8 @@ fn a_list_of_threads_tells_what_is_unread_in_each_and_which_email_is_the_latest(
     // Over JMAP it belongs to our capability.
     let ask = |using: &[&str], arguments: Value| {
         let request = json!({"using": using, "methodCalls": [["Thread/get", arguments, "0"]]});
-        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).json()["methodResponses"][0][1]
+        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json()["methodResponses"]
+            [0][1]
             .clone()
     };
     let plain = ask(&[CORE, MAIL], json!({"accountId": account, "ids": null}));

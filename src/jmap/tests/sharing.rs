@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{call, context, error, filed};
-use crate::jmap::{CAPABILITIES, Caller, Context, ServiceEndpoint, run, session};
+use crate::jmap::{CAPABILITIES, Caller, Context, run, session};
 use crate::model::AccountId;
 use crate::wire::jmap::parse;
 
@@ -26,24 +26,24 @@ mod threads;
 mod twin_tests;
 
 /// Ann, who opens mailboxes, Bob, to whom, and what is in them.
-struct SharingFixture {
-    context: Context,
-    ann: String,
-    bob: String,
+pub(super) struct SharingFixture {
+    pub(super) context: Context,
+    pub(super) ann: String,
+    pub(super) bob: String,
     /// Ann's: Inbox, and Work with Plans under it.
-    inbox: String,
-    work: String,
-    plans: String,
+    pub(super) inbox: String,
+    pub(super) work: String,
+    pub(super) plans: String,
     /// In the Inbox, in Plans, in both.
-    emails: [String; 3],
+    pub(super) emails: [String; 3],
 }
 
 impl SharingFixture {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::over(context())
     }
 
-    fn over(context: Context) -> Self {
+    pub(super) fn over(context: Context) -> Self {
         let (ann, emails) = filed(&context, &["alone", "planned", "twofold"]);
         let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0.to_string();
         let boxes = call(&context, "Mailbox/get", &json!({"accountId": ann, "properties": ["role"]})).1;
@@ -62,7 +62,7 @@ impl SharingFixture {
     }
 
     /// The same service, asked by one who logged in.
-    fn asks(&self, who: &str) -> Context {
+    pub(super) fn asks(&self, who: &str) -> Context {
         let account: AccountId = who.parse().unwrap();
         Context { caller: Caller { account: Some(account), ..Caller::default() }, ..self.context.clone() }
     }
@@ -81,7 +81,7 @@ impl SharingFixture {
     }
 
     /// Ann opens a mailbox to Bob with these rights and no others.
-    fn open(&self, mailbox: &str, rights: &[&str]) {
+    pub(super) fn open(&self, mailbox: &str, rights: &[&str]) {
         let rights: Map<String, Value> = rights.iter().map(|name| ((*name).to_owned(), true.into())).collect();
         let update = json!({mailbox: {format!("shareWith/{}", self.bob): rights}});
         // The first of all: there is nothing to descend through.
@@ -93,15 +93,14 @@ impl SharingFixture {
         assert!(done["updated"].get(mailbox).is_some(), "{done}");
     }
 
-    fn close(&self, mailbox: &str) {
+    pub(super) fn close(&self, mailbox: &str) {
         let update = json!({mailbox: {"shareWith": null}});
         let done = call(&self.asks(&self.ann), "Mailbox/set", &json!({"accountId": self.ann, "update": update})).1;
         assert_eq!(done["updated"], json!({mailbox: null}), "{done}");
     }
 
     fn session(&self, who: &str) -> Value {
-        let reached = ServiceEndpoint { base: "https://mail.example.org", max_upload: 1000 };
-        session(&self.asks(who), reached).unwrap().json()
+        session(&self.asks(who)).unwrap().json()
     }
 }
 
@@ -299,7 +298,8 @@ fn emails_and_blobs_are_copied_across() {
             "fromAccountId": bed.ann, "accountId": bed.bob, "onSuccessDestroyOriginal": destroy,
             "create": {"a": {"id": alone, "mailboxIds": {own: true}}, "p": {"id": planned, "mailboxIds": {own: true}}},
         }, "0"]]});
-        run(&bob, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).json()["methodResponses"].clone()
+        run(&bob, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json()["methodResponses"]
+            .clone()
     };
     let done = copy(true);
     assert_eq!(done[0][1]["notCreated"]["a"]["type"], "notFound", "{done}");

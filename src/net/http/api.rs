@@ -17,7 +17,7 @@ use super::in_flight::Bounds;
 use super::problem::Problem;
 use super::request_context::RequestContext;
 use super::{Backend, answer};
-use crate::jmap::{self, CAPABILITIES, ServiceEndpoint};
+use crate::jmap::{self, CAPABILITIES};
 use crate::model::limits;
 use crate::wire::jmap::{Request, RequestError, parse};
 
@@ -84,15 +84,8 @@ pub(super) async fn run<H: Send + 'static>(
     request: Request,
     held: H,
 ) -> Result<(Value, H), Problem> {
-    let context = backend.context(&backend.settings.get(), who.caller.clone());
-    let max_upload = backend.http.get().uploads.max;
-    let base = Arc::clone(&who.base);
-    let ran = blocking(held, move || {
-        let mut response = jmap::run(&context, request);
-        let session = jmap::session(&context, ServiceEndpoint { base: &base, max_upload })?;
-        response.session_state = session.state();
-        Ok::<_, Problem>(response.json())
-    });
+    let context = backend.context(&backend.settings.get(), who);
+    let ran = blocking(held, move || Ok::<_, Problem>(jmap::run(&context, request)?.json()));
     let (value, held) = ran.await.map_err(|error| {
         tracing::error!(%error, "a method failed");
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "a method failed")

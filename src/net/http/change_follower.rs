@@ -62,7 +62,7 @@ impl ChangeFollower {
 }
 
 fn accounts(backend: &Backend, who: &RequestContext) -> Result<Vec<ObservedAccount>, MethodError> {
-    let context = backend.context(&backend.settings.get(), who.caller.clone());
+    let context = backend.context(&backend.settings.get(), who);
     Ok(context.reachable()?.iter().map(ObservedAccount::from).collect())
 }
 

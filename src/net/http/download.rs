@@ -71,7 +71,7 @@ async fn try_download(
     let counted = backend.downloads.enter(who.key());
     let counted = counted.ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many downloads at once"))?;
 
-    let context = backend.context(&backend.settings.get(), who.caller.clone());
+    let context = backend.context(&backend.settings.get(), who);
     // What is parsed to find a part counts among the messages that are held at once.
     let (asked, of, part) = (context.clone(), account.clone(), id.clone());
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the download failed");

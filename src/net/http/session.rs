@@ -11,12 +11,11 @@ use axum::response::{IntoResponse as _, Response};
 use super::problem::Problem;
 use super::request_context::RequestContext;
 use super::{Backend, answer};
-use crate::jmap::{self, ServiceEndpoint};
+use crate::jmap;
 
 pub(super) async fn get(State(backend): State<Arc<Backend>>, Extension(who): Extension<RequestContext>) -> Response {
-    let context = backend.context(&backend.settings.get(), who.caller.clone());
-    let max_upload = backend.http.get().uploads.max;
-    match jmap::session(&context, ServiceEndpoint { base: &who.base, max_upload }) {
+    let context = backend.context(&backend.settings.get(), &who);
+    match jmap::session(&context) {
         Ok(session) => {
             let mut response = answer(StatusCode::OK, "application/json", &session.json());
             let fresh = axum::http::HeaderValue::from_static("no-cache, no-store, must-revalidate");

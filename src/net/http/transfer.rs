@@ -178,7 +178,7 @@ async fn try_export(backend: &Backend, who: &RequestContext, uri: &Uri) -> Resul
 
 fn open_account(backend: &Backend, who: &RequestContext, account: &str) -> Result<AccountId, Refusal> {
     let settings = backend.settings.get();
-    let context = backend.context(&settings, who.caller.clone());
+    let context = backend.context(&settings, who);
     Ok(context.owned(account)?.0)
 }
 

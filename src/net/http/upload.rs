@@ -53,7 +53,7 @@ pub(super) async fn upload(
 pub(super) fn account(backend: &Backend, who: &RequestContext, named: &str) -> Result<Account, Problem> {
     let missing = || Problem::new(StatusCode::NOT_FOUND, "no such account");
     let id = named.parse::<AccountId>().map_err(|_| missing())?;
-    let context = backend.context(&backend.settings.get(), who.caller.clone());
+    let context = backend.context(&backend.settings.get(), who);
     context.reach(id).map_err(|error| match error {
         MethodError::AccountNotFound => missing(),
         error => error.into(),
@@ -82,7 +82,7 @@ async fn try_upload(
         let detail = "a form is not taken: send the bytes themselves, under their own type";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    let context = backend.context(&backend.settings.get(), who.caller.clone());
+    let context = backend.context(&backend.settings.get(), &who);
     if context.uploads.refuses(kind) {
         let detail = format!("{kind} is not taken here");
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));

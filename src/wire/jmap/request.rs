@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json as object};
 
 use super::error::RequestError;
 use super::json::{self, JsonError};
+use super::session::SessionState;
 use crate::model::limits;
 
 /// Capabilities of IANA's registry that a client may name though they may not be offered: there are clients that name all
@@ -48,7 +49,7 @@ pub struct Response {
     /// `createdIds`, where the request had it.
     pub created_ids: Option<Map<String, Value>>,
     /// The session's state.
-    pub session_state: String,
+    pub session_state: SessionState,
 }
 
 impl Response {
@@ -57,7 +58,7 @@ impl Response {
     pub fn json(self) -> Value {
         let responses: Vec<Value> =
             self.responses.into_iter().map(|one| object!([one.name, one.arguments, one.id])).collect();
-        let mut whole = object!({"methodResponses": responses, "sessionState": self.session_state});
+        let mut whole = object!({"methodResponses": responses, "sessionState": self.session_state.to_string()});
         if let (Some(ids), Some(members)) = (self.created_ids, whole.as_object_mut()) {
             members.insert("createdIds".into(), Value::Object(ids));
         }

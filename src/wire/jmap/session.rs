@@ -1,5 +1,7 @@
 //! The Session resource (RFC 8620 §2), as JSON; what stands in it is `jmap::session`'s to say.
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 /// A capability and what is said of it.
@@ -30,9 +32,9 @@ pub mod path {
 pub struct SessionAccount {
     /// Its id.
     pub id: String,
-    /// What its owner calls it.
+    /// The name that the user sees.
     pub name: String,
-    /// Whether it is the user's own.
+    /// Whether the account is the user's own.
     pub is_personal: bool,
     /// Whether nothing in it can be changed.
     pub is_read_only: bool,
@@ -58,22 +60,34 @@ fn objects(all: &[Capability]) -> Map<String, Value> {
     all.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
+/// The state of a session (RFC 8620 §2 `state`, §3.4 `sessionState`), shown as 16 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionState(pub u64);
+
+impl fmt::Display for SessionState {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:016x}", self.0)
+    }
+}
+
 /// A session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionObject {
     /// What the server can do.
     pub capabilities: Vec<Capability>,
-    /// The accounts that the user may use, his own first.
+    /// The accounts that the user may use, the user's own first.
     pub accounts: Vec<SessionAccount>,
-    /// By which name he logged in; may be empty.
+    /// The name by which the user logged in; may be empty.
     pub username: String,
+    pub state: SessionState,
     /// What the URLs begin with: scheme, host and perhaps a path, no slash at the end.
     pub base: String,
 }
 
 impl SessionObject {
-    /// All but `state`.
-    fn rest(&self) -> Map<String, Value> {
+    /// Returns the session as JSON (RFC 8620 §2).
+    #[must_use]
+    pub fn json(&self) -> Value {
         let accounts = self.accounts.iter().map(|account| (account.id.clone(), account.json()));
         let mut primary = Map::new();
         for account in self.accounts.iter().filter(|account| account.is_personal) {
@@ -82,33 +96,17 @@ impl SessionObject {
             }
         }
         let at = |path: &str| Value::from(format!("{}{path}", self.base));
-        Map::from_iter([
-            ("capabilities".to_owned(), Value::Object(objects(&self.capabilities))),
-            ("accounts".to_owned(), accounts.collect::<Map<String, Value>>().into()),
-            ("primaryAccounts".to_owned(), primary.into()),
-            ("username".to_owned(), self.username.clone().into()),
-            ("apiUrl".to_owned(), at(path::API)),
-            ("downloadUrl".to_owned(), at(&format!("{}?accept={{type}}", path::DOWNLOAD))),
-            ("uploadUrl".to_owned(), at(path::UPLOAD)),
-            (
-                "eventSourceUrl".to_owned(),
-                at(&format!("{}?types={{types}}&closeafter={{closeafter}}&ping={{ping}}", path::EVENTS)),
-            ),
-        ])
-    }
-
-    /// The state: another whenever anything else of it is.
-    #[must_use]
-    pub fn state(&self) -> String {
-        state_of(&self.rest())
-    }
-
-    /// As JSON.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        let mut whole = self.rest();
-        let state = state_of(&whole);
-        whole.insert("state".into(), state.into());
+        let mut whole = json!({
+            "capabilities": objects(&self.capabilities),
+            "accounts": accounts.collect::<Map<String, Value>>(),
+            "primaryAccounts": primary,
+            "username": self.username,
+            "apiUrl": at(path::API),
+            "downloadUrl": at(&format!("{}?accept={{type}}", path::DOWNLOAD)),
+            "uploadUrl": at(path::UPLOAD),
+            "eventSourceUrl": at(&format!("{}?types={{types}}&closeafter={{closeafter}}&ping={{ping}}", path::EVENTS)),
+            "state": self.state.to_string(),
+        });
         for account in &self.accounts {
             let Some((name, Value::Object(passing))) = &account.passing else { continue };
             let known = whole.get_mut("accounts").and_then(|accounts| accounts.get_mut(&account.id));
@@ -117,13 +115,8 @@ impl SessionObject {
                 members.extend(passing.clone());
             }
         }
-        Value::Object(whole)
+        whole
     }
-}
-
-fn state_of(rest: &Map<String, Value>) -> String {
-    let digest = blake3::hash(Value::Object(rest.clone()).to_string().as_bytes());
-    digest.to_hex().chars().take(16).collect()
 }
 
 #[cfg(test)]
@@ -131,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_properties_of_rfc_8620_and_a_state_of_them() {
+    fn a_session_has_all_properties_of_rfc_8620() {
         let account = |id: &str, is_personal, name: &'static str| SessionAccount {
             id: id.into(),
             name: id.to_uppercase(),
@@ -145,12 +138,13 @@ mod tests {
             accounts: vec![account("b", true, "urn:x"), account("a", true, "urn:x"), account("c", false, "urn:y")],
             username: "ann@example.org".into(),
             base: "https://mail.example.org".into(),
+            state: SessionState(0x1f),
         };
         let whole = session.json();
         for name in ["capabilities", "accounts", "primaryAccounts", "username", "apiUrl", "downloadUrl", "uploadUrl"] {
             assert!(whole.get(name).is_some(), "{name}");
         }
-        // The first that is his own; none for what only others' accounts can (RFC 8620 §2).
+        // The first of the user's own accounts; none for what only others' accounts can (RFC 8620 §2).
         assert_eq!(whole["primaryAccounts"], json!({"urn:x": "b"}));
         assert_eq!(whole["accounts"]["c"]["isPersonal"], false);
         let contains = |url: &str, names: &[&str]| {
@@ -161,10 +155,8 @@ mod tests {
         assert!(contains("downloadUrl", &["accountId", "blobId", "type", "name"]));
         assert!(contains("uploadUrl", &["accountId"]));
         assert!(contains("eventSourceUrl", &["types", "closeafter", "ping"]));
-        assert_eq!(whole["state"], session.state());
-        let other = SessionObject { username: "bob".into(), ..session.clone() };
-        assert_ne!(other.state(), session.state());
-        // What passes is told, of the capability that it belongs to, and changes no state.
+        assert_eq!(whole["state"], "000000000000001f");
+        // Members of `passing` are added to the capability that they belong to.
         let mut counted = session.clone();
         counted.accounts[1].passing = Some(("urn:x", json!({"unread": 2})));
         counted.accounts[2].passing = Some(("urn:x", json!({"unread": 2})));
@@ -174,6 +166,5 @@ mod tests {
             (&told["accounts"]["b"], &told["accounts"]["c"]),
             (&whole["accounts"]["b"], &whole["accounts"]["c"])
         );
-        assert_eq!(told["state"], whole["state"]);
     }
 }

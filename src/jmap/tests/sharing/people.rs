@@ -88,7 +88,7 @@ fn one_shares_with_principals_that_one_may_know_of() {
         ["Mailbox/get", {"accountId": bed.ann}, "0"], ["Mailbox/get", {"accountId": bed.ann, "properties": ["shareWith"]}, "1"],
         ["Mailbox/set", {"accountId": bed.ann, "update": {&bed.plans: {"shareWith": null}}, "create": {"c": {"name": "c"}}}, "2"],
     ]});
-    let answer = run(&ann, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).json();
+    let answer = run(&ann, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json();
     let answer = &answer["methodResponses"];
     assert!(answer[0][1]["list"][0].get("shareWith").is_none() && answer[0][1]["list"][0].get("name").is_some());
     assert_eq!(answer[1][1]["type"], "invalidArguments");

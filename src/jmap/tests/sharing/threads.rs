@@ -197,7 +197,7 @@ fn counts_of_unread_threads_for_a_guest_are_bounded_by_the_request() {
         let request = json!({"using": CAPABILITIES, "methodCalls": vec![call; 8]});
         let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
         let budget = Budget::of_searches(limits::SEARCHED_BYTES, rows);
-        let answers = run_within(&bed.asks(who), budget, request).json();
+        let answers = run_within(&bed.asks(who), budget, request).unwrap().json();
         let kind = |answer: &Value| if answer[0] == "error" { answer[1]["type"].clone() } else { answer[0].clone() };
         let answers = answers["methodResponses"].as_array().unwrap();
         answers.iter().map(|answer| kind(answer).as_str().unwrap().to_owned()).collect()
