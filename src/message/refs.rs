@@ -1,4 +1,4 @@
-//! Message ids, and the keys by which threads are found (`storage.md`, "Thread assignment").
+//! Message ids, and the keys by which threads are found (`docs/storage.md`, "Thread assignment").
 
 use std::collections::VecDeque;
 

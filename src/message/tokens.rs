@@ -1,5 +1,6 @@
-//! Search tokens (`storage.md`, "Search"): words as keyed hashes with their fields and positions, addresses as text with
-//! the domain reversed, message ids and List-Ids as text, names of header fields as words.
+//! Search tokens (`docs/storage.md`, "Search"): words as keyed hashes with their fields and
+//! positions, addresses as text with the domain reversed, message ids and List-Ids as text, names
+//! of header fields as words.
 //!
 //! What a filter for header fields looks for is a piece of a value, not a word: the tokens only say which messages need
 //! not be read. So a name is there wherever the field is, and an id wherever it stands in angle brackets; where one could

@@ -68,8 +68,8 @@ fn step_result(some: bool, left: bool) -> StepResult {
     if some || left { StepResult::Worked { left } } else { StepResult::Idle }
 }
 
-/// Folds gathered token rows of an account, or merges a piece of its folds (`storage.md`, "Search"); returns whether more
-/// is to be done.
+/// Folds gathered token rows of an account, or merges a piece of its folds; returns whether more
+/// is to be done (`docs/storage.md`, "Search").
 ///
 /// A piece is made from a snapshot without the account's lock. Where the account changed meanwhile nothing is written, and
 /// the next step makes the piece anew. What is half done stands in the account's rows, so a kill costs one piece at most.

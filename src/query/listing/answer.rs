@@ -1,4 +1,5 @@
-//! Answers that cost their own length: windows and changes of kept listings (`storage.md`, "Listings"), and of all mail.
+//! Answers that cost their own length: windows and changes of kept listings, and of all mail
+//! (`docs/storage.md`, "Listings").
 //!
 //! - The results are one listing, or two parts of it: the emails that another listing shows, and the rest (`parts`).
 //! - An email was shown at a state if it had been added by then and not removed yet. So what came to a listing since is its

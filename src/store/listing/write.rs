@@ -1,4 +1,4 @@
-//! Listings follow every change of an email (`storage.md`, "Listings"; the rules were proved on a model).
+//! Listings follow every change of an email (`docs/storage.md`, "Listings"; the rules were proved on a model).
 //!
 //! An email enters and leaves the listings of the views that it matches by itself. A collapsed listing shows of each
 //! thread its exemplar, the newest that matches: where a change moves that, the old one leaves and the new one enters. The

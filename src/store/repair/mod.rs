@@ -1,4 +1,5 @@
-//! Repair: what a check finds is put right, from what is authoritative (`storage.md`, "Who is authoritative").
+//! Repair: what a check finds is put right, from what is authoritative
+//! (`docs/storage.md`, "Decide which row is right").
 //!
 //! An account in order is not touched, and its deliveries are not stopped. One that is not is marked, and from then on
 //! nobody else writes or reads it: deliveries to it are put off (451 4.3.0), and all other accounts go on. Then it is
