@@ -91,13 +91,7 @@ const CIRCLES: &[(&str, &[ListedCircle])] = &[
             (&["convert", "http"], "`[http]` is converted beside its section, with the helpers of the other sections"),
         ],
     ),
-    (
-        "query",
-        &[(
-            &["conjuncts", "generic", "listing", "matching", "plan", "scope", "search_walk", "sort"],
-            "a plan names the walks that read by it, and each walk is limited by the plan, its order and its scope",
-        )],
-    ),
+    ("query", &[]),
 ];
 
 /// Lines a file may have; files of unit tests (`tests.rs`, `*_tests.rs`) are exempt.

@@ -11,38 +11,42 @@
 //! JSON, ids on the wire and how many results a client may have at once are not known here.
 
 mod allowance;
-mod changes;
 mod collation;
-mod conjuncts;
+mod error;
 mod filter;
 mod generic;
+mod id_range;
 mod listing;
 mod matching;
 mod plan;
+mod request;
 mod scope;
 mod search;
-mod search_walk;
 mod sort;
+mod unread_threads;
+mod walk;
 
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-
 pub use allowance::Allowance;
 pub use collation::Collation;
+pub use error::Error;
 pub use filter::{Condition, Filter};
 pub use plan::{AccessPath, QueryPlan};
-pub use scope::{Scope, ScopedChanges, UnreadThreads};
+pub use request::{Query, QueryAnswer, QueryChanges, QueryChangesAnswer, QuerySpec, Start, Window};
+pub use scope::{Scope, ScopedChanges};
 pub use search::snippet::Finder;
 #[cfg(any(test, feature = "internals"))]
 pub use search::term::{SearchTerm, WORD_FIELDS};
 pub use sort::{Comparator, SortProperty};
+pub use unread_threads::UnreadThreads;
 
-use crate::model::{self, AccountId, EmailId, MailboxUid, ModSeq, Secrets, limits};
-use crate::store::{self, Snapshot};
+use crate::model::{self, MailboxUid, Secrets, limits};
+use crate::store::Snapshot;
 use listing::parts::ResultParts;
 use matching::evaluate::Matcher;
+use walk::EmailWalk;
 
 /// An answer, and how it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +107,7 @@ fn query_by(snapshot: &Snapshot<'_>, matcher: &Matcher, query: &Query, plan: &Qu
     match (plan.way, ResultParts::of(snapshot, account, plan, query.results.collapse)) {
         (_, Some(parts)) => listing::answer::query(snapshot, query, &parts),
         (AccessPath::AllMail, _) => listing::answer::all_mail(snapshot, query, plan.direction),
-        _ => generic::query(snapshot, matcher, query, plan.walk(snapshot, account)),
+        _ => generic::query(snapshot, matcher, query, EmailWalk::of(plan, snapshot, account)),
     }
 }
 
@@ -129,82 +133,17 @@ fn changes_by(
     }
     // The query reads what the first page needs, and may have said that changes can be calculated.
     // These need every match: where too much must be read for it, RFC 8620 §5.6 has this word.
-    let answer =
-        changes::changes(snapshot, matcher, asked, plan.walk(snapshot, account)).map_err(|error| match error {
+    let answer = generic::changes(snapshot, matcher, asked, EmailWalk::of(&plan, snapshot, account)).map_err(
+        |error| match error {
             Error::TooMuchRead => Error::CannotCalculateChanges,
             error => error,
-        })?;
+        },
+    )?;
     Ok(AnswerWithPlan { answer, plan })
 }
 
 /// Emails of all mail from which on a position is worth ranks.
 const MIN_RANKED_POSITION: u64 = 4096;
-
-/// Which emails, in which order: what a query and its changes have in common.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct QuerySpec {
-    /// Whose.
-    pub account: AccountId,
-    /// Which.
-    pub filter: Filter,
-    /// In which order; newest first where there is none.
-    pub sort: Vec<Comparator>,
-    /// `collapseThreads`: only the first of each thread (RFC 8621 §4.4.3).
-    pub collapse: bool,
-    /// What of the account may be seen; `None` is all of it.
-    pub scope: Option<Scope>,
-    /// What may be read to find them.
-    pub reads: Allowance,
-}
-
-impl QuerySpec {
-    /// With a filter that finds nothing outside the scope.
-    fn within_scope(&self) -> Cow<'_, Self> {
-        match &self.scope {
-            Some(scope) => Cow::Owned(Self { filter: scope.limit(&self.filter), ..self.clone() }),
-            None => Cow::Borrowed(self),
-        }
-    }
-
-    /// Whether filter and sort keep their bounds.
-    ///
-    /// # Errors
-    /// `Unsupported`.
-    pub fn validate(&self) -> Result<(), Error> {
-        self.filter.validate()?;
-        sort::validate(&self.sort)
-    }
-}
-
-/// Email/query.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Query {
-    /// The complete list.
-    pub results: QuerySpec,
-    /// Which section of it.
-    pub window: Window,
-    /// `calculateTotal`.
-    pub total: bool,
-}
-
-impl Query {
-    /// With a filter that finds nothing outside the scope.
-    fn within_scope(&self) -> Cow<'_, Self> {
-        match self.results.within_scope() {
-            Cow::Owned(results) => Cow::Owned(Self { results, ..*self }),
-            Cow::Borrowed(_) => Cow::Borrowed(self),
-        }
-    }
-}
-
-/// A section of the results (RFC 8620 §5.5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Window {
-    /// Where it begins.
-    pub start: Start,
-    /// How many at most.
-    pub limit: Option<usize>,
-}
 
 impl Window {
     /// Whether it may begin far from the newest.
@@ -214,105 +153,4 @@ impl Window {
             Start::Anchor { .. } => true,
         }
     }
-}
-
-/// Where a section begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// At this index; a negative one counts from the end.
-    Position(i64),
-    /// At this email, or so many behind it (before it, where negative).
-    Anchor {
-        /// The email.
-        id: EmailId,
-        /// `anchorOffset`.
-        offset: i64,
-    },
-}
-
-impl Default for Start {
-    fn default() -> Self {
-        Self::Position(0)
-    }
-}
-
-/// The answer of Email/query.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueryAnswer {
-    /// The section.
-    pub ids: Vec<EmailId>,
-    /// The index of its first in the complete list; the one asked for where the section is empty.
-    pub position: usize,
-    /// How many the complete list has, where that was asked.
-    pub total: Option<usize>,
-    /// `queryState`.
-    pub state: ModSeq,
-    /// `canCalculateChanges`.
-    pub can_calculate: bool,
-}
-
-/// Email/queryChanges.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct QueryChanges {
-    /// The complete list.
-    pub results: QuerySpec,
-    /// `sinceQueryState`.
-    pub since: ModSeq,
-    /// `upToId`: the last that the client has. Honoured where the sort is by what never changes.
-    pub up_to: Option<EmailId>,
-    /// `maxChanges`, of `removed` and `added` together.
-    pub max_changes: Option<usize>,
-    /// `calculateTotal`.
-    pub total: bool,
-}
-
-impl QueryChanges {
-    /// With a filter that finds nothing outside the scope.
-    fn within_scope(&self) -> Cow<'_, Self> {
-        match self.results.within_scope() {
-            Cow::Owned(results) => Cow::Owned(Self { results, ..*self }),
-            Cow::Borrowed(_) => Cow::Borrowed(self),
-        }
-    }
-}
-
-/// The answer of Email/queryChanges.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueryChangesAnswer {
-    /// `newQueryState`.
-    pub state: ModSeq,
-    /// What may have been in the old results and must be taken out, newest first.
-    pub removed: Vec<EmailId>,
-    /// What must then be put in, with its index in the new results, lowest first.
-    pub added: Vec<(usize, EmailId)>,
-    /// How many the new results are, where that was asked.
-    pub total: Option<usize>,
-}
-
-/// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// `unsupportedFilter` or `unsupportedSort`: out of bounds, with what is wrong.
-    #[error("{0}")]
-    Unsupported(&'static str),
-    /// `unsupportedFilter`: more messages must be read for it than the allowance lets it read. Of
-    /// changes it is `CannotCalculateChanges` instead.
-    #[error("too many messages must be read for it: narrow the search")]
-    TooMuchRead,
-    /// `requestTooLarge`: the searches that share the allowance walked over so many emails that no
-    /// further one begins.
-    #[error("the request looks through too many emails: ask less at a time")]
-    TooMuchWalked,
-    /// `anchorNotFound`.
-    #[error("the anchor is not in the results")]
-    AnchorNotFound,
-    /// `cannotCalculateChanges`: the state is of the future, or what changed since was purged.
-    #[error("the changes since that state are not known")]
-    CannotCalculateChanges,
-    /// `tooManyChanges`.
-    #[error("there are more changes than asked for")]
-    TooManyChanges,
-    /// Reading failed.
-    #[error(transparent)]
-    Store(#[from] store::Error),
 }

@@ -9,16 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Allowance;
-use crate::model::{
-    AccountId, EmailId, EmailMetadata, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, ModSeq,
-    Shape, ThreadId,
-};
+use crate::model::{AccountId, EmailId, EmailMetadata, Listing, ListingFilter, MailboxUid, ModSeq, Shape, ThreadId};
 use crate::query::filter::{Condition, Filter};
-use crate::query::listing::MIN_MAINTAINED_EMAILS;
-use crate::query::listing::merge::Merge;
-use crate::query::listing::supply::{IdRange, Supply};
-use crate::query::sort::Direction;
 use crate::store::{Error, Snapshot};
 
 /// The mailboxes whose emails may be seen.
@@ -145,74 +137,6 @@ impl Scope {
         }
         Ok(Some(out))
     }
-
-    /// `unreadThreads` of each mailbox of the scope (RFC 8621 §2), counted from what may be seen: an email that is only in
-    /// the Trash does not make its thread unread elsewhere, and in the Trash only what is there counts. The rows that are
-    /// read are counted by `reads`; whether a walk may begin is the caller's to ask.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn unread_threads(
-        &self,
-        snapshot: &Snapshot<'_>,
-        account: AccountId,
-        reads: &Allowance,
-    ) -> Result<UnreadThreads, Error> {
-        let mut out =
-            UnreadThreads { counts: self.0.iter().map(|uid| (*uid, 0)).collect(), ..UnreadThreads::default() };
-        let trash = snapshot.account_state(account)?.trash;
-        // Of each thread with an unread email: whether it has one outside the Trash, and one in it.
-        let mut threads: BTreeMap<ThreadId, (bool, bool)> = BTreeMap::new();
-        for uid in &self.0 {
-            let Some(mailbox) = snapshot.mailbox(account, *uid)? else { continue };
-            let kept = mailbox.kept.iter().find(|kept| kept.view == ListingFilter::Unseen).copied();
-            let whole = kept.filter(MaintainedListing::is_whole);
-            out.served.extend(whole.map(|kept| (*uid, kept)));
-            let shows = if whole.is_some() { ListingFilter::Unseen } else { ListingFilter::Every };
-            let listing = Listing { uid: *uid, view: shows, shape: Shape::Emails };
-            let merge = Merge::new(snapshot, account, &[listing], IdRange::ALL, Direction::NewestFirst);
-            let mut supply = Supply::of_listings(merge).counting(reads.clone());
-            let (mut left, mut passed) = (mailbox.counts.unread_emails, 0);
-            while left > 0
-                && let Some((_, email)) = supply.next_email()?
-            {
-                if !email.is_unread() {
-                    passed += 1;
-                    continue;
-                }
-                left -= 1;
-                let unread = threads.entry(email.thread).or_default();
-                unread.0 |= email.mailboxes.iter().any(|uid| *uid != trash && self.0.contains(uid));
-                unread.1 |= *uid == trash;
-            }
-            if passed >= MIN_MAINTAINED_EMAILS && kept.is_none_or(|kept| matches!(kept.stage, ListingStage::Making(_)))
-            {
-                out.wants = Some(*uid);
-            }
-        }
-        reads.count_rows(threads.len());
-        for (thread, (outside, inside)) in threads {
-            let Some(row) = snapshot.thread(account, thread)? else { continue };
-            for uid in row.members.keys() {
-                let is_unread = if *uid == trash { inside } else { outside };
-                if let Some(count) = out.counts.get_mut(uid) {
-                    *count += u64::from(is_unread);
-                }
-            }
-        }
-        Ok(out)
-    }
-}
-
-/// The unread threads of a scope, and how the views of unread emails served to count them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct UnreadThreads {
-    /// Of each mailbox of the scope.
-    pub counts: BTreeMap<MailboxUid, u64>,
-    /// A mailbox where many emails were read to find those unread: a view of its unread emails is worth keeping.
-    pub wants: Option<MailboxUid>,
-    /// The mailboxes whose view of unread emails was read.
-    pub served: Vec<(MailboxUid, MaintainedListing)>,
 }
 
 /// How an email moved among the mailboxes of a scope.

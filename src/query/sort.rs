@@ -5,15 +5,10 @@
 //! stands oldest first, so that this sort is the order of the ids backwards, and a walk from the end. An email without a
 //! date in its header sorts as sent before all others, and one without From, To or Subject by the empty text.
 
-use std::cmp::Ordering;
-
 use super::Error;
-use crate::message::subject::base_subject;
-use crate::model::{EmailAddress, EmailId, ListingFilter, ThreadId, keyword, limits};
+use crate::model::{EmailId, ListingFilter, keyword, limits};
 use crate::query::collation::Collation;
 use crate::query::filter::Dependencies;
-use crate::query::matching::candidate::Candidate;
-use crate::query::matching::threads::KeywordShare;
 
 /// One comparator (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,86 +162,7 @@ pub(super) fn direction(sort: &[Comparator]) -> Option<Direction> {
     }
 }
 
-/// A result with the keys that it is sorted by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SortEntry {
-    keys: Box<[SortKey]>,
-    pub(super) id: EmailId,
-    pub(super) thread: ThreadId,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum SortKey {
-    Flag(bool),
-    Number(i64),
-    Text(Box<str>),
-}
-
-impl SortEntry {
-    /// Takes the keys of an email. Nothing where they hang on content that is gone, as that of a purged email may be.
-    pub(super) fn of(sort: &[Comparator], email: &mut Candidate<'_, '_>) -> Result<Option<Self>, Error> {
-        let mut keys = Vec::new();
-        if direction(sort).is_none() {
-            keys.reserve_exact(sort.len());
-            for comparator in sort {
-                match key(comparator, email)? {
-                    Some(key) => keys.push(key),
-                    None => return Ok(None),
-                }
-            }
-        }
-        Ok(Some(Self { keys: keys.into_boxed_slice(), id: email.id, thread: email.metadata.thread }))
-    }
-
-    /// Of a result whose place its id says (`direction`).
-    pub(super) fn by_id(id: EmailId, thread: ThreadId) -> Self {
-        Self { keys: Box::default(), id, thread }
-    }
-
-    /// Which stands first in the results.
-    pub(super) fn compare(&self, other: &Self, sort: &[Comparator]) -> Ordering {
-        let pairs = sort.iter().zip(self.keys.iter().zip(other.keys.iter()));
-        let by_keys = pairs.map(|(comparator, (one, two))| {
-            let order = one.cmp(two);
-            if comparator.ascending { order } else { order.reverse() }
-        });
-        let by_id = if is_oldest_first(sort) { other.id.cmp(&self.id) } else { self.id.cmp(&other.id) };
-        by_keys.fold(Ordering::Equal, Ordering::then).then(by_id)
-    }
-}
-
 /// Whether what is equal by every comparator stands oldest first.
-fn is_oldest_first(sort: &[Comparator]) -> bool {
+pub(super) fn is_oldest_first(sort: &[Comparator]) -> bool {
     sort.iter().any(|comparator| by_receipt(comparator) == Some(Direction::OldestFirst))
-}
-
-fn key(comparator: &Comparator, email: &mut Candidate<'_, '_>) -> Result<Option<SortKey>, Error> {
-    let signed = |number: u64| SortKey::Number(i64::try_from(number).unwrap_or(i64::MAX));
-    let text = |text: &str| SortKey::Text(comparator.collation.key(text));
-    Ok(match &comparator.property {
-        SortProperty::ReceivedAt => Some(SortKey::Number(email.metadata.received_at.0)),
-        SortProperty::Size => Some(signed(email.metadata.size)),
-        SortProperty::SentAt => {
-            let content = email.content()?;
-            content.map(|content| SortKey::Number(content.sent_at.map_or(i64::MIN, |sent| sent.at.0)))
-        }
-        SortProperty::From => email.content()?.map(|content| text(first(&content.from))),
-        SortProperty::To => email.content()?.map(|content| text(first(&content.to))),
-        SortProperty::Subject => {
-            let content = email.content()?;
-            content.map(|content| text(&base_subject(content.subject.as_deref().unwrap_or_default())))
-        }
-        SortProperty::HasKeyword(word) => Some(SortKey::Flag(email.metadata.has(word))),
-        SortProperty::AllInThreadHaveKeyword(word) => {
-            Some(SortKey::Flag(email.thread_share(word)? == KeywordShare::All))
-        }
-        SortProperty::SomeInThreadHaveKeyword(word) => {
-            Some(SortKey::Flag(email.thread_share(word)? != KeywordShare::None))
-        }
-    })
-}
-
-fn first(people: &[EmailAddress]) -> &str {
-    let Some(person) = people.first() else { return "" };
-    person.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&person.email)
 }

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use crate::message::rows_or_bare;
-use crate::model::{DataType, MailboxUid, ThreadId, UtcMillis};
+use crate::model::{DataType, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
 use crate::query::matching::evaluate::Matcher;
 use crate::query::plan::access_paths;
 use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};

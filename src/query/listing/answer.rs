@@ -12,10 +12,11 @@
 use std::collections::BTreeSet;
 
 use crate::model::{DataType, EmailId, limits};
+use crate::query::id_range::IdRange;
 use crate::query::listing::parts::{ResultDelta, ResultParts};
-use crate::query::listing::supply::{IdRange, Supply};
 use crate::query::plan::QueryPlan;
 use crate::query::sort::Direction;
+use crate::query::walk::supply::Supply;
 use crate::query::{Error, Query, QueryAnswer, QueryChanges, QueryChangesAnswer, QuerySpec, Start};
 use crate::store::Snapshot;
 

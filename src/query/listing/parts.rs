@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::model::{AccountId, EmailId, Listing, ModSeq, Shape, ThreadId};
 use crate::query::listing::range::ListingRange;
-use crate::query::listing::supply::page;
 use crate::query::plan::{AccessPath, QueryPlan};
 use crate::query::sort::{Direction, SortPin};
+use crate::query::walk::supply::page;
 use crate::query::{Error, QueryChanges};
 use crate::store::{CountedListing, ListingMoves, Snapshot};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::model::{AccountId, EmailId};
 use crate::query::Error;
-use crate::query::listing::supply::IdRange;
+use crate::query::id_range::IdRange;
 use crate::store::{CountedListing, RANK_COST, Snapshot};
 
 /// Emails read at once.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::model::{Listing, ListingFilter, MailboxUid, Shape, UtcMillis, VacationResponse};
+use crate::model::{EmailId, Listing, ListingFilter, MailboxUid, ModSeq, Shape, UtcMillis, VacationResponse};
 use crate::query::matching::evaluate::Matcher;
 use crate::query::plan::access_paths;
 use crate::query::sort::SortPin;

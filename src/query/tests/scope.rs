@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use crate::model::{ListingFilter, Shape};
+use crate::model::{EmailId, ListingFilter, Shape};
 use crate::query::matching::evaluate::Matcher;
 use crate::query::plan::access_paths;
 use crate::query::tests::driver::{ACCOUNT, TestDriver, ops};

@@ -2,16 +2,12 @@
 
 use std::collections::VecDeque;
 
-use crate::model::{AccountId, EmailId, Listing, ListingFilter, ThreadId};
-use crate::query::QuerySpec;
-use crate::query::conjuncts::Conjuncts;
-use crate::query::listing::supply::{IdRange, MAX_READ_BATCH, MIN_READ_BATCH, page};
-use crate::query::plan::{AccessPath, QueryPlan};
-use crate::query::sort::{self, Direction};
+use crate::model::{AccountId, EmailId, Listing, ThreadId};
+use crate::query::id_range::IdRange;
+use crate::query::sort::Direction;
+use crate::query::walk::supply::{MAX_READ_BATCH, MIN_READ_BATCH, page};
 use crate::store::{Error, Snapshot};
 
-/// Mailboxes whose listings are walked side by side at most.
-const MAX_MERGED: usize = 64;
 /// The fewest rows that are read of one listing at once.
 const MIN_LISTING_BATCH: usize = 8;
 
@@ -87,29 +83,4 @@ impl<'v> Merge<'v> {
         }
         Ok(first)
     }
-}
-
-/// The listings of several mailboxes in one of which each match is, side by side.
-pub(in crate::query) fn plan(
-    snapshot: &Snapshot<'_>,
-    results: &QuerySpec,
-    asked: &Conjuncts,
-    base: &QueryPlan,
-) -> Result<Option<QueryPlan>, Error> {
-    let mut best: Option<QueryPlan> = None;
-    for uids in asked.among.iter().filter(|uids| (2..=MAX_MERGED).contains(&uids.len())) {
-        let (mut length, mut are_whole) = (0u64, true);
-        for uid in uids {
-            let kept = snapshot.maintained_listing(results.account, *uid, ListingFilter::Every)?;
-            are_whole &= kept.is_some();
-            length = length.saturating_add(kept.map_or(0, |kept| kept.emails.total));
-        }
-        if are_whole && best.as_ref().is_none_or(|best| length < best.length) {
-            let is_all = asked.others == 1 && asked.thread_wide == 0;
-            let is_all = is_all && asked.views.is_empty() && asked.mailboxes.is_empty();
-            let decides = !is_all || sort::direction(&results.sort).is_none();
-            best = Some(QueryPlan { way: AccessPath::Merged { decides }, length, among: uids.clone(), ..base.clone() });
-        }
-    }
-    Ok(best)
 }

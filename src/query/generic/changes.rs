@@ -10,17 +10,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Error, QueryChanges, QueryChangesAnswer, Scope};
+use super::list::{ListRequest, list};
+use super::sort_entry::SortEntry;
 use crate::model::{DataType, EmailId, EmailMetadata, limits};
 use crate::query::filter::Dependencies;
-use crate::query::generic::{EmailWalk, ListRequest, list};
 use crate::query::matching::candidate::{Candidate, CandidateSource};
 use crate::query::matching::evaluate::{Matcher, Moment};
-use crate::query::sort::{self, SortEntry};
+use crate::query::walk::EmailWalk;
+use crate::query::{Error, QueryChanges, QueryChangesAnswer, Scope, sort};
 use crate::store::Snapshot;
 
 /// Answers Email/queryChanges.
-pub(super) fn changes(
+pub(in crate::query) fn changes(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,
     asked: &QueryChanges,

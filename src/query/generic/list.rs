@@ -1,91 +1,19 @@
-//! The way that always serves: a supply of emails, newest or oldest first, against the filter; then sorted, collapsed and
-//! cut. Of all emails, or of a listing that holds every match.
-//!
-//! Where the order asked for is that of the walk and nothing behind the section is asked for, the walk ends with it. In
-//! another order all is walked, but no more is kept than the section and what comes before it: memory follows the section,
-//! not the mailbox. What the search index rules out is passed over, where the plan says so (`Matcher::next`).
+//! The complete list of a query, as far as it is wanted: found, sorted, collapsed and cut.
 
 use std::collections::HashSet;
 
-use super::{Error, Query, QueryAnswer, QuerySpec, Start, Window};
-use crate::model::{DataType, EmailId, ThreadId};
-use crate::query::listing::merge::Merge;
-use crate::query::listing::supply::Supply;
+use super::sort_entry::SortEntry;
+use crate::model::{EmailId, ThreadId};
 use crate::query::matching::candidate::{Candidate, CandidateSource};
 use crate::query::matching::evaluate::{Matcher, Moment};
-use crate::query::search_walk::{Hit, SearchWalk};
-use crate::query::sort::{self, Direction, SortEntry};
+use crate::query::sort::{self, Direction};
+use crate::query::walk::EmailWalk;
+use crate::query::walk::search::Hit;
+use crate::query::{Error, QuerySpec};
 use crate::store::Snapshot;
 
 /// Results beyond those wanted that are kept before they are sorted and let go; few in tests, which have few.
 const SORT_SLACK: usize = if cfg!(test) { 2 } else { 1024 };
-
-/// Answers Email/query (RFC 8620 §5.5, RFC 8621 §4.4).
-pub(super) fn query(
-    snapshot: &Snapshot<'_>,
-    matcher: &Matcher,
-    query: &Query,
-    walk: EmailWalk<'_>,
-) -> Result<QueryAnswer, Error> {
-    let wanted = ListRequest { most: query.window.prefix_length().unwrap_or(usize::MAX), total: query.total };
-    let found = list(snapshot, matcher, &query.results, walk, wanted)?;
-    let ids: Vec<EmailId> = found.first.iter().map(|entry| entry.id).collect();
-    let (position, section) = query.window.section(&ids).ok_or(Error::AnchorNotFound)?;
-    Ok(QueryAnswer {
-        ids: section.to_vec(),
-        position,
-        total: query.total.then_some(found.total),
-        state: snapshot.state(query.results.account, DataType::Email)?,
-        can_calculate: true,
-    })
-}
-
-impl Window {
-    /// How many of the first results it can be cut from; nothing where that may be all.
-    fn prefix_length(self) -> Option<usize> {
-        match self.start {
-            Start::Position(position) => usize::try_from(position).ok()?.checked_add(self.limit?),
-            Start::Anchor { .. } => None,
-        }
-    }
-
-    /// The section of a complete list and the index where it begins; nothing where the anchor is not in it.
-    pub(super) fn section(self, ids: &[EmailId]) -> Option<(usize, &[EmailId])> {
-        let forward = |from: usize, by: i64| {
-            let steps = usize::try_from(by.unsigned_abs()).unwrap_or(usize::MAX);
-            if by < 0 { from.saturating_sub(steps) } else { from.saturating_add(steps) }
-        };
-        let start = match self.start {
-            Start::Position(position) if position < 0 => forward(ids.len(), position),
-            Start::Position(position) => forward(0, position),
-            Start::Anchor { id, offset } => forward(ids.iter().position(|other| *other == id)?, offset),
-        };
-        let rest = ids.get(start..).unwrap_or_default();
-        Some((start, rest.get(..self.limit.unwrap_or(rest.len())).unwrap_or(rest)))
-    }
-}
-
-/// Where the emails come from.
-#[derive(Debug)]
-pub(super) enum EmailWalk<'v> {
-    /// Every email is decided.
-    Each(Supply<'v>),
-    /// Only what the search index leaves.
-    Sought(SearchWalk<'v>),
-    /// Every email matches, and no other; the order asked for is that of the walk.
-    Sure(Merge<'v>),
-}
-
-impl EmailWalk<'_> {
-    /// The order in which it meets the emails.
-    fn direction(&self) -> Direction {
-        match self {
-            Self::Each(supply) => supply.direction(),
-            Self::Sought(_) => Direction::NewestFirst,
-            Self::Sure(merge) => merge.direction(),
-        }
-    }
-}
 
 /// What is wanted of the complete list.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, Listing, ThreadId};
-use crate::query::listing::supply::IdRange;
+use crate::query::id_range::IdRange;
 use crate::query::matching::candidate::{Candidate, CandidateSource, FetchedEmail, IndexAnswer};
 use crate::query::matching::evaluate::Matcher;
 use crate::query::{Allowance, Error};
@@ -19,7 +19,7 @@ const MAX_PREFETCH_BYTES: u64 = if cfg!(test) { 256 } else { 1 << 20 };
 
 /// A walk.
 #[derive(Debug)]
-pub(super) struct SearchWalk<'v> {
+pub(in crate::query) struct SearchWalk<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
     /// Of all mail where there is none.
@@ -46,17 +46,17 @@ fn behind(id: EmailId) -> Option<EmailId> {
 
 /// An email that may match, and what is known of it.
 #[derive(Debug)]
-pub(super) struct Hit {
-    pub(super) id: EmailId,
-    pub(super) metadata: EmailMetadata,
-    pub(super) facts: FetchedEmail,
+pub(in crate::query) struct Hit {
+    pub(in crate::query) id: EmailId,
+    pub(in crate::query) metadata: EmailMetadata,
+    pub(in crate::query) facts: FetchedEmail,
     /// That it matches is known.
-    pub(super) sure: bool,
+    pub(in crate::query) sure: bool,
 }
 
 impl<'v> SearchWalk<'v> {
     /// Over all mail, or over a listing that is whole.
-    pub(super) fn new(
+    pub(in crate::query) fn new(
         snapshot: &'v Snapshot<'v>,
         account: AccountId,
         listing: Option<Listing>,
@@ -67,7 +67,7 @@ impl<'v> SearchWalk<'v> {
 
     /// The next emails, of which `room` are wanted, and where threads are `listing::range` one of each other thread: those that do not
     /// match by what is known without their message are left out. Nothing at the end.
-    pub(super) fn hits(
+    pub(in crate::query) fn hits(
         &mut self,
         matcher: &Matcher,
         source: &mut CandidateSource<'v>,

@@ -5,27 +5,27 @@ use std::collections::BTreeSet;
 
 use crate::model::{ListingFilter, MailboxUid, keyword};
 use crate::query::filter::{Condition, Filter};
-use crate::query::listing::supply::IdRange;
+use crate::query::id_range::IdRange;
 
 /// The parts of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Conjuncts {
+pub(in crate::query) struct Conjuncts {
     /// The mailboxes that a match is in, each once.
-    pub(super) mailboxes: Vec<MailboxUid>,
+    pub(in crate::query) mailboxes: Vec<MailboxUid>,
     /// Of each of these sets of mailboxes a match is in one at least. They are conditions among `others`, too.
-    pub(super) among: Vec<Vec<MailboxUid>>,
+    pub(in crate::query) among: Vec<Vec<MailboxUid>>,
     /// The views that show a match, each once.
-    pub(super) views: Vec<ListingFilter>,
+    pub(in crate::query) views: Vec<ListingFilter>,
     /// When a match was received.
-    pub(super) range: IdRange,
+    pub(in crate::query) range: IdRange,
     /// Conditions that are the same for all emails of a thread.
-    pub(super) thread_wide: usize,
+    pub(in crate::query) thread_wide: usize,
     /// All other conditions.
-    pub(super) others: usize,
+    pub(in crate::query) others: usize,
 }
 
 /// The parts of a filter.
-pub(super) fn conjuncts(filter: &Filter) -> Conjuncts {
+pub(in crate::query) fn conjuncts(filter: &Filter) -> Conjuncts {
     let mut asked = Conjuncts {
         mailboxes: Vec::new(),
         among: Vec::new(),
@@ -40,7 +40,7 @@ pub(super) fn conjuncts(filter: &Filter) -> Conjuncts {
 
 impl Conjuncts {
     /// The same where no view of threads may answer: conditions on threads are decided thread by thread.
-    pub(super) fn without_thread_views(mut self) -> Self {
+    pub(in crate::query) fn without_thread_views(mut self) -> Self {
         let before = self.views.len();
         self.views.retain(|view| view.is_of_emails());
         self.thread_wide += before - self.views.len();

@@ -1,0 +1,64 @@
+//! The way that always serves: a supply of emails, newest or oldest first, against the filter; then sorted, collapsed and
+//! cut. Of all emails, or of a listing that holds every match.
+//!
+//! Where the order asked for is that of the walk and nothing behind the section is asked for, the walk ends with it. In
+//! another order all is walked, but no more is kept than the section and what comes before it: memory follows the section,
+//! not the mailbox. What the search index rules out is passed over, where the plan says so (`Matcher::next`).
+
+mod changes;
+mod list;
+mod sort_entry;
+
+pub(super) use changes::changes;
+
+use super::matching::evaluate::Matcher;
+use super::walk::EmailWalk;
+use super::{Error, Query, QueryAnswer, Start, Window};
+use crate::model::{DataType, EmailId};
+use crate::store::Snapshot;
+use list::{ListRequest, list};
+
+/// Answers Email/query (RFC 8620 §5.5, RFC 8621 §4.4).
+pub(super) fn query(
+    snapshot: &Snapshot<'_>,
+    matcher: &Matcher,
+    query: &Query,
+    walk: EmailWalk<'_>,
+) -> Result<QueryAnswer, Error> {
+    let wanted = ListRequest { most: query.window.prefix_length().unwrap_or(usize::MAX), total: query.total };
+    let found = list(snapshot, matcher, &query.results, walk, wanted)?;
+    let ids: Vec<EmailId> = found.first.iter().map(|entry| entry.id).collect();
+    let (position, section) = query.window.section(&ids).ok_or(Error::AnchorNotFound)?;
+    Ok(QueryAnswer {
+        ids: section.to_vec(),
+        position,
+        total: query.total.then_some(found.total),
+        state: snapshot.state(query.results.account, DataType::Email)?,
+        can_calculate: true,
+    })
+}
+
+impl Window {
+    /// How many of the first results it can be cut from; nothing where that may be all.
+    fn prefix_length(self) -> Option<usize> {
+        match self.start {
+            Start::Position(position) => usize::try_from(position).ok()?.checked_add(self.limit?),
+            Start::Anchor { .. } => None,
+        }
+    }
+
+    /// The section of a complete list and the index where it begins; nothing where the anchor is not in it.
+    pub(super) fn section(self, ids: &[EmailId]) -> Option<(usize, &[EmailId])> {
+        let forward = |from: usize, by: i64| {
+            let steps = usize::try_from(by.unsigned_abs()).unwrap_or(usize::MAX);
+            if by < 0 { from.saturating_sub(steps) } else { from.saturating_add(steps) }
+        };
+        let start = match self.start {
+            Start::Position(position) if position < 0 => forward(ids.len(), position),
+            Start::Position(position) => forward(0, position),
+            Start::Anchor { id, offset } => forward(ids.iter().position(|other| *other == id)?, offset),
+        };
+        let rest = ids.get(start..).unwrap_or_default();
+        Some((start, rest.get(..self.limit.unwrap_or(rest.len())).unwrap_or(rest)))
+    }
+}

@@ -1,0 +1,83 @@
+//! Emails between two times of receipt, as a range of their ids.
+
+use super::sort::Direction;
+use crate::model::{EmailId, UtcMillis};
+
+/// Ids between two times of receipt, both ends included; empty where the first is behind the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::query) struct IdRange {
+    pub(in crate::query) first: EmailId,
+    pub(in crate::query) last: EmailId,
+}
+
+impl IdRange {
+    pub(in crate::query) const ALL: Self = Self { first: EmailId(0), last: EmailId(u64::MAX) };
+    const NONE: Self = Self { first: EmailId(u64::MAX), last: EmailId(0) };
+
+    /// Those received before this.
+    pub(in crate::query) fn before(self, at: UtcMillis) -> Self {
+        // Nothing is received before 1970: an earlier time counts as that.
+        match at.0.checked_sub(1) {
+            Some(last) if last >= 0 => Self { first: self.first.max(EmailId::new(UtcMillis(last), 0)), ..self },
+            _ => Self::NONE,
+        }
+    }
+
+    /// Those received at this time or after.
+    pub(in crate::query) fn after(self, at: UtcMillis) -> Self {
+        let last = EmailId::new(at, u16::MAX);
+        // Later than any id can say.
+        if last.received_at() < at { Self::NONE } else { Self { last: self.last.min(last), ..self } }
+    }
+
+    pub(in crate::query) fn holds(self, id: EmailId) -> bool {
+        self.first <= id && id <= self.last
+    }
+
+    /// The email behind which a walk over these begins, or that it begins at the beginning; nothing where there are none.
+    pub(in crate::query) fn begin(self, direction: Direction) -> Option<Option<EmailId>> {
+        let before = match direction {
+            Direction::NewestFirst => self.first.0.checked_sub(1),
+            Direction::OldestFirst => self.last.0.checked_add(1),
+        };
+        (self.first <= self.last).then(|| before.map(EmailId))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_range_holds_what_the_times_say(
+            at in -3i64..4, low in proptest::option::of(-3i64..4), high in proptest::option::of(-3i64..4), unique: u16,
+            shift in proptest::sample::select(vec![0i64, 1 << 47, (1 << 48) - 2]),
+        ) {
+            let id = EmailId::new(UtcMillis(at + shift), unique);
+            let mut range = IdRange::ALL;
+            let mut wanted = true;
+            if let Some(low) = low {
+                range = range.after(UtcMillis(low + shift));
+                wanted &= id.received_at().0 >= low + shift;
+            }
+            if let Some(high) = high {
+                range = range.before(UtcMillis(high + shift));
+                wanted &= id.received_at().0 < high + shift;
+            }
+            prop_assert_eq!(range.holds(id), wanted);
+        }
+    }
+
+    #[test]
+    fn the_ends_of_time() {
+        for at in [i64::MIN, i64::MIN + 1, -1, 0] {
+            assert!(!IdRange::ALL.before(UtcMillis(at)).holds(EmailId::new(UtcMillis(0), 0)));
+            assert!(IdRange::ALL.after(UtcMillis(at)).holds(EmailId::new(UtcMillis(0), u16::MAX)));
+        }
+        assert!(IdRange::ALL.before(UtcMillis(i64::MAX)).holds(EmailId(0)));
+        assert!(!IdRange::ALL.after(UtcMillis(i64::MAX)).holds(EmailId(0)));
+    }
+}

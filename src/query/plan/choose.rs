@@ -1,0 +1,202 @@
+//! The ways in which a query can be answered, and which of them is the cheapest.
+
+use super::conjuncts::{Conjuncts, conjuncts};
+use super::listings::{ExactListing, exact, filtered, is_all_mail, merged};
+use super::{AccessPath, MIN_MAINTAINED_EMAILS, QueryPlan, on_demand, words};
+use crate::model::{AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing};
+use crate::query::id_range::IdRange;
+use crate::query::matching::evaluate::Matcher;
+use crate::query::sort::{self, ListingOrder};
+use crate::query::{Error, QuerySpec};
+use crate::store::Snapshot;
+
+/// What it costs to find one email by its id, against reading the next of all.
+const LOOKUP_COST: u64 = 4;
+
+/// Returns the cheapest way to answer a query whose filter is limited to its scope.
+pub(in crate::query) fn plan(
+    snapshot: &Snapshot<'_>,
+    results: &QuerySpec,
+    matcher: &Matcher,
+) -> Result<QueryPlan, Error> {
+    let mut ways = access_paths(snapshot, results, matcher)?;
+    // The generic way is the last, and never dear.
+    let first = ways.candidates.iter().position(|plan| !ways.is_expensive(plan)).unwrap_or_default();
+    let mut plan = ways.candidates.remove(first);
+    plan.wants = ways.wants;
+    plan.others = std::mem::take(&mut ways.others);
+    for other in &ways.candidates {
+        let name = other.way.name();
+        if name == plan.way.name() || plan.others.iter().any(|(known, _)| *known == name) {
+            continue;
+        }
+        let dear = format!("to find {} emails one by one costs more than to read {}", other.length, ways.emails);
+        plan.others.push((name, if ways.is_expensive(other) { dear } else { "another way is cheaper".to_owned() }));
+    }
+    Ok(plan)
+}
+
+/// The ways that apply, best first, the generic one last.
+pub(in crate::query) struct AccessPaths {
+    pub(in crate::query) candidates: Vec<QueryPlan>,
+    wants: Option<(MailboxUid, ListingFilter)>,
+    others: Vec<(&'static str, String)>,
+    emails: u64,
+}
+
+impl AccessPaths {
+    fn is_expensive(&self, plan: &QueryPlan) -> bool {
+        let each = match plan.way {
+            AccessPath::Filtered(_) | AccessPath::Merged { decides: true } => LOOKUP_COST,
+            AccessPath::Merged { decides: false } => 1,
+            _ => 0,
+        };
+        plan.length.saturating_mul(each) > self.emails
+    }
+
+    /// Adds the ways to answer a query that is all mail: by its listing, where that is kept, else by a walk over all emails.
+    fn add_all_mail(&mut self, shelf: &MaintainedListings, listing: Listing, order: ListingOrder, base: &QueryPlan) {
+        let kept = shelf.entry(listing.uid, listing.view).filter(|kept| kept.is_whole());
+        if let Some(kept) = kept {
+            let plan = base.with_listing(listing, kept, AccessPath::Listing);
+            self.candidates.push(QueryPlan { direction: order.direction, ..plan });
+        } else {
+            let all_mail = QueryPlan { way: AccessPath::AllMail, direction: order.direction, ..base.clone() };
+            self.candidates.extend((base.range == IdRange::ALL).then_some(all_mail));
+            self.others.push(("listing", "all mail needs none".to_owned()));
+        }
+    }
+
+    /// Adds the listing that is the query, or notes that it is not kept.
+    fn add_listing(&mut self, shelf: &MaintainedListings, exact: &ExactListing, base: &QueryPlan) {
+        let ExactListing { listing, order, counted } = *exact;
+        let needed = std::iter::once(listing.view).chain(order.pin.map(|pin| pin.view));
+        let missing =
+            needed.clone().find(|view| !shelf.entry(listing.uid, *view).is_some_and(MaintainedListing::is_whole));
+        match (missing, shelf.entry(listing.uid, listing.view)) {
+            (Some(view), _) => self.note_missing(shelf, Listing { view, ..listing }),
+            (None, Some(kept)) => {
+                let pin_kept = order.pin.and_then(|pin| shelf.entry(listing.uid, pin.view)).copied();
+                let plan = base.with_listing(listing, kept, AccessPath::Listing);
+                let ranked = plan.ranked && counted;
+                let length = if counted { plan.length } else { kept.threads.total };
+                self.candidates.push(QueryPlan {
+                    way: order.pin.map_or(plan.way, |pin| AccessPath::Pinned(listing, pin)),
+                    length,
+                    ranked,
+                    served: needed.filter_map(|view| on_demand(listing.uid, view)).collect(),
+                    direction: order.direction,
+                    pin_kept,
+                    ..plan
+                });
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Adds the search index, and the narrowest listing within which it is asked.
+    fn add_search(&mut self, filtered: &[QueryPlan], base: &QueryPlan) {
+        // A listing of most of the mail leaves nothing out that is worth the reading of it.
+        let first = filtered.iter().find(|plan| plan.way.listing().is_some());
+        let narrow = first.filter(|plan| plan.length.saturating_mul(2) <= self.emails);
+        let within = narrow.map(|plan| QueryPlan { way: AccessPath::Search(plan.way.listing()), ..plan.clone() });
+        self.candidates.extend(within);
+        self.candidates.push(QueryPlan { way: AccessPath::Search(None), ..base.clone() });
+    }
+
+    /// Notes that a listing would serve that is not whole, and wants it where it is worth that.
+    fn note_missing(&mut self, shelf: &MaintainedListings, listing: Listing) {
+        let size = if listing.uid == MailboxUid::ALL {
+            self.emails
+        } else {
+            shelf.entry(listing.uid, ListingFilter::Every).map_or(0, |every| every.emails.total)
+        };
+        let stage = shelf.entry(listing.uid, listing.view).map(|entry| entry.stage);
+        let is_there = shelf.0.iter().any(|(uid, _)| *uid == listing.uid);
+        let worth = size >= MIN_MAINTAINED_EMAILS && is_there && stage != Some(ListingStage::Dropping);
+        self.wants = worth.then_some((listing.uid, listing.view));
+        let why = match stage {
+            Some(ListingStage::Making(_)) => "being made",
+            Some(ListingStage::Dropping) => "being dropped",
+            _ if !is_there => "there is no such mailbox",
+            _ if !worth => "not kept, nor worth it for so few emails",
+            _ => "not kept",
+        };
+        self.others.push(("listing", format!("{}: {why}", words(listing))));
+    }
+}
+
+/// What is kept of the mailboxes that a filter names.
+struct MaintainedListings(Vec<(MailboxUid, Vec<MaintainedListing>)>);
+
+impl MaintainedListings {
+    fn read(snapshot: &Snapshot<'_>, account: AccountId, asked: &Conjuncts) -> Result<Self, Error> {
+        let all = [MailboxUid::ALL];
+        let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };
+        let mut out = Vec::new();
+        for uid in uids {
+            out.extend(snapshot.maintained_listings(account, *uid)?.map(|kept| (*uid, kept)));
+        }
+        Ok(Self(out))
+    }
+
+    fn entry(&self, uid: MailboxUid, view: ListingFilter) -> Option<&MaintainedListing> {
+        let (_, kept) = self.0.iter().find(|(known, _)| *known == uid)?;
+        kept.iter().find(|entry| entry.view == view)
+    }
+}
+
+/// The ways in which a query can be answered, best first.
+pub(in crate::query) fn access_paths(
+    snapshot: &Snapshot<'_>,
+    results: &QuerySpec,
+    matcher: &Matcher,
+) -> Result<AccessPaths, Error> {
+    let account = results.account;
+    let asked = conjuncts(&results.filter);
+    // What is kept of threads counts all of their emails.
+    let asked = if results.scope.is_some() { asked.without_thread_views() } else { asked };
+    let emails = snapshot.account_state(account)?.emails;
+    let shelf = MaintainedListings::read(snapshot, account, &asked)?;
+    let base = QueryPlan {
+        way: AccessPath::Generic,
+        length: emails,
+        ranked: false,
+        wants: None,
+        served: Vec::new(),
+        others: Vec::new(),
+        range: asked.range,
+        direction: sort::direction(&results.sort).unwrap_or_default(),
+        kept: None,
+        pin_kept: None,
+        among: Vec::new(),
+    };
+    let mut paths = AccessPaths { candidates: Vec::new(), wants: None, others: Vec::new(), emails };
+    match exact(results, &asked) {
+        Err(why) => paths.others.push(("listing", why.to_owned())),
+        Ok(ExactListing { listing, order, .. }) if is_all_mail(listing, results) && order.pin.is_none() => {
+            paths.add_all_mail(&shelf, listing, order, &base);
+        }
+        Ok(exact) => paths.add_listing(&shelf, &exact, &base),
+    }
+    let mut filtered: Vec<QueryPlan> = filtered(results, &asked)
+        .into_iter()
+        .filter_map(|listing| shelf.entry(listing.uid, listing.view).map(|kept| (listing, kept)))
+        .filter(|(_, kept)| kept.is_whole())
+        .map(|(listing, kept)| base.with_listing(listing, kept, AccessPath::Filtered))
+        .collect();
+    filtered.extend(merged(snapshot, results, &asked, &base)?);
+    let is_decided = |plan: &QueryPlan| plan.way != AccessPath::Merged { decides: false };
+    filtered.sort_by_key(|plan| (is_decided(plan), plan.length));
+    if filtered.is_empty() {
+        paths.others.push(("filtered listing", "no kept listing holds every match".to_owned()));
+    }
+    if matcher.needs_index_hit() {
+        paths.add_search(&filtered, &base);
+    } else {
+        paths.others.push(("search", "the filter has no text that every match must have".to_owned()));
+    }
+    paths.candidates.extend(filtered);
+    paths.candidates.push(base);
+    Ok(paths)
+}

@@ -1,0 +1,137 @@
+//! Which listings hold every match of a query, and which of them is the answer itself.
+
+use super::conjuncts::Conjuncts;
+use super::{AccessPath, QueryPlan};
+use crate::model::{Listing, ListingFilter, MailboxUid, Shape};
+use crate::query::QuerySpec;
+use crate::query::id_range::IdRange;
+use crate::query::sort::{self, Direction, ListingOrder};
+use crate::store::{self, Snapshot};
+
+/// Mailboxes whose listings are walked side by side at most.
+const MAX_MERGED: usize = 64;
+
+pub(super) fn is_all_mail(listing: Listing, results: &QuerySpec) -> bool {
+    let all = Listing { uid: MailboxUid::ALL, view: ListingFilter::Every, shape: Shape::Emails };
+    listing == all && !results.collapse
+}
+
+/// The listing that is the query, kept or not, and the order in which it is.
+pub(super) struct ExactListing {
+    pub(super) listing: Listing,
+    pub(super) order: ListingOrder,
+    /// Whether its ranks count positions in the results.
+    pub(super) counted: bool,
+}
+
+/// The listing that is the query; or why there is none.
+pub(super) fn exact(results: &QuerySpec, asked: &Conjuncts) -> Result<ExactListing, &'static str> {
+    let order = sort::order(&results.sort, &asked.views).ok_or("the order is one that no listing has")?;
+    if asked.others > 0 || asked.thread_wide > 0 {
+        return Err("the filter has a condition that no view answers");
+    }
+    let (uid, view) = match (asked.mailboxes.as_slice(), asked.views.as_slice()) {
+        ([_, _, ..], _) => return Err("the filter names several mailboxes"),
+        (_, [_, _, ..]) => return Err("the filter names several views"),
+        (uids, views) => {
+            (uids.first().copied().unwrap_or(MailboxUid::ALL), views.first().copied().unwrap_or(ListingFilter::Every))
+        }
+    };
+    if !view.is_of_emails() && !results.collapse {
+        return Err("views of threads are kept collapsed only");
+    }
+    if results.collapse && asked.range.first > IdRange::ALL.first {
+        return Err("collapsed, `before` shows other emails of the threads");
+    }
+    let is_backwards = order.direction == Direction::OldestFirst;
+    if let Some(pin) = order.pin {
+        if view != ListingFilter::Every {
+            return Err("the filter names a view, and the order another one");
+        }
+        if !pin.view.is_of_emails() && !results.collapse {
+            return Err("views of threads are kept collapsed only");
+        }
+        if !pin.view.is_of_emails() && results.scope.is_some() {
+            return Err("views of threads count emails that may not be seen");
+        }
+        if results.collapse && is_backwards {
+            return Err("collapsed, the oldest of each thread is not kept");
+        }
+        let by_thread = results.collapse && pin.view.is_of_emails();
+        if by_thread && !pin.first {
+            return Err("collapsed, the newest email of each thread that is not in the view is not kept");
+        }
+        if by_thread && asked.range != IdRange::ALL {
+            return Err("collapsed, a span shows other emails of the threads");
+        }
+        let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
+        return Ok(ExactListing { listing: Listing { uid, view, shape }, order, counted: !by_thread });
+    }
+    if results.collapse && is_backwards {
+        if !view.is_of_emails() {
+            return Err("collapsed, the oldest of each thread is not kept");
+        }
+        if asked.range != IdRange::ALL {
+            return Err("collapsed, a span shows other emails of the threads");
+        }
+        return Ok(ExactListing { listing: Listing { uid, view, shape: Shape::Emails }, order, counted: false });
+    }
+    let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
+    Ok(ExactListing { listing: Listing { uid, view, shape }, order, counted: true })
+}
+
+/// The listings that hold every match, or, where only threads are left to decide, every one that is shown.
+pub(super) fn filtered(results: &QuerySpec, asked: &Conjuncts) -> Vec<Listing> {
+    let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
+        asked.views.iter().partition(|view| view.is_of_emails());
+    let is_natural = sort::direction(&results.sort) == Some(Direction::NewestFirst);
+    let newest = results.collapse && is_natural && asked.range.first == IdRange::ALL.first;
+    let alone = newest && asked.others == 0 && asked.mailboxes.len() <= 1;
+    let all = [MailboxUid::ALL];
+    let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };
+    let mut out = Vec::new();
+    for uid in uids {
+        let mut add = |view, shape| out.push(Listing { uid: *uid, view, shape });
+        // Every email of all mail is what the generic way reads, and faster.
+        if *uid != MailboxUid::ALL {
+            add(ListingFilter::Every, Shape::Emails);
+        }
+        for view in &of_emails {
+            add(*view, Shape::Emails);
+        }
+        match of_emails.as_slice() {
+            [] if alone => {
+                add(ListingFilter::Every, Shape::Threads);
+                of_threads.iter().for_each(|view| add(*view, Shape::Threads));
+            }
+            [view] if alone => add(*view, Shape::Threads),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// The listings of several mailboxes in one of which each match is, side by side.
+pub(super) fn merged(
+    snapshot: &Snapshot<'_>,
+    results: &QuerySpec,
+    asked: &Conjuncts,
+    base: &QueryPlan,
+) -> Result<Option<QueryPlan>, store::Error> {
+    let mut best: Option<QueryPlan> = None;
+    for uids in asked.among.iter().filter(|uids| (2..=MAX_MERGED).contains(&uids.len())) {
+        let (mut length, mut are_whole) = (0u64, true);
+        for uid in uids {
+            let kept = snapshot.maintained_listing(results.account, *uid, ListingFilter::Every)?;
+            are_whole &= kept.is_some();
+            length = length.saturating_add(kept.map_or(0, |kept| kept.emails.total));
+        }
+        if are_whole && best.as_ref().is_none_or(|best| length < best.length) {
+            let is_all = asked.others == 1 && asked.thread_wide == 0;
+            let is_all = is_all && asked.views.is_empty() && asked.mailboxes.is_empty();
+            let decides = !is_all || sort::direction(&results.sort).is_none();
+            best = Some(QueryPlan { way: AccessPath::Merged { decides }, length, among: uids.clone(), ..base.clone() });
+        }
+    }
+    Ok(best)
+}

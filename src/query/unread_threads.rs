@@ -1,0 +1,84 @@
+//! `unreadThreads` of the mailboxes that a guest may see (RFC 8621 §2).
+
+use std::collections::BTreeMap;
+
+use super::id_range::IdRange;
+use super::plan::MIN_MAINTAINED_EMAILS;
+use super::sort::Direction;
+use super::walk::Merge;
+use super::walk::supply::Supply;
+use super::{Allowance, Scope};
+use crate::model::{AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, Shape, ThreadId};
+use crate::store::{Error, Snapshot};
+
+/// The unread threads of a scope, and how the views of unread emails served to count them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UnreadThreads {
+    /// Of each mailbox of the scope.
+    pub counts: BTreeMap<MailboxUid, u64>,
+    /// A mailbox where many emails were read to find those unread: a view of its unread emails is worth keeping.
+    pub wants: Option<MailboxUid>,
+    /// The mailboxes whose view of unread emails was read.
+    pub served: Vec<(MailboxUid, MaintainedListing)>,
+}
+
+impl Scope {
+    /// `unreadThreads` of each mailbox of the scope (RFC 8621 §2), counted from what may be seen: an email that is only in
+    /// the Trash does not make its thread unread elsewhere, and in the Trash only what is there counts. The rows that are
+    /// read are counted by `reads`; whether a walk may begin is the caller's to ask.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn unread_threads(
+        &self,
+        snapshot: &Snapshot<'_>,
+        account: AccountId,
+        reads: &Allowance,
+    ) -> Result<UnreadThreads, Error> {
+        let mut out = UnreadThreads {
+            counts: self.mailboxes().iter().map(|uid| (*uid, 0)).collect(),
+            ..UnreadThreads::default()
+        };
+        let trash = snapshot.account_state(account)?.trash;
+        // Of each thread with an unread email: whether it has one outside the Trash, and one in it.
+        let mut threads: BTreeMap<ThreadId, (bool, bool)> = BTreeMap::new();
+        for uid in self.mailboxes() {
+            let Some(mailbox) = snapshot.mailbox(account, *uid)? else { continue };
+            let kept = mailbox.kept.iter().find(|kept| kept.view == ListingFilter::Unseen).copied();
+            let whole = kept.filter(MaintainedListing::is_whole);
+            out.served.extend(whole.map(|kept| (*uid, kept)));
+            let shows = if whole.is_some() { ListingFilter::Unseen } else { ListingFilter::Every };
+            let listing = Listing { uid: *uid, view: shows, shape: Shape::Emails };
+            let merge = Merge::new(snapshot, account, &[listing], IdRange::ALL, Direction::NewestFirst);
+            let mut supply = Supply::of_listings(merge).counting(reads.clone());
+            let (mut left, mut passed) = (mailbox.counts.unread_emails, 0);
+            while left > 0
+                && let Some((_, email)) = supply.next_email()?
+            {
+                if !email.is_unread() {
+                    passed += 1;
+                    continue;
+                }
+                left -= 1;
+                let unread = threads.entry(email.thread).or_default();
+                unread.0 |= email.mailboxes.iter().any(|uid| *uid != trash && self.mailboxes().contains(uid));
+                unread.1 |= *uid == trash;
+            }
+            if passed >= MIN_MAINTAINED_EMAILS && kept.is_none_or(|kept| matches!(kept.stage, ListingStage::Making(_)))
+            {
+                out.wants = Some(*uid);
+            }
+        }
+        reads.count_rows(threads.len());
+        for (thread, (outside, inside)) in threads {
+            let Some(row) = snapshot.thread(account, thread)? else { continue };
+            for uid in row.members.keys() {
+                let is_unread = if *uid == trash { inside } else { outside };
+                if let Some(count) = out.counts.get_mut(uid) {
+                    *count += u64::from(is_unread);
+                }
+            }
+        }
+        Ok(out)
+    }
+}
