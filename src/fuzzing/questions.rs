@@ -13,7 +13,7 @@ use crate::message::rows;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, AccountRow, Address, ListingFilter, MailboxUid, ModSeq, Role, UtcMillis, limits};
 use crate::query::{
-    Condition, Error, Filter, Finder, Query, QueryAnswer, QueryChanges, QuerySpec, Window, changes, query,
+    Condition, Error, Filter, Finder, Query, QueryAnswer, QueryChanges, QueryOptions, QuerySpec, Window, changes, query,
 };
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
@@ -56,6 +56,7 @@ pub fn filter(data: &[u8]) {
                 filter: filter.clone(),
                 sort: sort.clone(),
                 collapse,
+                options: QueryOptions::small(),
                 ..QuerySpec::default()
             },
             window,

@@ -18,6 +18,7 @@ mod generic;
 mod id_range;
 mod listing;
 mod matching;
+mod options;
 mod plan;
 mod request;
 mod scope;
@@ -33,6 +34,7 @@ pub use allowance::Allowance;
 pub use collation::Collation;
 pub use error::Error;
 pub use filter::{Condition, Filter};
+pub use options::QueryOptions;
 pub use plan::{AccessPath, QueryPlan};
 pub use request::{Query, QueryAnswer, QueryChanges, QueryChangesAnswer, QuerySpec, Start, Window};
 pub use scope::{Scope, ScopedChanges};
@@ -107,7 +109,7 @@ fn query_by(snapshot: &Snapshot<'_>, matcher: &Matcher, query: &Query, plan: &Qu
     match (plan.way, ResultParts::of(snapshot, account, plan, query.results.collapse)) {
         (_, Some(parts)) => listing::answer::query(snapshot, query, &parts),
         (AccessPath::AllMail, _) => listing::answer::all_mail(snapshot, query, plan.direction),
-        _ => generic::query(snapshot, matcher, query, EmailWalk::of(plan, snapshot, account)),
+        _ => generic::query(snapshot, matcher, query, EmailWalk::of(plan, snapshot, &query.results)),
     }
 }
 
@@ -133,7 +135,7 @@ fn changes_by(
     }
     // The query reads what the first page needs, and may have said that changes can be calculated.
     // These need every match: where too much must be read for it, RFC 8620 §5.6 has this word.
-    let answer = generic::changes(snapshot, matcher, asked, EmailWalk::of(&plan, snapshot, account)).map_err(
+    let answer = generic::changes(snapshot, matcher, asked, EmailWalk::of(&plan, snapshot, &asked.results)).map_err(
         |error| match error {
             Error::TooMuchRead => Error::CannotCalculateChanges,
             error => error,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Allowance, Comparator, Error, Filter, Scope, sort};
+use super::{Allowance, Comparator, Error, Filter, QueryOptions, Scope, sort};
 use crate::model::{AccountId, EmailId, ModSeq};
 
 /// Which emails, in which order: what a query and its changes have in common.
@@ -20,6 +20,7 @@ pub struct QuerySpec {
     pub scope: Option<Scope>,
     /// What may be read to find them.
     pub reads: Allowance,
+    pub options: QueryOptions,
 }
 
 impl QuerySpec {

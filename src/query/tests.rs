@@ -28,6 +28,11 @@ use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
 use crate::query::tests::naive::{KEYWORDS, NaiveDraft, splice};
 use crate::query::*;
 
+/// A query of every email, in batches so small that a few emails take several of them.
+fn small_batches() -> QuerySpec {
+    QuerySpec { options: QueryOptions::small(), ..QuerySpec::default() }
+}
+
 fn config() -> ProptestConfig {
     let cases = std::env::var("RESTANTE_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig { cases: cases.unwrap_or(400), max_shrink_iters: 20_000, ..ProptestConfig::default() }
@@ -147,9 +152,8 @@ fn comparator() -> impl Strategy<Value = Comparator> {
 }
 
 fn results() -> impl Strategy<Value = QuerySpec> {
-    (filter(), proptest::collection::vec(comparator(), 0..3), any::<bool>()).prop_map(|(filter, sort, collapse)| {
-        QuerySpec { account: ACCOUNT, filter, sort, collapse, ..QuerySpec::default() }
-    })
+    (filter(), proptest::collection::vec(comparator(), 0..3), any::<bool>())
+        .prop_map(|(filter, sort, collapse)| QuerySpec { account: ACCOUNT, filter, sort, collapse, ..small_batches() })
 }
 
 /// Where a window begins, as long as there are no ids.
@@ -413,7 +417,7 @@ fn check_facts(drive: &TestDriver) {
 fn a_state_of_the_future_is_refused_and_bounds_are_checked_first() {
     let drive = TestDriver::new();
     let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
-    let results = QuerySpec { account: ACCOUNT, ..QuerySpec::default() };
+    let results = QuerySpec { account: ACCOUNT, ..small_batches() };
     let ahead = QueryChanges { results: results.clone(), since: ModSeq(1_000), ..QueryChanges::default() };
     assert_eq!(changes(&snapshot, secrets, &ahead), Err(Error::CannotCalculateChanges));
     let keyword = SortProperty::HasKeyword("$Seen".into());
@@ -440,7 +444,7 @@ fn windows_at_their_ends() {
             at: UtcMillis(EPOCH + n),
         });
     }
-    let results = QuerySpec { account: ACCOUNT, ..QuerySpec::default() };
+    let results = QuerySpec { account: ACCOUNT, ..small_batches() };
     for position in [0, 1, 255, 256, 257, 269, 270, 271, -1, -270, -271, i64::MAX, i64::MIN] {
         for limit in [None, Some(0), Some(1), Some(256), Some(usize::MAX)] {
             for total in [false, true] {

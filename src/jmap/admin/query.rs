@@ -33,7 +33,8 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     }
     let collapse = arguments.flag("collapseThreads")?;
     let reads = context.budget.searched();
-    let results = QuerySpec { account, filter, sort: sort(get("sort"))?, collapse, reads, scope: None };
+    let sort = sort(get("sort"))?;
+    let results = QuerySpec { account, filter, sort, collapse, reads, ..QuerySpec::default() };
     if arguments.flag("explain")? {
         return Ok(json!({ "plan": in_json(&explain(&snapshot, &results)?) }));
     }

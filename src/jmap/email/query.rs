@@ -40,6 +40,7 @@ fn spec(
         collapse: beside.collapse_threads,
         scope: rights.scope(),
         reads: call.context.budget.searched(),
+        ..QuerySpec::default()
     })
 }
 

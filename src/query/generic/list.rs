@@ -12,9 +12,6 @@ use crate::query::walk::search::Hit;
 use crate::query::{Error, QuerySpec};
 use crate::store::Snapshot;
 
-/// Results beyond those wanted that are kept before they are sorted and let go; few in tests, which have few.
-const SORT_SLACK: usize = if cfg!(test) { 2 } else { 1024 };
-
 /// What is wanted of the complete list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListRequest {
@@ -139,7 +136,8 @@ impl<'q> ListCollector<'q> {
         }
         self.first.push(entry);
         // As many again, so that sorting costs each result but a few comparisons more.
-        let room = self.wanted.most.saturating_mul(2).max(self.wanted.most.saturating_add(SORT_SLACK));
+        let room =
+            self.wanted.most.saturating_mul(2).max(self.wanted.most.saturating_add(self.results.options.sort_slack));
         if !self.natural && self.first.len() >= room {
             self.sort_and_trim();
         }

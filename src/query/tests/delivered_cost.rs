@@ -7,6 +7,7 @@ use crate::message::rows;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, EmailId, UtcMillis};
 use crate::query::tests::search::{prepare, step};
+use crate::query::tests::small_batches;
 use crate::query::{Allowance, Condition, Error, Filter, Query, QuerySpec, Start, Window, query};
 use crate::store::engine::watched::CountingEngine;
 use crate::store::{EncodedMessage, FoldSizes, NewEmail, Options, Store};
@@ -58,7 +59,7 @@ fn bed_of(emails: i64, other: impl Fn(i64) -> String) -> (Arc<CountingEngine>, S
 
 /// The emails that have it, of which no byte of a message is read.
 fn unread(store: &Store, filter: Filter) -> Result<Vec<EmailId>, Error> {
-    let results = QuerySpec { account: ACCOUNT, filter, reads: Allowance::of(0, u64::MAX), ..QuerySpec::default() };
+    let results = QuerySpec { account: ACCOUNT, filter, reads: Allowance::of(0, u64::MAX), ..small_batches() };
     let asked = Query { results, window: Window { start: Start::default(), limit: None }, total: true };
     query(&store.snapshot(), store.secrets(), &asked).map(|found| found.answer.ids)
 }
@@ -102,7 +103,7 @@ fn addresses_that_are_looked_through_count_as_rows_walked_over() {
     // None of both holds the part, so nothing else is read.
     let asks = |store: &Store| {
         let (filter, reads) = (delivered(Some("zz")), Allowance::of(0, 300));
-        let results = QuerySpec { account: ACCOUNT, filter, reads, ..QuerySpec::default() };
+        let results = QuerySpec { account: ACCOUNT, filter, reads, ..small_batches() };
         let asked = Query { results, ..Query::default() };
         let ask = || query(&store.snapshot(), store.secrets(), &asked).map(|found| found.answer.ids);
         [ask(), ask()]

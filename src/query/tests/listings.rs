@@ -14,7 +14,8 @@ use crate::query::tests::client::check_catching_up;
 use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
 use crate::query::tests::naive::NaiveDraft;
 use crate::query::tests::{
-    Begin, check_changes, check_facts, check_query, comparator, condition, config, is_exact, keyword, least_by, window,
+    Begin, check_changes, check_facts, check_query, comparator, condition, config, is_exact, keyword, least_by,
+    small_batches, window,
 };
 use crate::query::*;
 use crate::store::engine::memory::MemoryEngine;
@@ -66,7 +67,7 @@ impl ListingQuery {
             Filter::And(parts)
         };
         let sort = self.sort.clone();
-        QuerySpec { account: ACCOUNT, filter, sort, collapse: self.collapse, ..QuerySpec::default() }
+        QuerySpec { account: ACCOUNT, filter, sort, collapse: self.collapse, ..small_batches() }
     }
 
     /// The way that answers it whole, if its listings are kept.

@@ -7,6 +7,7 @@ use crate::model::clock::FixedClock;
 use crate::model::{AccountId, DataType, EmailId, MailboxUid, UtcMillis};
 use crate::query::plan::AccessPath;
 use crate::query::tests::search::{file, prepare};
+use crate::query::tests::small_batches;
 use crate::query::{
     Collation, Comparator, Condition, Filter, Query, QueryChanges, QuerySpec, Scope, SortProperty, Start, Window,
 };
@@ -51,7 +52,7 @@ fn place(store: &Store, id: EmailId, more: &BTreeSet<MailboxUid>, keywords: &[&s
 fn results(filter: Filter, ascending: bool, collapse: bool) -> QuerySpec {
     let sort = vec![Comparator { property: SortProperty::ReceivedAt, ascending, collation: Collation::default() }];
     let scope: Scope = [2, 3].into_iter().map(MailboxUid).collect();
-    QuerySpec { account: ACCOUNT, filter, sort, collapse, scope: Some(scope), ..QuerySpec::default() }
+    QuerySpec { account: ACCOUNT, filter, sort, collapse, scope: Some(scope), ..small_batches() }
 }
 
 #[test]

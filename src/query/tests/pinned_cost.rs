@@ -7,6 +7,7 @@ use crate::model::clock::FixedClock;
 use crate::model::{AccountId, DataType, EmailId, ListingFilter, MailboxUid, UtcMillis};
 use crate::query::plan::AccessPath;
 use crate::query::tests::search::{file, prepare};
+use crate::query::tests::small_batches;
 use crate::query::{
     Collation, Comparator, Condition, Filter, Query, QueryChanges, QuerySpec, SortProperty, Start, Window,
 };
@@ -51,7 +52,7 @@ fn flag(store: &Store, id: EmailId, flagged: bool) {
 fn results(property: SortProperty, ascending: bool, collapse: bool) -> QuerySpec {
     let filter = Filter::Is(Condition::InMailbox(INBOX));
     let sort = vec![Comparator { property, ascending, collation: Collation::default() }];
-    QuerySpec { account: ACCOUNT, filter, sort, collapse, ..QuerySpec::default() }
+    QuerySpec { account: ACCOUNT, filter, sort, collapse, ..small_batches() }
 }
 
 fn flagged() -> SortProperty {

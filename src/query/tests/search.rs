@@ -12,6 +12,7 @@ use crate::model::{AccountId, AccountRow, Address, EmailId, EmailMetadata, ModSe
 use crate::query::matching::candidate::{Candidate, CandidateSource, FetchedEmail};
 use crate::query::matching::evaluate::Matcher;
 use crate::query::search::term::WORD_FIELDS;
+use crate::query::tests::small_batches;
 use crate::query::{Condition, Filter, Query, QuerySpec, Start, Window, query};
 use crate::store::engine::fault::FaultyEngine;
 use crate::store::engine::memory::MemoryEngine;
@@ -83,7 +84,7 @@ pub(super) fn step(store: &Store, sizes: &FoldSizes) -> Result<bool, Error> {
 }
 
 pub(super) fn ask(store: &Store, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
-    let results = QuerySpec { account: ACCOUNT, filter, ..QuerySpec::default() };
+    let results = QuerySpec { account: ACCOUNT, filter, ..small_batches() };
     let asked = Query { results, window: Window { start: Start::default(), limit }, total: false };
     query(&store.snapshot(), store.secrets(), &asked).unwrap().answer.ids
 }
@@ -409,7 +410,7 @@ fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
     assert!(snapshot.is_current_in_fold(ACCOUNT, made, id).unwrap());
     assert!(!snapshot.is_current_in_fold(ACCOUNT, ModSeq(created.0 - 1), id).unwrap());
     let matcher = Matcher::new(&Filter::Is(Condition::Body("lunch".into())), store.secrets());
-    let results = QuerySpec { account: ACCOUNT, ..QuerySpec::default() };
+    let results = QuerySpec { account: ACCOUNT, ..small_batches() };
     let mut source = CandidateSource::new(&snapshot, &results, &matcher);
     let told = source.index_answer(id).unwrap();
     for (created, wanted) in [(created, true), (made, true), (made.next(), false)] {

@@ -7,6 +7,7 @@ use crate::model::clock::FixedClock;
 use crate::model::{AccountId, EmailId, Listing, ListingFilter, MailboxUid, Shape, Token, UtcMillis};
 use crate::query::plan::AccessPath;
 use crate::query::tests::search::{ask, file, prepare, step};
+use crate::query::tests::small_batches;
 use crate::query::{Condition, Filter, QuerySpec, explain};
 use crate::store::engine::watched::CountingEngine;
 use crate::store::{FoldSizes, NewMailbox, Options, Store};
@@ -137,7 +138,7 @@ fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
     let (small, ticket) = made.unwrap();
     ticket.wait_blocking().unwrap();
     let plan = |filter: &Filter| {
-        let results = QuerySpec { account: AccountId(1), filter: filter.clone(), ..QuerySpec::default() };
+        let results = QuerySpec { account: AccountId(1), filter: filter.clone(), ..small_batches() };
         explain(&store.snapshot(), &results).unwrap()
     };
     let within = |uid: MailboxUid, filter| Filter::And(vec![Filter::Is(Condition::InMailbox(uid)), filter]);

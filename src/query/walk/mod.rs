@@ -6,9 +6,10 @@ pub(super) mod supply;
 
 pub(super) use merge::Merge;
 
+use super::QuerySpec;
 use super::plan::{AccessPath, QueryPlan};
 use super::sort::Direction;
-use crate::model::{AccountId, Listing, ListingFilter, MailboxUid, Shape};
+use crate::model::{Listing, ListingFilter, MailboxUid, Shape};
 use crate::store::Snapshot;
 use search::SearchWalk;
 use supply::Supply;
@@ -26,12 +27,13 @@ pub(super) enum EmailWalk<'v> {
 
 impl<'v> EmailWalk<'v> {
     /// Where to take the emails for a walk.
-    pub(super) fn of(plan: &QueryPlan, snapshot: &'v Snapshot<'v>, account: AccountId) -> Self {
+    pub(super) fn of(plan: &QueryPlan, snapshot: &'v Snapshot<'v>, results: &QuerySpec) -> Self {
+        let account = results.account;
         let (range, direction) = (plan.range, plan.direction);
         let every = |uid: &MailboxUid| Listing { uid: *uid, view: ListingFilter::Every, shape: Shape::Emails };
         let merged = || plan.among.iter().map(every).collect::<Vec<Listing>>();
         let listings: Vec<Listing> = match plan.way {
-            AccessPath::Search(at) => return Self::Sought(SearchWalk::new(snapshot, account, at, range)),
+            AccessPath::Search(at) => return Self::Sought(SearchWalk::new(snapshot, results, at, range)),
             AccessPath::Merged { decides: false } => {
                 return Self::Sure(Merge::new(snapshot, account, &merged(), range, direction));
             }

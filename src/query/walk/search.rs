@@ -7,21 +7,18 @@ use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, Listing, ThreadI
 use crate::query::id_range::IdRange;
 use crate::query::matching::candidate::{Candidate, CandidateSource, FetchedEmail, IndexAnswer};
 use crate::query::matching::evaluate::Matcher;
-use crate::query::{Allowance, Error};
+use crate::query::{Allowance, Error, QueryOptions, QuerySpec};
 use crate::store::Snapshot;
 
-/// Hits looked at together, where as many results are wanted; few in tests, which have few.
-const MIN_SEARCH_BATCH: usize = if cfg!(test) { 2 } else { 64 };
-/// And where many hits are no results.
+/// Hits looked at together where many hits are no results.
 const MAX_SEARCH_BATCH: usize = 256;
-/// Octets of messages that are read before they are asked for.
-const MAX_PREFETCH_BYTES: u64 = if cfg!(test) { 256 } else { 1 << 20 };
 
 /// A walk.
 #[derive(Debug)]
 pub(in crate::query) struct SearchWalk<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
+    options: QueryOptions,
     /// Of all mail where there is none.
     listing: Option<Listing>,
     range: IdRange,
@@ -55,14 +52,16 @@ pub(in crate::query) struct Hit {
 }
 
 impl<'v> SearchWalk<'v> {
-    /// Over all mail, or over a listing that is whole.
+    /// A walk over all mail, or over a listing that is whole.
     pub(in crate::query) fn new(
         snapshot: &'v Snapshot<'v>,
-        account: AccountId,
+        results: &QuerySpec,
         listing: Option<Listing>,
         range: IdRange,
     ) -> Self {
-        Self { snapshot, account, listing, range, from: Some(range.first), step: 1, listing_met: 1000, index_met: 1000 }
+        let (account, options) = (results.account, results.options);
+        let from = Some(range.first);
+        Self { snapshot, account, options, listing, range, from, step: 1, listing_met: 1000, index_met: 1000 }
     }
 
     /// The next emails, of which `room` are wanted, and where threads are `listing::range` one of each other thread: those that do not
@@ -75,7 +74,7 @@ impl<'v> SearchWalk<'v> {
         shown: Option<&HashSet<ThreadId>>,
     ) -> Result<Option<Vec<Hit>>, Error> {
         let Some(from) = self.from.filter(|from| *from <= self.range.last) else { return Ok(None) };
-        let most = room.min(MIN_SEARCH_BATCH).max(self.step);
+        let most = room.min(self.options.search_batch).max(self.step);
         self.step = self.step.saturating_mul(2).min(MAX_SEARCH_BATCH);
         let told = match self.listing {
             Some(listing) if self.listing_met >= self.index_met => {
@@ -168,7 +167,7 @@ impl<'v> SearchWalk<'v> {
 
     /// Reads messages that will be asked for.
     fn read(&self, hits: &mut [Hit], unsure: &[usize], reads: &Allowance) -> Result<(), Error> {
-        let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) = (MAX_PREFETCH_BYTES, Vec::new());
+        let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) = (self.options.prefetch_bytes, Vec::new());
         for at in unsure {
             let Some(hit) = hits.get(*at) else { continue };
             if let Some(rest) = left.checked_sub(hit.metadata.size) {
@@ -176,7 +175,7 @@ impl<'v> SearchWalk<'v> {
                 blobs.push((*at, hit.metadata.blob));
             }
         }
-        reads.take(MAX_PREFETCH_BYTES.saturating_sub(left))?;
+        reads.take(self.options.prefetch_bytes.saturating_sub(left))?;
         let hashes: Vec<BlobHash> = blobs.iter().map(|(_, blob)| *blob).collect();
         for ((at, _), raw) in blobs.iter().zip(self.snapshot.raw_messages(&hashes)?) {
             if let Some(hit) = hits.get_mut(*at) {

@@ -15,7 +15,7 @@ fn searches_share_an_allowance_of_bytes_to_read() {
     // Of a condition on the header, the header alone is charged.
     for (condition, bytes) in [(Condition::Body("lunch".into()), 20_000), (header, 2000)] {
         let reads = Allowance::of(bytes, u64::MAX);
-        let results = QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..QuerySpec::default() };
+        let results = QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..small_batches() };
         let asked = Query { results, ..Query::default() };
         let ask = || query(&snapshot, store.secrets(), &asked).map(|found| found.answer.ids.len());
         assert_eq!(ask(), Ok(20), "{asked:?}");
@@ -37,7 +37,7 @@ fn header_of_a_long_message_is_charged_without_its_body() {
     let snapshot = store.snapshot();
     let asked = |condition: Condition, bytes: u64, rows: u64| {
         let reads = Allowance::of(bytes, rows);
-        let results = QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..QuerySpec::default() };
+        let results = QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..small_batches() };
         Query { results, ..Query::default() }
     };
     let header = || Condition::Header { name: "X-A".into(), text: Some("b7".into()) };
@@ -65,7 +65,7 @@ fn changes_that_read_too_much_cannot_be_calculated() {
         account: ACCOUNT,
         filter: filter.clone(),
         reads: Allowance::of(bytes, u64::MAX),
-        ..QuerySpec::default()
+        ..small_batches()
     };
     let asked = Query { results: of(2000), window: Window { limit: Some(1), ..Window::default() }, total: false };
     let page = query(&store.snapshot(), store.secrets(), &asked).unwrap().answer;
