@@ -41,7 +41,7 @@ pub use engine::Statistics;
 pub use engine::Usage;
 pub use error::{Error, MailboxFault};
 pub use listing::difference::CountedListing;
-pub use listing::read::{ListingMoves, RANK_COST};
+pub use listing::read::ListingMoves;
 pub use outbox::read::{QueueAudit, Wakeup};
 pub use repair::check;
 pub use row::fold::Fold;
@@ -81,6 +81,35 @@ pub struct Options {
     pub repeat_pause: Duration,
     /// Listings of more emails than this get rank rows; `None`: of more than 4,096. Tests rank from the first.
     pub ranked_above: Option<u64>,
+    /// From how many rows on another way is taken.
+    pub thresholds: Thresholds,
+}
+
+/// Numbers of rows from which on another way is taken. They change what an answer costs and never the answer, so tests
+/// set them low and cross them with a few rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// What finding a position in a listing by its ranks costs, in rows of a walk.
+    pub rank_cost: u64,
+    /// Rows of a fold that are read one after the other before the wanted one is looked up.
+    pub fold_scan_rows: usize,
+    /// Rows that one commit of a repair writes.
+    pub repair_rows: usize,
+    /// Bytes after which a commit of a repair takes no further row.
+    pub repair_bytes: usize,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { rank_cost: 64, fold_scan_rows: 8, repair_rows: 256, repair_bytes: 1 << 20 }
+    }
+}
+
+impl Thresholds {
+    /// What tests use.
+    #[cfg(any(test, feature = "internals", feature = "rocksdb"))]
+    pub(in crate::store) const SMALL: Self =
+        Self { rank_cost: 2, fold_scan_rows: 2, repair_rows: 16, repair_bytes: 1 << 12 };
 }
 
 impl Default for Options {
@@ -94,6 +123,7 @@ impl Default for Options {
             hold: Duration::from_millis(1),
             repeat_pause: Duration::from_millis(50),
             ranked_above: None,
+            thresholds: Thresholds::default(),
         }
     }
 }
@@ -106,7 +136,7 @@ fn jobs() -> u32 {
 }
 
 impl Options {
-    /// Small tables and logs: for tests, which open many stores.
+    /// Small tables, logs and thresholds: for tests, which open many stores and put few rows into each.
     #[must_use]
     #[cfg(any(test, feature = "internals", feature = "rocksdb"))]
     pub fn small() -> Self {
@@ -119,6 +149,7 @@ impl Options {
             hold: Duration::ZERO,
             repeat_pause: Duration::ZERO,
             ranked_above: None,
+            thresholds: Thresholds::SMALL,
         }
     }
 }
@@ -133,6 +164,7 @@ struct Inner {
     engine: Arc<dyn Engine>,
     clock: Arc<dyn Clock>,
     site: version::StoreIdentity,
+    thresholds: Thresholds,
 }
 
 impl Store {
@@ -176,7 +208,7 @@ impl Store {
         let ranking = Ranking::new(site.secrets.ranks, options.ranked_above);
         let marked = version::accounts_under_repair(&*engine)?.into_iter().map(|(account, _)| account).collect();
         let committer = Committer::start(Arc::clone(&engine), options, ranking, marked)?;
-        Ok(Self(Arc::new(Inner { committer, engine, clock, site })))
+        Ok(Self(Arc::new(Inner { committer, engine, clock, site, thresholds: options.thresholds })))
     }
 
     /// The keys of the hashes over what strangers choose.
@@ -208,7 +240,8 @@ impl Store {
             let marked = version::accounts_under_repair(&*read).unwrap_or_default();
             closed.extend(marked.into_iter().map(|(account, _)| account));
         }
-        Snapshot::of(if closed.is_empty() { read } else { Box::new(txn::snapshot::Guard { read, closed }) })
+        let read = if closed.is_empty() { read } else { Box::new(txn::snapshot::Guard { read, closed }) };
+        Snapshot::of(read, self.0.thresholds)
     }
 
     /// Changes one account: `change` stages what it wants, and all of it or nothing is written. The result may be used
@@ -289,7 +322,8 @@ impl Store {
         remake: Option<&check::RemakeFn<'_>>,
         tell: &mut check::ProgressFn<'_>,
     ) -> Result<check::CheckReport, Error> {
-        check::run(&*self.0.engine.sweeping_snapshot(), self.0.committer.ranking(), remake, tell)
+        let sizes = (self.0.committer.ranking(), self.0.thresholds);
+        check::run(&*self.0.engine.sweeping_snapshot(), sizes, remake, tell)
     }
 
     /// Whether the store still takes writes, and if not, why.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::model::{AccountId, EmailId};
 use crate::query::Error;
 use crate::query::id_range::IdRange;
-use crate::store::{CountedListing, RANK_COST, Snapshot};
+use crate::store::{CountedListing, Snapshot};
 
 /// Emails read at once.
 const READ_BATCH: usize = 256;
@@ -77,7 +77,7 @@ impl ListingRange<'_> {
         }
         let is_ranked = self.counted.tally.is_ranked();
         let span = if is_ranked { self.index_of(*last)?.saturating_sub(start) } else { 0 };
-        if span > u64::try_from(ids.len()).unwrap_or(u64::MAX).saturating_mul(RANK_COST) {
+        if span > u64::try_from(ids.len()).unwrap_or(u64::MAX).saturating_mul(self.snapshot.rank_cost()) {
             return ids.iter().map(|id| Ok((self.index_of(*id)?.saturating_sub(low), *id))).collect();
         }
         let mut out = Vec::with_capacity(ids.len());

@@ -163,7 +163,9 @@ impl Checker<'_> {
             let tally = entry.tally_mut(*shape);
             tally.total = shown.len() as u64;
             let ranked = match (self.depth.anew, tally.is_ranked()) {
-                (true, was) => tally.total > self.ranking.above || (was && tally.total >= self.ranking.below),
+                (true, was) => {
+                    tally.total > self.depth.ranking.above || (was && tally.total >= self.depth.ranking.below)
+                }
                 (false, is) => is,
             };
             let mut rows = BTreeMap::new();
@@ -171,8 +173,8 @@ impl Checker<'_> {
             if ranked {
                 let ids: Vec<EmailId> =
                     shown.iter().filter_map(|at| self.census.mail(*at)).map(|mail| mail.id).collect();
-                tally.front = Some(rank::front_of(self.ranking, &ids));
-                rows = rank::rows_of(self.ranking, account, listing, &ids);
+                tally.front = Some(rank::front_of(self.depth.ranking, &ids));
+                rows = rank::rows_of(self.depth.ranking, account, listing, &ids);
             }
             let rows = rows.into_iter().map(|(key, count)| (key, RankCount(count)));
             self.section(&mut tables.ranks, &(account, listing), rows)?;

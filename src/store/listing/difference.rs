@@ -8,7 +8,7 @@
 use crate::model::{AccountId, EmailId, Listing, ListingStats};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::listing::read::{RANK_COST, top_level};
+use crate::store::listing::read::top_level;
 use crate::store::row::RankCount;
 use crate::store::table::keys::{IndexKey, RankKey};
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
@@ -197,7 +197,7 @@ impl DifferenceWalk<'_> {
     /// The email of the larger listing to begin with; lowers `skip` by those of the rest that stand before it. From level
     /// to level it is the last boundary of the larger listing before which no more of the rest stand than are passed over.
     fn locate(&mut self, stretch: IdStretch) -> Result<EmailId, Error> {
-        if self.skip <= RANK_COST || !self.all.tally.is_ranked() {
+        if self.skip <= self.snapshot.rank_cost() || !self.all.tally.is_ranked() {
             return Ok(stretch.from);
         }
         let span = (stretch.from, stretch.to);

@@ -241,6 +241,7 @@ mod tests {
 
     use super::*;
     use crate::model::{ListingFilter, MailboxUid, ModSeq, Shape, ThreadId};
+    use crate::store::Thresholds;
     use crate::store::engine::memory::MemoryEngine;
     use crate::store::engine::{Batch, Engine, Put};
     use crate::store::txn::snapshot::Snapshot;
@@ -263,7 +264,7 @@ mod tests {
             let puts = index.chain(ranks).collect();
             let engine = MemoryEngine::new();
             engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
-            let snapshot = Snapshot::of(engine.snapshot());
+            let snapshot = Snapshot::of(engine.snapshot(), Thresholds::SMALL);
             let tally = ListingStats { total: emails, front: Some(front_of(ranking, &ids)), low: ModSeq(0) };
             // All where the first boundaries are, and some all over.
             for (at, id) in ids.iter().enumerate().filter(|(at, _)| *at < 200 || at % 37 == 0 || at + 20 > ids.len()) {

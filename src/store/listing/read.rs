@@ -14,9 +14,6 @@ use crate::store::table::{
 };
 use crate::store::txn::snapshot::Snapshot;
 
-/// What finding a position by rank costs, in rows of a walk; little in tests, which have few.
-pub const RANK_COST: u64 = if cfg!(test) { 2 } else { 64 };
-
 /// Binary digits of a level of the ranks: of 2 to the power of this many boundaries about one is of the next level, too.
 pub(in crate::store) const FANOUT_BITS: u32 = 4;
 
@@ -70,6 +67,12 @@ fn below(level: u8) -> Option<u8> {
 }
 
 impl Snapshot<'_> {
+    /// What finding a position in a listing by its ranks costs, in rows of a walk.
+    #[must_use]
+    pub fn rank_cost(&self) -> u64 {
+        self.thresholds.rank_cost
+    }
+
     /// How a view of a mailbox is kept; `None` where it is not, or not whole yet.
     ///
     /// # Errors
@@ -127,7 +130,7 @@ impl Snapshot<'_> {
         if position >= tally.total || limit == 0 {
             return Ok(emails);
         }
-        let is_short = |rows: u64| rows <= RANK_COST || !tally.is_ranked();
+        let is_short = |rows: u64| rows <= self.thresholds.rank_cost || !tally.is_ranked();
         let (back, on) = (near.1.saturating_sub(position), position.checked_sub(near.1));
         let (start, mut skip) = match on.and_then(|on| Some((near.0?, on))) {
             Some((id, on)) if is_short(on) => (id, on),

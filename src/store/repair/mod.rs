@@ -16,6 +16,7 @@ pub(in crate::store) mod references;
 
 use crate::model::AccountId;
 use crate::store::Store;
+use crate::store::Thresholds;
 use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::repair::check::{
@@ -41,8 +42,6 @@ pub struct RepairReport {
     pub left_count: u64,
 }
 
-/// Rows and octets of one batch; small ones in tests, which cut a repair off between any two.
-const BATCH_LIMITS: (usize, usize) = if cfg!(test) { (16, 1 << 12) } else { (256, 1 << 20) };
 /// Rounds after which what is still wrong is left: two are the most that were ever seen to be needed.
 const MAX_ROUNDS: u32 = 8;
 /// Of what is left, how much is named.
@@ -100,7 +99,15 @@ impl Store {
         }
         let run = CheckRun::new(tell, named.len());
         let mut done = RepairReport { accounts: named.len(), ..RepairReport::default() };
-        let depth = CheckOptions { remake: Some(remake), refold: false, anew: false, reread: false, leads: &leads };
+        let depth = CheckOptions {
+            remake: Some(remake),
+            refold: false,
+            anew: false,
+            reread: false,
+            leads: &leads,
+            ranking: self.0.committer.ranking(),
+            thresholds: self.0.thresholds,
+        };
         for account in &named {
             self.repair_one(*account, scope, depth, &run, &mut done)?;
         }
@@ -193,7 +200,7 @@ impl Store {
         let mut round = RepairRound::default();
         let depth = CheckOptions { reread: scope == RepairScope::Reindex, ..depth };
         let read = self.0.engine.sweeping_snapshot();
-        check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
+        check::account(&*read, run, account, depth, &mut |fault| {
             round.hear(&fault, scope);
             Ok(())
         })?;
@@ -209,15 +216,16 @@ impl Store {
         run: &CheckRun<'_>,
     ) -> Result<RepairRound, Error> {
         let (mut round, mut gather) = (RepairRound::default(), RepairBatch::default());
+        let Thresholds { repair_rows, repair_bytes, .. } = self.0.thresholds;
         let read = self.0.engine.sweeping_snapshot();
-        check::account(&*read, run, account, self.0.committer.ranking(), depth, &mut |fault| {
+        check::account(&*read, run, account, depth, &mut |fault| {
             let is_told = fault.history && scope != RepairScope::Rebuild;
             let is_whole = is_search(fault.table) && !depth.refold;
             if round.hear(&fault, scope) && !is_told && !is_whole {
                 let value = if let RowFix::Put(value) = fault.mend { Some(value) } else { None };
                 gather.octets += fault.key.len() + value.as_ref().map_or(0, Vec::len);
                 gather.rows.push((fault.table, fault.key, value));
-                if gather.rows.len() >= BATCH_LIMITS.0 || gather.octets >= BATCH_LIMITS.1 {
+                if gather.rows.len() >= repair_rows || gather.octets >= repair_bytes {
                     self.write(account, &mut gather, run)?;
                 }
             }
@@ -267,7 +275,7 @@ impl Store {
             if named.contains(&fault.account) {
                 strays.push((fault.account, fault.table, fault.key));
             }
-            if strays.len() >= BATCH_LIMITS.0 {
+            if strays.len() >= self.0.thresholds.repair_rows {
                 self.drop_strays(&mut strays, run, done)?;
             }
             Ok(())

@@ -62,7 +62,7 @@ impl Checker<'_> {
         }
         self.fold_rows(&folds)?;
         if let Some(remake) = self.depth.remake {
-            let snapshot = Snapshot::of(Box::new(BorrowedReader(self.read)));
+            let snapshot = Snapshot::of(Box::new(BorrowedReader(self.read)), self.depth.thresholds);
             match strange(&snapshot, self.account, self.depth.reread, |raw| remake(raw).tokens) {
                 Ok(all) => {
                     for id in all {

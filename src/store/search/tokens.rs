@@ -167,9 +167,6 @@ fn more_texts(key: &FoldKey, value: &[u8], prefix: &str, known: &mut Vec<String>
 /// As many emails as most rows of a fold have.
 const NEXT_ROW_DISTANCE: u32 = 1024;
 
-/// Rows that are read one after the other before one is looked for.
-const MAX_SCAN_STEPS: usize = if cfg!(test) { 2 } else { 8 };
-
 /// The emails of a fold by ordinal; the row that was read last is kept.
 #[derive(Debug)]
 pub struct Ordinals<'v> {
@@ -203,7 +200,7 @@ impl Ordinals<'_> {
     /// # Errors
     /// Those of reading.
     pub fn seek(&mut self, id: EmailId) -> Result<Option<u32>, Error> {
-        for _ in 0..MAX_SCAN_STEPS {
+        for _ in 0..self.snapshot.thresholds.fold_scan_rows {
             if self.reaches(id) || self.end() >= self.fold.emails {
                 break;
             }

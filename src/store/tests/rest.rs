@@ -8,7 +8,7 @@ use crate::store::row::RankCount;
 use crate::store::table::keys::IndexKey;
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::tests::ACCOUNT;
-use crate::store::{CountedListing, Snapshot};
+use crate::store::{CountedListing, Snapshot, Thresholds};
 use std::sync::Arc;
 
 const EMAILS: u64 = 6_000;
@@ -45,7 +45,7 @@ fn every_position(key: u8, is_in_both: impl Fn(u64) -> bool) {
     let without = listing(ranking, ListingFilter::Flagged, &both, 1, &mut puts);
     let engine = CountingEngine::default();
     engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
-    let snapshot = Snapshot::of(engine.snapshot());
+    let snapshot = Snapshot::of(engine.snapshot(), Thresholds::SMALL);
     for (at, id) in (0..).zip(&rest) {
         let index = |of: CountedListing| snapshot.listing_position(ACCOUNT, of.listing, of.tally, *id).unwrap();
         assert_eq!(index(all) - index(without), at as u64, "the position of an email, key {key}");

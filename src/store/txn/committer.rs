@@ -19,7 +19,6 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use crate::model::{AccountId, BlobHash, Change, UtcMillis};
-use crate::store::Options;
 use crate::store::engine::typed::KeyRange;
 use crate::store::engine::{Batch, Engine, Put};
 use crate::store::error::Error;
@@ -27,6 +26,7 @@ use crate::store::listing::rank::Ranking;
 use crate::store::table::codec::KeyPart as _;
 use crate::store::table::{BlobRefs, Home, OutboxBlobs};
 use crate::store::txn::Txn;
+use crate::store::{Options, Thresholds};
 
 /// How often a change is run again that another process overtook.
 const MAX_REPEATS: u32 = 8;
@@ -148,6 +148,7 @@ struct CommitterState {
     hold: Duration,
     repeat_pause: Duration,
     ranking: Ranking,
+    thresholds: Thresholds,
 }
 
 /// Who commits, and how.
@@ -192,6 +193,7 @@ impl Committer {
             hold: options.hold,
             repeat_pause: options.repeat_pause,
             ranking,
+            thresholds: options.thresholds,
         });
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("committer".into()).spawn(move || {
@@ -326,8 +328,8 @@ impl Committer {
             };
             waits |= !pending.is_empty();
             let done = self.shared.may_write(*account, is_repair).and_then(|()| {
-                let (engine, ranking) = (&*self.shared.engine, self.shared.ranking);
-                let mut txn = Txn::begin(*account, now, engine, ranking, pending, is_repair)?;
+                let (engine, ranking, thresholds) = (&*self.shared.engine, self.shared.ranking, self.shared.thresholds);
+                let mut txn = Txn::begin(*account, now, engine, ranking, thresholds, pending, is_repair)?;
                 let value = change(&mut txn)?;
                 Ok((value, txn.finish()))
             });

@@ -21,6 +21,7 @@ pub use crate::store::txn::committer::{CommitResults, Ticket};
 pub(in crate::store) use crate::store::txn::sweep::THREAD_REFS;
 
 use crate::model::{AccountId, Change, DataType, EmailId, MailboxUid, ModSeq, ThreadId, UtcMillis};
+use crate::store::Thresholds;
 use crate::store::account::shares::ShareChange;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::engine::{Base, Batch, Engine, Put, RowFn, RowReader, Table};
@@ -41,6 +42,7 @@ pub struct Txn<'s> {
     /// The state that it reads, where other processes write, too; elsewhere the newest state is this one.
     pub(in crate::store) snapshot: Option<Box<dyn RowReader + 's>>,
     pub(in crate::store) ranking: Ranking,
+    pub(in crate::store) thresholds: Thresholds,
     pub(in crate::store) pending: Vec<Arc<Batch>>,
     /// The version of the account that the change is based on.
     pub(in crate::store) base: u64,
@@ -69,6 +71,7 @@ impl<'s> Txn<'s> {
         now: UtcMillis,
         engine: &'s dyn Engine,
         ranking: Ranking,
+        thresholds: Thresholds,
         pending: Vec<Arc<Batch>>,
         repairs: bool,
     ) -> Result<Self, Error> {
@@ -79,6 +82,7 @@ impl<'s> Txn<'s> {
             // Behind the queued batches: what of them is not in the snapshot is read from the queue.
             snapshot: engine.is_shared().then(|| engine.snapshot()),
             ranking,
+            thresholds,
             pending,
             base: 0,
             stage: StagedRows::new(),
@@ -139,7 +143,7 @@ impl<'s> Txn<'s> {
     /// The account as this change will leave it.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<'_> {
-        Snapshot::of(Box::new(self))
+        Snapshot::of(Box::new(self), self.thresholds)
     }
 
     /// Takes the next change number.

@@ -3,11 +3,13 @@
 pub use crate::store::txn::changes::{Changes, ClientState};
 pub(in crate::store) use crate::store::txn::guard::Guard;
 
+use crate::store::Thresholds;
 use crate::store::engine::RowReader;
 
 /// One consistent state of the store.
 pub struct Snapshot<'a> {
     pub(in crate::store) read: Box<dyn RowReader + 'a>,
+    pub(in crate::store) thresholds: Thresholds,
 }
 
 impl std::fmt::Debug for Snapshot<'_> {
@@ -17,8 +19,8 @@ impl std::fmt::Debug for Snapshot<'_> {
 }
 
 impl<'a> Snapshot<'a> {
-    pub(in crate::store) fn of(read: Box<dyn RowReader + 'a>) -> Self {
-        Self { read }
+    pub(in crate::store) fn of(read: Box<dyn RowReader + 'a>, thresholds: Thresholds) -> Self {
+        Self { read, thresholds }
     }
 
     /// The rows beneath; for the checker.

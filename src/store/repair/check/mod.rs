@@ -26,6 +26,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use crate::model::{AccountId, MessageRows};
+use crate::store::Thresholds;
 pub(in crate::store) use crate::store::account::directory_check::Leads;
 use crate::store::email::thread_refs_check::Refs;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -134,6 +135,8 @@ pub(in crate::store) struct CheckOptions<'a> {
     /// Whether tokens that were made by earlier rules are compared, too.
     pub(in crate::store) reread: bool,
     pub(in crate::store) leads: &'a Leads,
+    pub(in crate::store) ranking: Ranking,
+    pub(in crate::store) thresholds: Thresholds,
 }
 
 /// Hears which rows are read, and may end it.
@@ -199,7 +202,6 @@ pub(in crate::store) struct Checker<'a> {
     pub(in crate::store) read: &'a dyn RowReader,
     pub(in crate::store) run: &'a dyn CheckObserver,
     pub(in crate::store) account: AccountId,
-    pub(in crate::store) ranking: Ranking,
     pub(in crate::store) depth: CheckOptions<'a>,
     pub(in crate::store) hear: RefCell<&'a mut FaultFn<'a>>,
     /// As it stands there; `None` where it cannot be read.
@@ -225,7 +227,7 @@ pub(in crate::store) fn accounts(read: &dyn RowReader) -> Result<(Vec<AccountId>
 /// Checks the whole store on one state of it.
 pub(in crate::store) fn run(
     read: &dyn RowReader,
-    ranking: Ranking,
+    (ranking, thresholds): (Ranking, Thresholds),
     remake: Option<&RemakeFn<'_>>,
     tell: &mut ProgressFn<'_>,
 ) -> Result<CheckReport, Error> {
@@ -240,8 +242,9 @@ pub(in crate::store) fn run(
         Ok(())
     };
     for id in all {
-        let depth = CheckOptions { remake, refold: false, anew: false, reread: false, leads: &leads };
-        account(read, &run, id, ranking, depth, &mut hear)?;
+        let depth =
+            CheckOptions { remake, refold: false, anew: false, reread: false, leads: &leads, ranking, thresholds };
+        account(read, &run, id, depth, &mut hear)?;
     }
     run.enter(AccountId::SITE);
     for (id, _) in version::accounts_under_repair(read)? {
@@ -263,7 +266,6 @@ pub(in crate::store) fn account<'a>(
     read: &'a dyn RowReader,
     run: &'a dyn CheckObserver,
     account: AccountId,
-    ranking: Ranking,
     depth: CheckOptions<'a>,
     hear: &'a mut FaultFn<'a>,
 ) -> Result<(), Error> {
@@ -271,7 +273,7 @@ pub(in crate::store) fn account<'a>(
     let found = read.row_if_any::<AccountState>(&AccountKey { account })?.and_then(Result::ok);
     let hear = RefCell::new(hear);
     let (census, refs) = (Census::default(), Refs::default());
-    let mut checker = Checker { read, run, account, ranking, depth, hear, found, census, refs };
+    let mut checker = Checker { read, run, account, depth, hear, found, census, refs };
     checker.registration()?;
     checker.mailboxes()?;
     checker.begin_references()?;
