@@ -316,10 +316,12 @@ impl<'a> Checker<'a> {
         trace.mailboxes.iter().any(of) || tells(&self.state_or_fresh().kept)
     }
 
-    /// A thread that none had.
+    /// Returns the id of a new thread, above every one that a row still names.
     fn fresh_thread(&mut self) -> Result<ThreadId, Error> {
         let own = AccountKey { account: self.account }.encode();
         let mut last = self.state_or_fresh().last_thread.max(self.census.last_thread);
+        // Of a thread its own row may be lost, and of a dead one it is all that is left. The other tables that name
+        // threads are sorted by something else first, and would have to be read whole.
         for table in [Table::Threads, Table::EmailByThread] {
             self.read.scan(table, &own, &after(&own), true, &mut |key, _| {
                 // The keys of both tables begin as those of threads do, and what follows may be damaged.

@@ -8,7 +8,9 @@ use crate::store::repair::references::{holds, is_due, is_upload, sends, shares_o
 use crate::store::row::{AccountStateRow, RepairScope, Row as _};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{SharedKey, SiteKey};
-use crate::store::table::{BlobRefs, Mailboxes, OutboxBlobs, OutboxDue, Shared, Site, UploadBlobs, decode_key};
+use crate::store::table::{
+    BlobRefs, Mailboxes, OutboxBlobs, OutboxDue, RepairMethod, Shared, Site, StrayKind, UploadBlobs, decode_key,
+};
 use crate::store::txn::Txn;
 
 /// What clients see by states that a repair may have made untrue.
@@ -35,12 +37,12 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         let own = self.account_key().encode();
         for (table, key, value) in rows {
-            if matches!(table, Table::Accounts | Table::Addresses) {
+            if table.repair() == RepairMethod::Directory {
                 self.next_modseq();
                 self.touch(DataType::Account);
             }
             match value {
-                Some(row) if table == Table::AccountState && key == own => {
+                Some(row) if table.repair() == RepairMethod::State && key == own => {
                     self.state = AccountStateRow::decode(&key, &row)?;
                     self.stage_state();
                 }
@@ -84,13 +86,13 @@ impl Txn<'_> {
     pub(in crate::store) fn drop_strays(&mut self, rows: &[(Table, Vec<u8>)]) -> Result<u64, Error> {
         let mut gone = 0;
         for (table, key) in rows {
-            let is_gone = match table {
-                Table::BlobRefs => self.drop_blob_ref(key)?,
-                Table::OutboxDue => self.drop_due(key)?,
-                Table::OutboxBlobs => self.drop_action_blob(key)?,
-                Table::Shared => self.drop_shared(key)?,
-                Table::UploadBlobs => self.drop_upload_blob(key)?,
-                _ => false,
+            let RepairMethod::Strays(kind) = table.repair() else { continue };
+            let is_gone = match kind {
+                StrayKind::EmailBlob => self.drop_blob_ref(key)?,
+                StrayKind::WakeUp => self.drop_due(key)?,
+                StrayKind::ActionBlob => self.drop_action_blob(key)?,
+                StrayKind::Share => self.drop_shared(key)?,
+                StrayKind::UploadBlob => self.drop_upload_blob(key)?,
             };
             gone += u64::from(is_gone);
         }

@@ -23,6 +23,7 @@ use crate::store::repair::check::{
     Breach, CheckObserver as _, CheckOptions, CheckRun, ProgressFn, RemakeFn, RowFault, RowFix,
 };
 pub use crate::store::row::RepairScope;
+use crate::store::table::RepairMethod;
 use crate::store::version;
 
 /// What was done.
@@ -49,12 +50,12 @@ const MAX_LISTED: usize = 1000;
 
 /// Whether a repair may mend this.
 fn covers(scope: RepairScope, fault: &RowFault) -> bool {
-    scope != RepairScope::Reindex || is_search(fault.table) || (fault.table == Table::AccountState && !fault.history)
-}
-
-/// Whether a table is of the search index: that is made anew as a whole, for its rows are of many emails.
-fn is_search(table: Table) -> bool {
-    matches!(table, Table::EmailTokens | Table::SearchFolds)
+    scope != RepairScope::Reindex
+        || match fault.table.repair() {
+            RepairMethod::SearchIndex => true,
+            RepairMethod::State => !fault.history,
+            _ => false,
+        }
 }
 
 /// One batch that is being gathered.
@@ -220,7 +221,7 @@ impl Store {
         let read = self.0.engine.sweeping_snapshot();
         check::account(&*read, run, account, depth, &mut |fault| {
             let is_told = fault.history && scope != RepairScope::Rebuild;
-            let is_whole = is_search(fault.table) && !depth.refold;
+            let is_whole = fault.table.repair() == RepairMethod::SearchIndex && !depth.refold;
             if round.hear(&fault, scope) && !is_told && !is_whole {
                 let value = if let RowFix::Put(value) = fault.mend { Some(value) } else { None };
                 gather.octets += fault.key.len() + value.as_ref().map_or(0, Vec::len);
@@ -319,7 +320,7 @@ impl RepairRound {
         }
         self.mended += 1;
         self.history |= fault.history;
-        self.search |= is_search(fault.table);
+        self.search |= fault.table.repair() == RepairMethod::SearchIndex;
         true
     }
 }

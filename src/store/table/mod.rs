@@ -6,10 +6,12 @@
 //! - `home` says whose partition a row is in. The commit of an account writes only rows of its own home, and hints.
 //! - `erased`: the rows that begin with an account go when the account is erased.
 //! - `seen_by_clients`: clients know of the rows by their states, so that a repair of one must refuse those states.
+//! - `repair`: how a repair puts the rows right.
 //! - `tuning`: how the rows are written and asked for, as far as an engine can profit from knowing it.
 //!
 //! [`keys`] and [`folds`] have the keys, [`codec`] how they become bytes, `store::row` the rows.
 
+pub(crate) mod attributes;
 pub(crate) mod codec;
 pub(crate) mod folds;
 pub(crate) mod keys;
@@ -18,6 +20,7 @@ mod tests;
 
 use std::fmt;
 
+pub(crate) use attributes::{Home, RepairMethod, StrayKind, Tuning};
 use codec::{Key, KeyPart as _};
 use folds::FoldKey;
 use keys::{
@@ -36,38 +39,6 @@ use crate::model::{
     AccountRow, Action, AddressRow, Decision, EmailId, EmailMetadata as EmailMetadataRow, Mailbox, ModSeq, ObjectId,
     ThreadId, VacationResponse,
 };
-
-/// Whose partition a row is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Home {
-    /// The account with which its key begins.
-    Account,
-    /// The site, which is account 0.
-    Site,
-    /// The message with whose hash its key begins: it may belong to several accounts.
-    Message,
-    /// Nobody's: it only says where to look, and what it names is looked up before it is believed.
-    Hint,
-}
-
-/// How the rows of a table are written and asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tuning {
-    /// Rows go in about the order in which they came, and readers look for the first.
-    Queue,
-    /// Read from the newest email on, so that what was destroyed lies before the first page.
-    NewestFirst,
-    /// Often asked for rows that are not there.
-    OftenMissing,
-    /// Asked for by whole keys, many at a time.
-    ByKey,
-    /// Values of some kilobytes, read one at a time.
-    LargeValues,
-    /// Values that are written once and are large: they lie beside the rows.
-    Messages,
-    /// Values that do not compress.
-    Incompressible,
-}
 
 /// A table: what the compiler needs to know so that a key or a row of another table does not fit.
 pub(crate) trait Table {
@@ -94,7 +65,7 @@ macro_rules! table {
         $(#[$doc:meta])*
         $name:ident = $number:literal $text:literal {
             key: $key:ty, row: $row:ty, home: $home:ident, erased: $erased:literal, seen_by_clients: $seen:literal,
-            tuning: [$($tuning:ident),*]
+            repair: $repair:ident $(($stray:ident))?, tuning: [$($tuning:ident),*]
         }
     )*) => {
         /// The identity of a table, and what is true of its rows.
@@ -127,6 +98,11 @@ macro_rules! table {
             /// Whether clients know of its rows by their states.
             pub(crate) const fn is_seen_by_clients(self) -> bool {
                 match self { $(Self::$name => $seen),* }
+            }
+
+            /// How a repair puts its rows right.
+            pub(crate) const fn repair(self) -> RepairMethod {
+                match self { $(Self::$name => RepairMethod::$repair $((StrayKind::$stray))?),* }
             }
 
             /// Whether its rows are written or asked for so.
@@ -162,175 +138,213 @@ macro_rules! table {
 table! {
     /// Format, epoch and secrets of the store; the repairs that have not ended; whether the queue may send.
     Site = 1 "site" {
-        key: SiteKey, row: Encoded, home: Site, erased: false, seen_by_clients: false, tuning: []
+        key: SiteKey, row: Encoded, home: Site, erased: false, seen_by_clients: false,
+        repair: Never, tuning: []
     }
     /// Accounts.
     Accounts = 2 "accounts" {
-        key: AccountKey, row: AccountRow, home: Account, erased: false, seen_by_clients: false, tuning: []
+        key: AccountKey, row: AccountRow, home: Account, erased: false, seen_by_clients: false,
+        repair: Directory, tuning: []
     }
     /// Where addresses, catch-alls, alias domains and account names lead.
     Addresses = 3 "addresses" {
-        key: AddressKey, row: AddressRow, home: Site, erased: false, seen_by_clients: false, tuning: []
+        key: AddressKey, row: AddressRow, home: Site, erased: false, seen_by_clients: false,
+        repair: Directory, tuning: []
     }
     /// Next ids, marks and totals of an account.
     AccountState = 4 "account_state" {
-        key: AccountKey, row: AccountStateRow, home: Account, erased: false, seen_by_clients: false, tuning: []
+        key: AccountKey, row: AccountStateRow, home: Account, erased: false, seen_by_clients: false,
+        repair: State, tuning: []
     }
     /// What changes of an email: its mailboxes, keywords, thread and marks.
     EmailMetadata = 5 "email_metadata" {
         key: EmailKey, row: EmailMetadataRow, home: Account, erased: true, seen_by_clients: true,
-        tuning: [NewestFirst, OftenMissing, ByKey]
+        repair: Rows, tuning: [NewestFirst, OftenMissing, ByKey]
     }
     /// Emails by their last change.
     EmailByModseq = 6 "email_by_modseq" {
-        key: ModSeqKey, row: EmailId, home: Account, erased: true, seen_by_clients: true, tuning: []
+        key: ModSeqKey, row: EmailId, home: Account, erased: true, seen_by_clients: true,
+        repair: Rows, tuning: []
     }
     /// The emails of each thread.
     EmailByThread = 7 "email_by_thread" {
-        key: ThreadEmailKey, row: Present, home: Account, erased: true, seen_by_clients: true, tuning: []
+        key: ThreadEmailKey, row: Present, home: Account, erased: true, seen_by_clients: true,
+        repair: Rows, tuning: []
     }
     /// What a list shows of an email, and the trace fields of its delivery.
     EmailContent = 8 "email_content" {
-        key: EmailKey, row: Encoded, home: Account, erased: true, seen_by_clients: true, tuning: []
+        key: EmailKey, row: Encoded, home: Account, erased: true, seen_by_clients: true,
+        repair: Rows, tuning: []
     }
     /// The search tokens of an email that is in no fold yet.
     EmailTokens = 9 "email_tokens" {
         key: EmailKey, row: Encoded, home: Account, erased: true, seen_by_clients: false,
-        tuning: [Queue, Incompressible]
+        repair: SearchIndex, tuning: [Queue, Incompressible]
     }
     /// The search tokens of many emails, by token.
     SearchFolds = 10 "search_folds" {
-        key: FoldKey, row: Encoded, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: FoldKey, row: Encoded, home: Account, erased: true, seen_by_clients: false,
+        repair: SearchIndex, tuning: []
     }
     /// When each email came to a listing and left it.
     MailboxEmailList = 11 "mailbox_email_list" {
-        key: ListKey, row: (EmailId, ThreadId), home: Account, erased: true, seen_by_clients: true, tuning: []
+        key: ListKey, row: (EmailId, ThreadId), home: Account, erased: true, seen_by_clients: true,
+        repair: Rows, tuning: []
     }
     /// The emails of each listing, newest first.
     MailboxEmailIndex = 12 "mailbox_email_index" {
         key: IndexKey, row: (ModSeq, ThreadId), home: Account, erased: true, seen_by_clients: true,
-        tuning: [NewestFirst]
+        repair: Rows, tuning: [NewestFirst]
     }
     /// Counts by which positions in long listings are found.
     MailboxRank = 13 "mailbox_rank" {
-        key: RankKey, row: RankCount, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: RankKey, row: RankCount, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: []
     }
     /// The emails of each thread in each mailbox, newest first.
     MailboxThreadIndex = 14 "mailbox_thread_index" {
-        key: ThreadIndexKey, row: Present, home: Account, erased: true, seen_by_clients: true, tuning: [NewestFirst]
+        key: ThreadIndexKey, row: Present, home: Account, erased: true, seen_by_clients: true,
+        repair: Rows, tuning: [NewestFirst]
     }
     /// What is counted of a thread.
     Threads = 15 "threads" {
-        key: ThreadIdKey, row: Thread, home: Account, erased: true, seen_by_clients: true, tuning: []
+        key: ThreadIdKey, row: Thread, home: Account, erased: true, seen_by_clients: true,
+        repair: Rows, tuning: []
     }
     /// Threads by their last change.
     ThreadByModseq = 16 "thread_by_modseq" {
-        key: ModSeqKey, row: ThreadId, home: Account, erased: true, seen_by_clients: true, tuning: []
+        key: ModSeqKey, row: ThreadId, home: Account, erased: true, seen_by_clients: true,
+        repair: Rows, tuning: []
     }
     /// Mailboxes.
     Mailboxes = 17 "mailboxes" {
-        key: MailboxKey, row: Mailbox, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: MailboxKey, row: Mailbox, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: []
     }
     /// Who but the owner is subscribed to a mailbox.
     Subscriptions = 18 "subscriptions" {
-        key: SubscriptionKey, row: Present, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: SubscriptionKey, row: Present, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: []
     }
     /// By which messages find their thread.
     ThreadRefs = 19 "thread_refs" {
-        key: ThreadRefKey, row: ThreadRefRow, home: Account, erased: true, seen_by_clients: false, tuning: [OftenMissing]
+        key: ThreadRefKey, row: ThreadRefRow, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: [OftenMissing]
     }
     /// Messages as received, the long ones without their bytes.
     Blobs = 20 "blobs" {
         key: BlobKey, row: Encoded, home: Message, erased: false, seen_by_clients: false,
-        tuning: [OftenMissing, ByKey, LargeValues, Messages]
+        repair: Never, tuning: [OftenMissing, ByKey, LargeValues, Messages]
     }
     /// The bytes of long messages, in frames.
     BlobFrames = 21 "blob_frames" {
-        key: BlobFrameKey, row: Encoded, home: Message, erased: false, seen_by_clients: false, tuning: [Messages]
+        key: BlobFrameKey, row: Encoded, home: Message, erased: false, seen_by_clients: false,
+        repair: Never, tuning: [Messages]
     }
     /// Which emails hold a message.
     BlobRefs = 22 "blob_refs" {
-        key: BlobRefKey, row: Present, home: Message, erased: false, seen_by_clients: false, tuning: []
+        key: BlobRefKey, row: Present, home: Message, erased: false, seen_by_clients: false,
+        repair: Strays(EmailBlob), tuning: []
     }
     /// The LMTP transactions that were served, so that a retry is answered and not repeated.
     Deliveries = 23 "deliveries" {
-        key: DeliveryKey, row: DeliveryRow, home: Account, erased: true, seen_by_clients: false, tuning: [OftenMissing]
+        key: DeliveryKey, row: DeliveryRow, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: [OftenMissing]
     }
     /// The same by time.
     DeliveryByTime = 24 "delivery_by_time" {
-        key: DeliveryTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false, tuning: [Queue]
+        key: DeliveryTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: [Queue]
     }
     /// The vacation response.
     Vacation = 25 "vacation" {
-        key: AccountKey, row: VacationResponse, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: AccountKey, row: VacationResponse, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: []
     }
     /// Whom the vacation response answered.
     VacationTold = 26 "vacation_told" {
-        key: VacationToldKey, row: ToldRow, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: VacationToldKey, row: ToldRow, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: []
     }
     /// The same by time.
     ToldByTime = 27 "told_by_time" {
-        key: ToldTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false, tuning: [Queue]
+        key: ToldTimeKey, row: Present, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: [Queue]
     }
     /// What the vacation decided about each email, newest first.
     Decisions = 28 "decisions" {
-        key: DecisionKey, row: Decision, home: Account, erased: true, seen_by_clients: false, tuning: [Queue]
+        key: DecisionKey, row: Decision, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: [Queue]
     }
     /// Destroyed emails, by the time they were destroyed.
     EmailPurge = 29 "email_purge" {
-        key: PurgeKey, row: Present, home: Account, erased: true, seen_by_clients: false, tuning: [Queue]
+        key: PurgeKey, row: Present, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: [Queue]
     }
     /// Queued actions, without the bytes that are sent.
     Outbox = 30 "outbox" {
-        key: ActionKey, row: Action, home: Account, erased: true, seen_by_clients: false, tuning: [Queue]
+        key: ActionKey, row: Action, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: [Queue]
     }
     /// The bytes that an action sends, where no message of the store has them.
     OutboxMessages = 31 "outbox_messages" {
-        key: ActionKey, row: Encoded, home: Account, erased: true, seen_by_clients: false, tuning: [Queue]
+        key: ActionKey, row: Encoded, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: [Queue]
     }
     /// What wakes which action, over all accounts.
     OutboxDue = 32 "outbox_due" {
-        key: DueKey, row: Destination, home: Hint, erased: false, seen_by_clients: false, tuning: [Queue]
+        key: DueKey, row: Destination, home: Hint, erased: false, seen_by_clients: false,
+        repair: Strays(WakeUp), tuning: [Queue]
     }
     /// Which action has which cause, so that no second one is queued for it.
     OutboxSame = 33 "outbox_same" {
-        key: SameKey, row: SameAction, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: SameKey, row: SameAction, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: []
     }
     /// Which actions send a message of the store.
     OutboxBlobs = 34 "outbox_blobs" {
-        key: ActionBlobKey, row: Present, home: Message, erased: false, seen_by_clients: false, tuning: []
+        key: ActionBlobKey, row: Present, home: Message, erased: false, seen_by_clients: false,
+        repair: Strays(ActionBlob), tuning: []
     }
     /// Messages that lost a reference, by when: nobody may hold them any more.
     BlobPurge = 35 "blob_purge" {
-        key: BlobPurgeKey, row: Present, home: Hint, erased: false, seen_by_clients: false, tuning: [Queue]
+        key: BlobPurgeKey, row: Present, home: Hint, erased: false, seen_by_clients: false,
+        repair: Never, tuning: [Queue]
     }
     /// How far the changes of an account had come at a time.
     History = 36 "history" {
-        key: HistoryKey, row: HistoryRow, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: HistoryKey, row: HistoryRow, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: []
     }
     /// How far the slow rounds over whole tables have come.
     Sweeps = 37 "sweeps" {
-        key: SweepKey, row: SweepRow, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: SweepKey, row: SweepRow, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: []
     }
     /// What was uploaded and is no email yet, without its bytes.
     Uploads = 38 "uploads" {
-        key: UploadKey, row: UploadRow, home: Account, erased: true, seen_by_clients: false, tuning: []
+        key: UploadKey, row: UploadRow, home: Account, erased: true, seen_by_clients: false,
+        repair: Rows, tuning: []
     }
     /// Which uploads hold which bytes.
     UploadBlobs = 39 "upload_blobs" {
-        key: UploadBlobKey, row: Present, home: Message, erased: false, seen_by_clients: false, tuning: []
+        key: UploadBlobKey, row: Present, home: Message, erased: false, seen_by_clients: false,
+        repair: Strays(UploadBlob), tuning: []
     }
     /// Identities, submissions, push subscriptions, share notifications.
     Objects = 40 "objects" {
-        key: ObjectKey, row: Encoded, home: Account, erased: true, seen_by_clients: true, tuning: []
+        key: ObjectKey, row: Encoded, home: Account, erased: true, seen_by_clients: true,
+        repair: Rows, tuning: []
     }
     /// Those with a state, by their last change.
     ObjectByModseq = 41 "object_by_modseq" {
-        key: ObjectModSeqKey, row: ObjectId, home: Account, erased: true, seen_by_clients: true, tuning: []
+        key: ObjectModSeqKey, row: ObjectId, home: Account, erased: true, seen_by_clients: true,
+        repair: Rows, tuning: []
     }
     /// Which accounts share something with a user.
     Shared = 42 "shared" {
-        key: SharedKey, row: Present, home: Hint, erased: true, seen_by_clients: false, tuning: []
+        key: SharedKey, row: Present, home: Hint, erased: true, seen_by_clients: false,
+        repair: Strays(Share), tuning: []
     }
 }
 

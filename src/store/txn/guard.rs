@@ -16,8 +16,8 @@ pub(in crate::store) struct Guard<'a> {
 
 impl Guard<'_> {
     fn prove(&self, table: Table, key: &[u8]) -> Result<(), Error> {
-        let is_closed = table.home() == Home::Account && !matches!(table, Table::Accounts | Table::AccountState);
-        let account = AccountId::read(&mut { key }).ok().filter(|_| is_closed);
+        let is_of_account = table.home() == Home::Account && table.repair().closes_account();
+        let account = AccountId::read(&mut { key }).ok().filter(|_| is_of_account);
         match account.filter(|account| self.closed.contains(account)) {
             Some(account) => Err(Error::Rebuilding(account)),
             None => Ok(()),
