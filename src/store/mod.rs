@@ -320,10 +320,10 @@ impl Store {
     pub fn check_deep(
         &self,
         remake: Option<&check::RemakeFn<'_>>,
-        tell: &mut check::ProgressFn<'_>,
+        on_progress: &mut check::ProgressFn<'_>,
     ) -> Result<check::CheckReport, Error> {
         let sizes = (self.0.committer.ranking(), self.0.thresholds);
-        check::run(&*self.0.engine.sweeping_snapshot(), sizes, remake, tell)
+        check::check_store(&*self.0.engine.sweeping_snapshot(), sizes, remake, on_progress)
     }
 
     /// Whether the store still takes writes, and if not, why.

@@ -22,20 +22,20 @@ use crate::store::table::{self, Accounts, Addresses, Mailboxes, Objects, Table a
 
 impl Checker<'_> {
     /// The account's registration, and the address that it names.
-    pub(in crate::store) fn registration(&self) -> Result<(), Error> {
+    pub(in crate::store) fn check_registration(&self) -> Result<(), Error> {
         let own = self.account_key().encode();
         let wrong = match self.read.row_if_any::<Accounts>(&self.account_key())? {
-            Some(Ok(row)) => return self.named(&row),
+            Some(Ok(row)) => return self.check_named_addresses(&row),
             Some(Err(error)) => error.to_string(),
             None => "the row is missing: whose account it is".to_owned(),
         };
-        let Some(row) = self.registered()? else {
+        let Some(row) = self.recovered_account()? else {
             let what = format!("{wrong}; nothing else in the store names the account");
-            return self.say(Table::Accounts, &own, what, RowFix::Nothing);
+            return self.report(Table::Accounts, &own, what, RowFix::Nothing);
         };
         let what = format!("{wrong}; it comes back as {}: passwords, quota and settings must be set anew", row.name);
-        self.say(Table::Accounts, &own, what, RowFix::Put(row.to_bytes()))?;
-        self.primary(&row)
+        self.report(Table::Accounts, &own, what, RowFix::Put(row.to_bytes()))?;
+        self.check_primary_address(&row)
     }
 
     fn account_key(&self) -> AccountKey {
@@ -47,14 +47,14 @@ impl Checker<'_> {
         let mut out = Vec::new();
         for address in self.depth.leads.get(&self.account).into_iter().flatten() {
             // What led there when the run began may lead elsewhere by now.
-            if let Some(Ok(row)) = self.leads(address)?.filter(|row| self.is_to(row)) {
+            if let Some(Ok(row)) = self.address_row(address)?.filter(|row| self.is_to(row)) {
                 out.push((address.clone(), row));
             }
         }
         Ok(out)
     }
 
-    fn leads(&self, address: &str) -> Result<Option<Result<AddressRow, Error>>, Error> {
+    fn address_row(&self, address: &str) -> Result<Option<Result<AddressRow, Error>>, Error> {
         self.read.row_if_any::<Addresses>(&AddressKey(address.to_owned()))
     }
 
@@ -63,18 +63,18 @@ impl Checker<'_> {
     }
 
     /// The addresses that the account names lead to it, and it names those that do.
-    fn named(&self, row: &AccountRow) -> Result<(), Error> {
+    fn check_named_addresses(&self, row: &AccountRow) -> Result<(), Error> {
         if row.is_being_removed() {
             let what = format!("the account is being removed: run `restante account remove {}`", self.account);
-            return self.say(Table::Accounts, &self.account_key().encode(), what, RowFix::Nothing);
+            return self.report(Table::Accounts, &self.account_key().encode(), what, RowFix::Nothing);
         }
-        self.primary(row)?;
+        self.check_primary_address(row)?;
         let Some(named) = &row.addresses else { return Ok(()) };
         let own = row.primary.to_string();
         for address in named.iter().filter(|address| **address != own) {
             let is_whole = address.starts_with('@');
             let wanted = if is_whole { AddressRow::CatchAll(self.account) } else { AddressRow::Alias(self.account) };
-            let (wrong, mend) = match self.leads(address)? {
+            let (wrong, mend) = match self.address_row(address)? {
                 Some(Ok(row)) if row == wanted => continue,
                 None => ("leads nowhere", RowFix::Put(wanted.to_bytes())),
                 Some(Err(_)) => ("cannot be read", RowFix::Put(wanted.to_bytes())),
@@ -83,7 +83,7 @@ impl Checker<'_> {
             };
             let kind = if is_whole { "a catch-all" } else { "an alias" };
             let what = format!("{address}, {kind} of account {}, {wrong}", self.account);
-            self.say(Table::Addresses, address.as_bytes(), what, mend)?;
+            self.report(Table::Addresses, address.as_bytes(), what, mend)?;
         }
         let others = self.addresses()?.into_iter().map(|(address, _)| address);
         let unnamed: Vec<String> = others.filter(|address| *address != own && !named.contains(address)).collect();
@@ -93,14 +93,14 @@ impl Checker<'_> {
         let what = format!("the row does not name {}, which leads to the account", unnamed.join(", "));
         let addresses = Some(named.iter().cloned().chain(unnamed).collect());
         let mend = RowFix::Put(AccountRow { addresses, ..row.clone() }.to_bytes());
-        self.say(Table::Accounts, &self.account_key().encode(), what, mend)
+        self.report(Table::Accounts, &self.account_key().encode(), what, mend)
     }
 
     /// The primary address leads to the account.
-    fn primary(&self, row: &AccountRow) -> Result<(), Error> {
+    fn check_primary_address(&self, row: &AccountRow) -> Result<(), Error> {
         let own = row.primary.to_string();
         let wanted = AddressRow::Primary(self.account);
-        let wrong = match self.leads(&own)? {
+        let wrong = match self.address_row(&own)? {
             Some(Ok(row)) if row == wanted => None,
             None => Some(("leads nowhere", true)),
             Some(Err(_)) => Some(("cannot be read", true)),
@@ -110,13 +110,13 @@ impl Checker<'_> {
         if let Some((wrong, can_be_mended)) = wrong {
             let what = format!("{own}, the primary address of account {}, {wrong}", self.account);
             let mend = if can_be_mended { RowFix::Put(wanted.to_bytes()) } else { RowFix::Nothing };
-            self.say(Table::Addresses, own.as_bytes(), what, mend)?;
+            self.report(Table::Addresses, own.as_bytes(), what, mend)?;
         }
         Ok(())
     }
 
     /// The account's own row as what else names the account has it.
-    fn registered(&self) -> Result<Option<AccountRow>, Error> {
+    fn recovered_account(&self) -> Result<Option<AccountRow>, Error> {
         let addresses = self.addresses()?;
         let mut identities: Vec<SenderIdentity> = Vec::new();
         let range = KeyRange::<Objects>::under(&(self.account, SenderIdentity::KIND));
@@ -133,14 +133,14 @@ impl Checker<'_> {
         let Some(primary) = named.and_then(|address| Address::parse(&address).ok()) else { return Ok(None) };
         let of_primary = identities.iter().find(|one| one.email.eq_ignore_ascii_case(&primary.to_string()));
         let display_name = of_primary.and_then(|one| one.given.clone()).filter(|name| !name.is_empty());
-        let row = AccountRow::new(primary.to_string(), primary.clone(), self.oldest()?);
+        let row = AccountRow::new(primary.to_string(), primary.clone(), self.oldest_email_time()?);
         let others = addresses.into_iter().map(|(address, _)| address);
         let others = others.filter(|address| *address != row.name).collect();
         Ok(Some(AccountRow { display_name, addresses: Some(others), ..row }))
     }
 
     /// When the oldest email came, for nothing tells when the account was made.
-    fn oldest(&self) -> Result<UtcMillis, Error> {
+    fn oldest_email_time(&self) -> Result<UtcMillis, Error> {
         let mut rows = self.rows::<table::EmailMetadata>();
         while let Some(found) = rows.next()? {
             if let Some(key) = found.id() {
@@ -152,19 +152,19 @@ impl Checker<'_> {
 }
 
 /// Every address leads to an account that is there.
-pub(in crate::store) fn addresses(
+pub(in crate::store) fn check_addresses(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
-    hear: &mut FaultFn<'_>,
+    on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
-    let mut rows = RowCursor::<Addresses>::all(read, run);
+    let mut rows = RowCursor::<Addresses>::of_table(read, run);
     while let Some(found) = rows.next()? {
         let leads = match (found.id(), found.row()) {
             (Some(AddressKey(address)), Ok(AddressRow::Primary(to))) => {
                 let row = read.row_if_any::<Accounts>(&AccountKey { account: to })?.and_then(Result::ok);
                 if let Some(row) = row.filter(|row| row.primary.to_string() != address) {
                     let what = format!("is a second primary address of account {to}, which has {}", row.primary);
-                    hear(stray(&found, what))?;
+                    on_fault(stray(&found, what))?;
                 }
                 Some(to)
             }
@@ -179,7 +179,7 @@ pub(in crate::store) fn addresses(
             Some(to) => format!("leads to account {to}, which is not there"),
             None => "cannot be read: add the address again".to_owned(),
         };
-        hear(stray(&found, what))?;
+        on_fault(stray(&found, what))?;
     }
     Ok(())
 }
@@ -203,7 +203,7 @@ fn has_mailboxes(read: &dyn RowReader, account: AccountId) -> Result<bool, Error
 pub(in crate::store) type Leads = BTreeMap<AccountId, Vec<String>>;
 
 /// Adds the accounts that addresses lead to, and of which there are mailboxes; gives the addresses of all.
-pub(in crate::store) fn addressed(read: &dyn RowReader, all: &mut BTreeSet<AccountId>) -> Result<Leads, Error> {
+pub(in crate::store) fn read_addresses(read: &dyn RowReader, all: &mut BTreeSet<AccountId>) -> Result<Leads, Error> {
     let mut leads = Leads::new();
     read.raw_rows(&KeyRange::<Addresses>::under(&()), |key, value| {
         // What cannot be read is named with the addresses.

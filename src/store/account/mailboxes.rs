@@ -8,7 +8,7 @@ use crate::model::{
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::{Error, MailboxFault};
-use crate::store::listing::write::missing;
+use crate::store::listing::write::missing_row;
 use crate::store::row::Thread;
 use crate::store::table::{self, MailboxEmailIndex, Mailboxes, Threads};
 use crate::store::txn::Txn;
@@ -229,13 +229,14 @@ impl Txn<'_> {
         let mut boxes: BTreeMap<MailboxUid, Mailbox> = BTreeMap::new();
         for id in threads {
             let thread_key = self.thread_key(id);
-            let was = self.row::<Threads>(&thread_key)?.ok_or_else(|| missing::<Threads>(self.account, &thread_key))?;
+            let was =
+                self.row::<Threads>(&thread_key)?.ok_or_else(|| missing_row::<Threads>(self.account, &thread_key))?;
             let mut now =
                 Thread { created: was.created, updated: was.updated, latest: was.latest, ..Thread::default() };
             for email in self.snapshot().thread_emails(self.account, id)? {
                 let key = self.email_key(email);
                 let row = self.email_row(email)?;
-                now.count(&row.ok_or_else(|| missing::<table::EmailMetadata>(self.account, &key))?, uid, true);
+                now.count(&row.ok_or_else(|| missing_row::<table::EmailMetadata>(self.account, &key))?, uid, true);
             }
             for at in was.members.keys() {
                 let mut mailbox = match boxes.remove(at) {

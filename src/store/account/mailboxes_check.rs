@@ -19,13 +19,13 @@ const LEAP_MAILBOXES: u32 = 1 << 10;
 
 impl Checker<'_> {
     /// Reads the mailboxes. What cannot be read is made anew, with its emails and another name.
-    pub(in crate::store) fn mailboxes(&mut self) -> Result<(), Error> {
+    pub(in crate::store) fn check_mailboxes(&mut self) -> Result<(), Error> {
         let mut rows = self.rows::<Mailboxes>();
         let mut broken = Vec::new();
         while let Some(found) = rows.next()? {
             let uid = found.id().map(|key| key.mailbox);
             let Some(uid) = uid.filter(|uid| *uid != MailboxUid::ALL) else {
-                self.extra(Table::Mailboxes, &found.key)?;
+                self.report_extra(Table::Mailboxes, &found.key)?;
                 continue;
             };
             match found.row() {
@@ -46,11 +46,11 @@ impl Checker<'_> {
             let is_gone = uid != MailboxUid(0) && !self.census.mailboxes.contains_key(&uid);
             if is_gone && role_of(self, role).is_none() {
                 broken.retain(|known| *known != uid);
-                self.recover(uid, Some(role));
+                self.recover_mailbox(uid, Some(role));
             }
         }
         for uid in broken {
-            self.recover(uid, None);
+            self.recover_mailbox(uid, None);
         }
         self.census.inbox = role_of(self, Role::Inbox).unwrap_or(MailboxUid(0));
         self.census.trash = role_of(self, Role::Trash).unwrap_or(MailboxUid(0));
@@ -58,7 +58,7 @@ impl Checker<'_> {
     }
 
     /// A mailbox whose row is lost or says that it is gone, while emails are in it.
-    pub(in crate::store) fn recover(&mut self, uid: MailboxUid, role: Option<Role>) {
+    pub(in crate::store) fn recover_mailbox(&mut self, uid: MailboxUid, role: Option<Role>) {
         let state = self.state_or_fresh();
         let old = self.census.mailboxes.get(&uid).cloned();
         let wish = match (&old, role) {
@@ -89,7 +89,7 @@ impl Checker<'_> {
     }
 
     /// A mailbox's row, when all is counted.
-    pub(in crate::store) fn mailbox(&self, uid: MailboxUid, wanted: &Mailbox) -> Result<(), Error> {
+    pub(in crate::store) fn expect_mailbox(&self, uid: MailboxUid, wanted: &Mailbox) -> Result<(), Error> {
         let key = MailboxKey { account: self.account, mailbox: uid };
         let what = match self.read.row_if_any::<Mailboxes>(&key)? {
             Some(Ok(row)) if row == *wanted => return Ok(()),
@@ -97,15 +97,21 @@ impl Checker<'_> {
             Some(Err(error)) => format!("{error}: it comes back as \"{}\"", wanted.name),
             None => "the row is missing".to_owned(),
         };
-        self.tell(Table::Mailboxes, &key.encode(), what, RowFix::Put(wanted.to_bytes()), true)
+        self.report_with_history(Table::Mailboxes, &key.encode(), what, RowFix::Put(wanted.to_bytes()), true)
     }
 
     /// The account's own row, when all is counted.
-    pub(in crate::store) fn state(&self) -> Result<(), Error> {
+    pub(in crate::store) fn check_state(&self) -> Result<(), Error> {
         let (own, census) = (AccountKey { account: self.account }.encode(), &self.census);
         let Some(found) = &self.found else {
             let what = "the account's row is missing or cannot be read: its numbers go on far above those in use";
-            return self.tell(Table::AccountState, &own, what, RowFix::Put(self.lost().to_bytes()), true);
+            return self.report_with_history(
+                Table::AccountState,
+                &own,
+                what,
+                RowFix::Put(self.recovered_state().to_bytes()),
+                true,
+            );
         };
         let (octets, emails, told, unfolded) = (census.octets, census.live, census.told, census.unfolded);
         let totals = AccountStateRow { octets, emails, told, unfolded, queued: census.queued, ..found.clone() };
@@ -113,7 +119,7 @@ impl Checker<'_> {
         if sums(found) != sums(&totals) {
             let (has, says) = (sums(&totals), sums(found));
             let what = format!("holds {has:?} octets, emails, told senders, token rows and actions, says {says:?}");
-            self.tell(Table::AccountState, &own, what, RowFix::Put(totals.to_bytes()), false)?;
+            self.report_with_history(Table::AccountState, &own, what, RowFix::Put(totals.to_bytes()), false)?;
         }
         let mut wanted = AccountStateRow {
             last_thread: totals.last_thread.max(census.last_thread),
@@ -134,7 +140,7 @@ impl Checker<'_> {
         wanted.modseq = wanted.modseq.max(ModSeq(census.high)).max(marks);
         if wanted != totals {
             let what = format!("reads {totals:?}, should read {wanted:?}");
-            self.tell(Table::AccountState, &own, what, RowFix::Put(wanted.to_bytes()), true)?;
+            self.report_with_history(Table::AccountState, &own, what, RowFix::Put(wanted.to_bytes()), true)?;
         }
         Ok(())
     }
@@ -143,7 +149,7 @@ impl Checker<'_> {
         self.census.mailboxes.keys().next_back().map_or(0, |uid| uid.0)
     }
 
-    fn lost(&self) -> AccountStateRow {
+    fn recovered_state(&self) -> AccountStateRow {
         let census = &self.census;
         let modseq = ModSeq(census.high.saturating_add(LEAP));
         AccountStateRow {

@@ -15,7 +15,7 @@ use crate::store::table::{ObjectByModseq, Objects};
 impl Checker<'_> {
     /// What cannot be read is the owner's word, and gone. Of two that say that one change was theirs, the one that the
     /// order does not name is dropped: nothing but damage makes such a one.
-    pub(in crate::store) fn objects(&mut self) -> Result<(), Error> {
+    pub(in crate::store) fn check_objects(&mut self) -> Result<(), Error> {
         let account = self.account;
         let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let mut by_modseq: BTreeMap<ObjectModSeqKey, ObjectId> = BTreeMap::new();
@@ -23,17 +23,17 @@ impl Checker<'_> {
         while let Some(found) = rows.next()? {
             let key = found.key.as_slice();
             let Some(ObjectKey { kind, object: id, .. }) = found.id() else {
-                self.extra(Table::Objects, key)?;
+                self.report_extra(Table::Objects, key)?;
                 continue;
             };
             let row = match object_marks(kind, key, &found.value) {
                 Ok(row) if row.created <= row.updated && row.updated <= newest => row,
                 Ok(_) => {
-                    self.say(Table::Objects, key, "changed before it was made, or in the future", RowFix::Delete)?;
+                    self.report(Table::Objects, key, "changed before it was made, or in the future", RowFix::Delete)?;
                     continue;
                 }
                 Err(error) => {
-                    self.say(Table::Objects, key, format!("{error}: it must be made again"), RowFix::Delete)?;
+                    self.report(Table::Objects, key, format!("{error}: it must be made again"), RowFix::Delete)?;
                     continue;
                 }
             };
@@ -46,7 +46,7 @@ impl Checker<'_> {
             if let Some(other) = by_modseq.get(&order).copied() {
                 let object = if is_named { other } else { id };
                 let loser = ObjectKey { account, kind, object }.encode();
-                self.say(Table::Objects, &loser, "has the change number of another", RowFix::Delete)?;
+                self.report(Table::Objects, &loser, "has the change number of another", RowFix::Delete)?;
                 if !is_named {
                     continue;
                 }
@@ -55,7 +55,7 @@ impl Checker<'_> {
             self.note_change(row.updated);
             self.census.marks.push((data, row.updated));
         }
-        self.compare::<ObjectByModseq>(by_modseq.into_iter())
+        self.expect_rows::<ObjectByModseq>(by_modseq.into_iter())
     }
 
     fn note_change(&mut self, at: ModSeq) {

@@ -15,7 +15,7 @@ use crate::store::table::{Accounts, Present, Shared, decode_key};
 
 impl Checker<'_> {
     /// Whoever something is shared with finds it. Those who are gone are taken out of mailboxes by and by.
-    pub(in crate::store) fn shares(&self) -> Result<(), Error> {
+    pub(in crate::store) fn check_shares(&self) -> Result<(), Error> {
         let live = self.census.mailboxes.values().filter(|row| !row.deleted);
         let with: BTreeSet<AccountId> = live.flat_map(|row| row.shares.keys().copied()).collect();
         for with in with {
@@ -33,14 +33,14 @@ fn shared_by(key: &[u8]) -> Option<(AccountId, AccountId)> {
 }
 
 /// Every row is of two accounts that there are, of which one shares something with the other.
-pub(in crate::store) fn strays(
+pub(in crate::store) fn check_shared_rows(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
-    hear: &mut FaultFn<'_>,
+    on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
     let is_there = |account| Ok::<bool, Error>(read.bytes::<Accounts>(&AccountKey { account })?.is_some());
     let mut known: BTreeMap<AccountId, BTreeSet<AccountId>> = BTreeMap::new();
-    let mut rows = RowCursor::<Shared>::all(read, run);
+    let mut rows = RowCursor::<Shared>::of_table(read, run);
     while let Some(Found { key, .. }) = rows.next()? {
         let (mut account, mut holds) = (AccountId::SITE, false);
         if let Some((owner, with)) = shared_by(&key) {
@@ -53,7 +53,7 @@ pub(in crate::store) fn strays(
         }
         if !holds {
             let what = "says that something is shared that is not".into();
-            hear(RowFault { account, table: Table::Shared, key, what, mend: RowFix::Delete, history: false })?;
+            on_fault(RowFault { account, table: Table::Shared, key, what, mend: RowFix::Delete, history: false })?;
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ use crate::store::table::{
 impl Checker<'_> {
     /// Every subscription is to a mailbox that there is, and not its owner's. Of a destroyed one they go by and by; those of
     /// accounts that are gone say nothing, for no account has their ids again.
-    pub(in crate::store) fn subscriptions(&self) -> Result<(), Error> {
+    pub(in crate::store) fn check_subscriptions(&self) -> Result<(), Error> {
         let mut rows = self.rows::<Subscriptions>();
         while let Some(found) = rows.next()? {
             let holds = |key: &SubscriptionKey| {
@@ -26,7 +26,13 @@ impl Checker<'_> {
                 is_other && self.census.mailboxes.contains_key(&key.mailbox)
             };
             if found.id().filter(holds).is_none() {
-                self.tell(Table::Subscriptions, &found.key, "to no mailbox, or of nobody", RowFix::Delete, true)?;
+                self.report_with_history(
+                    Table::Subscriptions,
+                    &found.key,
+                    "to no mailbox, or of nobody",
+                    RowFix::Delete,
+                    true,
+                )?;
             } else {
                 self.expect(Table::Subscriptions, &found.key, Some(&found.value), Present.to_bytes())?;
             }
@@ -35,7 +41,7 @@ impl Checker<'_> {
     }
 
     /// No note is of the future, and what upkeep remembers can be read.
-    pub(in crate::store) fn remains(&self) -> Result<(), Error> {
+    pub(in crate::store) fn check_upkeep_rows(&self) -> Result<(), Error> {
         let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let mut last = ModSeq(0);
         let mut notes = self.rows::<History>();
@@ -43,15 +49,15 @@ impl Checker<'_> {
             match found.row() {
                 Ok(HistoryRow(modseq)) if found.id().is_some() && modseq >= last && modseq <= newest => last = modseq,
                 Ok(_) => {
-                    self.say(Table::History, &found.key, "changes went back, or are of the future", RowFix::Delete)?;
+                    self.report(Table::History, &found.key, "changes went back, or are of the future", RowFix::Delete)?;
                 }
-                Err(error) => self.say(Table::History, &found.key, error.to_string(), RowFix::Delete)?,
+                Err(error) => self.report(Table::History, &found.key, error.to_string(), RowFix::Delete)?,
             }
         }
         let mut sweeps = self.rows::<Sweeps>();
         while let Some(found) = sweeps.next()? {
             if let Err(error) = found.row() {
-                self.say(Table::Sweeps, &found.key, error.to_string(), RowFix::Delete)?;
+                self.report(Table::Sweeps, &found.key, error.to_string(), RowFix::Delete)?;
             }
         }
         Ok(())
@@ -60,71 +66,73 @@ impl Checker<'_> {
 
 /// Every reference to a message is of an email that holds it; every message is held by somebody, or will be looked at by
 /// and by; every message that is held is there.
-pub(in crate::store) fn messages(
+pub(in crate::store) fn check_messages(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
     deep: bool,
-    hear: &mut FaultFn<'_>,
+    on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
     let mut candidates: HashSet<BlobHash> = HashSet::new();
-    let mut rows = RowCursor::<BlobPurge>::all(read, run);
+    let mut rows = RowCursor::<BlobPurge>::of_table(read, run);
     while let Some(found) = rows.next()? {
         match found.id() {
             Some(key) => drop(candidates.insert(key.blob)),
-            None => say(hear, AccountId::SITE, Table::BlobPurge, &found.key, "no key of this table", RowFix::Delete)?,
+            None => {
+                report(on_fault, AccountId::SITE, Table::BlobPurge, &found.key, "no key of this table", RowFix::Delete)?
+            }
         }
     }
-    let mut blobs = RowCursor::<Blobs>::all(read, run);
-    let mut refs = RowCursor::<BlobRefs>::all(read, run);
-    let mut sent = RowCursor::<OutboxBlobs>::all(read, run);
-    let mut uploads = RowCursor::<UploadBlobs>::all(read, run);
-    let mut frames = RowCursor::<BlobFrames>::all(read, run);
+    let mut blobs = RowCursor::<Blobs>::of_table(read, run);
+    let mut refs = RowCursor::<BlobRefs>::of_table(read, run);
+    let mut sent = RowCursor::<OutboxBlobs>::of_table(read, run);
+    let mut uploads = RowCursor::<UploadBlobs>::of_table(read, run);
+    let mut frames = RowCursor::<BlobFrames>::of_table(read, run);
     while let Some(found) = blobs.next()? {
         let (key, row) = (found.key.as_slice(), &found.value);
-        missing(read, &mut refs, Some(key), deep, hear)?;
+        check_held_messages(read, &mut refs, Some(key), deep, on_fault)?;
         // What an action sends that is not there is said with the action.
         while sent.below(key)?.is_some() {}
         while uploads.below(key)?.is_some() {}
         let (mut held, mut of_email) = (false, false);
         while let Some(hold) = sent.within(key)? {
-            held |= references::sends(read, &hold.key)?;
+            held |= references::is_action_blob(read, &hold.key)?;
         }
         while let Some(hold) = uploads.within(key)? {
-            held |= references::is_upload(read, &hold.key)?;
+            held |= references::is_upload_blob(read, &hold.key)?;
         }
         while let Some(reference) = refs.within(key)? {
-            of_email |= is_held(read, &reference, hear)?.is_some();
+            of_email |= is_held(read, &reference, on_fault)?.is_some();
         }
         let Some(BlobKey { blob }) = found.id() else {
-            say(hear, AccountId::SITE, Table::Blobs, key, "no key of this table", RowFix::Nothing)?;
+            report(on_fault, AccountId::SITE, Table::Blobs, key, "no key of this table", RowFix::Nothing)?;
             continue;
         };
         // The hashes of those that emails hold are proved with these.
-        if let Some(wrong) = octets(blob, row, &mut frames, deep && !of_email, hear)? {
-            say(hear, AccountId::SITE, Table::Blobs, key, &wrong, RowFix::Nothing)?;
+        if let Some(wrong) = check_bytes(blob, row, &mut frames, deep && !of_email, on_fault)? {
+            report(on_fault, AccountId::SITE, Table::Blobs, key, &wrong, RowFix::Nothing)?;
         }
         if !held && !of_email && !candidates.contains(&blob) {
             let what = "nobody holds this message, and nobody will look at it";
-            say(hear, AccountId::SITE, Table::Blobs, key, what, RowFix::Nothing)?;
+            report(on_fault, AccountId::SITE, Table::Blobs, key, what, RowFix::Nothing)?;
         }
     }
     while let Some(frame) = frames.next()? {
-        say(hear, AccountId::SITE, Table::BlobFrames, &frame.key, "a frame of no message", RowFix::Nothing)?;
+        report(on_fault, AccountId::SITE, Table::BlobFrames, &frame.key, "a frame of no message", RowFix::Nothing)?;
     }
-    missing(read, &mut refs, None, deep, hear)
+    check_held_messages(read, &mut refs, None, deep, on_fault)
 }
 
 /// Reads the frames of a message; says what is wrong with it. Its hash is proved where that is asked for.
-fn octets(
+fn check_bytes(
     blob: BlobHash,
     row: &[u8],
     frames: &mut RowCursor<'_, BlobFrames>,
     hashed: bool,
-    hear: &mut FaultFn<'_>,
+    on_fault: &mut FaultFn<'_>,
 ) -> Result<Option<String>, Error> {
     let key = BlobKey { blob }.encode();
     while let Some(frame) = frames.below(&key)? {
-        say(hear, AccountId::SITE, Table::BlobFrames, &frame.key, "a frame of no message", RowFix::Nothing)?;
+        report(on_fault, AccountId::SITE, Table::BlobFrames, &frame.key, "a frame of no message", RowFix::Nothing)?;
     }
     let octets = match BlobRow::decode(&key, row) {
         Ok(blob) => blob.octets,
@@ -163,60 +171,64 @@ fn octets(
 }
 
 /// Every reference to a message is of an email that holds it.
-pub(in crate::store) fn references(
+pub(in crate::store) fn check_blob_refs(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
-    hear: &mut FaultFn<'_>,
+    on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
-    let mut refs = RowCursor::<BlobRefs>::all(read, run);
+    let mut refs = RowCursor::<BlobRefs>::of_table(read, run);
     while let Some(reference) = refs.next()? {
-        is_held(read, &reference, hear)?;
+        is_held(read, &reference, on_fault)?;
     }
     Ok(())
 }
 
 /// References to messages that are not there, up to a message that is.
-fn missing(
+fn check_held_messages(
     read: &dyn RowReader,
     refs: &mut RowCursor<'_, BlobRefs>,
     upto: Option<&[u8]>,
     deep: bool,
-    hear: &mut FaultFn<'_>,
+    on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
     while let Some(reference) = match upto {
         Some(key) => refs.below(key)?,
         None => refs.next()?,
     } {
         // A deep look has met it with its email.
-        if let Some(BlobRefKey { blob, account, email }) = is_held(read, &reference, hear)?.filter(|_| !deep) {
+        if let Some(BlobRefKey { blob, account, email }) = is_held(read, &reference, on_fault)?.filter(|_| !deep) {
             let what = format!("the message of {email} is missing");
-            say(hear, account, Table::Blobs, &BlobKey { blob }.encode(), &what, RowFix::Nothing)?;
+            report(on_fault, account, Table::Blobs, &BlobKey { blob }.encode(), &what, RowFix::Nothing)?;
         }
     }
     Ok(())
 }
 
 /// The key of a reference, if its email holds the message.
-fn is_held(read: &dyn RowReader, found: &Found<BlobRefs>, hear: &mut FaultFn<'_>) -> Result<Option<BlobRefKey>, Error> {
+fn is_held(
+    read: &dyn RowReader,
+    found: &Found<BlobRefs>,
+    on_fault: &mut FaultFn<'_>,
+) -> Result<Option<BlobRefKey>, Error> {
     let mut account = AccountId::SITE;
     if let Some(key) = found.id() {
-        if references::holds(read, key.account, key.email, &key.blob)? {
+        if references::is_email_blob(read, key.account, key.email, &key.blob)? {
             return Ok(Some(key));
         }
         account = key.account;
     }
     let what = "refers to a message for an email that does not hold it";
-    say(hear, account, Table::BlobRefs, &found.key, what, RowFix::Delete)?;
+    report(on_fault, account, Table::BlobRefs, &found.key, what, RowFix::Delete)?;
     Ok(None)
 }
 
-fn say(
-    hear: &mut FaultFn<'_>,
+fn report(
+    on_fault: &mut FaultFn<'_>,
     account: AccountId,
     table: Table,
     key: &[u8],
     what: &str,
     mend: RowFix,
 ) -> Result<(), Error> {
-    hear(RowFault { account, table, key: key.to_vec(), what: what.into(), mend, history: false })
+    on_fault(RowFault { account, table, key: key.to_vec(), what: what.into(), mend, history: false })
 }

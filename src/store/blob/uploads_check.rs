@@ -6,19 +6,19 @@ use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
 use crate::store::repair::check::rows::{Found, RowCursor};
 use crate::store::repair::check::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
-use crate::store::repair::references::is_upload;
+use crate::store::repair::references::is_upload_blob;
 use crate::store::row::{BlobRow, RowFormat as _, UploadRow};
 use crate::store::table::keys::{BlobKey, UploadBlobKey, UploadKey};
 use crate::store::table::{Blobs, Present, UploadBlobs, Uploads, decode_key};
 
 impl Checker<'_> {
     /// One that cannot be read or whose octets are gone says nothing any more: who uploaded it does so again.
-    pub(in crate::store) fn uploads(&self) -> Result<(), Error> {
+    pub(in crate::store) fn check_uploads(&self) -> Result<(), Error> {
         let mut rows = self.rows::<Uploads>();
         while let Some(found) = rows.next()? {
             let key = found.key.as_slice();
             let (Some(UploadKey { account, user, blob }), Ok(upload)) = (found.id(), found.row()) else {
-                self.say(Table::Uploads, key, "cannot be read: it must be uploaded again", RowFix::Delete)?;
+                self.report(Table::Uploads, key, "cannot be read: it must be uploaded again", RowFix::Delete)?;
                 continue;
             };
             let size = self.read.row_with::<Blobs, _>(&BlobKey { blob }, |key, row| {
@@ -26,12 +26,12 @@ impl Checker<'_> {
             })?;
             let Some(Ok(size)) = size else {
                 let what = "its octets are missing or cannot be read: it must be uploaded again";
-                self.say(Table::Uploads, key, what, RowFix::Delete)?;
+                self.report(Table::Uploads, key, what, RowFix::Delete)?;
                 continue;
             };
             if size != upload.size {
                 let mend = RowFix::Put(UploadRow { size, ..upload.clone() }.to_bytes());
-                self.say(Table::Uploads, key, format!("says {} octets, has {size}", upload.size), mend)?;
+                self.report(Table::Uploads, key, format!("says {} octets, has {size}", upload.size), mend)?;
             }
             self.expect_row::<UploadBlobs>(&UploadBlobKey { blob, account, user }, &Present)?;
         }
@@ -45,17 +45,17 @@ fn uploaded_by(hold: &[u8]) -> Option<(AccountId, AccountId, BlobHash)> {
 }
 
 /// Every hold is of an upload that there is.
-pub(in crate::store) fn holds(
+pub(in crate::store) fn check_upload_blobs(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
-    hear: &mut FaultFn<'_>,
+    on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
-    let mut holds = RowCursor::<UploadBlobs>::all(read, run);
+    let mut holds = RowCursor::<UploadBlobs>::of_table(read, run);
     while let Some(Found { key, .. }) = holds.next()? {
-        if !is_upload(read, &key)? {
+        if !is_upload_blob(read, &key)? {
             let account = uploaded_by(&key).map_or(AccountId::SITE, |(account, ..)| account);
             let what = "holds octets for an upload that there is not".into();
-            hear(RowFault { account, table: Table::UploadBlobs, key, what, mend: RowFix::Delete, history: false })?;
+            on_fault(RowFault { account, table: Table::UploadBlobs, key, what, mend: RowFix::Delete, history: false })?;
         }
     }
     Ok(())

@@ -19,8 +19,8 @@ use crate::store::table::{self, BlobRefs, EmailByModseq, EmailByThread, EmailPur
 
 impl Checker<'_> {
     /// Reads the emails, and proves what hangs on single ones.
-    pub(in crate::store) fn emails(&mut self) -> Result<(), Error> {
-        let (mut beside, mut lost) = (self.beside()?, LostEmails::default());
+    pub(in crate::store) fn check_emails(&mut self) -> Result<(), Error> {
+        let (mut beside, mut lost) = (self.email_tables()?, LostEmails::default());
         while let Some(stands) = beside.next()? {
             let (key, content, tokens) = (&stands.key, stands.content.as_deref(), stands.tokens.as_deref());
             let read = stands.metadata.as_deref().map(|row| stands.email(row));
@@ -28,15 +28,15 @@ impl Checker<'_> {
             let found = match (id, &read) {
                 (None, _) => None,
                 (Some(_), Some(Ok(email))) => Some(email.clone()),
-                (Some(id), Some(Err(error))) => self.found_again(id, &error.to_string(), &mut lost)?,
-                (Some(id), None) => self.found_again(id, "the row is missing", &mut lost)?,
+                (Some(id), Some(Err(error))) => self.recover_email(id, &error.to_string(), &mut lost)?,
+                (Some(id), None) => self.recover_email(id, "the row is missing", &mut lost)?,
             };
             if let (Some(id), Some(email)) = (id, found) {
-                let wanted = self.email(id, key, &email, content, tokens)?;
+                let wanted = self.check_email(id, key, &email, content, tokens)?;
                 self.census.add(id, &wanted);
             } else if let (Some(_), Some(Err(error))) = (id, read) {
                 let what = format!("{error}: what it said is in a backup alone");
-                self.say(Table::EmailMetadata, key, what, RowFix::Nothing)?;
+                self.report(Table::EmailMetadata, key, what, RowFix::Nothing)?;
             } else {
                 let rows = [
                     (Table::EmailMetadata, stands.metadata.is_some()),
@@ -44,7 +44,7 @@ impl Checker<'_> {
                     (Table::EmailTokens, tokens.is_some()),
                 ];
                 for (table, _) in rows.into_iter().filter(|(_, stands)| *stands) {
-                    self.extra(table, key)?;
+                    self.report_extra(table, key)?;
                 }
             }
         }
@@ -52,7 +52,7 @@ impl Checker<'_> {
     }
 
     /// One email; gives what its row should be.
-    fn email(
+    fn check_email(
         &mut self,
         id: EmailId,
         key: &[u8],
@@ -63,11 +63,11 @@ impl Checker<'_> {
         let mut wanted = email.clone();
         let mut wrong: Vec<&str> = Vec::new();
         if email.deleted.is_none() {
-            wanted.mailboxes = self.places(&email.mailboxes);
+            wanted.mailboxes = self.existing_mailboxes(&email.mailboxes);
             if wanted.mailboxes != email.mailboxes {
                 wrong.push("in no mailbox, or in one that there never was");
             }
-            if let Some(size) = self.message(id, key, email, content, tokens)?
+            if let Some(size) = self.check_message(id, key, email, content, tokens)?
                 && size != email.size
             {
                 wanted.size = size;
@@ -75,9 +75,9 @@ impl Checker<'_> {
             }
         } else {
             if tokens.is_some() {
-                self.extra(Table::EmailTokens, key)?;
+                self.report_extra(Table::EmailTokens, key)?;
             }
-            self.tombstone(id, key, email, content)?;
+            self.check_tombstone(id, key, email, content)?;
         }
         if email.received_at != id.received_at() {
             wanted.received_at = id.received_at();
@@ -90,21 +90,21 @@ impl Checker<'_> {
         if self.found.as_ref().is_some_and(|state| email.updated > state.modseq) {
             let what = "a change number above the account's";
             // The account's row is what is put right.
-            self.say(Table::EmailMetadata, key, what, RowFix::Put(wanted.to_bytes()))?;
+            self.report(Table::EmailMetadata, key, what, RowFix::Put(wanted.to_bytes()))?;
         }
         if !wrong.is_empty() {
-            self.say(Table::EmailMetadata, key, wrong.join("; "), RowFix::Put(wanted.to_bytes()))?;
+            self.report(Table::EmailMetadata, key, wrong.join("; "), RowFix::Put(wanted.to_bytes()))?;
         }
         Ok(wanted)
     }
 
     /// The mailboxes of an email that there are; one whose row is lost comes back.
-    pub(in crate::store) fn places(&mut self, named: &BTreeSet<MailboxUid>) -> BTreeSet<MailboxUid> {
+    pub(in crate::store) fn existing_mailboxes(&mut self, named: &BTreeSet<MailboxUid>) -> BTreeSet<MailboxUid> {
         let last = self.found.as_ref().map_or(u32::MAX, |state| state.last_mailbox);
         let mut places = BTreeSet::new();
         for uid in named.iter().filter(|uid| uid.0 != 0 && uid.0 <= last) {
             if self.census.mailboxes.get(uid).is_none_or(|row| row.deleted) {
-                self.recover(*uid, None);
+                self.recover_mailbox(*uid, None);
             }
             places.insert(*uid);
         }
@@ -120,13 +120,13 @@ impl Checker<'_> {
     fn new_inbox(&mut self) -> MailboxUid {
         let known = self.census.mailboxes.keys().next_back().map_or(0, |uid| uid.0);
         let uid = MailboxUid(self.state_or_fresh().last_mailbox.max(known).saturating_add(1));
-        self.recover(uid, Some(Role::Inbox));
+        self.recover_mailbox(uid, Some(Role::Inbox));
         self.census.inbox = uid;
         uid
     }
 
     /// The message of a live email and the rows that are made of it; gives the email's size where that can be known.
-    fn message(
+    fn check_message(
         &mut self,
         id: EmailId,
         key: &[u8],
@@ -141,7 +141,7 @@ impl Checker<'_> {
             (Some(Ok((prefix, _))), _) => prefix.clone(),
             (_, row) => row.and_then(content_prefix).unwrap_or_default(),
         };
-        let raw = self.octets(id, email)?;
+        let raw = self.whole_message(id, email)?;
         let made = self.depth.remake.zip(raw.as_deref()).map(|(remake, raw)| EncodedMessage::new(&remake(raw)));
         // What was made of the message by earlier rules stays until a rebuild.
         let is_earlier = matches!(readable, Some(Ok(_))) && content.is_some_and(is_of_earlier_reading);
@@ -157,11 +157,11 @@ impl Checker<'_> {
         match (&readable, content) {
             (None, _) => {
                 let what = "the row is missing, and with it the trace fields that stood before the message";
-                self.say(Table::EmailContent, key, what, mend(wanted))?;
+                self.report(Table::EmailContent, key, what, mend(wanted))?;
             }
-            (Some(Err(error)), _) => self.say(Table::EmailContent, key, error.to_string(), mend(wanted))?,
+            (Some(Err(error)), _) => self.report(Table::EmailContent, key, error.to_string(), mend(wanted))?,
             (Some(Ok(_)), Some(row)) if is_compared && wanted.as_deref().is_some_and(|wanted| differs(wanted, row)) => {
-                self.say(Table::EmailContent, key, "not what is made of the message", mend(wanted))?;
+                self.report(Table::EmailContent, key, "not what is made of the message", mend(wanted))?;
             }
             (Some(Ok(_)), _) => {}
         }
@@ -176,7 +176,7 @@ impl Checker<'_> {
     }
 
     /// An email's message as received, where messages are looked at and this one is whole.
-    pub(in crate::store) fn octets(&self, id: EmailId, email: &EmailMetadata) -> Result<Option<Vec<u8>>, Error> {
+    pub(in crate::store) fn whole_message(&self, id: EmailId, email: &EmailMetadata) -> Result<Option<Vec<u8>>, Error> {
         if self.depth.remake.is_none() {
             return Ok(None);
         }
@@ -190,12 +190,18 @@ impl Checker<'_> {
             Err(error @ Error::Corrupt { .. }) => error.to_string(),
             Err(error) => return Err(error),
         };
-        self.say(Table::Blobs, &key, wrong, RowFix::Nothing)?;
+        self.report(Table::Blobs, &key, wrong, RowFix::Nothing)?;
         Ok(None)
     }
 
     /// A tombstone holds what restoring it needs, or (once restored) nothing.
-    fn tombstone(&self, id: EmailId, key: &[u8], email: &EmailMetadata, content: Option<&[u8]>) -> Result<(), Error> {
+    fn check_tombstone(
+        &self,
+        id: EmailId,
+        key: &[u8],
+        email: &EmailMetadata,
+        content: Option<&[u8]>,
+    ) -> Result<(), Error> {
         let reference = BlobRefKey { blob: email.blob, account: self.account, email: id };
         match (self.read.bytes::<BlobRefs>(&reference)?, content) {
             (None, None) => Ok(()),
@@ -203,7 +209,7 @@ impl Checker<'_> {
             (None, Some(_)) => self.expect_row::<BlobRefs>(&reference, &Present),
             (Some(_), content) => {
                 self.expect_row::<BlobRefs>(&reference, &Present)?;
-                let raw = self.octets(id, email)?;
+                let raw = self.whole_message(id, email)?;
                 let made = self.depth.remake.zip(raw).map(|(remake, raw)| EncodedMessage::new(&remake(&raw)));
                 let prefix = content.and_then(content_prefix).unwrap_or_default();
                 let wanted = made.map(|made| content_value(&prefix, &made.content));
@@ -212,20 +218,29 @@ impl Checker<'_> {
                     Some(Err(error)) => error.to_string(),
                     Some(Ok(_)) => return Ok(()),
                 };
-                self.tell(Table::EmailContent, key, what, wanted.map_or(RowFix::Nothing, RowFix::Put), false)
+                self.report_with_history(
+                    Table::EmailContent,
+                    key,
+                    what,
+                    wanted.map_or(RowFix::Nothing, RowFix::Put),
+                    false,
+                )
             }
         }
     }
 
     /// The tables that order the emails: by change, by thread, by the time of their end.
-    pub(in crate::store) fn by_email(&mut self) -> Result<(), Error> {
+    pub(in crate::store) fn check_email_indexes(&mut self) -> Result<(), Error> {
         let account = self.account;
-        self.once(|mail| mail.created, |email, number| (email.created, email.updated) = (number, number))?;
-        self.once(|mail| mail.updated, |email, number| email.updated = number)?;
+        self.expect_one_email_each(
+            |mail| mail.created,
+            |email, number| (email.created, email.updated) = (number, number),
+        )?;
+        self.expect_one_email_each(|mail| mail.updated, |email, number| email.updated = number)?;
         let mut numbers: Vec<(u64, u64)> = self.census.mails.iter().map(|mail| (mail.updated, mail.id.0)).collect();
         numbers.sort_unstable();
         let rows = numbers.into_iter().map(|(number, id)| (ModSeqKey { account, modseq: ModSeq(number) }, EmailId(id)));
-        self.compare::<EmailByModseq>(rows)?;
+        self.expect_rows::<EmailByModseq>(rows)?;
 
         let census = &mut self.census;
         let mut order: Vec<u32> = (0..u32::try_from(census.mails.len()).unwrap_or(u32::MAX)).collect();
@@ -234,16 +249,16 @@ impl Checker<'_> {
         let census = &self.census;
         let live = census.by_thread.iter().filter_map(|at| census.mail(*at)).filter(|mail| mail.is_live());
         let keys = live.map(|mail| ThreadEmailKey { account, thread: mail.thread, email: mail.id });
-        self.compare::<EmailByThread>(keys.map(|key| (key, Present)))?;
+        self.expect_rows::<EmailByThread>(keys.map(|key| (key, Present)))?;
 
         let dead = census.dead.iter().map(|(at, id)| PurgeKey { account, at: (*at).into(), email: *id });
         let mut keys: Vec<PurgeKey> = dead.collect();
         keys.sort_unstable();
-        self.compare::<EmailPurge>(keys.into_iter().map(|key| (key, Present)))
+        self.expect_rows::<EmailPurge>(keys.into_iter().map(|key| (key, Present)))
     }
 
     /// A change number stands for one change of one email: of two that share one, the older email gets another.
-    fn once(
+    fn expect_one_email_each(
         &mut self,
         number: impl Fn(&CensusEmail) -> u64,
         set: impl Fn(&mut EmailMetadata, ModSeq),
@@ -252,7 +267,7 @@ impl Checker<'_> {
         all.sort_unstable();
         let twice: Vec<usize> = all.windows(2).filter(|two| two[0].0 == two[1].0).map(|two| two[1].1).collect();
         for at in twice {
-            let fresh = self.fresh();
+            let fresh = self.fresh_modseq();
             let Some(mail) = self.census.mails.get_mut(at) else { continue };
             let key = EmailKey { account: self.account, email: mail.id };
             let found = self.read.row_if_any::<table::EmailMetadata>(&key)?;
@@ -260,13 +275,13 @@ impl Checker<'_> {
             set(&mut email, fresh);
             (mail.created, mail.updated) = (email.created.0, email.updated.0);
             let what = "its change number is another email's, too";
-            self.say(Table::EmailMetadata, &key.encode(), what, RowFix::Put(email.to_bytes()))?;
+            self.report(Table::EmailMetadata, &key.encode(), what, RowFix::Put(email.to_bytes()))?;
         }
         Ok(())
     }
 
     /// A change number that none has.
-    pub(in crate::store) fn fresh(&mut self) -> ModSeq {
+    pub(in crate::store) fn fresh_modseq(&mut self) -> ModSeq {
         let used = self.found.as_ref().map_or(0, |state| state.modseq.0).max(self.census.high);
         self.census.high = used.saturating_add(1);
         ModSeq(self.census.high)

@@ -111,7 +111,7 @@ impl EmailRows {
 }
 
 impl<'a> Checker<'a> {
-    pub(in crate::store) fn beside(&self) -> Result<EmailTables<'a>, Error> {
+    pub(in crate::store) fn email_tables(&self) -> Result<EmailTables<'a>, Error> {
         let (mut named, mut changes) = (Vec::new(), self.rows::<EmailByModseq>());
         while let Some(found) = changes.next()? {
             named.extend(found.row().ok());
@@ -128,14 +128,14 @@ impl<'a> Checker<'a> {
     }
 
     /// A lost email as it comes back, if it does; its row is said to be wrong.
-    pub(in crate::store) fn found_again(
+    pub(in crate::store) fn recover_email(
         &mut self,
         id: EmailId,
         wrong: &str,
         lost: &mut LostEmails,
     ) -> Result<Option<EmailMetadata>, Error> {
         if lost.0.is_none() {
-            lost.0 = Some(self.gather()?);
+            lost.0 = Some(self.gather_lost_emails()?);
         }
         let Some(email) = lost.0.as_mut().and_then(|all| all.remove(&id)) else { return Ok(None) };
         let words: Vec<&str> = email.keywords.iter().map(String::as_str).collect();
@@ -145,13 +145,13 @@ impl<'a> Checker<'a> {
             words.join(" ")
         );
         let key = EmailKey { account: self.account, email: id }.encode();
-        self.say(Table::EmailMetadata, &key, what, RowFix::Put(email.to_bytes()))?;
+        self.report(Table::EmailMetadata, &key, what, RowFix::Put(email.to_bytes()))?;
         Ok(Some(email))
     }
 
-    fn gather(&mut self) -> Result<BTreeMap<EmailId, EmailMetadata>, Error> {
+    fn gather_lost_emails(&mut self) -> Result<BTreeMap<EmailId, EmailMetadata>, Error> {
         let mut traces = LostEmailTraces::new();
-        let mut beside = self.beside()?;
+        let mut beside = self.email_tables()?;
         while let Some(stands) = beside.next()? {
             let read = stands.metadata.as_deref().map(|row| stands.email(row));
             if let (Some(id), None | Some(Err(_))) = (stands.id(), read) {
@@ -159,10 +159,10 @@ impl<'a> Checker<'a> {
                 traces.insert(id, LostEmailTrace { prefix, ..LostEmailTrace::default() });
             }
         }
-        self.holds_of(&mut traces)?;
-        self.orders_of(&mut traces)?;
-        self.lists_of(&mut traces)?;
-        let beyond = self.beyond(&traces)?;
+        self.trace_blobs(&mut traces)?;
+        self.trace_orders(&mut traces)?;
+        self.trace_listings(&mut traces)?;
+        let beyond = self.thread_surpluses(&traces)?;
         let mut out = BTreeMap::new();
         for (id, trace) in traces {
             let Some((blob, length)) = trace.blob else { continue };
@@ -172,7 +172,7 @@ impl<'a> Checker<'a> {
             };
             let updated = match trace.updated {
                 Some(updated) => updated,
-                None => self.fresh(),
+                None => self.fresh_modseq(),
             };
             let is_live = trace.destroyed.is_none();
             let left = beyond.get(&thread).copied().flatten().filter(|_| is_live);
@@ -181,7 +181,7 @@ impl<'a> Checker<'a> {
             let words = [(is_seen, keyword::SEEN), (trace.flagged, keyword::FLAGGED), (is_draft, keyword::DRAFT)];
             let email = EmailMetadata {
                 thread,
-                mailboxes: if is_live { self.places(&trace.mailboxes) } else { trace.mailboxes },
+                mailboxes: if is_live { self.existing_mailboxes(&trace.mailboxes) } else { trace.mailboxes },
                 keywords: words.into_iter().filter(|(has, _)| *has).map(|(_, word)| word.to_owned()).collect(),
                 received_at: id.received_at(),
                 blob,
@@ -197,8 +197,8 @@ impl<'a> Checker<'a> {
 
     /// Which messages they hold: by a walk over all references, for these are ordered by message. Those that hold none are
     /// let go.
-    fn holds_of(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
-        let mut rows = RowCursor::<BlobRefs>::all(self.read, self.run);
+    fn trace_blobs(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
+        let mut rows = RowCursor::<BlobRefs>::of_table(self.read, self.run);
         while let Some(found) = rows.next()? {
             let Some(key) = found.id().filter(|key| key.account == self.account) else { continue };
             let Some(trace) = traces.get_mut(&key.email) else { continue };
@@ -215,7 +215,7 @@ impl<'a> Checker<'a> {
     }
 
     /// What the orders of emails say: by change, by thread, by the time of their end.
-    fn orders_of(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
+    fn trace_orders(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = self.rows::<EmailByModseq>();
         while let Some(found) = rows.next()? {
             let (Some(key), Ok(id)) = (found.id(), found.row()) else { continue };
@@ -241,7 +241,7 @@ impl<'a> Checker<'a> {
     }
 
     /// What listings say: of a live email those that show it, of a destroyed one those that it left by its end.
-    fn lists_of(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
+    fn trace_listings(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = self.rows::<MailboxEmailIndex>();
         while let Some(found) = rows.next()? {
             let (Some(key), Ok((added, thread))) = (found.id(), found.row()) else { continue };
@@ -249,7 +249,7 @@ impl<'a> Checker<'a> {
             trace.thread.get_or_insert(thread);
             // A collapsed list shows it since a change that may be another email's.
             if key.listing.shape == Shape::Emails {
-                trace.shown(key.listing.uid, key.listing.view, added);
+                trace.note_listed(key.listing.uid, key.listing.view, added);
             }
         }
         let mut rows = self.rows::<MailboxThreadIndex>();
@@ -257,7 +257,7 @@ impl<'a> Checker<'a> {
             let Some(key) = found.id() else { continue };
             let Some(trace) = traces.get_mut(&key.email) else { continue };
             trace.thread.get_or_insert(key.thread);
-            trace.marked(key.mailbox, key.view);
+            trace.note_filter(key.mailbox, key.view);
         }
         let mut rows = self.rows::<MailboxEmailList>();
         while let Some(found) = rows.next()? {
@@ -267,7 +267,7 @@ impl<'a> Checker<'a> {
             if key.listing.shape == Shape::Emails {
                 trace.since = Some(trace.since.map_or(key.added, |since| since.min(key.added)));
                 if trace.destroyed.is_some() && trace.updated == Some(key.removed) {
-                    trace.marked(key.listing.uid, key.listing.view);
+                    trace.note_filter(key.listing.uid, key.listing.view);
                 }
             }
         }
@@ -275,7 +275,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Of each thread of a live lost email, what its row counts beyond the others; nothing where it does not add up.
-    fn beyond(&self, traces: &LostEmailTraces) -> Result<BTreeMap<ThreadId, Option<ThreadSurplus>>, Error> {
+    fn thread_surpluses(&self, traces: &LostEmailTraces) -> Result<BTreeMap<ThreadId, Option<ThreadSurplus>>, Error> {
         let mut lost: BTreeMap<ThreadId, u32> = BTreeMap::new();
         for thread in traces.values().filter(|trace| trace.destroyed.is_none()).filter_map(|trace| trace.thread) {
             *lost.entry(thread).or_default() += 1;
@@ -335,12 +335,12 @@ impl<'a> Checker<'a> {
 }
 
 impl LostEmailTrace {
-    fn shown(&mut self, uid: MailboxUid, view: ListingFilter, added: ModSeq) {
+    fn note_listed(&mut self, uid: MailboxUid, view: ListingFilter, added: ModSeq) {
         self.since = Some(self.since.map_or(added, |since| since.min(added)));
-        self.marked(uid, view);
+        self.note_filter(uid, view);
     }
 
-    fn marked(&mut self, uid: MailboxUid, view: ListingFilter) {
+    fn note_filter(&mut self, uid: MailboxUid, view: ListingFilter) {
         match view {
             ListingFilter::Every if uid != MailboxUid::ALL => drop(self.mailboxes.insert(uid)),
             ListingFilter::Unseen => self.unseen = true,

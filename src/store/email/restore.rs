@@ -10,7 +10,7 @@ use crate::model::{EmailId, EmailMetadata, MailboxUid, ThreadId};
 use crate::store::email::write::NewEmail;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::listing::write::missing;
+use crate::store::listing::write::missing_row;
 use crate::store::row::{EncodedMessage, decode_content};
 use crate::store::table::{BlobRefs, EmailContent, EmailTokens};
 use crate::store::txn::Txn;
@@ -79,7 +79,7 @@ impl Txn<'_> {
         }
         let key = self.email_key(id);
         let content = self.row_with::<EmailContent, _>(&key, decode_content)?;
-        Ok(content.ok_or_else(|| missing::<EmailContent>(self.account, &key))?.0)
+        Ok(content.ok_or_else(|| missing_row::<EmailContent>(self.account, &key))?.0)
     }
 
     /// Deletes the token row of an email, where it still has one of its own.

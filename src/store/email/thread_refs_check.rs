@@ -62,7 +62,7 @@ impl Refs {
 }
 
 impl Checker<'_> {
-    pub(in crate::store) fn begin_references(&mut self) -> Result<(), Error> {
+    pub(in crate::store) fn read_history(&mut self) -> Result<(), Error> {
         let sweep = SweepKey { account: self.account, round: THREAD_REFS };
         self.refs.swept = self.readable::<Sweeps>(&sweep)?.unwrap_or_default();
         let mut notes = self.rows::<History>();
@@ -79,7 +79,7 @@ impl Checker<'_> {
         if self.refs.is_over(email) {
             return Ok(());
         }
-        match self.lack(email, keys)? {
+        match self.missing_reference(email, keys)? {
             Lack::Nothing => return Ok(()),
             Lack::Thread => {
                 return if self.is_first(email)? { self.write_references(email, keys) } else { Ok(()) };
@@ -95,14 +95,14 @@ impl Checker<'_> {
     }
 
     /// Those that are missing and may have gone with a thread.
-    pub(in crate::store) fn open_references(&mut self) -> Result<(), Error> {
+    pub(in crate::store) fn check_uncertain_references(&mut self) -> Result<(), Error> {
         let open = std::mem::take(&mut self.refs.open);
         let Some(remake) = self.depth.remake.filter(|_| self.refs.is_hurt) else { return Ok(()) };
         for mail in open.into_iter().filter_map(|at| self.census.mail(at)) {
             let key = EmailKey { account: self.account, email: mail.id };
             // One that is lost comes back first.
             let Some(email) = self.readable::<table::EmailMetadata>(&key)? else { continue };
-            if let Some(raw) = self.octets(mail.id, &email)? {
+            if let Some(raw) = self.whole_message(mail.id, &email)? {
                 self.write_references(&email, &EncodedMessage::new(&remake(&raw)).thread_keys)?;
             }
         }
@@ -113,7 +113,7 @@ impl Checker<'_> {
         ThreadRefKey { account: self.account, key: *key }
     }
 
-    fn lack(&self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<Lack, Error> {
+    fn missing_reference(&self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<Lack, Error> {
         let mut lack = Lack::Nothing;
         for thread_key in keys {
             match self.read.row_if_any::<table::ThreadRefs>(&self.reference(thread_key))? {
@@ -154,7 +154,7 @@ impl Checker<'_> {
             };
             refs.restore(lost);
             let what = format!("{wrong}: an answer to a message of thread {number} begins one of its own");
-            self.say(Table::ThreadRefs, &key.encode(), what, RowFix::Put(refs.to_bytes()))?;
+            self.report(Table::ThreadRefs, &key.encode(), what, RowFix::Put(refs.to_bytes()))?;
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::store::txn::sweep::THREAD_REFS;
 const SEEN_AGAIN: Duration = Duration::from_secs(24 * 3600);
 
 /// A key of a message, and what it names for whoever files it.
-struct Named {
+struct ThreadsOfKey {
     key: ThreadRefKey,
     refs: ThreadRefRow,
     /// Which of the threads is joined.
@@ -25,7 +25,7 @@ struct Named {
     dead: Vec<ThreadId>,
 }
 
-impl Named {
+impl ThreadsOfKey {
     fn thread(&self) -> Option<ThreadId> {
         self.found.and_then(|at| self.refs.0.get(at)).map(|named| named.thread)
     }
@@ -46,9 +46,9 @@ impl Txn<'_> {
     ) -> Result<ThreadId, Error> {
         let mut known = Vec::with_capacity(keys.len());
         for thread_key in keys {
-            known.push(self.named_by(thread_key, open)?);
+            known.push(self.threads_of_key(thread_key, open)?);
         }
-        let thread = match known.iter().filter_map(Named::thread).min() {
+        let thread = match known.iter().filter_map(ThreadsOfKey::thread).min() {
             Some(oldest) => oldest,
             None => {
                 self.state.last_thread += 1;
@@ -57,7 +57,7 @@ impl Txn<'_> {
         };
         let now = self.now;
         let mut gone: Option<ThreadId> = None;
-        for Named { key, mut refs, found, dead } in known {
+        for ThreadsOfKey { key, mut refs, found, dead } in known {
             match found.and_then(|at| refs.0.get_mut(at)) {
                 Some(named) if named.seen <= now && now.since(named.seen) < SEEN_AGAIN => continue,
                 Some(named) => named.seen = now,
@@ -70,7 +70,11 @@ impl Txn<'_> {
     }
 
     /// What a key names for whoever may read the mailboxes `open`.
-    fn named_by(&self, thread_key: &ThreadKey, open: Option<&BTreeSet<MailboxUid>>) -> Result<Named, Error> {
+    fn threads_of_key(
+        &self,
+        thread_key: &ThreadKey,
+        open: Option<&BTreeSet<MailboxUid>>,
+    ) -> Result<ThreadsOfKey, Error> {
         let key = ThreadRefKey { account: self.account, key: *thread_key };
         let refs = match self.row::<ThreadRefs>(&key) {
             // What cannot be read finds no thread, and is written anew.
@@ -89,7 +93,7 @@ impl Txn<'_> {
                 break;
             }
         }
-        Ok(Named { key, refs, found, dead })
+        Ok(ThreadsOfKey { key, refs, found, dead })
     }
 
     /// Notes for the check that a key names a dead thread no more, and no younger one: as if a sweep had forgotten it.

@@ -27,7 +27,7 @@ struct ThreadRecount {
 }
 
 impl Checker<'_> {
-    pub(in crate::store) fn threads(&mut self) -> Result<(), Error> {
+    pub(in crate::store) fn check_threads(&mut self) -> Result<(), Error> {
         let mut rows = self.rows::<Threads>();
         let order = std::mem::take(&mut self.census.by_thread);
         let mut thread_of = vec![0u32; self.census.mails.len()];
@@ -40,11 +40,11 @@ impl Checker<'_> {
             rest = behind;
             let key = ThreadIdKey { account: self.account, thread: id }.encode();
             while let Some(below) = rows.below(&key)? {
-                self.extra(Table::Threads, &below.key)?;
+                self.report_extra(Table::Threads, &below.key)?;
             }
             let row = rows.raw.at(&key)?;
             let recount = self.recount(group, &mut thread_of);
-            let wanted = self.judge(&key, row.as_deref(), recount)?;
+            let wanted = self.check_thread(&key, row.as_deref(), recount)?;
             let Some(wanted) = wanted else {
                 self.census.threads.push(0);
                 continue;
@@ -61,12 +61,12 @@ impl Checker<'_> {
         }
         // A thread goes with its last tombstone.
         while let Some(left) = rows.next()? {
-            self.extra(Table::Threads, &left.key)?;
+            self.report_extra(Table::Threads, &left.key)?;
         }
         self.census.by_thread = order;
         self.census.thread_of = thread_of;
-        self.numbers(numbers)?;
-        self.counts(counts);
+        self.check_thread_modseqs(numbers)?;
+        self.recount_mailboxes(counts);
         Ok(())
     }
 
@@ -98,7 +98,12 @@ impl Checker<'_> {
 
     /// A thread with emails or tombstones; gives what its row should be. A dead one has the number of the change that
     /// destroyed its last email, and may be purged before its other tombstones, where the clock went back: the marks tell.
-    fn judge(&mut self, key: &[u8], row: Option<&[u8]>, recount: ThreadRecount) -> Result<Option<Thread>, Error> {
+    fn check_thread(
+        &mut self,
+        key: &[u8],
+        row: Option<&[u8]>,
+        recount: ThreadRecount,
+    ) -> Result<Option<Thread>, Error> {
         let deleted = recount.thread.emails == 0;
         let state = self.found.as_ref();
         let most = state.map_or(u64::MAX, |state| state.modseq.0);
@@ -118,29 +123,29 @@ impl Checker<'_> {
             Some(Ok(row)) if row == wanted => {}
             Some(Ok(row)) => {
                 let what = format!("reads {row:?}, should read {wanted:?}");
-                self.say(Table::Threads, key, what, RowFix::Put(wanted.to_bytes()))?;
+                self.report(Table::Threads, key, what, RowFix::Put(wanted.to_bytes()))?;
             }
-            Some(Err(error)) => self.say(Table::Threads, key, error.to_string(), RowFix::Put(wanted.to_bytes()))?,
-            None => self.say(Table::Threads, key, "the row is missing", RowFix::Put(wanted.to_bytes()))?,
+            Some(Err(error)) => self.report(Table::Threads, key, error.to_string(), RowFix::Put(wanted.to_bytes()))?,
+            None => self.report(Table::Threads, key, "the row is missing", RowFix::Put(wanted.to_bytes()))?,
         }
-        self.note(&wanted);
+        self.note_thread_change(&wanted);
         Ok(Some(wanted))
     }
 
-    fn note(&mut self, thread: &Thread) {
+    fn note_thread_change(&mut self, thread: &Thread) {
         let census = &mut self.census;
         census.newest[1] = census.newest[1].max(thread.updated.0);
         census.high = census.high.max(thread.updated.0);
     }
 
     /// A change number stands for one change of one thread; of two that share one a live thread gets another.
-    fn numbers(&mut self, mut numbers: Vec<(u64, bool, u64)>) -> Result<(), Error> {
+    fn check_thread_modseqs(&mut self, mut numbers: Vec<(u64, bool, u64)>) -> Result<(), Error> {
         numbers.sort_unstable();
         let twice: Vec<usize> = (1..numbers.len())
             .filter(|at| numbers.get(at - 1).map(|one| one.0) == numbers.get(*at).map(|one| one.0))
             .collect();
         for at in twice {
-            let fresh = self.fresh();
+            let fresh = self.fresh_modseq();
             let Some((number, _, id)) = numbers.get_mut(at) else { continue };
             let key = ThreadIdKey { account: self.account, thread: ThreadId(*id) };
             let Some(row) = self.readable::<Threads>(&key)? else {
@@ -149,19 +154,19 @@ impl Checker<'_> {
             *number = fresh.0;
             let row = Thread { updated: fresh, ..row };
             let what = "its change number is another thread's, too";
-            self.say(Table::Threads, &key.encode(), what, RowFix::Put(row.to_bytes()))?;
-            self.note(&row);
+            self.report(Table::Threads, &key.encode(), what, RowFix::Put(row.to_bytes()))?;
+            self.note_thread_change(&row);
         }
         numbers.sort_unstable();
         numbers.dedup_by_key(|one| one.0);
         let account = self.account;
         let rows =
             numbers.into_iter().map(|(number, _, id)| (ModSeqKey { account, modseq: ModSeq(number) }, ThreadId(id)));
-        self.compare::<ThreadByModseq>(rows)
+        self.expect_rows::<ThreadByModseq>(rows)
     }
 
     /// The counts of the mailboxes, from the threads and the emails.
-    fn counts(&mut self, mut counts: BTreeMap<MailboxUid, MailboxCounts>) {
+    fn recount_mailboxes(&mut self, mut counts: BTreeMap<MailboxUid, MailboxCounts>) {
         for (uid, members) in &self.census.members {
             let counts = counts.entry(*uid).or_default();
             counts.total_emails = members.len() as u64;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::model::{BlobHash, DataType, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId, UtcMillis};
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
-use crate::store::listing::write::{EmailChange, missing};
+use crate::store::listing::write::{EmailChange, missing_row};
 use crate::store::row::{EncodedMessage, content_value, tokens_value};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobRefKey, ModSeqKey, PurgeKey, ThreadEmailKey};
@@ -167,7 +167,7 @@ impl Txn<'_> {
         let uids: BTreeSet<MailboxUid> = was.members.keys().chain(now.members.keys()).copied().collect();
         for uid in uids {
             let key = self.mailbox_key(uid);
-            let stored = self.row::<Mailboxes>(&key)?.ok_or_else(|| missing::<Mailboxes>(self.account, &key))?;
+            let stored = self.row::<Mailboxes>(&key)?.ok_or_else(|| missing_row::<Mailboxes>(self.account, &key))?;
             let mut mailbox = stored.clone();
             self.write_counts(uid, &mut mailbox, &step);
             self.write_listings(uid, &mut mailbox.kept, &step)?;

@@ -37,7 +37,7 @@ impl<'a> Tables<'a> {
 }
 
 impl Checker<'_> {
-    pub(in crate::store) fn listings(&mut self) -> Result<(), Error> {
+    pub(in crate::store) fn check_listings(&mut self) -> Result<(), Error> {
         let mut tables = Tables {
             list: self.rows(),
             index: self.rows(),
@@ -47,35 +47,35 @@ impl Checker<'_> {
             round: 0,
         };
         let kept = self.state_or_fresh().kept;
-        self.census.kept = self.views(MailboxUid::ALL, kept, &mut tables)?;
+        self.census.kept = self.check_mailbox_listings(MailboxUid::ALL, kept, &mut tables)?;
         let uids: Vec<MailboxUid> = self.census.mailboxes.keys().copied().collect();
         for uid in uids {
             let Some(mut mailbox) = self.census.mailboxes.get(&uid).cloned() else { continue };
             if !mailbox.deleted {
-                mailbox.kept = self.views(uid, mailbox.kept, &mut tables)?;
+                mailbox.kept = self.check_mailbox_listings(uid, mailbox.kept, &mut tables)?;
             }
             if mailbox.updated_not_counts > mailbox.updated || mailbox.created > mailbox.updated {
                 mailbox.updated_not_counts = mailbox.updated_not_counts.min(mailbox.updated);
                 mailbox.created = mailbox.created.min(mailbox.updated);
             }
-            self.mailbox(uid, &mailbox)?;
+            self.expect_mailbox(uid, &mailbox)?;
         }
         for rows in tables.all() {
             while let Some((key, _)) = rows.next()? {
-                self.stray(rows.table, &key)?;
+                self.report_stray(rows.table, &key)?;
             }
         }
         Ok(())
     }
 
     /// The views of one mailbox; gives them as they should be.
-    fn views(
+    fn check_mailbox_listings(
         &self,
         uid: MailboxUid,
         found: Vec<MaintainedListing>,
         tables: &mut Tables<'_>,
     ) -> Result<Vec<MaintainedListing>, Error> {
-        let mut kept = self.should_keep(uid, found);
+        let mut kept = self.wanted_listings(uid, found);
         let mut order: Vec<usize> = (0..kept.len()).collect();
         order.sort_by_key(|at| kept.get(*at).map(|entry| entry.view));
         for at in order {
@@ -83,11 +83,11 @@ impl Checker<'_> {
             let prefix = Prefix::<ThreadIndexKey>::encode(&(self.account, uid, entry.view));
             for rows in tables.all() {
                 while let Some((key, _)) = rows.below(&prefix)? {
-                    self.stray(rows.table, &key)?;
+                    self.report_stray(rows.table, &key)?;
                 }
             }
             match entry.frontier() {
-                Some(frontier) => self.view(uid, entry, frontier, tables)?,
+                Some(frontier) => self.check_listing_rows(uid, entry, frontier, tables)?,
                 // Of one that is being dropped any rows may be left.
                 None => {
                     for rows in tables.all() {
@@ -100,7 +100,7 @@ impl Checker<'_> {
     }
 
     /// The usual view is always kept; where history begins anew, what is half made or half dropped is let go.
-    fn should_keep(&self, uid: MailboxUid, mut kept: Vec<MaintainedListing>) -> Vec<MaintainedListing> {
+    fn wanted_listings(&self, uid: MailboxUid, mut kept: Vec<MaintainedListing>) -> Vec<MaintainedListing> {
         let mut views = HashSet::new();
         kept.retain(|entry| views.insert(entry.view));
         if let Some(state) = &self.found {
@@ -122,7 +122,7 @@ impl Checker<'_> {
     }
 
     /// What one kept view should hold, up to its frontier.
-    fn view(
+    fn check_listing_rows(
         &self,
         uid: MailboxUid,
         entry: &mut MaintainedListing,
@@ -140,7 +140,7 @@ impl Checker<'_> {
         };
         let shows = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.shows(base));
         let shown: Vec<u32> = there.iter().copied().filter(shows).collect();
-        let mut collapsed = self.newest(&shown, tables);
+        let mut collapsed = self.newest_of_threads(&shown, tables);
         if !view.is_of_emails() {
             collapsed.retain(|at| self.thread_shows(*at, view));
         }
@@ -154,12 +154,12 @@ impl Checker<'_> {
         let rows = members
             .into_iter()
             .map(|(thread, email)| (ThreadIndexKey { account, mailbox: uid, view, thread, email }, Present));
-        self.section(&mut tables.members, &(account, uid, view), rows)?;
+        self.expect_rows_under(&mut tables.members, &(account, uid, view), rows)?;
         for shape in entry.shapes() {
             let listing = Listing { uid, view, shape: *shape };
             let shown = if *shape == Shape::Emails { &shown } else { &collapsed };
             let shown: Vec<u32> = shown.iter().copied().filter(within).collect();
-            self.listing(listing, &shown, tables)?;
+            self.check_index_and_list(listing, &shown, tables)?;
             let tally = entry.tally_mut(*shape);
             tally.total = shown.len() as u64;
             let ranked = match (self.depth.anew, tally.is_ranked()) {
@@ -177,13 +177,13 @@ impl Checker<'_> {
                 rows = rank::rows_of(self.depth.ranking, account, listing, &ids);
             }
             let rows = rows.into_iter().map(|(key, count)| (key, RankCount(count)));
-            self.section(&mut tables.ranks, &(account, listing), rows)?;
+            self.expect_rows_under(&mut tables.ranks, &(account, listing), rows)?;
         }
         Ok(())
     }
 
     /// Of each thread the newest of these emails, which come newest first.
-    fn newest(&self, shown: &[u32], tables: &mut Tables<'_>) -> Vec<u32> {
+    fn newest_of_threads(&self, shown: &[u32], tables: &mut Tables<'_>) -> Vec<u32> {
         tables.round = tables.round.wrapping_add(1);
         let round = tables.round;
         let mut first = |at: &u32| {
@@ -202,7 +202,7 @@ impl Checker<'_> {
     }
 
     /// Index and list of one listing.
-    fn listing(&self, listing: Listing, shown: &[u32], tables: &mut Tables<'_>) -> Result<(), Error> {
+    fn check_index_and_list(&self, listing: Listing, shown: &[u32], tables: &mut Tables<'_>) -> Result<(), Error> {
         let account = self.account;
         let prefix = Prefix::<IndexKey>::encode(&(account, listing));
         let mut since: Vec<(u64, u32)> = Vec::with_capacity(shown.len());
@@ -211,7 +211,7 @@ impl Checker<'_> {
         for (at, mail) in shown.iter().filter_map(|at| Some((*at, self.census.mail(*at)?))) {
             let key = IndexKey { account, listing, email: mail.id }.encode();
             while let Some(extra) = tables.index.below(&key)? {
-                self.extra(Table::MailboxEmailIndex, &extra.key)?;
+                self.report_extra(Table::MailboxEmailIndex, &extra.key)?;
             }
             let row = tables.index.raw.at(&key)?;
             let read = |row| <(ModSeq, ThreadId)>::from_bytes(MailboxEmailIndex::ID, &key, row).ok();
@@ -225,49 +225,49 @@ impl Checker<'_> {
             self.expect(Table::MailboxEmailIndex, &key, row.as_deref(), wanted)?;
         }
         while let Some(extra) = tables.index.within(&prefix)? {
-            self.extra(Table::MailboxEmailIndex, &extra.key)?;
+            self.report_extra(Table::MailboxEmailIndex, &extra.key)?;
         }
         since.sort_unstable();
         for (added, at) in since {
             let Some(mail) = self.census.mail(at) else { continue };
             let key = ListKey { account, listing, removed: ModSeq(0), added: ModSeq(added) }.encode();
             while let Some(extra) = tables.list.below(&key)? {
-                self.ended(&extra, &unknown)?;
+                self.check_left_row(&extra, &unknown)?;
             }
             let row = tables.list.raw.at(&key)?;
             self.expect(Table::MailboxEmailList, &key, row.as_deref(), (mail.id, mail.thread).to_bytes())?;
         }
         while let Some(extra) = tables.list.within(&prefix)? {
-            self.ended(&extra, &unknown)?;
+            self.check_left_row(&extra, &unknown)?;
         }
         Ok(())
     }
 
     /// A list row of an email that is not shown: what was shown ended after it began, and no later than the newest change.
-    fn ended(&self, found: &Found<MailboxEmailList>, unknown: &HashSet<EmailId>) -> Result<(), Error> {
+    fn check_left_row(&self, found: &Found<MailboxEmailList>, unknown: &HashSet<EmailId>) -> Result<(), Error> {
         let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let key = found.key.as_slice();
         let (Some(ListKey { removed, added, .. }), Ok((email, _))) = (found.id(), found.row()) else {
-            return self.extra(Table::MailboxEmailList, key);
+            return self.report_extra(Table::MailboxEmailList, key);
         };
         if removed == ModSeq(0) {
-            return if unknown.contains(&email) { Ok(()) } else { self.extra(Table::MailboxEmailList, key) };
+            return if unknown.contains(&email) { Ok(()) } else { self.report_extra(Table::MailboxEmailList, key) };
         }
         if removed <= added || removed > newest {
             let what = "an interval that ends before it begins, or in the future";
-            return self.say(Table::MailboxEmailList, key, what, RowFix::Delete);
+            return self.report(Table::MailboxEmailList, key, what, RowFix::Delete);
         }
         if self.depth.anew {
-            return self.say(Table::MailboxEmailList, key, "history begins anew", RowFix::Delete);
+            return self.report(Table::MailboxEmailList, key, "history begins anew", RowFix::Delete);
         }
         Ok(())
     }
 
     /// A row of no kept listing: what a destroyed mailbox left behind goes by and by.
-    fn stray(&self, table: Table, key: &[u8]) -> Result<(), Error> {
+    fn report_stray(&self, table: Table, key: &[u8]) -> Result<(), Error> {
         // The keys of all four tables begin as those of mailboxes do, and what follows may be damaged.
         let uid = MailboxKey::read(&mut { key }).map(|key| key.mailbox).ok();
         let deleted = uid.and_then(|uid| self.census.mailboxes.get(&uid)).is_some_and(|mailbox| mailbox.deleted);
-        if deleted { Ok(()) } else { self.extra(table, key) }
+        if deleted { Ok(()) } else { self.report_extra(table, key) }
     }
 }

@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::listing::write::shows;
+use crate::store::listing::write::matches_filter;
 use crate::store::table::codec::Prefix;
 use crate::store::table::keys::{IndexKey, ListKey, RankKey, ThreadIndexKey};
 use crate::store::table::{
@@ -144,17 +144,20 @@ impl Txn<'_> {
         for (id, thread) in found {
             let Some(email) = self.email_row(id)?.filter(|email| email.deleted.is_none()) else { continue };
             if entry.view.is_of_emails() {
-                if shows(&email, uid, entry.view) {
+                if matches_filter(&email, uid, entry.view) {
                     self.add_email_beyond_frontier(uid, entry, id, &email)?;
                 }
                 continue;
             }
             let row = self.row::<Threads>(&self.thread_key(thread))?.unwrap_or_default();
-            let head =
-                if uid == MailboxUid::ALL { row.newest() } else { self.newest(uid, ListingFilter::Every, thread)? };
+            let head = if uid == MailboxUid::ALL {
+                row.newest()
+            } else {
+                self.newest_of_thread(uid, ListingFilter::Every, thread)?
+            };
             if row.shows(entry.view) && head == Some(id) {
                 let listing = Listing { uid, view: entry.view, shape: Shape::Threads };
-                self.enter(listing, entry, id, thread, email.created)?;
+                self.enter_listing(listing, entry, id, thread, email.created)?;
             }
         }
         Ok(whole)
@@ -174,11 +177,11 @@ impl Txn<'_> {
         } else {
             let member = self.thread_index_key((uid, entry.view), email.thread, id);
             self.put::<MailboxThreadIndex>(&member, &Present);
-            self.newest(uid, entry.view, email.thread)?
+            self.newest_of_thread(uid, entry.view, email.thread)?
         };
-        self.enter(emails, entry, id, email.thread, email.created)?;
+        self.enter_listing(emails, entry, id, email.thread, email.created)?;
         if head == Some(id) {
-            self.enter(threads, entry, id, email.thread, email.created)?;
+            self.enter_listing(threads, entry, id, email.thread, email.created)?;
         }
         Ok(())
     }

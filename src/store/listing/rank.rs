@@ -54,7 +54,7 @@ impl Ranking {
 }
 
 /// An id whose index row has just been written.
-pub(in crate::store) fn entered(
+pub(in crate::store) fn add_email(
     txn: &mut Txn<'_>,
     listing: Listing,
     tally: &mut ListingStats,
@@ -74,7 +74,7 @@ pub(in crate::store) fn entered(
 }
 
 /// An id whose index row has just been deleted.
-pub(in crate::store) fn left(
+pub(in crate::store) fn remove_email(
     txn: &mut Txn<'_>,
     listing: Listing,
     tally: &mut ListingStats,

@@ -29,7 +29,7 @@ pub(in crate::store) struct EmailChange<'a> {
 }
 
 /// Whether an email, by itself, matches an email view of a mailbox.
-pub(in crate::store) fn shows(email: &EmailMetadata, uid: MailboxUid, view: ListingFilter) -> bool {
+pub(in crate::store) fn matches_filter(email: &EmailMetadata, uid: MailboxUid, view: ListingFilter) -> bool {
     (uid == MailboxUid::ALL || email.mailboxes.contains(&uid))
         && match view {
             ListingFilter::Every => true,
@@ -51,8 +51,8 @@ impl Txn<'_> {
         let mut heads = None;
         for entry in kept.iter_mut().filter(|entry| entry.view.is_of_emails()) {
             let Some(frontier) = entry.frontier() else { continue };
-            let was = step.old.is_some_and(|email| shows(email, uid, entry.view));
-            let now = step.new.is_some_and(|email| shows(email, uid, entry.view));
+            let was = step.old.is_some_and(|email| matches_filter(email, uid, entry.view));
+            let now = step.new.is_some_and(|email| matches_filter(email, uid, entry.view));
             if was == now {
                 continue;
             }
@@ -62,13 +62,13 @@ impl Txn<'_> {
                 (step.was.newest(), step.now.newest())
             } else {
                 let there = uid == MailboxUid::ALL || step.was.members.contains_key(&uid);
-                let before = if there { self.newest(uid, entry.view, step.thread)? } else { None };
+                let before = if there { self.newest_of_thread(uid, entry.view, step.thread)? } else { None };
                 self.move_email(uid, entry, step, now, within)?;
                 // Ids ascend from the newest: who enters is the newest, or is not.
                 let entered = before.map_or(step.id, |before| before.min(step.id));
-                (before, if now { Some(entered) } else { self.newest(uid, entry.view, step.thread)? })
+                (before, if now { Some(entered) } else { self.newest_of_thread(uid, entry.view, step.thread)? })
             };
-            self.replace(uid, entry, step.thread, before, after)?;
+            self.replace_exemplar(uid, entry, step.thread, before, after)?;
             if entry.view == ListingFilter::Every {
                 heads = Some((before, after));
             }
@@ -83,11 +83,11 @@ impl Txn<'_> {
                 None if uid == MailboxUid::ALL => (step.was.newest(), step.now.newest()),
                 None if was == now => continue,
                 None => {
-                    let head = self.newest(uid, ListingFilter::Every, step.thread)?;
+                    let head = self.newest_of_thread(uid, ListingFilter::Every, step.thread)?;
                     (head, head)
                 }
             };
-            self.replace(uid, entry, step.thread, before.filter(|_| was), after.filter(|_| now))?;
+            self.replace_exemplar(uid, entry, step.thread, before.filter(|_| was), after.filter(|_| now))?;
         }
         Ok(())
     }
@@ -112,17 +112,17 @@ impl Txn<'_> {
             if let Some(member) = member {
                 self.put::<MailboxThreadIndex>(&member, &Present);
             }
-            self.enter(listing, entry, step.id, step.thread, self.state.modseq)
+            self.enter_listing(listing, entry, step.id, step.thread, self.state.modseq)
         } else {
             if let Some(member) = member {
                 self.delete::<MailboxThreadIndex>(&member);
             }
-            self.leave(listing, entry, step.id, step.thread)
+            self.leave_listing(listing, entry, step.id, step.thread)
         }
     }
 
     /// The exemplar of a thread in a collapsed listing changes; what lies beyond the frontier is not in it yet.
-    pub(in crate::store) fn replace(
+    pub(in crate::store) fn replace_exemplar(
         &mut self,
         uid: MailboxUid,
         entry: &mut MaintainedListing,
@@ -137,16 +137,16 @@ impl Txn<'_> {
         }
         let listing = Listing { uid, view: entry.view, shape: Shape::Threads };
         if let Some(before) = before {
-            self.leave(listing, entry, before, thread)?;
+            self.leave_listing(listing, entry, before, thread)?;
         }
         if let Some(after) = after {
-            self.enter(listing, entry, after, thread, self.state.modseq)?;
+            self.enter_listing(listing, entry, after, thread, self.state.modseq)?;
         }
         Ok(())
     }
 
     /// The newest email of a thread in a view: what a collapsed listing shows of it.
-    pub(in crate::store) fn newest(
+    pub(in crate::store) fn newest_of_thread(
         &self,
         uid: MailboxUid,
         view: ListingFilter,
@@ -167,7 +167,7 @@ impl Txn<'_> {
     }
 
     /// Shows an email in a listing, as of a change that is this email's own.
-    pub(in crate::store) fn enter(
+    pub(in crate::store) fn enter_listing(
         &mut self,
         listing: Listing,
         entry: &mut MaintainedListing,
@@ -180,10 +180,10 @@ impl Txn<'_> {
         self.put::<MailboxEmailIndex>(&IndexKey { account, listing, email: id }, &(added, thread));
         let tally = entry.tally_mut(listing.shape);
         tally.total += 1;
-        rank::entered(self, listing, tally, id)
+        rank::add_email(self, listing, tally, id)
     }
 
-    fn leave(
+    fn leave_listing(
         &mut self,
         listing: Listing,
         entry: &mut MaintainedListing,
@@ -193,7 +193,7 @@ impl Txn<'_> {
         let (account, modseq) = (self.account, self.state.modseq);
         let index = IndexKey { account, listing, email: id };
         let row = self.row::<MailboxEmailIndex>(&index)?;
-        let (added, _) = row.ok_or_else(|| missing::<MailboxEmailIndex>(account, &index))?;
+        let (added, _) = row.ok_or_else(|| missing_row::<MailboxEmailIndex>(account, &index))?;
         self.delete::<MailboxEmailIndex>(&index);
         self.delete::<MailboxEmailList>(&ListKey { account, listing, removed: ModSeq(0), added });
         // What entered and left by the same change was never shown, nor what left before the listing was whole.
@@ -202,11 +202,11 @@ impl Txn<'_> {
         }
         let tally = entry.tally_mut(listing.shape);
         tally.total = tally.total.saturating_sub(1);
-        rank::left(self, listing, tally, id)
+        rank::remove_email(self, listing, tally, id)
     }
 }
 
-pub(in crate::store) fn missing<T: Table>(account: AccountId, key: &T::Key) -> Error {
+pub(in crate::store) fn missing_row<T: Table>(account: AccountId, key: &T::Key) -> Error {
     Error::Corrupt {
         table: T::ID.name(),
         key: hex(&key.encode()),

@@ -6,13 +6,13 @@ use crate::store::engine::{RowReader, Table};
 use crate::store::error::Error;
 use crate::store::repair::check::rows::RowCursor;
 use crate::store::repair::check::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
-use crate::store::repair::references::{is_due, sends};
+use crate::store::repair::references::{is_action_blob, is_wakeup};
 use crate::store::row::{Destination, SameAction, wake_of};
 use crate::store::table::keys::{ActionBlobKey, ActionKey, BlobKey, DueKey, SameKey};
 use crate::store::table::{Blobs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, decode_key};
 
 impl Checker<'_> {
-    pub(in crate::store) fn actions(&mut self) -> Result<(), Error> {
+    pub(in crate::store) fn check_actions(&mut self) -> Result<(), Error> {
         let account = self.account;
         let mut same: Vec<(SameKey, ActionId)> = Vec::new();
         let mut rows = self.rows::<Outbox>();
@@ -20,18 +20,18 @@ impl Checker<'_> {
         while let Some(found) = rows.next()? {
             let key = found.key.as_slice();
             while let Some(stray) = messages.below(key)? {
-                self.extra(Table::OutboxMessages, &stray.key)?;
+                self.report_extra(Table::OutboxMessages, &stray.key)?;
             }
             self.census.queued = self.census.queued.saturating_add(1);
             let octets = messages.raw.at(key)?.map_or(0, |row| row.len().saturating_sub(1) as u64);
             let (Some(ActionKey { action: id, .. }), Ok(action)) = (found.id(), found.row()) else {
-                self.say(Table::Outbox, key, "cannot be read: what it said is in a backup alone", RowFix::Nothing)?;
+                self.report(Table::Outbox, key, "cannot be read: what it said is in a backup alone", RowFix::Nothing)?;
                 continue;
             };
             self.note_action(id);
             if octets != action.octets {
                 let what = format!("has {} octets of its own, and {octets} are there", action.octets);
-                self.say(Table::OutboxMessages, key, what, RowFix::Nothing)?;
+                self.report(Table::OutboxMessages, key, what, RowFix::Nothing)?;
             }
             if let Some(wake) = wake_of(&action) {
                 self.expect_row::<OutboxDue>(
@@ -42,7 +42,7 @@ impl Checker<'_> {
             if let Some(blob) = action.blob {
                 self.expect_row::<OutboxBlobs>(&ActionBlobKey { blob, account, action: id }, &Present)?;
                 if self.read.bytes::<Blobs>(&BlobKey { blob })?.is_none() {
-                    self.say(Table::Outbox, key, "the message that it sends is missing", RowFix::Nothing)?;
+                    self.report(Table::Outbox, key, "the message that it sends is missing", RowFix::Nothing)?;
                 }
             }
             if let Some(hash) = action.same.filter(|_| action.state.is_open()) {
@@ -50,39 +50,39 @@ impl Checker<'_> {
             }
         }
         while let Some(stray) = messages.next()? {
-            self.extra(Table::OutboxMessages, &stray.key)?;
+            self.report_extra(Table::OutboxMessages, &stray.key)?;
         }
         same.sort_unstable();
         // Of two that are the same deed the older one is it.
         same.dedup_by(|later, first| later.0 == first.0);
-        self.compare::<OutboxSame>(same.into_iter().map(|(key, id)| (key, SameAction(id))))
+        self.expect_rows::<OutboxSame>(same.into_iter().map(|(key, id)| (key, SameAction(id))))
     }
 }
 
 /// Every wake-up is of an action that is woken so, and every hold of one that holds that message.
-pub(in crate::store) fn hints(
+pub(in crate::store) fn check_hints(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
-    hear: &mut FaultFn<'_>,
+    on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
-    let mut hints = RowCursor::<OutboxDue>::all(read, run);
+    let mut hints = RowCursor::<OutboxDue>::of_table(read, run);
     while let Some(found) = hints.next()? {
         let (account, due) = match whose(&found.key) {
-            Some((account, action)) => (account, is_due(read, account, action, &found.key)?),
+            Some((account, action)) => (account, is_wakeup(read, account, action, &found.key)?),
             None => (AccountId::SITE, false),
         };
         if !due {
             let (key, what) = (found.key, "wakes no action".into());
-            hear(RowFault { account, table: Table::OutboxDue, key, what, mend: RowFix::Delete, history: false })?;
+            on_fault(RowFault { account, table: Table::OutboxDue, key, what, mend: RowFix::Delete, history: false })?;
         }
     }
-    let mut holds = RowCursor::<OutboxBlobs>::all(read, run);
+    let mut holds = RowCursor::<OutboxBlobs>::of_table(read, run);
     while let Some(found) = holds.next()? {
         let holder = held_by(&found.key);
-        if holder.is_none() || !sends(read, &found.key)? {
+        if holder.is_none() || !is_action_blob(read, &found.key)? {
             let account = holder.map_or(AccountId::SITE, |(account, ..)| account);
             let (key, what) = (found.key, "holds a message for an action that does not send it".into());
-            hear(RowFault { account, table: Table::OutboxBlobs, key, what, mend: RowFix::Delete, history: false })?;
+            on_fault(RowFault { account, table: Table::OutboxBlobs, key, what, mend: RowFix::Delete, history: false })?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use crate::model::{DataType, MaintainedListing};
 use crate::store::engine::Table;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::repair::references::{holds, is_due, is_upload, sends, shares_of};
+use crate::store::repair::references::{is_action_blob, is_email_blob, is_upload_blob, is_wakeup, shares_of};
 use crate::store::row::{AccountStateRow, RepairScope, Row as _};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{SharedKey, SiteKey};
@@ -101,7 +101,7 @@ impl Txn<'_> {
 
     fn drop_blob_ref(&mut self, bytes: &[u8]) -> Result<bool, Error> {
         let Ok(key) = decode_key::<BlobRefs>(bytes) else { return Ok(false) };
-        let is_stray = key.account == self.account && !holds(self, key.account, key.email, &key.blob)?;
+        let is_stray = key.account == self.account && !is_email_blob(self, key.account, key.email, &key.blob)?;
         if is_stray {
             self.release_email_blob(&key.blob, key.email);
         }
@@ -110,7 +110,7 @@ impl Txn<'_> {
 
     fn drop_due(&mut self, bytes: &[u8]) -> Result<bool, Error> {
         let Ok(key) = decode_key::<OutboxDue>(bytes) else { return Ok(false) };
-        let is_stray = key.account == self.account && !is_due(self, key.account, key.action, bytes)?;
+        let is_stray = key.account == self.account && !is_wakeup(self, key.account, key.action, bytes)?;
         if is_stray {
             self.delete::<OutboxDue>(&key);
         }
@@ -119,7 +119,7 @@ impl Txn<'_> {
 
     fn drop_action_blob(&mut self, bytes: &[u8]) -> Result<bool, Error> {
         let Ok(key) = decode_key::<OutboxBlobs>(bytes) else { return Ok(false) };
-        let is_stray = key.account == self.account && !sends(self, bytes)?;
+        let is_stray = key.account == self.account && !is_action_blob(self, bytes)?;
         if is_stray {
             self.delete::<OutboxBlobs>(&key);
             self.note_blob_release(self.now, key.blob);
@@ -141,7 +141,7 @@ impl Txn<'_> {
 
     fn drop_upload_blob(&mut self, bytes: &[u8]) -> Result<bool, Error> {
         let Ok(key) = decode_key::<UploadBlobs>(bytes) else { return Ok(false) };
-        let is_stray = key.account == self.account && !is_upload(self, bytes)?;
+        let is_stray = key.account == self.account && !is_upload_blob(self, bytes)?;
         if is_stray {
             self.delete::<UploadBlobs>(&key);
             self.note_blob_release(self.now, key.blob);

@@ -88,9 +88,9 @@ impl Store {
         scope: RepairScope,
         accounts: Option<&[AccountId]>,
         remake: &RemakeFn<'_>,
-        tell: &mut ProgressFn<'_>,
+        on_progress: &mut ProgressFn<'_>,
     ) -> Result<RepairReport, Error> {
-        let (known, leads) = check::accounts(&*self.0.engine.snapshot())?;
+        let (known, leads) = check::accounts_with_rows(&*self.0.engine.snapshot())?;
         let named: Vec<AccountId> = match accounts {
             Some(named) => named.to_vec(),
             None => known.clone(),
@@ -98,7 +98,7 @@ impl Store {
         if named.iter().any(|account| !known.contains(account)) {
             return Err(Error::NotFound("account"));
         }
-        let run = CheckRun::new(tell, named.len());
+        let run = CheckRun::new(on_progress, named.len());
         let mut done = RepairReport { accounts: named.len(), ..RepairReport::default() };
         let depth = CheckOptions {
             remake: Some(remake),
@@ -116,7 +116,7 @@ impl Store {
             run.enter(AccountId::SITE);
             self.repair_shared(&named, &run, &mut done)?;
         }
-        done.written = run.done().written;
+        done.written = run.progress().written;
         Ok(done)
     }
 
@@ -148,9 +148,9 @@ impl Store {
                 RepairScope::Repair
             };
         } else if wished != RepairScope::Rebuild {
-            let found = self.look(account, scope, depth, run)?;
+            let found = self.preview_repair(account, scope, depth, run)?;
             if found.mended == 0 {
-                done.leave(found);
+                done.add_unrepaired(found);
                 return Ok(());
             }
             if found.history {
@@ -158,17 +158,21 @@ impl Store {
             }
             refold = found.search || found.history;
         }
-        self.mark(account, scope)?;
+        self.mark_account(account, scope)?;
         let mut rounds = 0;
         let last = loop {
-            let round =
-                self.round(account, CheckOptions { refold, anew: scope == RepairScope::Rebuild, ..depth }, scope, run)?;
+            let round = self.repair_round(
+                account,
+                CheckOptions { refold, anew: scope == RepairScope::Rebuild, ..depth },
+                scope,
+                run,
+            )?;
             rounds += 1;
             if round.search && !refold && rounds < MAX_ROUNDS {
                 refold = true;
             } else if round.history && scope == RepairScope::Repair {
                 scope = RepairScope::Rebuild;
-                self.mark(account, scope)?;
+                self.mark_account(account, scope)?;
             } else if round.mended == 0 || rounds >= MAX_ROUNDS {
                 break round;
             }
@@ -186,12 +190,12 @@ impl Store {
         if is_new {
             done.renewed.push(account);
         }
-        done.leave(last);
+        done.add_unrepaired(last);
         Ok(())
     }
 
     /// What a repair would do, while nobody is stopped.
-    fn look(
+    fn preview_repair(
         &self,
         account: AccountId,
         scope: RepairScope,
@@ -201,15 +205,15 @@ impl Store {
         let mut round = RepairRound::default();
         let depth = CheckOptions { reread: scope == RepairScope::Reindex, ..depth };
         let read = self.0.engine.sweeping_snapshot();
-        check::account(&*read, run, account, depth, &mut |fault| {
-            round.hear(&fault, scope);
+        check::check_account(&*read, run, account, depth, &mut |fault| {
+            round.note_fault(&fault, scope);
             Ok(())
         })?;
         Ok(round)
     }
 
     /// Checks a marked account once, and writes what it finds wrong.
-    fn round(
+    fn repair_round(
         &self,
         account: AccountId,
         depth: CheckOptions<'_>,
@@ -219,35 +223,35 @@ impl Store {
         let (mut round, mut gather) = (RepairRound::default(), RepairBatch::default());
         let Thresholds { repair_rows, repair_bytes, .. } = self.0.thresholds;
         let read = self.0.engine.sweeping_snapshot();
-        check::account(&*read, run, account, depth, &mut |fault| {
+        check::check_account(&*read, run, account, depth, &mut |fault| {
             let is_told = fault.history && scope != RepairScope::Rebuild;
             let is_whole = fault.table.repair() == RepairMethod::SearchIndex && !depth.refold;
-            if round.hear(&fault, scope) && !is_told && !is_whole {
+            if round.note_fault(&fault, scope) && !is_told && !is_whole {
                 let value = if let RowFix::Put(value) = fault.mend { Some(value) } else { None };
                 gather.octets += fault.key.len() + value.as_ref().map_or(0, Vec::len);
                 gather.rows.push((fault.table, fault.key, value));
                 if gather.rows.len() >= repair_rows || gather.octets >= repair_bytes {
-                    self.write(account, &mut gather, run)?;
+                    self.write_batch(account, &mut gather, run)?;
                 }
             }
             Ok(())
         })?;
-        self.write(account, &mut gather, run)?;
+        self.write_batch(account, &mut gather, run)?;
         Ok(round)
     }
 
-    fn write(&self, account: AccountId, gather: &mut RepairBatch, run: &CheckRun<'_>) -> Result<(), Error> {
+    fn write_batch(&self, account: AccountId, gather: &mut RepairBatch, run: &CheckRun<'_>) -> Result<(), Error> {
         let rows = std::mem::take(gather).rows;
         if rows.is_empty() {
             return Ok(());
         }
         let count = rows.len() as u64;
         self.commit_marked(account, |txn| txn.mend(rows.iter().cloned()))?;
-        run.wrote(count);
+        run.add_written(count);
         Ok(())
     }
 
-    fn mark(&self, account: AccountId, scope: RepairScope) -> Result<(), Error> {
+    fn mark_account(&self, account: AccountId, scope: RepairScope) -> Result<(), Error> {
         let marked = self.commit_marked(account, |txn| {
             txn.begin_repair(scope);
             Ok(())
@@ -272,7 +276,7 @@ impl Store {
     fn repair_shared(&self, named: &[AccountId], run: &CheckRun<'_>, done: &mut RepairReport) -> Result<(), Error> {
         let mut strays: Vec<(AccountId, Table, Vec<u8>)> = Vec::new();
         let read = self.0.engine.snapshot();
-        check::strays(&*read, run, &mut |fault| {
+        check::check_shared_tables(&*read, run, &mut |fault| {
             if named.contains(&fault.account) {
                 strays.push((fault.account, fault.table, fault.key));
             }
@@ -296,7 +300,7 @@ impl Store {
             let rows: Vec<(Table, Vec<u8>)> = rows.iter().map(|(_, table, key)| (*table, key.clone())).collect();
             let (gone, ticket) = self.commit(*account, |txn| txn.drop_strays(&rows))?;
             ticket.wait_blocking()?;
-            run.wrote(gone);
+            run.add_written(gone);
             if gone > 0 && !done.mended.contains(account) {
                 done.mended.push(*account);
             }
@@ -307,7 +311,7 @@ impl Store {
 
 impl RepairRound {
     /// Whether it is to be mended.
-    fn hear(&mut self, fault: &RowFault, scope: RepairScope) -> bool {
+    fn note_fault(&mut self, fault: &RowFault, scope: RepairScope) -> bool {
         if !covers(scope, fault) {
             return false;
         }
@@ -326,7 +330,7 @@ impl RepairRound {
 }
 
 impl RepairReport {
-    fn leave(&mut self, round: RepairRound) {
+    fn add_unrepaired(&mut self, round: RepairRound) {
         self.left_count += round.left_count;
         let room = MAX_LISTED.saturating_sub(self.left.len());
         self.left.extend(round.left.into_iter().take(room));

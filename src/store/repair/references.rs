@@ -14,7 +14,7 @@ use crate::store::table::{
 };
 
 /// Whether an email, or its tombstone, holds a blob. One that cannot be read may.
-pub(in crate::store) fn holds(
+pub(in crate::store) fn is_email_blob(
     read: &dyn RowReader,
     account: AccountId,
     email: EmailId,
@@ -25,7 +25,7 @@ pub(in crate::store) fn holds(
 }
 
 /// Whether a wake-up is an action's. One that cannot be read may be.
-pub(in crate::store) fn is_due(
+pub(in crate::store) fn is_wakeup(
     read: &dyn RowReader,
     account: AccountId,
     action: ActionId,
@@ -37,14 +37,14 @@ pub(in crate::store) fn is_due(
 }
 
 /// Whether the action of a hold sends that message. One that cannot be read may do so.
-pub(in crate::store) fn sends(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
+pub(in crate::store) fn is_action_blob(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
     let Ok(ActionBlobKey { account, action, blob }) = decode_key::<OutboxBlobs>(hold) else { return Ok(false) };
     let found = read.row_if_any::<Outbox>(&ActionKey { account, action })?;
     Ok(found.is_some_and(|found| found.map_or(true, |found| found.blob == Some(blob))))
 }
 
 /// Whether there is the upload that a hold is of.
-pub(in crate::store) fn is_upload(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
+pub(in crate::store) fn is_upload_blob(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
     let Ok(UploadBlobKey { account, user, blob }) = decode_key::<UploadBlobs>(hold) else { return Ok(false) };
     Ok(read.bytes::<Uploads>(&UploadKey { account, user, blob })?.is_some())
 }

@@ -19,13 +19,13 @@ use crate::store::table::{self, EmailContent, EmailTokens, SearchFolds};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Checker<'_> {
-    pub(in crate::store) fn search(&mut self) -> Result<(), Error> {
+    pub(in crate::store) fn check_search_index(&mut self) -> Result<(), Error> {
         let own = FoldKey::list(self.account).encode();
         let found = self.read.bytes::<SearchFolds>(&FoldKey::list(self.account))?;
         let found = found.map(|row| Folds::decode(&own, &row));
         if self.depth.refold {
             self.census.unfolded = self.census.live;
-            return self.no_folds(found.and_then(Result::ok).map(|folds| folds.last));
+            return self.expect_no_folds(found.and_then(Result::ok).map(|folds| folds.last));
         }
         // How often each email of the census is in the index.
         let mut places = vec![0u8; self.census.mails.len()];
@@ -33,7 +33,7 @@ impl Checker<'_> {
         while let Some(found) = rows.next()? {
             self.census.unfolded = self.census.unfolded.saturating_add(1);
             if let Err(error) = decode_tokens(&found.key, &found.value) {
-                self.say(Table::EmailTokens, &found.key, error.to_string(), RowFix::Delete)?;
+                self.report(Table::EmailTokens, &found.key, error.to_string(), RowFix::Delete)?;
             }
             let id = found.id().map(|key| key.email);
             let at = id.and_then(|id| self.census.mails.binary_search_by_key(&id, |mail| mail.id).ok());
@@ -42,11 +42,11 @@ impl Checker<'_> {
             }
         }
         let folds = match found {
-            Some(Err(error)) => return self.say(Table::SearchFolds, &own, error.to_string(), RowFix::Delete),
+            Some(Err(error)) => return self.report(Table::SearchFolds, &own, error.to_string(), RowFix::Delete),
             found => found.and_then(Result::ok).unwrap_or_default(),
         };
         for fold in &folds.live {
-            for id in self.fold(fold)? {
+            for id in self.check_fold(fold)? {
                 let Ok(at) = self.census.mails.binary_search_by_key(&id, |mail| mail.id) else { continue };
                 let mail = self.census.mails.get(at).filter(|mail| mail.is_live() && mail.created <= fold.made.0);
                 if let (Some(_), Some(count)) = (mail, places.get_mut(at)) {
@@ -58,9 +58,9 @@ impl Checker<'_> {
         for (mail, count) in wrong {
             let key = EmailKey { account: self.account, email: mail.id }.encode();
             let what = format!("{count} times in the search index, and not once");
-            self.say(Table::EmailTokens, &key, what, RowFix::Delete)?;
+            self.report(Table::EmailTokens, &key, what, RowFix::Delete)?;
         }
-        self.fold_rows(&folds)?;
+        self.check_fold_rows(&folds)?;
         if let Some(remake) = self.depth.remake {
             let snapshot = Snapshot::of(Box::new(BorrowedReader(self.read)), self.depth.thresholds);
             match strange(&snapshot, self.account, self.depth.reread, |raw| remake(raw).tokens) {
@@ -68,11 +68,11 @@ impl Checker<'_> {
                     for id in all {
                         let what = "the tokens in the search index are not those of its message".to_owned();
                         let key = EmailKey { account: self.account, email: id }.encode();
-                        self.say(Table::EmailTokens, &key, what, RowFix::Delete)?;
+                        self.report(Table::EmailTokens, &key, what, RowFix::Delete)?;
                     }
                 }
                 Err(error @ Error::Corrupt { .. }) => {
-                    self.say(Table::EmailTokens, &own, error.to_string(), RowFix::Delete)?;
+                    self.report(Table::EmailTokens, &own, error.to_string(), RowFix::Delete)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -81,14 +81,14 @@ impl Checker<'_> {
     }
 
     /// No row but that which numbers are taken.
-    fn no_folds(&self, last: Option<u64>) -> Result<(), Error> {
+    fn expect_no_folds(&self, last: Option<u64>) -> Result<(), Error> {
         let own = FoldKey::list(self.account);
         let head = last.map(|last| (own, Folds { last, ..Folds::default() }.encode()));
-        self.compare_bytes::<SearchFolds>(head.into_iter())
+        self.expect_encoded_rows::<SearchFolds>(head.into_iter())
     }
 
     /// The emails of a fold, if its rows are in order.
-    fn fold(&self, fold: &Fold) -> Result<Vec<EmailId>, Error> {
+    fn check_fold(&self, fold: &Fold) -> Result<Vec<EmailId>, Error> {
         let mut ids: Vec<EmailId> = Vec::new();
         let mut last: Option<(Token, u32, u32)> = None;
         let mut wrong: Vec<(Vec<u8>, String)> = Vec::new();
@@ -134,13 +134,13 @@ impl Checker<'_> {
             wrong.push(((account, fold.id).encode(), format!("its {} emails are not those of {fold:?}", ids.len())));
         }
         for (key, what) in wrong {
-            self.say(Table::SearchFolds, &key, what, RowFix::Delete)?;
+            self.report(Table::SearchFolds, &key, what, RowFix::Delete)?;
         }
         Ok(ids)
     }
 
     /// Every row is of a fold that is searched, being made, or to go.
-    fn fold_rows(&self, folds: &Folds) -> Result<(), Error> {
+    fn check_fold_rows(&self, folds: &Folds) -> Result<(), Error> {
         let live = folds.live.iter().map(|fold| fold.id);
         let known: Vec<FoldId> =
             live.chain(folds.merges.iter().map(|merge| merge.into.id)).chain(folds.dropped.iter().copied()).collect();
@@ -153,13 +153,13 @@ impl Checker<'_> {
             }
         }
         for key in orphans {
-            self.say(Table::SearchFolds, &key, "of a fold that there is not", RowFix::Delete)?;
+            self.report(Table::SearchFolds, &key, "of a fold that there is not", RowFix::Delete)?;
         }
         for merge in &folds.merges {
             if merge.sources.iter().any(|source| !folds.live.iter().any(|fold| fold.id == *source)) {
                 let what = format!("{:?} is made of folds that are gone", merge.into.id);
                 let list = FoldKey::list(self.account).encode();
-                self.say(Table::SearchFolds, &list, what, RowFix::Delete)?;
+                self.report(Table::SearchFolds, &list, what, RowFix::Delete)?;
             }
         }
         Ok(())

@@ -15,7 +15,7 @@ pub(in crate::store) struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    fn prove(&self, table: Table, key: &[u8]) -> Result<(), Error> {
+    fn check_open(&self, table: Table, key: &[u8]) -> Result<(), Error> {
         let is_of_account = table.home() == Home::Account && table.repair().closes_account();
         let account = AccountId::read(&mut { key }).ok().filter(|_| is_of_account);
         match account.filter(|account| self.closed.contains(account)) {
@@ -27,22 +27,22 @@ impl Guard<'_> {
 
 impl RowReader for Guard<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.prove(table, key)?;
+        self.check_open(table, key)?;
         self.read.get(table, key)
     }
 
     fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut LookupFn<'_>) -> Result<(), Error> {
-        keys.iter().try_for_each(|key| self.prove(table, key))?;
+        keys.iter().try_for_each(|key| self.check_open(table, key))?;
         self.read.get_many(table, keys, each)
     }
 
     fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
-        self.prove(table, from)?;
+        self.check_open(table, from)?;
         self.read.scan(table, from, to, reverse, each)
     }
 
     fn walk(&self, table: Table, from: &[u8], to: &[u8], first: WalkStep, each: &mut WalkFn<'_>) -> Result<(), Error> {
-        self.prove(table, from)?;
+        self.check_open(table, from)?;
         self.read.walk(table, from, to, first, each)
     }
 }

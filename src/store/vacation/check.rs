@@ -13,14 +13,14 @@ use crate::store::table::{
 };
 
 impl Checker<'_> {
-    pub(in crate::store) fn deeds(&mut self) -> Result<(), Error> {
-        self.told()?;
-        self.deliveries()?;
+    pub(in crate::store) fn check_delivery_records(&mut self) -> Result<(), Error> {
+        self.check_told_rows()?;
+        self.check_deliveries()?;
         let mut refs = self.rows::<ThreadRefs>();
         while let Some(found) = refs.next()? {
             if found.id().is_none() || found.row().is_err() {
                 let what = "cannot be read: an answer to this message begins a thread of its own";
-                self.say(Table::ThreadRefs, &found.key, what, RowFix::Delete)?;
+                self.report(Table::ThreadRefs, &found.key, what, RowFix::Delete)?;
             }
         }
         let mut decisions = self.rows::<Decisions>();
@@ -28,13 +28,13 @@ impl Checker<'_> {
             match found.row() {
                 Ok(Decision { verdict: Verdict::Answered(action), .. }) => self.note_action(action),
                 Ok(_) => {}
-                Err(error) => self.say(Table::Decisions, &found.key, error.to_string(), RowFix::Delete)?,
+                Err(error) => self.report(Table::Decisions, &found.key, error.to_string(), RowFix::Delete)?,
             }
         }
-        self.actions()
+        self.check_actions()
     }
 
-    fn told(&mut self) -> Result<(), Error> {
+    fn check_told_rows(&mut self) -> Result<(), Error> {
         let account = self.account;
         let (own, found) = (AccountKey { account }.encode(), self.read.bytes::<Vacation>(&AccountKey { account })?);
         let response = match found.map(|row| VacationResponse::from_bytes(Vacation::ID, &own, &row)) {
@@ -42,7 +42,7 @@ impl Checker<'_> {
             Some(Ok(response)) => Some(response),
             Some(Err(error)) => {
                 let what = format!("{error}: set the response anew");
-                self.say(Table::Vacation, &own, what, RowFix::Nothing)?;
+                self.report(Table::Vacation, &own, what, RowFix::Nothing)?;
                 None
             }
         };
@@ -50,40 +50,45 @@ impl Checker<'_> {
         let mut rows = self.rows::<VacationTold>();
         while let Some(found) = rows.next()? {
             let (Some(key), Ok(told)) = (found.id(), found.row()) else {
-                self.say(Table::VacationTold, &found.key, "cannot be read: who it was is forgotten", RowFix::Delete)?;
+                self.report(
+                    Table::VacationTold,
+                    &found.key,
+                    "cannot be read: who it was is forgotten",
+                    RowFix::Delete,
+                )?;
                 continue;
             };
             if response.as_ref().is_some_and(|response| told.generation.is_some_and(|of| of != response.generation)) {
                 let what = "told in another generation of the response";
-                self.say(Table::VacationTold, &found.key, what, RowFix::Delete)?;
+                self.report(Table::VacationTold, &found.key, what, RowFix::Delete)?;
                 continue;
             }
             by_time.push(ToldTimeKey { account, at: told.at.into(), told: key.told });
         }
         self.census.told = by_time.len() as u64;
         by_time.sort_unstable();
-        self.compare::<ToldByTime>(by_time.into_iter().map(|key| (key, Present)))
+        self.expect_rows::<ToldByTime>(by_time.into_iter().map(|key| (key, Present)))
     }
 
-    fn deliveries(&mut self) -> Result<(), Error> {
+    fn check_deliveries(&mut self) -> Result<(), Error> {
         let account = self.account;
         let mut by_time = Vec::new();
         let mut rows = self.rows::<Deliveries>();
         while let Some(found) = rows.next()? {
             let (Some(key), Ok(delivery)) = (found.id(), found.row()) else {
                 let what = "cannot be read: a retry of it would be filed again";
-                self.say(Table::Deliveries, &found.key, what, RowFix::Delete)?;
+                self.report(Table::Deliveries, &found.key, what, RowFix::Delete)?;
                 continue;
             };
             by_time.push(DeliveryTimeKey { account, at: delivery.at.into(), hash: key.hash });
             // Of what was purged the deliveries stay for their time, so that a retry is still answered.
             let purged = self.found.as_ref().is_none_or(|state| state.low_mark(DataType::Email) > ModSeq(0));
             if delivery.email.is_some_and(|email| !purged && !self.census.knows(email)) {
-                self.say(Table::Deliveries, &found.key, "made an email that is not there", RowFix::Nothing)?;
+                self.report(Table::Deliveries, &found.key, "made an email that is not there", RowFix::Nothing)?;
             }
         }
         by_time.sort_unstable();
-        self.compare::<DeliveryByTime>(by_time.into_iter().map(|key| (key, Present)))
+        self.expect_rows::<DeliveryByTime>(by_time.into_iter().map(|key| (key, Present)))
     }
 
     pub(in crate::store) fn note_action(&mut self, action: ActionId) {

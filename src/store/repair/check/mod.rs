@@ -153,23 +153,23 @@ pub(in crate::store) trait CheckObserver {
 
 /// What is shared by all accounts of one run.
 pub(in crate::store) struct CheckRun<'a> {
-    pub(in crate::store) tell: RefCell<&'a mut ProgressFn<'a>>,
+    pub(in crate::store) on_progress: RefCell<&'a mut ProgressFn<'a>>,
     pub(in crate::store) at: Cell<Progress>,
 }
 
 impl<'a> CheckRun<'a> {
-    pub(in crate::store) fn new(tell: &'a mut ProgressFn<'a>, accounts: usize) -> Self {
+    pub(in crate::store) fn new(on_progress: &'a mut ProgressFn<'a>, accounts: usize) -> Self {
         let (account, table) = (AccountId::SITE, "");
         let at = Cell::new(Progress { number: 0, accounts, account, table, rows: 0, written: 0 });
-        Self { tell: RefCell::new(tell), at }
+        Self { on_progress: RefCell::new(on_progress), at }
     }
 
-    pub(in crate::store) fn wrote(&self, rows: u64) {
+    pub(in crate::store) fn add_written(&self, rows: u64) {
         let at = self.at.get();
         self.at.set(Progress { written: at.written.saturating_add(rows), ..at });
     }
 
-    pub(in crate::store) fn done(&self) -> Progress {
+    pub(in crate::store) fn progress(&self) -> Progress {
         self.at.get()
     }
 }
@@ -188,8 +188,8 @@ impl CheckObserver for CheckRun<'_> {
         let new = Progress { table: table.name(), rows: at.rows.saturating_add(1), ..at };
         self.at.set(new);
         if new.table != at.table || new.rows.is_multiple_of(EVERY) {
-            let mut tell = self.tell.borrow_mut();
-            if !tell(&new) {
+            let mut on_progress = self.on_progress.borrow_mut();
+            if !on_progress(&new) {
                 return Err(Error::Stopped);
             }
         }
@@ -203,7 +203,7 @@ pub(in crate::store) struct Checker<'a> {
     pub(in crate::store) run: &'a dyn CheckObserver,
     pub(in crate::store) account: AccountId,
     pub(in crate::store) depth: CheckOptions<'a>,
-    pub(in crate::store) hear: RefCell<&'a mut FaultFn<'a>>,
+    pub(in crate::store) on_fault: RefCell<&'a mut FaultFn<'a>>,
     /// As it stands there; `None` where it cannot be read.
     pub(in crate::store) found: Option<AccountStateRow>,
     pub(in crate::store) census: Census,
@@ -211,7 +211,7 @@ pub(in crate::store) struct Checker<'a> {
 }
 
 /// The accounts that have rows of their own, a state, or mailboxes and an address; with the addresses that lead to each.
-pub(in crate::store) fn accounts(read: &dyn RowReader) -> Result<(Vec<AccountId>, Leads), Error> {
+pub(in crate::store) fn accounts_with_rows(read: &dyn RowReader) -> Result<(Vec<AccountId>, Leads), Error> {
     let mut all = std::collections::BTreeSet::new();
     let mut add = |AccountKey { account }: AccountKey, _: &[u8]| {
         all.insert(account);
@@ -219,22 +219,22 @@ pub(in crate::store) fn accounts(read: &dyn RowReader) -> Result<(Vec<AccountId>
     };
     read.keys::<AccountState>(&KeyRange::under(&()), &mut add)?;
     read.keys::<Accounts>(&KeyRange::under(&()), &mut add)?;
-    let leads = crate::store::account::directory_check::addressed(read, &mut all)?;
+    let leads = crate::store::account::directory_check::read_addresses(read, &mut all)?;
     all.remove(&AccountId::SITE);
     Ok((all.into_iter().collect(), leads))
 }
 
 /// Checks the whole store on one state of it.
-pub(in crate::store) fn run(
+pub(in crate::store) fn check_store(
     read: &dyn RowReader,
     (ranking, thresholds): (Ranking, Thresholds),
     remake: Option<&RemakeFn<'_>>,
-    tell: &mut ProgressFn<'_>,
+    on_progress: &mut ProgressFn<'_>,
 ) -> Result<CheckReport, Error> {
-    let (all, leads) = accounts(read)?;
+    let (all, leads) = accounts_with_rows(read)?;
     let mut report = CheckReport { accounts: all.len(), ..CheckReport::default() };
-    let run = CheckRun::new(tell, all.len());
-    let mut hear = |fault: RowFault| {
+    let run = CheckRun::new(on_progress, all.len());
+    let mut on_fault = |fault: RowFault| {
         report.count = report.count.saturating_add(1);
         if report.breaches.len() < MAX_REPORTED_BREACHES {
             report.breaches.push(fault.breach());
@@ -244,64 +244,64 @@ pub(in crate::store) fn run(
     for id in all {
         let depth =
             CheckOptions { remake, refold: false, anew: false, reread: false, leads: &leads, ranking, thresholds };
-        account(read, &run, id, depth, &mut hear)?;
+        check_account(read, &run, id, depth, &mut on_fault)?;
     }
     run.enter(AccountId::SITE);
     for (id, _) in version::accounts_under_repair(read)? {
         let what = "a repair of this account was not finished: run `restante repair`".into();
         let key = version::repair_mark_key(id);
-        hear(RowFault { account: id, table: Table::Site, key, what, mend: RowFix::Nothing, history: false })?;
+        on_fault(RowFault { account: id, table: Table::Site, key, what, mend: RowFix::Nothing, history: false })?;
     }
-    crate::store::account::directory_check::addresses(read, &run, &mut hear)?;
-    crate::store::outbox::check::hints(read, &run, &mut hear)?;
-    crate::store::blob::uploads_check::holds(read, &run, &mut hear)?;
-    crate::store::account::shares_check::strays(read, &run, &mut hear)?;
-    crate::store::blob::check::messages(read, &run, remake.is_some(), &mut hear)?;
-    report.rows = run.done().rows;
+    crate::store::account::directory_check::check_addresses(read, &run, &mut on_fault)?;
+    crate::store::outbox::check::check_hints(read, &run, &mut on_fault)?;
+    crate::store::blob::uploads_check::check_upload_blobs(read, &run, &mut on_fault)?;
+    crate::store::account::shares_check::check_shared_rows(read, &run, &mut on_fault)?;
+    crate::store::blob::check::check_messages(read, &run, remake.is_some(), &mut on_fault)?;
+    report.rows = run.progress().rows;
     Ok(report)
 }
 
 /// Checks one account.
-pub(in crate::store) fn account<'a>(
+pub(in crate::store) fn check_account<'a>(
     read: &'a dyn RowReader,
     run: &'a dyn CheckObserver,
     account: AccountId,
     depth: CheckOptions<'a>,
-    hear: &'a mut FaultFn<'a>,
+    on_fault: &'a mut FaultFn<'a>,
 ) -> Result<(), Error> {
     run.enter(account);
     let found = read.row_if_any::<AccountState>(&AccountKey { account })?.and_then(Result::ok);
-    let hear = RefCell::new(hear);
+    let on_fault = RefCell::new(on_fault);
     let (census, refs) = (Census::default(), Refs::default());
-    let mut checker = Checker { read, run, account, depth, hear, found, census, refs };
-    checker.registration()?;
-    checker.mailboxes()?;
-    checker.begin_references()?;
-    checker.emails()?;
-    checker.open_references()?;
-    checker.by_email()?;
-    checker.threads()?;
-    checker.listings()?;
-    checker.deeds()?;
-    checker.search()?;
-    checker.subscriptions()?;
-    checker.remains()?;
-    checker.uploads()?;
-    checker.objects()?;
-    checker.shares()?;
-    checker.state()
+    let mut checker = Checker { read, run, account, depth, on_fault, found, census, refs };
+    checker.check_registration()?;
+    checker.check_mailboxes()?;
+    checker.read_history()?;
+    checker.check_emails()?;
+    checker.check_uncertain_references()?;
+    checker.check_email_indexes()?;
+    checker.check_threads()?;
+    checker.check_listings()?;
+    checker.check_delivery_records()?;
+    checker.check_search_index()?;
+    checker.check_subscriptions()?;
+    checker.check_upkeep_rows()?;
+    checker.check_uploads()?;
+    checker.check_objects()?;
+    checker.check_shares()?;
+    checker.check_state()
 }
 
 /// Hints and references that name nothing, in the tables that all accounts share.
-pub(in crate::store) fn strays(
+pub(in crate::store) fn check_shared_tables(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
-    hear: &mut FaultFn<'_>,
+    on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
-    crate::store::outbox::check::hints(read, run, hear)?;
-    crate::store::blob::uploads_check::holds(read, run, hear)?;
-    crate::store::account::shares_check::strays(read, run, hear)?;
-    crate::store::blob::check::references(read, run, hear)
+    crate::store::outbox::check::check_hints(read, run, on_fault)?;
+    crate::store::blob::uploads_check::check_upload_blobs(read, run, on_fault)?;
+    crate::store::account::shares_check::check_shared_rows(read, run, on_fault)?;
+    crate::store::blob::check::check_blob_refs(read, run, on_fault)
 }
 
 impl RowFault {
@@ -311,17 +311,17 @@ impl RowFault {
 }
 
 impl Checker<'_> {
-    pub(in crate::store) fn say(
+    pub(in crate::store) fn report(
         &self,
         table: Table,
         key: &[u8],
         what: impl Into<String>,
         mend: RowFix,
     ) -> Result<(), Error> {
-        self.tell(table, key, what, mend, table.is_seen_by_clients())
+        self.report_with_history(table, key, what, mend, table.is_seen_by_clients())
     }
 
-    pub(in crate::store) fn tell(
+    pub(in crate::store) fn report_with_history(
         &self,
         table: Table,
         key: &[u8],
@@ -330,8 +330,8 @@ impl Checker<'_> {
         history: bool,
     ) -> Result<(), Error> {
         let fault = RowFault { account: self.account, table, key: key.to_vec(), what: what.into(), mend, history };
-        let mut hear = self.hear.borrow_mut();
-        hear(fault)
+        let mut on_fault = self.on_fault.borrow_mut();
+        on_fault(fault)
     }
 
     /// The row under a key, if there is one that can be read.

@@ -58,7 +58,7 @@ pub(in crate::store) struct RowCursor<'a, T> {
 
 impl<'a, T: Table> RowCursor<'a, T> {
     /// All rows of a table.
-    pub(in crate::store) fn all(read: &'a dyn RowReader, run: &'a dyn CheckObserver) -> Self {
+    pub(in crate::store) fn of_table(read: &'a dyn RowReader, run: &'a dyn CheckObserver) -> Self {
         Self::under(read, run, &())
     }
 
@@ -156,18 +156,18 @@ impl<'a> Checker<'a> {
     }
 
     /// The account's rows of a table must be exactly these, which come in key order.
-    pub(in crate::store) fn compare<T: Table<Row: RowFormat>>(
+    pub(in crate::store) fn expect_rows<T: Table<Row: RowFormat>>(
         &self,
         wanted: impl Iterator<Item = (T::Key, T::Row)>,
     ) -> Result<(), Error>
     where
         (AccountId,): Prefix<T::Key>,
     {
-        self.section::<T>(&mut self.rows(), &(self.account,), wanted)
+        self.expect_rows_under::<T>(&mut self.rows(), &(self.account,), wanted)
     }
 
     /// The same of a table whose rows have a format of their own.
-    pub(in crate::store) fn compare_bytes<T: Table<Row = Encoded>>(
+    pub(in crate::store) fn expect_encoded_rows<T: Table<Row = Encoded>>(
         &self,
         wanted: impl Iterator<Item = (T::Key, Vec<u8>)>,
     ) -> Result<(), Error>
@@ -175,21 +175,21 @@ impl<'a> Checker<'a> {
         (AccountId,): Prefix<T::Key>,
     {
         let wanted = wanted.map(|(key, value)| (key.encode(), value));
-        self.raw_section(&mut self.rows::<T>().raw, &(self.account,).encode(), wanted)
+        self.expect_raw_rows_under(&mut self.rows::<T>().raw, &(self.account,).encode(), wanted)
     }
 
     /// The rows under a prefix, at which `found` stands, must be exactly these.
-    pub(in crate::store) fn section<T: Table<Row: RowFormat>>(
+    pub(in crate::store) fn expect_rows_under<T: Table<Row: RowFormat>>(
         &self,
         found: &mut RowCursor<'_, T>,
         prefix: &impl Prefix<T::Key>,
         wanted: impl Iterator<Item = (T::Key, T::Row)>,
     ) -> Result<(), Error> {
         let wanted = wanted.map(|(key, row)| (key.encode(), row.to_bytes()));
-        self.raw_section(&mut found.raw, &prefix.encode(), wanted)
+        self.expect_raw_rows_under(&mut found.raw, &prefix.encode(), wanted)
     }
 
-    fn raw_section(
+    fn expect_raw_rows_under(
         &self,
         found: &mut RawRows<'_>,
         prefix: &[u8],
@@ -198,13 +198,13 @@ impl<'a> Checker<'a> {
         let table = found.table;
         for (key, value) in wanted {
             while let Some((extra, _)) = found.below(&key)? {
-                self.extra(table, &extra)?;
+                self.report_extra(table, &extra)?;
             }
             let row = found.at(&key)?;
             self.expect(table, &key, row.as_deref(), value)?;
         }
         while let Some((extra, _)) = found.within(prefix)? {
-            self.extra(table, &extra)?;
+            self.report_extra(table, &extra)?;
         }
         Ok(())
     }
@@ -231,14 +231,14 @@ impl<'a> Checker<'a> {
             Some(found) if found == value => Ok(()),
             Some(found) => {
                 let what = format!("reads {}, should read {}", quoted(found), quoted(&value));
-                self.say(table, key, what, RowFix::Put(value))
+                self.report(table, key, what, RowFix::Put(value))
             }
-            None => self.say(table, key, "the row is missing", RowFix::Put(value)),
+            None => self.report(table, key, "the row is missing", RowFix::Put(value)),
         }
     }
 
-    pub(in crate::store) fn extra(&self, table: TableId, key: &[u8]) -> Result<(), Error> {
-        self.say(table, key, "the row should not be there", RowFix::Delete)
+    pub(in crate::store) fn report_extra(&self, table: TableId, key: &[u8]) -> Result<(), Error> {
+        self.report(table, key, "the row should not be there", RowFix::Delete)
     }
 }
 

@@ -47,7 +47,6 @@ fn an_email_whose_trace_fields_are_lost_has_the_size_of_its_message() {
     assert_eq!(deep(&store), []);
 }
 
-
 /// A row of an index that is damaged, or names another object than the one that changed, is no answer: whoever asks what
 /// changed hears of the damage, and not of an object 0 or of nothing.
 #[test]
