@@ -5,7 +5,7 @@ use crate::store::{Error, Snapshot};
 use crate::vacation::{AbsenceReport, Arrival};
 
 /// The report of what came since `began` (`None`: as far back as decisions are kept) and before `ended`; of more than
-/// `limits::LISTED` messages the newest.
+/// `limits::MAX_LISTED_ROWS` messages the newest.
 ///
 /// # Errors
 /// Those of reading the store.
@@ -21,7 +21,7 @@ pub fn report(
             return false;
         }
         if ended.is_none_or(|ended| decision.at < ended) {
-            cut = decisions.len() >= limits::LISTED;
+            cut = decisions.len() >= limits::MAX_LISTED_ROWS;
             if !cut {
                 decisions.push(decision);
             }

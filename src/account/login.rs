@@ -180,9 +180,9 @@ impl Logins {
     pub fn verify(&self, name: &str, password: &str) -> Result<Option<Login>, Error> {
         let found = self.0.directory.find_account(name)?;
         let passwords = found.as_ref().map_or(&[][..], |(_, row)| &row.passwords);
-        let rounds = self.0.directory.max_passwords()?.clamp(1, limits::PASSWORDS);
+        let rounds = self.0.directory.max_passwords()?.clamp(1, limits::MAX_PASSWORDS);
         // Those that the account lacks are hashed all the same, and fit nobody.
-        let known = passwords.iter().take(limits::PASSWORDS).map(|(_, phc)| Some(phc));
+        let known = passwords.iter().take(limits::MAX_PASSWORDS).map(|(_, phc)| Some(phc));
         let lacking = std::iter::repeat_n(None, rounds.saturating_sub(passwords.len()));
         let right = known.chain(lacking).find(|phc| self.password_matches(password, *phc));
         let Some((phc, (account, _))) = right.flatten().zip(found.as_ref()) else { return Ok(None) };

@@ -8,9 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 /// The largest message that it keeps.
-const MESSAGE_OCTETS: usize = 16 * 1024 * 1024;
+const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 /// The longest line that it reads.
-const LINE_OCTETS: u64 = 64 * 1024;
+const MAX_LINE_BYTES: u64 = 64 * 1024;
 
 /// A message that came in.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -111,7 +111,7 @@ impl Sink {
 
 async fn line(stream: &mut BufReader<TcpStream>) -> std::io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    stream.take(LINE_OCTETS).read_until(b'\n', &mut line).await?;
+    stream.take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await?;
     Ok(line)
 }
 
@@ -120,7 +120,7 @@ async fn body(stream: &mut BufReader<TcpStream>) -> std::io::Result<Vec<u8>> {
     let mut message = Vec::new();
     loop {
         let line = line(stream).await?;
-        if line.is_empty() || message.len() > MESSAGE_OCTETS {
+        if line.is_empty() || message.len() > MAX_MESSAGE_BYTES {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
         if line == b".\r\n" {

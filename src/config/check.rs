@@ -176,7 +176,7 @@ fn size_limits(config: &Config, fault: ConfigFaultFn<'_>) {
     if config.limits.idle.0 < Duration::from_secs(300) {
         fault("limits", "idle", "shorter than the five minutes of RFC 5321 §4.5.3.2.7".into(), "write at least \"5m\"");
     }
-    let copies = limits::COPIES_IN_FLIGHT as u64 + 1;
+    let copies = limits::FILING_COPIES as u64 + 1;
     if config.limits.message.0.saturating_mul(copies) > config.limits.in_flight.0 {
         fault(
             "limits",

@@ -266,7 +266,7 @@ impl Config {
             vacation: self.vacation_settings(),
             restore: self.upkeep.restore.0,
             administrators: self.control.administrators.clone(),
-            max_request: usize::try_from(octets).unwrap_or(usize::MAX).saturating_add(limits::REQUEST_OCTETS),
+            max_request: usize::try_from(octets).unwrap_or(usize::MAX).saturating_add(limits::MAX_REQUEST_BYTES),
             max_message: self.limits.message.0,
             body_in_memory: usize::try_from(self.limits.body_in_memory.0).unwrap_or(usize::MAX),
             spill: self.spill(),

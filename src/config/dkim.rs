@@ -13,7 +13,7 @@ use super::{Config, DkimKeySection};
 use crate::proof::{Signer, SigningKey};
 
 /// Octets of the largest key file.
-const KEY_OCTETS: u64 = 64 * 1024;
+const MAX_KEY_BYTES: u64 = 64 * 1024;
 
 impl Config {
     /// What signs our mail; nothing where no key is named. Reads the keys.
@@ -46,7 +46,7 @@ fn private(path: &Path) -> Result<Vec<u8>, (String, String)> {
         |error: std::io::Error| (error.to_string(), "name a PEM file that the service's user can read".to_owned());
     let mut file = File::open(path).map_err(unread)?;
     let meta = file.metadata().map_err(unread)?;
-    if !meta.is_file() || meta.len() > KEY_OCTETS {
+    if !meta.is_file() || meta.len() > MAX_KEY_BYTES {
         return Err(("no key file, by its kind or size".into(), "name a PEM file".into()));
     }
     let mode = meta.mode() & 0o777;
@@ -55,7 +55,7 @@ fn private(path: &Path) -> Result<Vec<u8>, (String, String)> {
         return Err((problem, format!("chmod 0640 {}, and make a new key if others had a look", path.display())));
     }
     let mut octets = Vec::new();
-    file.by_ref().take(KEY_OCTETS).read_to_end(&mut octets).map_err(unread)?;
+    file.by_ref().take(MAX_KEY_BYTES).read_to_end(&mut octets).map_err(unread)?;
     Ok(octets)
 }
 

@@ -63,10 +63,10 @@ impl Default for HttpSection {
             proxy_field: ProxyField::default(),
             origins: Vec::new(),
             refused_types: Vec::new(),
-            max_upload: ByteSize(limits::UPLOAD_OCTETS),
-            uploads_per_minute: limits::UPLOADS_PER_MINUTE,
-            uploaded_per_minute: ByteSize(limits::UPLOADED_PER_MINUTE),
-            connections: limits::HTTP_CONNECTIONS,
+            max_upload: ByteSize(limits::MAX_UPLOAD_BYTES),
+            uploads_per_minute: limits::MAX_UPLOADS_PER_MINUTE,
+            uploaded_per_minute: ByteSize(limits::MAX_UPLOADED_BYTES_PER_MINUTE),
+            connections: limits::MAX_HTTP_CONNECTIONS,
             push_to_private: false,
         }
     }

@@ -9,7 +9,7 @@ use super::{Config, check};
 pub const DEFAULT_PATH: &str = "/etc/restante/restante.toml";
 
 /// The largest file that is read.
-const FILE_OCTETS: u64 = 1024 * 1024;
+const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub fn load(path: Option<&Path>) -> Result<Config, ConfigProblems> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && file == Path::new(DEFAULT_PATH) => {
             return Ok(Config::default());
         }
-        Ok(meta) if meta.len() > FILE_OCTETS => {
+        Ok(meta) if meta.len() > MAX_CONFIG_BYTES => {
             return Err(fault(
                 "larger than 1 MiB".into(),
                 "a configuration file is text of a few kilobytes: is this the right file?",

@@ -396,14 +396,14 @@ pub struct UpkeepSection {
 impl Default for UpkeepSection {
     fn default() -> Self {
         Self {
-            restore: DurationValue(limits::RESTORE_KEPT),
-            history: DurationValue(limits::HISTORY_KEPT),
-            lists: DurationValue(limits::LISTS_KEPT),
-            told: DurationValue(limits::TOLD_KEPT),
-            threads: DurationValue(limits::THREAD_REFS_KEPT),
-            messages: DurationValue(limits::LOOSE_MESSAGES_KEPT),
-            uploads: DurationValue(limits::UPLOADS_KEPT),
-            every: DurationValue(limits::UPKEEP_EVERY),
+            restore: DurationValue(limits::DESTROYED_EMAIL_RETENTION),
+            history: DurationValue(limits::LISTING_HISTORY_RETENTION),
+            lists: DurationValue(limits::UNUSED_LISTING_RETENTION),
+            told: DurationValue(limits::TOLD_RETENTION),
+            threads: DurationValue(limits::THREAD_REF_RETENTION),
+            messages: DurationValue(limits::UNREFERENCED_MESSAGE_RETENTION),
+            uploads: DurationValue(limits::UPLOAD_RETENTION),
+            every: DurationValue(limits::UPKEEP_INTERVAL),
         }
     }
 }
@@ -433,13 +433,13 @@ pub struct LimitsSection {
 impl Default for LimitsSection {
     fn default() -> Self {
         Self {
-            message: ByteSize(limits::MESSAGE_OCTETS),
-            recipients: limits::RECIPIENTS,
-            connections: limits::CONNECTIONS,
-            in_flight: ByteSize(limits::OCTETS_IN_FLIGHT),
-            body_in_memory: ByteSize(limits::BODY_IN_MEMORY as u64),
-            idle: DurationValue(limits::IDLE),
-            session: DurationValue(limits::SESSION),
+            message: ByteSize(limits::MAX_MESSAGE_BYTES),
+            recipients: limits::MAX_RECIPIENTS,
+            connections: limits::MAX_LMTP_CONNECTIONS,
+            in_flight: ByteSize(limits::MAX_MESSAGE_BYTES_IN_FLIGHT),
+            body_in_memory: ByteSize(limits::MAX_BODY_BYTES_IN_MEMORY as u64),
+            idle: DurationValue(limits::LMTP_IDLE_TIMEOUT),
+            session: DurationValue(limits::LMTP_SESSION_TIMEOUT),
             drain: DurationValue(Duration::from_secs(20)),
         }
     }

@@ -40,16 +40,16 @@ fn octets(number: usize) -> u64 {
 
 /// What the values of `[store]` mean.
 pub(super) fn check(store: &StoreSection, fault: &mut dyn FnMut(&str, &str, String, &str)) {
-    if store.cache.0 < limits::STORE_CACHE_LEAST {
+    if store.cache.0 < limits::MIN_STORE_CACHE_BYTES {
         let problem = "too small: what one question reads would not stay for the next".into();
         fault("store", "cache", problem, "write at least \"8 MiB\"");
     }
-    if store.write_buffers.0 < limits::STORE_WRITE_BUFFERS_LEAST {
+    if store.write_buffers.0 < limits::MIN_STORE_WRITE_BUFFER_BYTES {
         let problem = "too small: every few messages would be a file of their own".into();
         fault("store", "write-buffers", problem, "write at least \"16 MiB\"");
     }
-    if store.jobs.is_some_and(|jobs| !(limits::STORE_JOBS_LEAST..=limits::STORE_JOBS).contains(&jobs)) {
-        let (least, most) = (limits::STORE_JOBS_LEAST, limits::STORE_JOBS);
+    if store.jobs.is_some_and(|jobs| !(limits::MIN_STORE_JOBS..=limits::MAX_STORE_JOBS).contains(&jobs)) {
+        let (least, most) = (limits::MIN_STORE_JOBS, limits::MAX_STORE_JOBS);
         let problem = "a flush would wait behind a compaction, or they would crowd out everything else".into();
         fault("store", "jobs", problem, &format!("write from {least} to {most}, or leave the key out"));
     }

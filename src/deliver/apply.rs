@@ -75,7 +75,7 @@ impl Deliverer {
             watch,
             settings: Arc::clone(&settings),
         };
-        if trace::received_count(&header) >= limits::RECEIVED_FIELDS {
+        if trace::received_count(&header) >= limits::MAX_RECEIVED_FIELDS {
             prepared.refusal = Some(Reply::new(554, [5, 4, 6], "the message goes round in circles"));
             return prepared;
         }

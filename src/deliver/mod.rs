@@ -116,7 +116,7 @@ impl DeliveryService for Deliverer {
         envelope: Envelope,
         message: IncomingMessage,
     ) -> Vec<Reply> {
-        let prepared = if message.size() > crate::model::limits::BODY_IN_MEMORY {
+        let prepared = if message.size() > crate::model::limits::MAX_BODY_BYTES_IN_MEMORY {
             // Parsing megabytes takes long: other sessions go on meanwhile.
             let (own, count) = (Arc::clone(&self), session.targets.len());
             let done = tokio::task::spawn_blocking(move || own.apply(&session, &envelope, &message)).await;

@@ -98,7 +98,7 @@ pub fn decode(data: &[u8]) {
         assert!(cut.value.len() + 4 > most, "cut short: {} of {most}", cut.value.len());
     }
     assert!(message.texts(most).iter().map(String::len).sum::<usize>() <= 8 * most + 64);
-    assert!(message.preview().chars().count() <= limits::PREVIEW_CHARS);
+    assert!(message.preview().chars().count() <= limits::MAX_PREVIEW_CHARS);
 }
 
 /// A report, whatever it is: what is taken from it is bounded and one line each; one of a disposition can be written, and is
@@ -113,9 +113,9 @@ pub fn report(data: &[u8]) {
     assert!(text.as_ref().is_none_or(|text| text.len() <= 64 * 1024));
     let returned = found.to_returned_report();
     for id in [original_id, &returned.message_id].into_iter().flatten() {
-        assert!(id.len() <= limits::MESSAGE_ID_OCTETS && !id.chars().any(char::is_control));
+        assert!(id.len() <= limits::MAX_MESSAGE_ID_BYTES && !id.chars().any(char::is_control));
     }
-    assert!(!returned.recipients.is_empty() && returned.recipients.len() <= limits::RECIPIENTS);
+    assert!(!returned.recipients.is_empty() && returned.recipients.len() <= limits::MAX_RECIPIENTS);
     for one in &returned.recipients {
         assert!(one.addresses.len() <= 2);
         let reply = one.delivered.as_ref().map_or("250 ", |(_, reply)| reply);

@@ -41,7 +41,7 @@ fn parts(message: &Message<'_>, most: usize) {
     let structure = message.structure();
     let all = structure.root.flat();
     let numbers: BTreeSet<u32> = all.iter().map(|part| part.number).collect();
-    assert!(all.len() <= limits::PARTS && numbers.len() == all.len() && structure.root.number == 0);
+    assert!(all.len() <= limits::MAX_MIME_PARTS && numbers.len() == all.len() && structure.root.number == 0);
     for part in &all {
         assert_eq!(part.is_multipart, part.media_type.starts_with("multipart/"), "{}", part.media_type);
         assert!(part.is_multipart || part.children.is_empty());

@@ -66,27 +66,31 @@ pub fn search(data: &[u8]) {
 fn check_rows(rows: &MessageRows, data: &[u8]) {
     let content = &rows.content;
     assert_eq!(rows.size, data.len() as u64);
-    assert!(content.preview.chars().count() <= limits::PREVIEW_CHARS);
+    assert!(content.preview.chars().count() <= limits::MAX_PREVIEW_CHARS);
     let one_line = |text: &str| !text.chars().any(char::is_control);
     assert!(one_line(&content.preview));
     assert!(content.subject.as_deref().is_none_or(|subject| one_line(&subject.replace('\t', " "))));
     for people in [&content.from, &content.to, &content.cc, &content.bcc, &content.sender, &content.reply_to] {
-        assert!(people.len() <= limits::ADDRESSES);
+        assert!(people.len() <= limits::MAX_FIELD_ADDRESSES);
         assert!(people.iter().all(|one| one_line(&one.email) && one.name.as_deref().is_none_or(one_line)));
     }
     for ids in [&content.message_id, &content.in_reply_to, &content.references] {
-        assert!(ids.len() <= limits::ADDRESSES && ids.iter().all(|id| id.len() <= limits::MESSAGE_ID_OCTETS));
+        assert!(
+            ids.len() <= limits::MAX_FIELD_ADDRESSES && ids.iter().all(|id| id.len() <= limits::MAX_MESSAGE_ID_BYTES)
+        );
     }
-    assert!(content.parts.len() <= limits::PARTS);
+    assert!(content.parts.len() <= limits::MAX_MIME_PARTS);
     for part in &content.parts {
         assert!(part.header <= part.body && part.body <= part.end && part.end as usize <= data.len(), "{part:?}");
     }
-    assert!(rows.thread_keys.len() <= limits::THREAD_IDS, "{} thread keys", rows.thread_keys.len());
+    assert!(rows.thread_keys.len() <= limits::MAX_THREADING_IDS, "{} thread keys", rows.thread_keys.len());
     let tokens = &rows.tokens;
-    assert!(tokens.words.iter().map(|word| word.positions.len()).sum::<usize>() <= limits::WORDS);
+    assert!(tokens.words.iter().map(|word| word.positions.len()).sum::<usize>() <= limits::MAX_INDEXED_WORDS);
     assert!(tokens.words.is_sorted_by(|one, next| one.hash < next.hash));
     assert!(tokens.words.iter().all(|word| word.positions.is_sorted()));
-    assert!(tokens.texts.is_sorted_by(|one, next| one.0 < next.0) && tokens.texts.len() <= limits::ADDRESSES + 1);
+    assert!(
+        tokens.texts.is_sorted_by(|one, next| one.0 < next.0) && tokens.texts.len() <= limits::MAX_FIELD_ADDRESSES + 1
+    );
 }
 
 /// What is written on top is three fields, whatever a client said: the field values of the message stand in for that.

@@ -68,7 +68,7 @@ fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
             input.drain(..taken);
             match step {
                 Step::NeedInput if taken == 0 => {
-                    assert!(input.len() < limits::COMMAND_OCTETS, "{} octets wait for a line's end", input.len());
+                    assert!(input.len() < limits::MAX_COMMAND_BYTES, "{} octets wait for a line's end", input.len());
                     talk.said.append(session.output());
                     break;
                 }
@@ -264,9 +264,12 @@ pub fn jmap(data: &[u8]) {
             return;
         }
     };
-    assert!(request.calls.len() <= limits::REQUEST_CALLS);
+    assert!(request.calls.len() <= limits::MAX_REQUEST_CALLS);
     for call in &request.calls {
-        assert!(call.arguments.values().all(|value| depth(value) <= limits::JSON_DEPTH), "nested deeper than is read");
+        assert!(
+            call.arguments.values().all(|value| depth(value) <= limits::MAX_JSON_DEPTH),
+            "nested deeper than is read"
+        );
     }
     let mut answers: Vec<Invocation> = Vec::new();
     for mut call in request.calls {
@@ -287,7 +290,7 @@ pub fn jmap(data: &[u8]) {
     let response = Response { responses: answers, created_ids: request.created_ids, session_state: SessionState(0) };
     let octets = response.json().to_string().len();
     // An octet of a JSON text may be written as six.
-    let most = 6 * (data.len() + calls * limits::REFERENCED_OCTETS) + 100;
+    let most = 6 * (data.len() + calls * limits::MAX_REFERENCED_BYTES) + 100;
     assert!(octets <= most, "{octets} octets of answers to {} of a request", data.len());
 }
 

@@ -66,7 +66,7 @@ pub fn filter(data: &[u8]) {
     let snapshot = bed().snapshot();
     for (id, _) in snapshot.emails(ACCOUNT, None, 100).expect("emails") {
         let found = finder.snippet(&snapshot, ACCOUNT, id).expect("a snippet").expect("of an email");
-        assert!(found.preview.is_none_or(|preview| preview.len() <= limits::SNIPPET_OCTETS));
+        assert!(found.preview.is_none_or(|preview| preview.len() <= limits::MAX_SNIPPET_BYTES));
     }
 }
 

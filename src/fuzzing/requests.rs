@@ -140,7 +140,7 @@ fn strange(dice: &mut InputRng) -> Value {
         json!(true),
         json!(-1),
         json!(0),
-        json!(limits::OBJECTS_IN_GET + 1),
+        json!(limits::MAX_OBJECTS_IN_GET + 1),
         json!(9_007_199_254_740_991_u64),
         json!(1.5),
         json!(""),
@@ -171,7 +171,7 @@ pub(super) fn empty() -> (Context, AccountId) {
         store,
         directory,
         vacation: crate::vacation::Settings::default(),
-        restore: limits::RESTORE_KEPT,
+        restore: limits::DESTROYED_EMAIL_RETENTION,
         deliver: Arc::new(|_, recipients, _| {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
         }),

@@ -1,7 +1,7 @@
 //! Bounds the work and the memory of one request, over all its calls.
 //!
 //! - Each call is bounded by itself (objects, ids, texts), but a small request can hold
-//!   `limits::REQUEST_CALLS` of them. What multiplies is therefore counted here: bytes read, bytes
+//!   `limits::MAX_REQUEST_CALLS` of them. What multiplies is therefore counted here: bytes read, bytes
 //!   stored, rows walked, and the size of the answers.
 //! - Reading is charged before it is done, so a refusal costs nothing.
 //! - The answer under construction is counted while it grows. `dispatch` sets that count back
@@ -44,7 +44,7 @@ struct RemainingBudget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self::with(limits::READ_BYTES, limits::FILED_BYTES, limits::ANSWER_BYTES)
+        Self::with(limits::MAX_READ_BYTES_PER_REQUEST, limits::MAX_FILED_BYTES_PER_REQUEST, limits::MAX_ANSWER_BYTES)
     }
 }
 
@@ -52,7 +52,7 @@ impl Budget {
     /// The budget of an administrator's request, by the control socket. The command line restores
     /// thousands of messages by one call, and reads one at a time: only the answers are bounded.
     pub(super) fn of_administrator() -> Self {
-        Self::with(u64::MAX, u64::MAX, limits::ADMINISTRATOR_ANSWER_BYTES)
+        Self::with(u64::MAX, u64::MAX, limits::MAX_ADMINISTRATOR_ANSWER_BYTES)
     }
 
     /// A budget of so many bytes to be read, to be stored, and of answers.
@@ -62,7 +62,7 @@ impl Budget {
             filed: filed.into(),
             answer: answer.into(),
             growing: 0.into(),
-            searched: Allowance::of(limits::SEARCHED_BYTES, limits::WALKED_ROWS),
+            searched: Allowance::of(limits::MAX_SEARCHED_BYTES_PER_REQUEST, limits::MAX_WALKED_ROWS_PER_REQUEST),
         }))
     }
 
@@ -70,9 +70,9 @@ impl Budget {
     #[cfg(test)]
     pub(super) fn of_searches(bytes: u64, rows: u64) -> Self {
         Self(Arc::new(RemainingBudget {
-            read: limits::READ_BYTES.into(),
-            filed: limits::FILED_BYTES.into(),
-            answer: limits::ANSWER_BYTES.into(),
+            read: limits::MAX_READ_BYTES_PER_REQUEST.into(),
+            filed: limits::MAX_FILED_BYTES_PER_REQUEST.into(),
+            answer: limits::MAX_ANSWER_BYTES.into(),
             growing: 0.into(),
             searched: Allowance::of(bytes, rows),
         }))
@@ -100,7 +100,7 @@ impl Budget {
         if left > 0 && bytes <= left {
             return Ok(());
         }
-        Err(SetError::RateLimit(format!("one request stores {} bytes at most", limits::FILED_BYTES)))
+        Err(SetError::RateLimit(format!("one request stores {} bytes at most", limits::MAX_FILED_BYTES_PER_REQUEST)))
     }
 
     /// Whether the answer under construction may grow by so many bytes.

@@ -166,6 +166,6 @@ fn since(
         return Ok(None);
     }
     let Some(scope) = Rights::of(snapshot, account)?.scope() else { return Ok(None) };
-    let changed = scope.changes(snapshot, account.id, since.base, limits::CHANGES)?;
+    let changed = scope.changes(snapshot, account.id, since.base, limits::MAX_CHANGES)?;
     Ok(changed.map(|changed| (scope, changed)))
 }

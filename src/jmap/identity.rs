@@ -248,9 +248,9 @@ fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result
         Some(IdentityProperty::TextSignature) => identity.text_signature = words()?,
         Some(IdentityProperty::HtmlSignature) => identity.html_signature = words()?,
         Some(IdentityProperty::ReplyTo) => {
-            identity.reply_to = people::read(value, limits::ADDRESSES).map_err(bad)?;
+            identity.reply_to = people::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?;
         }
-        Some(IdentityProperty::Bcc) => identity.bcc = people::read(value, limits::ADDRESSES).map_err(bad)?,
+        Some(IdentityProperty::Bcc) => identity.bcc = people::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?,
         Some(IdentityProperty::Id | IdentityProperty::Email | IdentityProperty::MayDelete) | None => {
             return Err(bad("it cannot be set"));
         }

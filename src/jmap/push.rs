@@ -29,7 +29,7 @@ const MAX_TYPES: [(&str, DataType); 8] = [
 
 /// Of these a guest is told, in an account in which something was opened to him. That something changed he learns of all
 /// mailboxes, what it was only of his: the account has one order of changes.
-const SHARED: [DataType; 3] = [DataType::Email, DataType::Thread, DataType::Mailbox];
+const GUEST_TYPES: [DataType; 3] = [DataType::Email, DataType::Thread, DataType::Mailbox];
 
 /// An account whose changes are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +123,7 @@ impl PushState {
             // Of a store that was restored: what it knows never happened.
             let since = if *mark > now.modseq { ModSeq(0) } else { *mark };
             let wanted = |name: &str| types.is_none_or(|types| types.iter().any(|known| known == name));
-            let told = |data: DataType| !shared || SHARED.contains(&data);
+            let told = |data: DataType| !shared || GUEST_TYPES.contains(&data);
             let of = |data| newest(&now, *shared, data);
             let newer = MAX_TYPES.iter().filter(|(name, data)| of(*data) > since && wanted(name) && told(*data));
             let states = newer.map(|(name, data)| ((*name).to_owned(), state(store, of(*data)).into()));

@@ -135,12 +135,12 @@ fn server_capability(name: &str, base: &str, uploads: &UploadSettings) -> Value 
     match name {
         CORE => json!({
             "maxSizeUpload": uploads.max,
-            "maxConcurrentUpload": limits::CONCURRENT_UPLOADS,
-            "maxSizeRequest": limits::REQUEST_OCTETS,
-            "maxConcurrentRequests": limits::CONCURRENT_REQUESTS,
-            "maxCallsInRequest": limits::REQUEST_CALLS,
-            "maxObjectsInGet": limits::OBJECTS_IN_GET,
-            "maxObjectsInSet": limits::OBJECTS_IN_SET,
+            "maxConcurrentUpload": limits::MAX_CONCURRENT_UPLOADS,
+            "maxSizeRequest": limits::MAX_REQUEST_BYTES,
+            "maxConcurrentRequests": limits::MAX_CONCURRENT_REQUESTS,
+            "maxCallsInRequest": limits::MAX_REQUEST_CALLS,
+            "maxObjectsInGet": limits::MAX_OBJECTS_IN_GET,
+            "maxObjectsInSet": limits::MAX_OBJECTS_IN_SET,
             "collationAlgorithms": Collation::ALL.map(Collation::name),
         }),
         WEBSOCKET => {
@@ -181,16 +181,16 @@ fn account_capability(name: &'static str, account: &Account, uploads: &UploadSet
         PRINCIPALS_OWNER => json!({"accountIdForPrincipal": user.to_string(), "principalId": account.id.to_string()}),
         MAIL => json!({
             "maxMailboxesPerEmail": null,
-            "maxMailboxDepth": limits::MAILBOX_DEPTH,
-            "maxSizeMailboxName": limits::MAILBOX_NAME_OCTETS,
-            "maxSizeAttachmentsPerEmail": limits::ATTACHMENTS_OCTETS,
+            "maxMailboxDepth": limits::MAX_MAILBOX_DEPTH,
+            "maxSizeMailboxName": limits::MAX_MAILBOX_NAME_BYTES,
+            "maxSizeAttachmentsPerEmail": limits::MAX_ATTACHMENTS_BYTES,
             "emailQuerySortOptions": SORT_OPTIONS,
             "mayCreateTopLevelMailbox": account.guest.is_none(),
         }),
         SUBMISSION => json!({
-            "maxDelayedSend": limits::DELAYED_SEND.as_secs(),
+            "maxDelayedSend": limits::MAX_DELAYED_SEND.as_secs(),
             // RFC 3461; RFC 4865 §4: the longest that a submission may be held.
-            "submissionExtensions": {"DSN": [], "FUTURERELEASE": [limits::DELAYED_SEND.as_secs().to_string()]},
+            "submissionExtensions": {"DSN": [], "FUTURERELEASE": [limits::MAX_DELAYED_SEND.as_secs().to_string()]},
         }),
         BLOB => json!({
             "maxSizeBlobSet": blob::max_blob_set(uploads.max),

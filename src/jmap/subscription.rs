@@ -202,7 +202,7 @@ impl Method for PushSubscriptionSet {
 fn set(call: &Call<'_>, PushSetArgs { create, update, destroy }: PushSetArgs) -> Result<JsonObject, MethodError> {
     let context = call.context;
     let (account, credential) = (owner(context)?.id, context.caller.credential.clone());
-    if create.len() + update.len() + destroy.len() > limits::OBJECTS_IN_SET {
+    if create.len() + update.len() + destroy.len() > limits::MAX_OBJECTS_IN_SET {
         return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
     }
     let resolve = |id: &str| call.created.resolve(id).and_then(|id| id.parse::<ObjectId>().ok());

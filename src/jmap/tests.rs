@@ -38,7 +38,7 @@ pub(super) fn context_over(engine: Arc<dyn Engine>) -> Context {
         store,
         directory,
         vacation: crate::vacation::Settings::default(),
-        restore: crate::model::limits::RESTORE_KEPT,
+        restore: crate::model::limits::DESTROYED_EMAIL_RETENTION,
         deliver: Arc::new(|_, recipients, _| {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
         }),

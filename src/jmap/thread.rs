@@ -84,7 +84,7 @@ impl GetObjects for ThreadObjects {
 
     fn ids(reader: &ThreadReader<'_>) -> Result<Vec<ThreadId>, MethodError> {
         match reader.rights {
-            Rights::Owner => Ok(reader.snapshot.threads(reader.account.id, limits::OBJECTS_IN_GET + 1)?),
+            Rights::Owner => Ok(reader.snapshot.threads(reader.account.id, limits::MAX_OBJECTS_IN_GET + 1)?),
             Rights::Guest(_) => reader.seen(),
         }
     }

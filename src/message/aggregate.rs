@@ -36,7 +36,7 @@ pub(super) fn evidence(header: &Header<'_>) -> Option<String> {
         None => top.evidence(),
         Some(boundary) => {
             let body = header.raw().get(header.body_offset()..).unwrap_or_default();
-            let body = body.get(..limits::REPORT_SEARCH_BYTES).unwrap_or(body);
+            let body = body.get(..limits::MAX_REPORT_SEARCH_BYTES).unwrap_or(body);
             parts(body, &boundary)
                 .filter_map(|part| BodyHeader::of(|name| first(part, name)))
                 .find_map(|part| part.evidence())
@@ -114,7 +114,7 @@ fn parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<Item = &'a [u8]> {
             let is_inner = after.get(..end)?.trim_ascii().is_empty();
             is_inner.then(|| body.len().saturating_sub(after.len()).saturating_add(end).saturating_add(1))
         })
-        .take(limits::REPORT_PARTS)
+        .take(limits::MAX_REPORT_PARTS)
         .collect();
     starts.into_iter().map(|start| body.get(start..).unwrap_or_default())
 }
@@ -174,9 +174,9 @@ mod tests {
     #[test]
     fn only_the_beginning_of_a_body_is_searched() {
         let part = "Content-Type: application/tlsrpt+json";
-        let long = mixed("", part).replace("hello", &"x".repeat(limits::REPORT_SEARCH_BYTES));
+        let long = mixed("", part).replace("hello", &"x".repeat(limits::MAX_REPORT_SEARCH_BYTES));
         assert_eq!(evidence(long.as_bytes()), None);
-        let many = mixed("", part).replace("hello", &"\r\n--b=_1\r\n\r\n".repeat(limits::REPORT_PARTS));
+        let many = mixed("", part).replace("hello", &"\r\n--b=_1\r\n\r\n".repeat(limits::MAX_REPORT_PARTS));
         assert_eq!(evidence(many.as_bytes()), None);
     }
 }

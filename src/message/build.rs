@@ -23,13 +23,13 @@ pub struct MessageTree {
 }
 
 /// In what order fields are written; others stand between these and the body's own.
-const ORDER: [&str; 10] =
+const FIELD_ORDER: [&str; 10] =
     ["Date", "From", "Sender", "Reply-To", "To", "Cc", "Bcc", "Subject", "Message-ID", "In-Reply-To"];
 
 /// The message's octets. `seed` is a text that no sender of a part can know: it keeps boundaries from being guessed.
 #[must_use]
 pub fn build(mail: &MessageTree, seed: &str) -> Vec<u8> {
-    let place = |field: &&EncodedField| ORDER.iter().position(|name| field.is(name)).unwrap_or(ORDER.len());
+    let place = |field: &&EncodedField| FIELD_ORDER.iter().position(|name| field.is(name)).unwrap_or(FIELD_ORDER.len());
     let mut fields: Vec<&EncodedField> = mail.fields.iter().collect();
     fields.sort_by_key(place);
     let mut out = Vec::new();

@@ -211,7 +211,7 @@ fn addr_spec(email: &str) -> String {
 
 fn clean_id(id: &str) -> String {
     let clean = id.chars().all(|c| c.is_ascii_graphic() && c != '<' && c != '>');
-    if clean && id.len() <= model::limits::MESSAGE_ID_OCTETS { id.to_owned() } else { String::new() }
+    if clean && id.len() <= model::limits::MAX_MESSAGE_ID_BYTES { id.to_owned() } else { String::new() }
 }
 
 fn cut(text: &str, most: usize) -> String {

@@ -6,7 +6,7 @@ use super::refs::message_ids;
 use crate::model::{EmailAddress, EmailContent, limits};
 
 /// The fields that are kept.
-const NAMES: [&str; 11] =
+const KEPT_FIELDS: [&str; 11] =
     ["From", "To", "Cc", "Bcc", "Sender", "Reply-To", "Message-ID", "In-Reply-To", "References", "Subject", "Date"];
 
 /// The content of a message. Of a field that must not be repeated (RFC 5322 §3.6) the last one counts, as JMAP has it for
@@ -27,9 +27,9 @@ pub fn content(message: &Message<'_>) -> EmailContent {
 
 /// The fields that the content is taken from, of each name the last: no other is parsed.
 fn last_fields<'a>(header: &Header<'a>) -> impl Iterator<Item = Field<'a>> + use<'a> {
-    let mut last = [None; NAMES.len()];
+    let mut last = [None; KEPT_FIELDS.len()];
     for field in header.fields() {
-        let slot = NAMES.iter().zip(&mut last).find(|(name, _)| field.is(name));
+        let slot = KEPT_FIELDS.iter().zip(&mut last).find(|(name, _)| field.is(name));
         if let Some((_, slot)) = slot {
             *slot = Some(field);
         }
@@ -62,7 +62,7 @@ fn one(content: &mut EmailContent, field: &Field<'_>) {
     for (name, list) in ids {
         if field.is(name) {
             *list = message_ids(field.value);
-            list.truncate(limits::ADDRESSES);
+            list.truncate(limits::MAX_FIELD_ADDRESSES);
             return;
         }
     }

@@ -7,7 +7,7 @@ const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "au
 
 /// Reads a date word by word; the zone is that of UTC where it is missing or unknown (RFC 5322 §4.3).
 pub(super) fn obsolete(value: &[u8]) -> Option<SentAt> {
-    let text = String::from_utf8_lossy(value.get(..limits::DATE_BYTES).unwrap_or(value));
+    let text = String::from_utf8_lossy(value.get(..limits::MAX_DATE_BYTES).unwrap_or(value));
     let text = text.split('(').next().unwrap_or_default();
     let (mut day, mut month, mut year, mut time, mut zone) = (None, None, None, None, None);
     for word in text.split(|c: char| c.is_whitespace() || c == ',').flat_map(pieces) {

@@ -34,7 +34,7 @@ pub enum Form {
     Urls,
 }
 
-const NAMES: [(&str, Form); 7] = [
+const FORM_NAMES: [(&str, Form); 7] = [
     ("asRaw", Form::Raw),
     ("asText", Form::Text),
     ("asAddresses", Form::Addresses),
@@ -44,7 +44,7 @@ const NAMES: [(&str, Form); 7] = [
     ("asURLs", Form::Urls),
 ];
 
-const ADDRESSES: [&str; 12] = [
+const ADDRESS_FIELDS: [&str; 12] = [
     "From",
     "Sender",
     "Reply-To",
@@ -58,17 +58,20 @@ const ADDRESSES: [&str; 12] = [
     "Resent-Cc",
     "Resent-Bcc",
 ];
-const TEXTS: [&str; 3] = ["Subject", "Comments", "Keywords"];
-const IDS: [&str; 4] = ["Message-ID", "In-Reply-To", "References", "Resent-Message-ID"];
-const DATES: [&str; 2] = ["Date", "Resent-Date"];
-const URLS: [&str; 6] = ["List-Help", "List-Unsubscribe", "List-Subscribe", "List-Post", "List-Owner", "List-Archive"];
-const RAW_ONLY: [&str; 2] = ["Return-Path", "Received"];
+const TEXT_FIELDS: [&str; 3] = ["Subject", "Comments", "Keywords"];
+const ID_FIELDS: [&str; 4] = ["Message-ID", "In-Reply-To", "References", "Resent-Message-ID"];
+const DATE_FIELDS: [&str; 2] = ["Date", "Resent-Date"];
+const URL_FIELDS: [&str; 6] =
+    ["List-Help", "List-Unsubscribe", "List-Subscribe", "List-Post", "List-Owner", "List-Archive"];
+const RAW_FIELDS: [&str; 2] = ["Return-Path", "Received"];
 
 /// Whether a field of that name says something in every message that has it: its value cannot be
 /// empty (RFC 5322 §3.6).
 #[must_use]
 pub fn needs_value(name: &str) -> bool {
-    [&ADDRESSES[..], &IDS, &DATES, &URLS].iter().any(|names| names.iter().any(|one| one.eq_ignore_ascii_case(name)))
+    [&ADDRESS_FIELDS[..], &ID_FIELDS, &DATE_FIELDS, &URL_FIELDS]
+        .iter()
+        .any(|names| names.iter().any(|one| one.eq_ignore_ascii_case(name)))
 }
 
 impl Form {
@@ -78,13 +81,15 @@ impl Form {
         let among = |names: &[&str]| names.iter().any(|one| one.eq_ignore_ascii_case(name));
         let own = match self {
             Self::Raw => return true,
-            Self::Text => among(&TEXTS),
-            Self::Addresses | Self::GroupedAddresses => among(&ADDRESSES),
-            Self::MessageIds => among(&IDS),
-            Self::Date => among(&DATES),
-            Self::Urls => among(&URLS),
+            Self::Text => among(&TEXT_FIELDS),
+            Self::Addresses | Self::GroupedAddresses => among(&ADDRESS_FIELDS),
+            Self::MessageIds => among(&ID_FIELDS),
+            Self::Date => among(&DATE_FIELDS),
+            Self::Urls => among(&URL_FIELDS),
         };
-        own || ![&TEXTS[..], &ADDRESSES, &IDS, &DATES, &URLS, &RAW_ONLY].iter().any(|names| among(names))
+        own || ![&TEXT_FIELDS[..], &ADDRESS_FIELDS, &ID_FIELDS, &DATE_FIELDS, &URL_FIELDS, &RAW_FIELDS]
+            .iter()
+            .any(|names| among(names))
     }
 
     /// A field's value in this form.
@@ -144,7 +149,7 @@ fn urls(field: &Field<'_>) -> Vec<String> {
             (None, c) if depth == 0 => bare.push(c),
             _ => {}
         }
-        if out.len() >= limits::ADDRESSES {
+        if out.len() >= limits::MAX_FIELD_ADDRESSES {
             return out;
         }
     }
@@ -191,7 +196,8 @@ impl FromStr for HeaderProperty {
             .ok_or(BadHeaderProperty::Malformed)?;
         let mut pieces = rest.split(':').peekable();
         let name = pieces.next().filter(|name| is_name(name)).ok_or(BadHeaderProperty::Malformed)?;
-        let form = pieces.peek().and_then(|piece| NAMES.iter().find(|(name, _)| name == piece)).map(|(_, form)| *form);
+        let form =
+            pieces.peek().and_then(|piece| FORM_NAMES.iter().find(|(name, _)| name == piece)).map(|(_, form)| *form);
         if form.is_some() {
             pieces.next();
         }
@@ -218,7 +224,7 @@ pub fn is_name(name: &str) -> bool {
 impl fmt::Display for HeaderProperty {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "header:{}", self.name)?;
-        let form = NAMES.iter().find(|(_, form)| *form == self.form && *form != Form::Raw);
+        let form = FORM_NAMES.iter().find(|(_, form)| *form == self.form && *form != Form::Raw);
         form.map_or(Ok(()), |(name, _)| write!(out, ":{name}"))?;
         if self.all { out.write_str(":all") } else { Ok(()) }
     }

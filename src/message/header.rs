@@ -3,7 +3,7 @@
 //! A field is a name of printable octets, a colon, and everything up to a line end that no blank or
 //! tab follows (RFC 5322 §2.2). Lines end in CRLF or LF. A line that is no field is skipped, also
 //! an mbox `From ` line; an empty line ends the header. What stands before the header is passed
-//! over (`start`). Fields are looked for in the first `limits::HEADER_BYTES`. All questions about
+//! over (`start`). Fields are looked for in the first `limits::MAX_HEADER_BYTES`. All questions about
 //! header fields go through here, so that a name is treated alike whether a library knows it or
 //! not.
 
@@ -21,7 +21,7 @@ pub use field::Field;
 pub use index::{Header, IncomingMessage};
 
 /// Fields of which a message has one at least.
-const USUAL: [&str; 10] = [
+const COMMON_FIELDS: [&str; 10] = [
     "From",
     "Date",
     "Subject",
@@ -67,7 +67,7 @@ pub fn start(raw: &[u8]) -> usize {
     loop {
         let (line, after) = split_line(rest);
         let skipped = raw.len().saturating_sub(rest.len());
-        if line.is_empty() || skipped > limits::PREAMBLE_OCTETS {
+        if line.is_empty() || skipped > limits::MAX_PREAMBLE_BYTES {
             return 0;
         }
         if is_blank(line) || is_mailbox_line(line) {
@@ -85,7 +85,7 @@ pub fn trimmed(raw: &[u8]) -> &[u8] {
 }
 
 fn has_usual(raw: &[u8]) -> bool {
-    Fields::of(raw).any(|field| USUAL.iter().any(|name| field.is(name)))
+    Fields::of(raw).any(|field| COMMON_FIELDS.iter().any(|name| field.is(name)))
 }
 
 fn is_mailbox_line(line: &[u8]) -> bool {
@@ -117,13 +117,13 @@ pub fn part_body_offset(raw: &[u8]) -> usize {
     raw.len().saturating_sub(rest.len())
 }
 
-/// Whether the beginning of a message holds its whole header, or `limits::HEADER_BYTES`: more of it
+/// Whether the beginning of a message holds its whole header, or `limits::MAX_HEADER_BYTES`: more of it
 /// need not be read for header fields.
 #[must_use]
 pub fn ends(beginning: &[u8]) -> bool {
     let blank = beginning.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(beginning.len());
     let header = beginning.get(start(beginning).max(blank)..).unwrap_or_default();
-    beginning.len() >= limits::HEADER_BYTES
+    beginning.len() >= limits::MAX_HEADER_BYTES
         || [&b"\n\r\n"[..], b"\n\n"].iter().any(|end| memchr::memmem::find(header, end).is_some())
 }
 
@@ -169,12 +169,12 @@ impl<'a> FoldedLines<'a> {
     fn of(raw: &'a [u8]) -> Self {
         #[cfg(test)]
         walks::note(raw);
-        Self { rest: raw.get(..limits::HEADER_BYTES).unwrap_or(raw), left: limits::FIELDS }
+        Self { rest: raw.get(..limits::MAX_HEADER_BYTES).unwrap_or(raw), left: limits::MAX_HEADER_FIELDS }
     }
 
     /// Where the body begins in the bytes that these lines were all read of.
     fn body_offset(&self, raw: &[u8]) -> usize {
-        let read = raw.len().min(limits::HEADER_BYTES);
+        let read = raw.len().min(limits::MAX_HEADER_BYTES);
         let (line, _) = split_line(self.rest);
         if is_empty(line) {
             let before = read.saturating_sub(self.rest.len());

@@ -14,8 +14,8 @@ pub fn languages(header: &Header<'_>) -> Vec<String> {
         } else if field.is("Content-Language") {
             written.extend(weighted(&field));
         }
-        accepted.truncate(limits::LANGUAGES);
-        written.truncate(limits::LANGUAGES);
+        accepted.truncate(limits::MAX_LANGUAGES);
+        written.truncate(limits::MAX_LANGUAGES);
     }
     // Stable: of equal weights the first stays the first.
     accepted.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
@@ -39,12 +39,12 @@ fn weighted(field: &Field<'_>) -> Vec<(String, u16)> {
         let weight = parts.find_map(|part| part.strip_prefix('q')?.trim_start().strip_prefix('='));
         Some((tag, weight.map_or(1000, thousandths)))
     };
-    value.split(',').filter_map(one).take(limits::LANGUAGES).collect()
+    value.split(',').filter_map(one).take(limits::MAX_LANGUAGES).collect()
 }
 
 fn is_tag(tag: &str) -> bool {
     let subtag = |part: &str| !part.is_empty() && part.bytes().all(|octet| octet.is_ascii_alphanumeric());
-    tag == "*" || (tag.len() <= limits::LANGUAGE_TAG_BYTES && tag.split('-').all(subtag))
+    tag == "*" || (tag.len() <= limits::MAX_LANGUAGE_TAG_BYTES && tag.split('-').all(subtag))
 }
 
 /// `0.8` as 800; what is no weight is none.
@@ -72,6 +72,6 @@ mod tests {
         assert_eq!(of("Accept-Language: , ;q=1, x y, de_DE, \u{fc}, en;q=2, fr;q=x"), [""; 0]);
         assert_eq!(of("Subject: x"), [""; 0]);
         let many: String = (0..500).map(|n| format!("x-{n},")).collect();
-        assert_eq!(of(&format!("Accept-Language: {many}\r\nAccept-Language: {many}")).len(), limits::LANGUAGES);
+        assert_eq!(of(&format!("Accept-Language: {many}\r\nAccept-Language: {many}")).len(), limits::MAX_LANGUAGES);
     }
 }

@@ -134,10 +134,10 @@ impl<'a> Message<'a> {
             let kind = part.content_type();
             !part.is_multipart() && kind.is_some_and(|kind| kind.subtype().is_none() || kind.ctype() == "multipart")
         };
-        if !root.parts().take(limits::PARTS).any(|part| odd(&part)) {
-            return kept(root).take(limits::PARTS).collect();
+        if !root.parts().take(limits::MAX_MIME_PARTS).any(|part| odd(&part)) {
+            return kept(root).take(limits::MAX_MIME_PARTS).collect();
         }
-        let parts: Vec<MessagePart<'m>> = root.parts().take(limits::PARTS).collect();
+        let parts: Vec<MessagePart<'m>> = root.parts().take(limits::MAX_MIME_PARTS).collect();
         let numbers = made(self.structure()).into_iter();
         numbers.filter_map(|number| parts.get(usize::try_from(number).ok()?).copied()).collect()
     }
@@ -147,7 +147,7 @@ impl<'a> Message<'a> {
     pub fn preview(&self) -> String {
         let preview = self.preview_within(PREVIEW_BYTES);
         // A style sheet may come before the first word.
-        if preview.chars().count() < limits::PREVIEW_CHARS && self.raw().len() > PREVIEW_BYTES {
+        if preview.chars().count() < limits::MAX_PREVIEW_CHARS && self.raw().len() > PREVIEW_BYTES {
             return self.preview_within(PREVIEW_BYTES_HTML);
         }
         preview
@@ -156,7 +156,7 @@ impl<'a> Message<'a> {
     fn preview_within(&self, most: usize) -> String {
         let mut out = String::new();
         for text in self.texts(most) {
-            join(&mut out, &text, limits::PREVIEW_CHARS);
+            join(&mut out, &text, limits::MAX_PREVIEW_CHARS);
         }
         out
     }
@@ -192,7 +192,7 @@ impl<'a> Message<'a> {
             }];
         };
         let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-        let parts = message.root().parts().take(limits::PARTS);
+        let parts = message.root().parts().take(limits::MAX_MIME_PARTS);
         parts
             .map(|part| {
                 let (header, body, end) = self.given.place(&part);

@@ -6,15 +6,15 @@ use super::header::Header;
 use super::subject::thread_subject;
 use crate::model::{Secrets, ThreadKey, limits};
 
-/// The ids in a field's value, without angle brackets, in order; of more than `limits::ADDRESSES`
+/// The ids in a field's value, without angle brackets, in order; of more than `limits::MAX_FIELD_ADDRESSES`
 /// the first and the last, and those in the middle of a value that is longer than
-/// `limits::FIELD_OCTETS` are not read. What is no `<...>` is passed over; a value without any
+/// `limits::MAX_FIELD_BYTES` are not read. What is no `<...>` is passed over; a value without any
 /// bracket that is one word is taken as an id. Blanks go, but for those in quotes.
 #[must_use]
 pub fn message_ids(value: &[u8]) -> Vec<String> {
-    let mut found = Ends::new(limits::ADDRESSES);
-    let half = limits::FIELD_OCTETS / 2;
-    if value.len() > limits::FIELD_OCTETS {
+    let mut found = Ends::new(limits::MAX_FIELD_ADDRESSES);
+    let half = limits::MAX_FIELD_BYTES / 2;
+    if value.len() > limits::MAX_FIELD_BYTES {
         let tail = value.get(value.len().saturating_sub(half)..).unwrap_or_default();
         let tail = tail.get(memchr::memchr(b'<', tail).unwrap_or(tail.len())..).unwrap_or_default();
         bracketed(&String::from_utf8_lossy(value.get(..half).unwrap_or_default()), &mut found);
@@ -25,7 +25,7 @@ pub fn message_ids(value: &[u8]) -> Vec<String> {
     bracketed(&text, &mut found);
     let mut out = found.finish();
     let bare = text.trim();
-    if out.is_empty() && !bare.is_empty() && bare.len() <= limits::MESSAGE_ID_OCTETS {
+    if out.is_empty() && !bare.is_empty() && bare.len() <= limits::MAX_MESSAGE_ID_BYTES {
         let word = !bare.contains(|c: char| c.is_whitespace() || c.is_control() || "<>(),;\"".contains(c));
         if word && bare.contains('@') {
             out.push(bare.to_owned());
@@ -35,11 +35,11 @@ pub fn message_ids(value: &[u8]) -> Vec<String> {
 }
 
 fn bracketed(text: &str, found: &mut Ends) {
-    let (mut rest, mut attempts) = (text, limits::FAILED_QUOTES);
+    let (mut rest, mut attempts) = (text, limits::MAX_UNCLOSED_QUOTES);
     while let Some((_, after)) = rest.split_once('<') {
         let Some((id, behind)) = quoted(after, &mut attempts).or_else(|| plain(after)) else { break };
         rest = behind;
-        if !id.is_empty() && id.len() <= limits::MESSAGE_ID_OCTETS {
+        if !id.is_empty() && id.len() <= limits::MAX_MESSAGE_ID_BYTES {
             found.push(id);
         }
     }
@@ -57,7 +57,7 @@ fn plain(text: &str) -> Option<(String, &str)> {
 /// brackets. Takes one of the attempts where the quotes do not close: the next one may walk over
 /// the same bytes again.
 fn quoted<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> {
-    let near = text.get(..text.floor_char_boundary(2 * limits::MESSAGE_ID_OCTETS))?;
+    let near = text.get(..text.floor_char_boundary(2 * limits::MAX_MESSAGE_ID_BYTES))?;
     if *attempts == 0 || !near.split('>').next()?.contains('"') {
         return None;
     }
@@ -83,7 +83,7 @@ fn quoted<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> 
 /// for an id does not grow with their number, for a stranger chooses it.
 #[must_use]
 pub fn ids(header: &Header<'_>) -> Vec<String> {
-    let mut all = Ends::new(limits::THREAD_IDS);
+    let mut all = Ends::new(limits::MAX_THREADING_IDS);
     for field in header.fields() {
         if field.is("Message-ID") || field.is("In-Reply-To") || field.is("References") {
             for id in message_ids(field.value) {
@@ -182,7 +182,7 @@ mod tests {
     fn a_long_list_keeps_its_ends() {
         let many: String = (0..500).map(|n| format!("<{n}@x> ")).collect();
         let ids = ids(&Header::split(format!("Message-ID: <own@x>\r\nReferences: {many}\r\n\r\n").as_bytes()));
-        assert_eq!(ids.len(), limits::THREAD_IDS);
+        assert_eq!(ids.len(), limits::MAX_THREADING_IDS);
         assert_eq!((ids[0].as_str(), ids.last().map(String::as_str)), ("own@x", Some("499@x")));
     }
 
@@ -191,11 +191,11 @@ mod tests {
     fn a_flood_of_ids_is_cheap() {
         let many: String = (0..300_000).map(|n| format!("<{n}>")).collect();
         let raw = format!("References: {many}\r\nReferences: {many}\r\n\r\n");
-        assert_eq!(ids(&Header::split(raw.as_bytes())).len(), limits::THREAD_IDS);
+        assert_eq!(ids(&Header::split(raw.as_bytes())).len(), limits::MAX_THREADING_IDS);
         let found = message_ids(many.as_bytes());
-        assert_eq!((found.len(), found.last().map(String::as_str)), (limits::ADDRESSES, Some("299999")));
+        assert_eq!((found.len(), found.last().map(String::as_str)), (limits::MAX_FIELD_ADDRESSES, Some("299999")));
         for part in ["<", "<\"", "<\"a> ", "<a\\", "<\"\\\">"] {
-            assert!(message_ids(part.repeat(100_000).as_bytes()).len() <= limits::ADDRESSES);
+            assert!(message_ids(part.repeat(100_000).as_bytes()).len() <= limits::MAX_FIELD_ADDRESSES);
         }
     }
 
@@ -203,7 +203,8 @@ mod tests {
     #[test]
     fn quotes_that_do_not_close_are_tried_a_few_times() {
         let unit = "<\"\\\">";
-        for (count, last) in [(limits::FAILED_QUOTES - 1, "\"a b\"@x"), (limits::FAILED_QUOTES, "\"ab\"@x")] {
+        for (count, last) in [(limits::MAX_UNCLOSED_QUOTES - 1, "\"a b\"@x"), (limits::MAX_UNCLOSED_QUOTES, "\"ab\"@x")]
+        {
             let value = format!("{} <\"a b\"@x>", unit.repeat(count));
             let ids = message_ids(value.as_bytes());
             assert_eq!((ids.len(), ids.last().map(String::as_str)), (count + 1, Some(last)));

@@ -26,7 +26,7 @@ fn entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
         return Some(());
     }
     let (header, body) = raw.split_at_checked(part_body_offset(raw))?;
-    if !header.is_ascii() || depth > limits::MIME_DEPTH {
+    if !header.is_ascii() || depth > limits::MAX_MIME_DEPTH {
         return None;
     }
     let kind = fields(header).find(|field| field.is("Content-Type"));
@@ -137,7 +137,7 @@ fn parts(body: &[u8], boundary: &str, depth: usize, out: &mut Vec<u8>) -> Option
             open = tail.is_empty();
             part = after;
             seen = seen.saturating_add(1);
-            if seen > limits::PARTS {
+            if seen > limits::MAX_MIME_PARTS {
                 return None;
             }
         }

@@ -25,7 +25,7 @@ const HASH_BITS: u64 = (1 << 28) - 1;
 /// Octets of a text.
 const MAX_TEXT_BYTES: usize = 255;
 /// Header fields that nearly every message has: to know that they are there helps nobody.
-const USUAL: [&str; 10] = [
+const COMMON_FIELDS: [&str; 10] = [
     "content-transfer-encoding",
     "content-type",
     "date",
@@ -99,7 +99,7 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     Tokens { words, texts }
 }
 
-/// Calls `each` with every token of a message: `limits::WORDS` words, `limits::ADDRESSES` texts.
+/// Calls `each` with every token of a message: `limits::MAX_INDEXED_WORDS` words, `limits::MAX_FIELD_ADDRESSES` texts.
 pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMut(MessageToken<'_>)) {
     let mut all = Tokenizer { each, words: 0, texts: 0, next: [0; 16] };
     // Before all else, so that no bound leaves one out.
@@ -130,10 +130,10 @@ pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMu
             }
         }
     }
-    for text in message.texts(limits::INDEXED_OCTETS) {
+    for text in message.texts(limits::MAX_INDEXED_BYTES) {
         all.words(&text, BODY);
     }
-    for text in message.titles(limits::INDEXED_OCTETS) {
+    for text in message.titles(limits::MAX_INDEXED_BYTES) {
         all.words(&text, BODY);
     }
 }
@@ -150,7 +150,7 @@ pub fn ids_of(name: &str) -> Option<u16> {
 #[must_use]
 pub fn name_word(name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
-    (!USUAL.contains(&name.as_str())).then_some(name)
+    (!COMMON_FIELDS.contains(&name.as_str())).then_some(name)
 }
 
 /// What stands in angle brackets, without white space or brackets within.
@@ -175,7 +175,7 @@ impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
         let (first, base) = (*next, band << BAND_BITS);
         let count = each_word(text, |found| {
             self.words = self.words.saturating_add(usize::from(!found.inner));
-            if self.words <= limits::WORDS {
+            if self.words <= limits::MAX_INDEXED_WORDS {
                 *next = first.saturating_add(found.at).min((1 << BAND_BITS) - 1);
                 (self.each)(MessageToken::Word(found.word, field, base | *next));
             }
@@ -192,7 +192,7 @@ impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
     }
 
     fn has_room(&mut self, text: &str) -> bool {
-        let has_room = text.len() <= MAX_TEXT_BYTES && self.texts < limits::ADDRESSES;
+        let has_room = text.len() <= MAX_TEXT_BYTES && self.texts < limits::MAX_FIELD_ADDRESSES;
         self.texts = self.texts.saturating_add(usize::from(has_room));
         has_room
     }
@@ -270,11 +270,11 @@ mod tests {
 
     #[test]
     fn the_words_of_a_message_are_bounded_and_keep_to_their_band() {
-        let raw = format!("Subject: x\r\n\r\n{}\r\n", "word ".repeat(limits::WORDS * 2));
+        let raw = format!("Subject: x\r\n\r\n{}\r\n", "word ".repeat(limits::MAX_INDEXED_WORDS * 2));
         let message = Message::parse(raw.as_bytes());
         let found = tokens(&message, &super::super::content::content(&message), &Secrets::default());
         let positions: Vec<u32> = found.words.iter().flat_map(|word| word.positions.clone()).collect();
-        assert_eq!(positions.len(), limits::WORDS);
+        assert_eq!(positions.len(), limits::MAX_INDEXED_WORDS);
         assert!(positions.iter().all(|at| matches!(field_at(*at), BODY | SUBJECT)));
     }
 }

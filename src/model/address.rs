@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use super::limits;
+
 /// Local part and domain. The local part is without quotes; the domain may be an address literal in brackets, or empty
 /// (`<Postmaster>`, RFC 5321 §4.1.1.3).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,11 +31,6 @@ pub enum AddressError {
     #[error("the domain is not well formed")]
     Domain,
 }
-
-/// More than the 64 that RFC 5321 §4.5.3.1.1 wants understood: the VERP senders of real lists are longer, and
-/// §4.5.3.1 asks not to refuse what is.
-const LOCAL_MAX: usize = 256;
-const DOMAIN_MAX: usize = 255;
 
 impl Address {
     /// Puts an address together from parts already known to be well formed.
@@ -60,7 +57,7 @@ impl Address {
         if local.is_empty() || domain.is_empty() {
             return Err(AddressError::Shape);
         }
-        if local.len() > LOCAL_MAX || domain.len() > DOMAIN_MAX {
+        if local.len() > limits::MAX_LOCAL_PART_BYTES || domain.len() > limits::MAX_DOMAIN_BYTES {
             return Err(AddressError::Long);
         }
         if !domain_is_well_formed(domain) {

@@ -50,7 +50,8 @@ impl BlobId {
     /// Part `number` of it. `None` where that is deeper than blob ids go, or no part that has an id.
     #[must_use]
     pub fn part(&self, number: u32) -> Option<Self> {
-        let fits = self.parts.len() < MAX_DEPTH && usize::try_from(number).is_ok_and(|number| number < limits::PARTS);
+        let fits =
+            self.parts.len() < MAX_DEPTH && usize::try_from(number).is_ok_and(|number| number < limits::MAX_MIME_PARTS);
         fits.then(|| {
             let mut parts = self.parts.clone();
             parts.push(number);

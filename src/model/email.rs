@@ -65,7 +65,7 @@ pub struct SentAt {
 }
 
 /// Minutes of the furthest zone that RFC 3339 can write.
-const ZONE_MAX: i16 = 23 * 60 + 59;
+const MAX_ZONE_MINUTES: i16 = 23 * 60 + 59;
 
 impl SentAt {
     /// As a `Date` of RFC 8620 §1.4; in UTC where its zone is further off than can be written.
@@ -109,7 +109,7 @@ impl SentAt {
     }
 
     fn zone(self) -> i16 {
-        if self.offset_minutes.abs() <= ZONE_MAX { self.offset_minutes } else { 0 }
+        if self.offset_minutes.abs() <= MAX_ZONE_MINUTES { self.offset_minutes } else { 0 }
     }
 }
 

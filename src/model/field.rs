@@ -31,7 +31,7 @@ pub const HEADER: u16 = 2048;
 /// Delivered-To of the trace fields: where this service delivered it (`model::delivered_to`).
 pub const DELIVERED_HERE: u16 = 4096;
 
-/// Bits of a number within a band: `limits::WORDS` and the gaps between texts fit.
+/// Bits of a number within a band: `limits::MAX_INDEXED_WORDS` and the gaps between texts fit.
 pub const BAND_BITS: u32 = 17;
 
 /// The band of a field.

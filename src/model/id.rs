@@ -158,20 +158,20 @@ impl ModSeq {
     }
 }
 
-const TIME_MAX: u64 = (1 << 48) - 1;
+const MAX_TIME_MILLIS: u64 = (1 << 48) - 1;
 
 impl EmailId {
     /// The id for an email received at `at` (times before 1970 count as 0), told apart by `unique`.
     #[must_use]
     pub fn new(at: UtcMillis, unique: u16) -> Self {
-        let millis = u64::try_from(at.0).unwrap_or(0).min(TIME_MAX);
-        Self(((TIME_MAX - millis) << 16) | u64::from(unique))
+        let millis = u64::try_from(at.0).unwrap_or(0).min(MAX_TIME_MILLIS);
+        Self(((MAX_TIME_MILLIS - millis) << 16) | u64::from(unique))
     }
 
     /// When the email was received, to the millisecond.
     #[must_use]
     pub fn received_at(self) -> UtcMillis {
-        UtcMillis(i64::try_from(TIME_MAX - (self.0 >> 16)).unwrap_or(0))
+        UtcMillis(i64::try_from(MAX_TIME_MILLIS - (self.0 >> 16)).unwrap_or(0))
     }
 }
 

@@ -21,7 +21,7 @@ pub const MDN_SENT: &str = "$mdnsent";
 /// `( ) { ] % * " \` (RFC 8621 §4.1.1).
 #[must_use]
 pub fn normal(text: &str) -> Option<String> {
-    let fits = (1..=limits::KEYWORD_OCTETS).contains(&text.len());
+    let fits = (1..=limits::MAX_KEYWORD_BYTES).contains(&text.len());
     let clean = text.bytes().all(|b| matches!(b, 0x21..=0x7e) && !b"(){]%*\"\\".contains(&b));
     (fits && clean).then(|| text.to_ascii_lowercase())
 }

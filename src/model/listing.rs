@@ -10,7 +10,7 @@ use super::clock::UtcMillis;
 use super::id::{EmailId, MailboxUid, ModSeq};
 
 /// `MaintainedListing::asked` is true to a day.
-const ASKED_RESOLUTION: Duration = Duration::from_secs(24 * 3600);
+const USE_MARK_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// A filter that a listing answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -163,7 +163,7 @@ impl MaintainedListing {
     /// Whether it must be noted that somebody asks for it now; once a day is enough.
     #[must_use]
     pub fn needs_use_mark(&self, now: UtcMillis) -> bool {
-        now < self.asked || now.since(self.asked) >= ASKED_RESOLUTION
+        now < self.asked || now.since(self.asked) >= USE_MARK_INTERVAL
     }
 
     /// One shape.

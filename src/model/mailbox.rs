@@ -129,10 +129,10 @@ pub const COLOR: &str = "color";
 pub fn prove_attribute(name: &str, value: &str) -> Result<(), &'static str> {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | '_');
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
-    if !begins || !name.chars().all(is_word) || name.len() > limits::ATTRIBUTE_NAME_OCTETS {
+    if !begins || !name.chars().all(is_word) || name.len() > limits::MAX_ATTRIBUTE_NAME_BYTES {
         return Err("a name is a lower-case letter and then up to 31 such letters, digits, \".\", \"-\" and \"_\"");
     }
-    if value.is_empty() || value.len() > limits::ATTRIBUTE_OCTETS || value.chars().any(char::is_control) {
+    if value.is_empty() || value.len() > limits::MAX_ATTRIBUTE_VALUE_BYTES || value.chars().any(char::is_control) {
         return Err("a value has 1 to 255 octets and no control characters");
     }
     let is_color = |digits: &str| digits.len() == 6 && digits.chars().all(|c| c.is_ascii_hexdigit());
@@ -149,7 +149,7 @@ pub fn prove_attribute(name: &str, value: &str) -> Result<(), &'static str> {
 pub fn prove_attributes(attributes: &BTreeMap<String, String>) -> Result<(), &'static str> {
     attributes.iter().try_for_each(|(name, value)| prove_attribute(name, value))?;
     let octets: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if attributes.len() > limits::ATTRIBUTES || octets > limits::ATTRIBUTES_OCTETS {
+    if attributes.len() > limits::MAX_ATTRIBUTES || octets > limits::MAX_ATTRIBUTES_BYTES {
         return Err("there are 16 of 1,024 octets in all, and no more");
     }
     Ok(())

@@ -75,7 +75,7 @@ impl SenderIdentity {
 /// What is to be done so that an account with these addresses, the first first, and this name has its identities.
 #[must_use]
 pub fn steps(known: &[(ObjectId, SenderIdentity)], addresses: &[Address], name: &str) -> Vec<IdentityChange> {
-    let addresses = addresses.get(..limits::GIVEN_IDENTITIES.min(addresses.len())).unwrap_or_default();
+    let addresses = addresses.get(..limits::MAX_ADDRESS_IDENTITIES.min(addresses.len())).unwrap_or_default();
     let given = || known.iter().filter(|(_, identity)| identity.given.is_some());
     let mut steps = Vec::new();
     for (id, identity) in given() {

@@ -160,7 +160,7 @@ impl EmailSubmission {
             ReturnedKind::Delivery => &mut self.dsn,
             ReturnedKind::Disposition => &mut self.mdn,
         };
-        if known.len() < limits::REPORTS && !known.contains(&email) {
+        if known.len() < limits::MAX_SUBMISSION_REPORTS && !known.contains(&email) {
             known.push(email);
         }
     }
@@ -275,10 +275,10 @@ mod tests {
             (DeliveryState::Yes, DeliveryState::Unknown)
         );
         assert_eq!(one.rcpt_to[0].status.smtp_reply, "250 2.0.0 delivered");
-        for id in 0..2 * limits::REPORTS as u64 {
+        for id in 0..2 * limits::MAX_SUBMISSION_REPORTS as u64 {
             one.apply_report(&said, EmailId(id));
         }
-        assert_eq!((one.dsn.len(), one.dsn[0], one.mdn.len()), (limits::REPORTS, EmailId(1), 0));
+        assert_eq!((one.dsn.len(), one.dsn[0], one.mdn.len()), (limits::MAX_SUBMISSION_REPORTS, EmailId(1), 0));
         let mut read = said.clone();
         read.kind = ReturnedKind::Disposition;
         (read.recipients[0].delivered, read.recipients[0].displayed) = (None, true);

@@ -82,7 +82,7 @@ pub struct ControlSettings {
     pub restore: Duration,
     /// Unix users who may manage everything, beside root and the service's own.
     pub administrators: Vec<String>,
-    /// Octets of an administrator's request, for it may carry a message; others have `limits::REQUEST_OCTETS`.
+    /// Octets of an administrator's request, for it may carry a message; others have `limits::MAX_REQUEST_BYTES`.
     pub max_request: usize,
     /// Octets of a message that is appended.
     pub max_message: u64,
@@ -189,11 +189,11 @@ impl Backend {
             coming: InFlight::default(),
             storing: ByteSemaphore::new(MAX_STORING_KIB),
             out_flight: ByteSemaphore::new(MAX_OUTGOING_KIB),
-            requests: ConcurrencyLimit::new(limits::CONCURRENT_REQUESTS),
-            uploads: ConcurrencyLimit::new(limits::CONCURRENT_UPLOADS),
+            requests: ConcurrencyLimit::new(limits::MAX_CONCURRENT_REQUESTS),
+            uploads: ConcurrencyLimit::new(limits::MAX_CONCURRENT_UPLOADS),
             rates: UploadRates::default(),
-            downloads: ConcurrencyLimit::new(limits::CONCURRENT_DOWNLOADS),
-            streams: ConcurrencyLimit::new(limits::STREAMS),
+            downloads: ConcurrencyLimit::new(limits::MAX_CONCURRENT_DOWNLOADS),
+            streams: ConcurrencyLimit::new(limits::MAX_EVENT_STREAMS),
             hub,
             stop,
         })

@@ -56,13 +56,13 @@ impl Default for LmtpSettings {
     fn default() -> Self {
         Self {
             hostname: "localhost".into(),
-            max_message: limits::MESSAGE_OCTETS,
-            max_recipients: limits::RECIPIENTS,
+            max_message: limits::MAX_MESSAGE_BYTES,
+            max_recipients: limits::MAX_RECIPIENTS,
             trusted: Vec::new(),
             trust_unix: true,
-            idle: limits::IDLE,
-            session: limits::SESSION,
-            body_in_memory: limits::BODY_IN_MEMORY,
+            idle: limits::LMTP_IDLE_TIMEOUT,
+            session: limits::LMTP_SESSION_TIMEOUT,
+            body_in_memory: limits::MAX_BODY_BYTES_IN_MEMORY,
             spill: std::env::temp_dir(),
             proof: proof::Settings::default(),
             tls: None,
@@ -302,7 +302,7 @@ impl IncomingBody {
 
     fn finish(&mut self) -> Result<Vec<u8>, Reply> {
         // On its way into the store it is there as a row, and in the batch that is written.
-        if !self.share.grow(self.collected.size().saturating_mul(limits::COPIES_IN_FLIGHT)) {
+        if !self.share.grow(self.collected.size().saturating_mul(limits::FILING_COPIES)) {
             return Err(Reply::new(452, [4, 3, 1], "too much mail at once: try again later"));
         }
         self.collected.finish().map_err(|error| no_file(&error))

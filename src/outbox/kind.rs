@@ -34,9 +34,9 @@ pub struct Rules {
 /// The rules of a kind.
 #[must_use]
 pub fn rules(kind: ActionKind) -> Rules {
-    let usual = Rules { at_most_once: false, lifetime: limits::SENDING_KEPT, bounces: false, is_kept: false };
+    let usual = Rules { at_most_once: false, lifetime: limits::QUEUE_LIFETIME, bounces: false, is_kept: false };
     match kind {
-        ActionKind::Reply => Rules { at_most_once: true, lifetime: limits::REPLY_KEPT, ..usual },
+        ActionKind::Reply => Rules { at_most_once: true, lifetime: limits::REPLY_LIFETIME, ..usual },
         ActionKind::Redirect => Rules { bounces: true, ..usual },
         ActionKind::Notify | ActionKind::Reject | ActionKind::Report => usual,
         ActionKind::Submission => Rules { bounces: true, is_kept: true, ..usual },

@@ -224,7 +224,7 @@ pub fn is_delayed(action: &Action) -> bool {
 #[must_use]
 pub fn in_order_until(action: &Action, now: UtcMillis) -> UtcMillis {
     let first = action.created.max(action.expires.before(rules(action.kind).lifetime)).min(now);
-    first.after(limits::ORDER_KEPT).min(action.expires)
+    first.after(limits::MAX_ORDER_WAIT).min(action.expires)
 }
 
 /// What becomes of an action that was found half attempted.

@@ -117,7 +117,7 @@ impl SubmissionOrder {
     #[must_use]
     pub fn queue(self, email: EmailId, message: BlobHash, message_id: String, now: UtcMillis) -> NewAction {
         let Self { sender, recipients, ret, envid, send_at } = self;
-        let fits = is_printable(&message_id) && (1..=limits::ENVID_BYTES).contains(&message_id.len());
+        let fits = is_printable(&message_id) && (1..=limits::MAX_ENVID_BYTES).contains(&message_id.len());
         let envid = envid.or_else(|| fits.then(|| message_id.clone()));
         let submission = SubmissionAction {
             sender,
@@ -146,7 +146,9 @@ impl SubmissionOrder {
             match (name.as_str(), value) {
                 ("RET", Some(value)) if value.eq_ignore_ascii_case("FULL") => self.ret = Some(DsnReturn::Full),
                 ("RET", Some(value)) if value.eq_ignore_ascii_case("HDRS") => self.ret = Some(DsnReturn::Headers),
-                ("ENVID", Some(value)) if is_printable(value) && (1..=limits::ENVID_BYTES).contains(&value.len()) => {
+                ("ENVID", Some(value))
+                    if is_printable(value) && (1..=limits::MAX_ENVID_BYTES).contains(&value.len()) =>
+                {
                     self.envid = Some(value.to_owned());
                 }
                 ("HOLDFOR" | "HOLDUNTIL", _) if held => {
@@ -203,7 +205,7 @@ fn recipient(address: Address, to: &EnvelopeAddress, at: usize) -> Result<Target
                     let is_word = !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
                     is_word
                         && !address.is_empty()
-                        && value.len() <= limits::ORCPT_BYTES
+                        && value.len() <= limits::MAX_ORCPT_BYTES
                         && !value.chars().any(char::is_control)
                 });
                 let (kind, address) = parts.ok_or_else(|| wrong("not a type and an address"))?;

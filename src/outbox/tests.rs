@@ -381,7 +381,7 @@ proptest! {
                 }
             }
         }
-        prop_assert!(over || at < created.after(limits::SENDING_KEPT), "{:?}", now);
+        prop_assert!(over || at < created.after(limits::QUEUE_LIFETIME), "{:?}", now);
         prop_assert!(sent_to.values().all(|times| *times <= 1), "{:?}", sent_to);
         prop_assert!(failed.values().all(|times| *times == 1), "{:?}", failed);
     }

@@ -72,8 +72,8 @@ pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<Method
         };
         let payload = Payload::read(&text).filter(plain);
         verdicts.extend(payload.map(|payload| payload.verdicts).unwrap_or_default());
-        if verdicts.len() >= limits::AUTHENTICATION_RESULTS {
-            verdicts.truncate(limits::AUTHENTICATION_RESULTS);
+        if verdicts.len() >= limits::MAX_AUTHENTICATION_RESULTS {
+            verdicts.truncate(limits::MAX_AUTHENTICATION_RESULTS);
             break;
         }
     }
@@ -135,7 +135,7 @@ impl Payload {
             return None;
         }
         let mut verdicts = Vec::new();
-        for _ in 0..limits::RESULT_CLAUSES {
+        for _ in 0..limits::MAX_RESULT_CLAUSES {
             if !text.eat(';') {
                 break;
             }
@@ -182,7 +182,7 @@ impl<'a> ResultsParser<'a> {
             return None;
         }
         let mut verdict = MethodResult { method, result, ..MethodResult::default() };
-        while verdict.properties.len() < limits::RESULT_PROPERTIES && self.property(&mut verdict).is_some() {}
+        while verdict.properties.len() < limits::MAX_RESULT_PROPERTIES && self.property(&mut verdict).is_some() {}
         Some(verdict)
     }
 

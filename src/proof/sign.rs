@@ -28,7 +28,7 @@ use crate::message::parse::addresses;
 use crate::model::limits;
 
 /// The fields that are signed, each once more than it is there.
-const SIGNED: [&str; 13] = [
+const SIGNED_FIELDS: [&str; 13] = [
     "From",
     "Reply-To",
     "Subject",
@@ -126,7 +126,7 @@ impl SigningKey {
         let signer = DkimSigner::from_key(key)
             .domain(domain.clone())
             .selector(selector.clone())
-            .headers(SIGNED.into_iter().chain(SIGNED));
+            .headers(SIGNED_FIELDS.into_iter().chain(SIGNED_FIELDS));
         Ok(Self { domain, selector, algorithm, public, signer })
     }
 

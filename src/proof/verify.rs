@@ -44,12 +44,12 @@ use crate::model::{Address, limits};
 use keys::KeyRecords;
 
 /// The part of a message's time that SPF has, and each key of DKIM beside it: half.
-const FIRST_SHARE: u32 = 2;
+const SPF_TIME_DIVISOR: u32 = 2;
 /// The part that DMARC has, and ARC after it: a quarter.
-const SECOND_SHARE: u32 = 4;
+const DMARC_TIME_DIVISOR: u32 = 4;
 /// The part that one question to a name server has before it is asked again, twice: less than half in all, so that SPF
 /// goes on after a name that is not answered (RFC 7208 §5.5).
-const QUESTION_SHARE: u32 = 8;
+const DNS_TIME_DIVISOR: u32 = 8;
 
 /// What a site sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +123,7 @@ pub(super) fn asks(settings: &VerifySettings) -> Result<MessageAuthenticator, St
     options.use_hosts_file = ResolveHosts::Never;
     options.cache_size = settings.cache;
     options.attempts = 2;
-    options.timeout = settings.timeout / QUESTION_SHARE;
+    options.timeout = settings.timeout / DNS_TIME_DIVISOR;
     MessageAuthenticator::new(config, options).map_err(|error| error.to_string())
 }
 
@@ -154,7 +154,7 @@ impl Verification<'_> {
         }
         if let Some(message) = message {
             let found = match &keys {
-                Some(keys) => self.within("dkim", FIRST_SHARE, keys.verify(message, self.asks)).await,
+                Some(keys) => self.within("dkim", SPF_TIME_DIVISOR, keys.verify(message, self.asks)).await,
                 None => None,
             };
             let signatures = trustworthy(found.as_deref().unwrap_or_default());
@@ -184,13 +184,13 @@ impl Verification<'_> {
         let client = self.client?;
         let (address, host) = (sender.to_string(), &self.settings.hostname);
         let question = SpfParameters::mail_from(client.address, &client.helo, host, &address);
-        let found = self.within("spf", FIRST_SHARE, self.asks.verify_spf(question)).await;
+        let found = self.within("spf", SPF_TIME_DIVISOR, self.asks.verify_spf(question)).await;
         Some(found.unwrap_or_else(|| unknown_spf(sender)))
     }
 
     /// The keys of a message's signatures; `None` without a message, or where the library panicked.
     async fn keys(&self, message: Option<&AuthenticatedMessage<'_>>) -> Option<KeyRecords> {
-        let most = self.settings.timeout / FIRST_SHARE;
+        let most = self.settings.timeout / SPF_TIME_DIVISOR;
         catch_panic(Box::pin(KeyRecords::of(message?, self.asks, most))).await
     }
 
@@ -203,7 +203,7 @@ impl Verification<'_> {
     ) -> MethodResult {
         let spf = spf.unwrap_or_else(|| unknown_spf(sender));
         let question = DmarcParameters::new(message, signatures, sender.domain(), &spf);
-        let Some(found) = self.within("dmarc", SECOND_SHARE, self.asks.verify_dmarc(question)).await else {
+        let Some(found) = self.within("dmarc", DMARC_TIME_DIVISOR, self.asks.verify_dmarc(question)).await else {
             return MethodResult::of("dmarc", "temperror", &[]);
         };
         let result = match found.result() {
@@ -222,7 +222,7 @@ impl Verification<'_> {
         if self.settings.sealers.is_empty() {
             return false;
         }
-        let Some(chain) = self.within("arc", SECOND_SHARE, self.asks.verify_arc(message)).await else {
+        let Some(chain) = self.within("arc", DMARC_TIME_DIVISOR, self.asks.verify_arc(message)).await else {
             return false;
         };
         if chain.result() != &DkimResult::Pass {
@@ -280,13 +280,13 @@ fn is_too_much(header: &Header<'_>) -> bool {
     for field in header.fields() {
         all += 1;
         if ["DKIM-Signature", "ARC-Seal", "ARC-Message-Signature"].iter().any(|name| field.is(name)) {
-            signatures += if field.value.len() > limits::SIGNATURE_BYTES { limits::SIGNATURES } else { 1 };
+            signatures += if field.value.len() > limits::MAX_SIGNATURE_BYTES { limits::MAX_SIGNATURES } else { 1 };
         }
-        if all > limits::VERIFIED_FIELDS || signatures > limits::SIGNATURES {
+        if all > limits::MAX_VERIFIED_FIELDS || signatures > limits::MAX_SIGNATURES {
             return true;
         }
     }
-    header.body_offset() > limits::VERIFIED_HEADER_BYTES
+    header.body_offset() > limits::MAX_VERIFIED_HEADER_BYTES
 }
 
 /// The message, given from where its header begins, with the hashes of its body, which take their
@@ -294,7 +294,7 @@ fn is_too_much(header: &Header<'_>) -> bool {
 fn parsed(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
     let parse = || AuthenticatedMessage::parse(raw);
     let many = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if many && raw.len() > limits::BODY_IN_MEMORY { tokio::task::block_in_place(parse) } else { parse() }
+    if many && raw.len() > limits::MAX_BODY_BYTES_IN_MEMORY { tokio::task::block_in_place(parse) } else { parse() }
 }
 
 /// A future's value; `None` where it panicked.

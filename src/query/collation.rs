@@ -36,12 +36,12 @@ impl Collation {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// What sorts as the text does; of a long text its first `limits::SORT_KEY_OCTETS` octets, cut between characters.
+    /// What sorts as the text does; of a long text its first `limits::MAX_SORT_KEY_BYTES` octets, cut between characters.
     #[must_use]
     pub fn key(self, text: &str) -> Box<str> {
         let mut key = String::new();
         let mut push = |c: char| {
-            let fits = key.len().saturating_add(c.len_utf8()) <= limits::SORT_KEY_OCTETS;
+            let fits = key.len().saturating_add(c.len_utf8()) <= limits::MAX_SORT_KEY_BYTES;
             if fits {
                 key.push(c);
             }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(Collation::Octet.key("aÄä"), "aÄä".into());
         for collation in Collation::ALL {
             assert_eq!(Collation::from_name(collation.name()), Some(collation));
-            assert!(collation.key(&"ä".repeat(1000)).len() <= limits::SORT_KEY_OCTETS);
+            assert!(collation.key(&"ä".repeat(1000)).len() <= limits::MAX_SORT_KEY_BYTES);
         }
     }
 }

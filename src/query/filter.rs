@@ -102,8 +102,8 @@ impl Filter {
     /// # Errors
     /// `Unsupported`, with what is wrong.
     pub fn validate(&self) -> Result<(), Error> {
-        let mut left = limits::FILTER_CONDITIONS;
-        self.within(limits::FILTER_DEPTH, &mut left)
+        let mut left = limits::MAX_FILTER_CONDITIONS;
+        self.within(limits::MAX_FILTER_DEPTH, &mut left)
     }
 
     fn within(&self, depth: usize, left: &mut usize) -> Result<(), Error> {
@@ -164,7 +164,7 @@ impl Condition {
             | Self::MaxSize(_)
             | Self::HasAttachment(_) => [None, None],
         };
-        if texts.into_iter().flatten().any(|text| text.len() > limits::FILTER_TEXT_OCTETS) {
+        if texts.into_iter().flatten().any(|text| text.len() > limits::MAX_FILTER_TEXT_BYTES) {
             return Err(Error::Unsupported("the text of a condition is too long"));
         }
         Ok(())
@@ -193,14 +193,14 @@ mod tests {
 
     #[test]
     fn bounds_are_kept() {
-        assert_eq!(nested(limits::FILTER_DEPTH).validate(), Ok(()));
-        assert!(nested(limits::FILTER_DEPTH + 1).validate().is_err());
+        assert_eq!(nested(limits::MAX_FILTER_DEPTH).validate(), Ok(()));
+        assert!(nested(limits::MAX_FILTER_DEPTH + 1).validate().is_err());
         let many = |count| Filter::Or(vec![Filter::Is(Condition::MinSize(1)); count]);
-        assert_eq!(many(limits::FILTER_CONDITIONS).validate(), Ok(()));
-        assert!(many(limits::FILTER_CONDITIONS + 1).validate().is_err());
-        let boxes = vec![MailboxUid(1); limits::FILTER_CONDITIONS + 1];
+        assert_eq!(many(limits::MAX_FILTER_CONDITIONS).validate(), Ok(()));
+        assert!(many(limits::MAX_FILTER_CONDITIONS + 1).validate().is_err());
+        let boxes = vec![MailboxUid(1); limits::MAX_FILTER_CONDITIONS + 1];
         assert!(Filter::Is(Condition::InMailboxOtherThan(boxes)).validate().is_err());
-        let long = "x".repeat(limits::FILTER_TEXT_OCTETS + 1);
+        let long = "x".repeat(limits::MAX_FILTER_TEXT_BYTES + 1);
         assert!(Filter::Is(Condition::Body(long.clone())).validate().is_err());
         assert!(Filter::Is(Condition::Header { name: "X".into(), text: Some(long) }).validate().is_err());
         assert!(Filter::Is(Condition::HasKeyword("$Seen".into())).validate().is_err());

@@ -90,7 +90,7 @@ pub fn changes(
     let asked = &*asked.within_scope();
     let matcher = Matcher::new(&asked.results.filter, secrets);
     let plan = plan::plan(snapshot, &asked.results, &matcher)?;
-    changes_by(snapshot, &matcher, asked, plan, limits::QUERY_EVENTS)
+    changes_by(snapshot, &matcher, asked, plan, limits::MAX_QUERY_EVENTS)
 }
 
 /// Says how a query would be answered.

@@ -65,7 +65,7 @@ impl SortProperty {
 /// # Errors
 /// `Unsupported`, with what is wrong.
 pub(super) fn validate(sort: &[Comparator]) -> Result<(), Error> {
-    if sort.len() > limits::SORT_COMPARATORS {
+    if sort.len() > limits::MAX_SORT_COMPARATORS {
         return Err(Error::Unsupported("the sort has too many comparators"));
     }
     let words = sort.iter().filter_map(|comparator| comparator.property.keyword());

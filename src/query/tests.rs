@@ -239,7 +239,7 @@ fn check_changes_by(
     let old = past.list(results);
     let old = old.as_slice();
     let matcher = Matcher::new(&results.filter, drive.store.secrets());
-    let run = |asked: &QueryChanges| changes_by(snapshot, &matcher, asked, plan.clone(), limits::QUERY_EVENTS);
+    let run = |asked: &QueryChanges| changes_by(snapshot, &matcher, asked, plan.clone(), limits::MAX_QUERY_EVENTS);
     let mut asked = QueryChanges { results: results.clone(), since, total: true, ..QueryChanges::default() };
     let first = run(&asked);
     let has_history = match plan.way {
@@ -425,7 +425,7 @@ fn a_state_of_the_future_is_refused_and_bounds_are_checked_first() {
     let wrong = Query { results: QuerySpec { sort, ..results.clone() }, ..Query::default() };
     assert!(matches!(query(&snapshot, secrets, &wrong), Err(Error::Unsupported(_))));
     let by_size = Comparator { property: SortProperty::Size, ascending: true, collation: Collation::Octet };
-    let sort = vec![by_size; limits::SORT_COMPARATORS + 1];
+    let sort = vec![by_size; limits::MAX_SORT_COMPARATORS + 1];
     let wrong = QueryChanges { results: QuerySpec { sort, ..results }, ..QueryChanges::default() };
     assert!(matches!(changes(&snapshot, secrets, &wrong), Err(Error::Unsupported(_))));
 }

@@ -3,9 +3,9 @@
 //! - An action that was refused for now, or put off, is remembered with the addresses that it still goes to. What was queued
 //!   later for one of them waits until its next attempt, and is remembered itself; the other recipients of a message do not
 //!   wait for the one that must.
-//! - Nothing waits longer for its place than `limits::ORDER_KEPT`, nor beyond its own lifetime.
+//! - Nothing waits longer for its place than `limits::MAX_ORDER_WAIT`, nor beyond its own lifetime.
 //! - This is memory alone: what the store says of an action decides, and after a start it is read from there. At its bound
-//!   (`limits::ORDERED`) newcomers are not remembered, which costs their order and nothing else.
+//!   (`limits::MAX_POSTPONED_ACTIONS`) newcomers are not remembered, which costs their order and nothing else.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -33,7 +33,7 @@ impl RetryOrder {
     /// Remembers that an action waits until a time, and holds back what was queued later for these addresses.
     pub(super) fn wait(&mut self, key: ActionKey, lanes: Vec<DomainDigest>, until: UtcMillis) {
         self.forget(key);
-        if self.waiting.len() >= limits::ORDERED {
+        if self.waiting.len() >= limits::MAX_POSTPONED_ACTIONS {
             return;
         }
         for lane in &lanes {
@@ -101,7 +101,8 @@ mod tests {
     #[test]
     fn no_more_are_remembered_than_there_is_room_for() {
         let mut order = RetryOrder::default();
-        (0..2 * limits::ORDERED as u64).for_each(|id| order.wait((ANN, ActionId(id)), vec![[1; 8]], UtcMillis(1)));
-        assert_eq!(order.waiting.len(), limits::ORDERED);
+        (0..2 * limits::MAX_POSTPONED_ACTIONS as u64)
+            .for_each(|id| order.wait((ANN, ActionId(id)), vec![[1; 8]], UtcMillis(1)));
+        assert_eq!(order.waiting.len(), limits::MAX_POSTPONED_ACTIONS);
     }
 }

@@ -57,7 +57,7 @@ impl Default for RogueSettings {
 }
 
 /// How long it waits where it is slow.
-const SLOW_PAUSE: std::time::Duration = std::time::Duration::from_millis(400);
+const SLOW_RELAY_PAUSE: std::time::Duration = std::time::Duration::from_millis(400);
 
 #[derive(Debug, Clone)]
 pub(super) struct RogueRelay {
@@ -176,12 +176,12 @@ impl RogueRelay {
                         "twice" => "250 2.1.5 fine\r\n250 2.1.5 fine\r\n".into(),
                         "utf8" => "553 5.6.7 not so\r\n".into(),
                         "lazy" => {
-                            tokio::time::sleep(SLOW_PAUSE).await;
+                            tokio::time::sleep(SLOW_RELAY_PAUSE).await;
                             rcpt.push(line.clone());
                             "250 2.1.5 fine\r\n".into()
                         }
                         "lazyno" => {
-                            tokio::time::sleep(SLOW_PAUSE).await;
+                            tokio::time::sleep(SLOW_RELAY_PAUSE).await;
                             "451 4.7.1 later\r\n".into()
                         }
                         _ if rcpt.len() >= manners.most => "452 4.5.3 too many\r\n".into(),
@@ -197,7 +197,7 @@ impl RogueRelay {
                     }
                     let Some(message) = body(&mut input).await else { return };
                     if rcpt.iter().any(|line| line.contains("<slow@")) {
-                        tokio::time::sleep(SLOW_PAUSE).await;
+                        tokio::time::sleep(SLOW_RELAY_PAUSE).await;
                     }
                     let (answer, goes_on) = after(&manners, &rcpt, &message);
                     let taken = answer.starts_with("250");

@@ -138,7 +138,7 @@ impl Scheduler {
     fn remember(&self) -> Result<(), Error> {
         let (now, view) = (self.store.clock().now(), self.store.snapshot());
         for from in [WakeCondition::Urgent(now), WakeCondition::Due(now)] {
-            for wakeup in view.wakeups(from, limits::ORDERED)? {
+            for wakeup in view.wakeups(from, limits::MAX_POSTPONED_ACTIONS)? {
                 let (account, id) = key(&wakeup);
                 if let Some(action) = view.action(account, id)?.filter(|action| !is_delayed(action)) {
                     self.order.lock().wait((account, id), lanes(account, &action), action.due);

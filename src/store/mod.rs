@@ -130,9 +130,9 @@ impl Default for Options {
 
 /// Half the machine's cores, so that those who answer have the others.
 fn jobs() -> u32 {
-    const MOST: u32 = 8;
+    const MAX_DEFAULT_JOBS: u32 = 8;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    u32::try_from(cores / 2).unwrap_or(MOST).clamp(crate::model::limits::STORE_JOBS_LEAST, MOST)
+    u32::try_from(cores / 2).unwrap_or(MAX_DEFAULT_JOBS).clamp(crate::model::limits::MIN_STORE_JOBS, MAX_DEFAULT_JOBS)
 }
 
 impl Options {
@@ -145,7 +145,7 @@ impl Options {
             memtable_octets: 2 << 20,
             memtables_octets: 16 << 20,
             log_octets: 16 << 20,
-            jobs: crate::model::limits::STORE_JOBS_LEAST,
+            jobs: crate::model::limits::MIN_STORE_JOBS,
             hold: Duration::ZERO,
             repeat_pause: Duration::ZERO,
             ranked_above: None,

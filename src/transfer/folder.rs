@@ -134,7 +134,7 @@ impl MailboxPath {
 /// A name as a mailbox may have it: NFC, without controls; `None` where nothing is left, or too much.
 fn sound(name: &str) -> Option<String> {
     let name: String = name.nfc().map(|c| if c.is_control() { '_' } else { c }).collect();
-    (1..=limits::MAILBOX_NAME_OCTETS).contains(&name.len()).then_some(name)
+    (1..=limits::MAX_MAILBOX_NAME_BYTES).contains(&name.len()).then_some(name)
 }
 
 /// Writes what is special as the mark and two hex digits; where `first`, the first character too.

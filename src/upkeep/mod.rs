@@ -54,15 +54,15 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            restore: limits::RESTORE_KEPT,
-            history: limits::HISTORY_KEPT,
-            lists: limits::LISTS_KEPT,
-            told: limits::TOLD_KEPT,
-            threads: limits::THREAD_REFS_KEPT,
-            messages: limits::LOOSE_MESSAGES_KEPT,
-            uploads: limits::UPLOADS_KEPT,
-            submissions: limits::SUBMISSIONS_KEPT,
-            every: limits::UPKEEP_EVERY,
+            restore: limits::DESTROYED_EMAIL_RETENTION,
+            history: limits::LISTING_HISTORY_RETENTION,
+            lists: limits::UNUSED_LISTING_RETENTION,
+            told: limits::TOLD_RETENTION,
+            threads: limits::THREAD_REF_RETENTION,
+            messages: limits::UNREFERENCED_MESSAGE_RETENTION,
+            uploads: limits::UPLOAD_RETENTION,
+            submissions: limits::SUBMISSION_RETENTION,
+            every: limits::UPKEEP_INTERVAL,
         }
     }
 }

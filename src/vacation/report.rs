@@ -88,7 +88,7 @@ const MAX_THREADS: usize = 2000;
 const MAX_LINE_CHARS: usize = 120;
 
 /// The reasons by which mail is known to be of machines.
-const MACHINES: [Reason; 9] = [
+const AUTOMATIC_REASONS: [Reason; 9] = [
     Reason::NullSender,
     Reason::SystemSender,
     Reason::AutoSubmitted,
@@ -112,8 +112,10 @@ impl AbsenceReport {
                 None => report.answered += 1,
                 Some(reason) => *report.silent.entry(reason.clone()).or_default() += 1,
             }
-            let machine =
-                arrival.silent.as_ref().is_some_and(|reason| MACHINES.iter().any(|known| known.code() == reason));
+            let machine = arrival
+                .silent
+                .as_ref()
+                .is_some_and(|reason| AUTOMATIC_REASONS.iter().any(|known| known.code() == reason));
             let key = Address::parse(&arrival.from.email)
                 .map_or_else(|_| arrival.from.email.to_lowercase(), |address| address.folded().to_string());
             let at = *known.entry(key).or_insert_with(|| {

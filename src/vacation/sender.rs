@@ -90,7 +90,7 @@ fn untagged(tagged: &Address) -> Option<Address> {
 }
 
 /// Local parts that are machines; `postmaster` is not: people read and write there (RFC 5230 §4.6).
-const EXACT: [&str; 22] = [
+const MACHINE_NAMES: [&str; 22] = [
     "mailer-daemon",
     "listserv",
     "majordomo",
@@ -114,17 +114,17 @@ const EXACT: [&str; 22] = [
     "dev-null",
     "devnull",
 ];
-const STARTS: [&str; 2] = ["owner-", "bouncer-"];
-const ENDS: [&str; 9] =
+const MACHINE_PREFIXES: [&str; 2] = ["owner-", "bouncer-"];
+const MACHINE_SUFFIXES: [&str; 9] =
     ["-request", "-owner", "-bounces", "-bounce", "-errors", "-relay", "-outgoing", "-confirm", "-return"];
 
 /// Words that say that no answer is wanted.
-const DEAF: [&str; 6] = ["noreply", "donotreply", "dontreply", "donotrespond", "nepasrepondre", "noresponse"];
+const NO_REPLY_WORDS: [&str; 6] = ["noreply", "donotreply", "dontreply", "donotrespond", "nepasrepondre", "noresponse"];
 
 /// What list managers put behind a plus, alone (`list+owner`) or, of those that are `true`, with a
 /// tail behind a hyphen (`list+confsub-0123abcd`, `list+bounces-77-ann=example.org`): mlmmj's
 /// control addresses.
-const BEHIND_PLUS: [(&str, bool); 7] = [
+const LIST_MANAGER_TAGS: [(&str, bool); 7] = [
     ("bounces", true),
     ("bounce", true),
     ("owner", false),
@@ -151,10 +151,10 @@ pub(super) fn system_sender(sender: &Address, more: &[String]) -> Option<String>
         let tail = base.strip_prefix(word).unwrap_or_default();
         tail.starts_with(|c: char| "-.=_".contains(c) || c.is_ascii_digit())
     });
-    let system = EXACT.contains(&base)
+    let system = MACHINE_NAMES.contains(&base)
         || more.iter().any(|word| word == base)
-        || STARTS.iter().any(|start| base.starts_with(start))
-        || ENDS.iter().any(|end| base.ends_with(end) || has_tail(base, end))
+        || MACHINE_PREFIXES.iter().any(|start| base.starts_with(start))
+        || MACHINE_SUFFIXES.iter().any(|end| base.ends_with(end) || has_tail(base, end))
         || bounce_tail
         || is_deaf(base)
         || detail.split('+').any(is_list_detail);
@@ -163,7 +163,7 @@ pub(super) fn system_sender(sender: &Address, more: &[String]) -> Option<String>
 
 /// Whether what stands behind a plus is a list manager's word.
 fn is_list_detail(detail: &str) -> bool {
-    BEHIND_PLUS.iter().any(|(word, with_tail)| {
+    LIST_MANAGER_TAGS.iter().any(|(word, with_tail)| {
         let tail = detail.strip_prefix(word);
         tail.is_some_and(|tail| tail.is_empty() || (*with_tail && tail.starts_with(['-', '='])))
     })
@@ -182,8 +182,8 @@ fn has_tail(base: &str, end: &str) -> bool {
 /// does not say so.
 fn is_deaf(base: &str) -> bool {
     let words: Vec<&str> = base.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let says = |text: &str| DEAF.contains(&text.trim_end_matches(|c: char| c.is_ascii_digit()));
-    words.iter().any(|word| DEAF.iter().any(|deaf| word.starts_with(deaf) || word.ends_with(deaf)))
+    let says = |text: &str| NO_REPLY_WORDS.contains(&text.trim_end_matches(|c: char| c.is_ascii_digit()));
+    words.iter().any(|word| NO_REPLY_WORDS.iter().any(|deaf| word.starts_with(deaf) || word.ends_with(deaf)))
         || (2..=3).any(|count| words.windows(count).any(|some| says(&some.concat())))
 }
 

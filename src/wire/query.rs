@@ -28,7 +28,7 @@ pub fn write(pairs: &[(&str, &str)]) -> String {
 /// # Errors
 /// `BadQuery`.
 pub fn read(query: &str) -> Result<Vec<(String, String)>, BadQuery> {
-    if query.len() > limits::QUERY_STRING_BYTES {
+    if query.len() > limits::MAX_QUERY_STRING_BYTES {
         return Err(BadQuery);
     }
     let mut pairs: Vec<(String, String)> = Vec::new();
@@ -78,7 +78,7 @@ mod tests {
     fn forms() {
         assert_eq!(write(&[("a", "x y&z"), ("ü", "")]), "a=x%20y%26z&%C3%BC=");
         assert_eq!(read("a=%41%2b&&b"), Ok(vec![("a".into(), "A+".into()), ("b".into(), String::new())]));
-        for wrong in ["a=%", "a=%4", "a=%g0", "a=%ff", "a=1&a=2", &"x".repeat(limits::QUERY_STRING_BYTES + 1)] {
+        for wrong in ["a=%", "a=%4", "a=%g0", "a=%ff", "a=1&a=2", &"x".repeat(limits::MAX_QUERY_STRING_BYTES + 1)] {
             assert_eq!(read(wrong), Err(BadQuery), "{wrong:.20}");
         }
     }

@@ -10,7 +10,7 @@ use crate::bed::Bed;
 use crate::mail::letter;
 use crate::mta::{Postfix, free_port, is_here};
 
-const MOST: Duration = Duration::from_secs(90);
+const MAX_TIME: Duration = Duration::from_secs(90);
 
 fn site(port: u16, people: &[&str]) -> Bed {
     let mut bed = Bed::new(&format!("relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"));
@@ -80,11 +80,11 @@ smtpd_recipient_restrictions = reject_unauth_destination
     assert_eq!(sent, 15);
     let quiet = || postfix.is_idle() && [&a, &b].iter().all(|bed| bed.rows(&["queue", "list"]).is_empty());
     let state = || (told(&a, &here), told(&b, &there));
-    a.eventually("the first have come", MOST, || told(&a, &here)["ann@a.example"].0 >= 12);
-    a.eventually("nothing waits", MOST, quiet);
+    a.eventually("the first have come", MAX_TIME, || told(&a, &here)["ann@a.example"].0 >= 12);
+    a.eventually("nothing waits", MAX_TIME, quiet);
     let before = state();
     std::thread::sleep(Duration::from_secs(3));
-    a.eventually("nothing waits", MOST, quiet);
+    a.eventually("nothing waits", MAX_TIME, quiet);
     let after = state();
     assert_eq!(before, after, "it goes on:\n{}", postfix.log());
 

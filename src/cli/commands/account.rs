@@ -146,7 +146,7 @@ pub struct AccountSetArgs {
 }
 
 /// The longest password that is read.
-const PASSWORD_OCTETS: u64 = 4096;
+const MAX_PASSWORD_BYTES: u64 = 4096;
 
 pub(in crate::cli) async fn run(command: AccountCommand, context: &CommandContext) -> Result<(), Failure> {
     let client = &context.client;
@@ -305,7 +305,7 @@ fn password() -> Result<String, Failure> {
     let stdin = std::io::stdin();
     let quiet = stdin.is_terminal().then(EchoGuard::begin).transpose()?;
     let mut line = String::new();
-    stdin.lock().take(PASSWORD_OCTETS).read_line(&mut line).map_err(broken)?;
+    stdin.lock().take(MAX_PASSWORD_BYTES).read_line(&mut line).map_err(broken)?;
     drop(quiet);
     let password = line.trim_end_matches(['\r', '\n']);
     if password.is_empty() {

@@ -53,7 +53,7 @@ const MESSAGES: [DemoMessage; 7] = [
 const EXPECTED_REPLIES: usize = 4;
 
 /// The mark by which the demo knows its own directory.
-const MARK: &str = "restante-demo";
+const MARK_NAME: &str = "restante-demo";
 
 pub(in crate::cli) fn run(args: &DemoArgs) -> Result<(), Failure> {
     runtime()?.block_on(show(args))
@@ -137,7 +137,7 @@ fn fresh(dir: &Path) -> Result<PathBuf, Failure> {
     let failed = |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("{}: {error}", dir.display()));
     if dir.exists() {
         let empty = std::fs::read_dir(dir).map_err(failed)?.next().is_none();
-        if !empty && !dir.join(MARK).exists() {
+        if !empty && !dir.join(MARK_NAME).exists() {
             return Err(Failure::new(
                 exit::USAGE,
                 format!("{}: not made by the demo, so it is not emptied: name another with --dir", dir.display()),
@@ -146,7 +146,7 @@ fn fresh(dir: &Path) -> Result<PathBuf, Failure> {
         std::fs::remove_dir_all(dir).map_err(failed)?;
     }
     std::fs::create_dir_all(dir).map_err(failed)?;
-    write(&dir.join(MARK), "Made by `restante demo`, which empties it at its start.\n")?;
+    write(&dir.join(MARK_NAME), "Made by `restante demo`, which empties it at its start.\n")?;
     std::fs::canonicalize(dir).map_err(failed)
 }
 

@@ -50,7 +50,7 @@ pub struct PurgeArgs {
     #[arg(long, requires = "now")]
     pub yes: bool,
     /// List at most this many, up to 10000.
-    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = RangedU64ValueParser::<usize>::new().range(1..=limits::LISTED as u64))]
+    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = RangedU64ValueParser::<usize>::new().range(1..=limits::MAX_LISTED_ROWS as u64))]
     pub limit: usize,
 }
 

@@ -29,7 +29,7 @@ pub enum QueueCommand {
         #[command(flatten)]
         which: QueueFilterArgs,
         /// At most so many.
-        #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=limits::LISTED as u64))]
+        #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=limits::MAX_LISTED_ROWS as u64))]
         limit: Option<u64>,
     },
     /// Show one, with what became of each recipient.

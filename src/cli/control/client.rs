@@ -14,7 +14,7 @@ use crate::jmap::CAPABILITIES;
 use crate::wire::jmap::admin::VendorMethod;
 
 /// The largest answer that is read.
-const ANSWER_OCTETS: usize = 256 * 1024 * 1024;
+const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
 /// What requests go into.
 pub(in crate::cli) type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
@@ -135,7 +135,7 @@ pub(in crate::cli) async fn answer(
 ) -> Result<(StatusCode, Bytes), Failure> {
     let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
     let status = response.status();
-    let bytes = Limited::new(response.into_body(), ANSWER_OCTETS)
+    let bytes = Limited::new(response.into_body(), MAX_ANSWER_BYTES)
         .collect()
         .await
         .map_err(|error| Failure::new(exit::TEMPORARY, format!("the service's answer broke off: {error}")))?

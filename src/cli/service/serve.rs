@@ -36,7 +36,7 @@ fn allow_open_files(config: &Config) {
         tracing::warn!(%error, "the number of open files stays as it is");
     }
     let http = config.http.listen.as_ref().map_or(0, |_| config.http.connections);
-    let control = 2 * limits::CONTROL_CONNECTIONS + limits::METRICS_CONNECTIONS;
+    let control = 2 * limits::MAX_CONTROL_CONNECTIONS + limits::MAX_METRICS_CONNECTIONS;
     let needed = [config.limits.connections, http, control, BASE_OPEN_FILES].into_iter().fold(0, usize::saturating_add);
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if u64::try_from(needed).unwrap_or(u64::MAX) > allowed {

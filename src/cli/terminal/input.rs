@@ -8,7 +8,7 @@ use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::output;
 
 /// The largest text or message that is read.
-const FILE_OCTETS: u64 = 64 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A file's octets; `-` is standard input.
 ///
@@ -16,7 +16,7 @@ const FILE_OCTETS: u64 = 64 * 1024 * 1024;
 /// It cannot be read, or is larger than 64 MiB.
 pub(in crate::cli) fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     let stdin = file == Path::new("-");
-    let bytes = if stdin { at_most(io::stdin().lock(), FILE_OCTETS) } else { open(file) };
+    let bytes = if stdin { at_most(io::stdin().lock(), MAX_FILE_BYTES) } else { open(file) };
     bytes
         .map_err(|error| Failure::new(exit::NO_INPUT, format!("{}: {error}", file.display())))?
         .ok_or_else(|| Failure::new(exit::DATA, format!("{}: larger than 64 MiB", file.display())))
@@ -72,7 +72,7 @@ pub(in crate::cli) fn with_crlf(message: &[u8]) -> Vec<u8> {
 }
 
 fn open(file: &Path) -> io::Result<Option<Vec<u8>>> {
-    at_most(File::open(file)?, FILE_OCTETS)
+    at_most(File::open(file)?, MAX_FILE_BYTES)
 }
 
 #[cfg(test)]

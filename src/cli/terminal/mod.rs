@@ -11,7 +11,7 @@ use clap::builder::RangedU64ValueParser;
 
 /// How many lines of a list may be asked for at once.
 pub(super) fn listed() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=limits::LISTED as u64)
+    RangedU64ValueParser::new().range(1..=limits::MAX_LISTED_ROWS as u64)
 }
 
 /// Says something on standard error.

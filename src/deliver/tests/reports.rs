@@ -16,7 +16,7 @@ impl Fixture {
         let path = |email: &str| EnvelopeAddress { email: email.into(), parameters: None };
         let (from, rcpt_to) = (path("ann@example.org"), to.iter().map(|to| path(to)).collect::<Vec<_>>());
         let now = self.clock.now();
-        let order = order(&from, &rcpt_to, now, limits::RECIPIENTS, limits::DELAYED_SEND).unwrap();
+        let order = order(&from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND).unwrap();
         let hash = BlobHash(*blake3::hash(SENT).as_bytes());
         let NewAction { action, octets } = order.queue(Default::default(), hash, "s1@example.org".into(), now);
         assert_eq!(action.envid.as_deref(), Some("s1@example.org"));

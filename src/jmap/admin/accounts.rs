@@ -212,7 +212,7 @@ fn whose(context: &Context, named: &AccountRef) -> Result<AccountId, MethodError
 }
 
 fn secret_name(name: String) -> Result<String, MethodError> {
-    if name.is_empty() || name.len() > limits::SECRET_NAME_OCTETS || name.contains(char::is_control) {
+    if name.is_empty() || name.len() > limits::MAX_SECRET_NAME_BYTES || name.contains(char::is_control) {
         return Err(MethodError::InvalidArguments("name: 1 to 128 octets without control characters".into()));
     }
     Ok(name)
@@ -226,7 +226,7 @@ impl AdminMethod for AccountPassword {
         let hash = hash.map_err(|error| MethodError::InvalidArguments(error.to_string()))?;
         let edit = |row: &mut AccountRow| {
             let others = row.passwords.iter().filter(|(known, _)| *known != name).count();
-            let fits = hash.is_none() || others < limits::PASSWORDS;
+            let fits = hash.is_none() || others < limits::MAX_PASSWORDS;
             if fits {
                 row.passwords.retain(|(known, _)| *known != name);
                 row.passwords.extend(hash.clone().map(|hash| (name.clone(), hash)));
@@ -255,7 +255,7 @@ impl AdminMethod for AccountTokenAdd {
             if row.tokens.iter().any(|token| token.name == name) {
                 return Some(format!("there is a token named {name}: remove it, or take another name"));
             }
-            if row.tokens.len() >= limits::TOKENS {
+            if row.tokens.len() >= limits::MAX_TOKENS {
                 return Some("too many tokens: remove one".into());
             }
             row.tokens.push(AccessToken { name: name.clone(), hash, created: now, expires });

@@ -42,8 +42,11 @@ impl Outcomes {
 /// The named emails, each once, with their ids where they are any.
 fn ids(arguments: &Args<'_>) -> Result<Vec<(String, Option<EmailId>)>, MethodError> {
     let texts: BTreeSet<String> = arguments.texts("ids")?.into_iter().collect();
-    if texts.is_empty() || texts.len() > limits::LISTED {
-        return Err(MethodError::InvalidArguments(format!("ids: 1 to {} email ids are wanted", limits::LISTED)));
+    if texts.is_empty() || texts.len() > limits::MAX_LISTED_ROWS {
+        return Err(MethodError::InvalidArguments(format!(
+            "ids: 1 to {} email ids are wanted",
+            limits::MAX_LISTED_ROWS
+        )));
     }
     Ok(texts.into_iter().map(|text| (text.clone(), text.parse().ok())).collect())
 }
@@ -186,8 +189,8 @@ pub(super) fn flag(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
     let outcomes = each(context, account, &ids(arguments)?, |txn, id| {
         let email = txn.snapshot().email(account, id)?.ok_or(Error::NotFound("email"))?;
         let keywords: BTreeSet<String> = email.keywords.difference(&remove).chain(&add).cloned().collect();
-        if keywords.len() > limits::KEYWORDS {
-            return Err(Error::Conflict(format!("more than {} keywords", limits::KEYWORDS)));
+        if keywords.len() > limits::MAX_KEYWORDS {
+            return Err(Error::Conflict(format!("more than {} keywords", limits::MAX_KEYWORDS)));
         }
         txn.update_email(id, email.mailboxes, keywords.clone())?;
         Ok(json!(keywords))

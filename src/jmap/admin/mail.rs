@@ -45,8 +45,8 @@ pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, Met
 pub(super) fn rows(arguments: &Args<'_>) -> Result<usize, MethodError> {
     match arguments.number("limit")?.map(usize::try_from) {
         None => Ok(50),
-        Some(Ok(limit)) if limit <= limits::LISTED => Ok(limit),
-        Some(_) => Err(MethodError::InvalidArguments(format!("limit: {} at most", limits::LISTED))),
+        Some(Ok(limit)) if limit <= limits::MAX_LISTED_ROWS => Ok(limit),
+        Some(_) => Err(MethodError::InvalidArguments(format!("limit: {} at most", limits::MAX_LISTED_ROWS))),
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, Meth
     let limit = if arguments.0.contains_key("limit") { arguments.number("limit")? } else { Some(DEFAULT_LIMIT) };
     let (position, anchor_offset) = (number("position")?, number("anchorOffset")?);
     let section = SectionArgs { position, anchor: anchor.as_deref(), anchor_offset, limit };
-    let window = section.window(limits::LISTED)?;
+    let window = section.window(limits::MAX_LISTED_ROWS)?;
     let finder = arguments.flag("snippets")?.then(|| Finder::new(&results.filter, secrets));
     let asked = Query { results, window, total: arguments.flag("calculateTotal")? };
     let found = query(&snapshot, secrets, &asked)?;

@@ -97,7 +97,7 @@ impl AdminMethod for QueueList {
     ) -> Result<QueueListAnswer, MethodError> {
         let filter = QueueFilter::of(&selection)?;
         let limit = limit.and_then(|limit| usize::try_from(limit).ok());
-        let limit = limit.unwrap_or(limits::LISTED).min(limits::LISTED);
+        let limit = limit.unwrap_or(limits::MAX_LISTED_ROWS).min(limits::MAX_LISTED_ROWS);
         let mut list = Vec::new();
         let mut more = false;
         for (id, name) in accounts(context, &named)? {

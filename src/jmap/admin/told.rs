@@ -9,8 +9,9 @@ use crate::wire::jmap::MethodError;
 
 pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
     let (account, _) = context.account(arguments)?;
-    let limit = arguments.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits::TOLD);
-    let told = context.store.snapshot().told_rows(account, limit.min(limits::TOLD))?;
+    let limit =
+        arguments.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits::MAX_TOLD_SENDERS);
+    let told = context.store.snapshot().told_rows(account, limit.min(limits::MAX_TOLD_SENDERS))?;
     let mut list = Vec::with_capacity(told.len());
     for told in told {
         let (sender, script) = (told.sender.to_string(), told.generation.is_none());

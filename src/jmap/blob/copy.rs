@@ -12,7 +12,7 @@ use crate::store::Error;
 use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 
 /// The media type of what nobody said what it is.
-pub(super) const OCTETS: &str = "application/octet-stream";
+pub(super) const DEFAULT_MEDIA_TYPE: &str = "application/octet-stream";
 
 /// Blob/copy.
 pub(in crate::jmap) struct BlobCopy;
@@ -49,7 +49,7 @@ impl Method for BlobCopy {
             other => other,
         })?;
         let to = call.open(&args.account_id, true)?;
-        if args.blob_ids.len() > limits::OBJECTS_IN_SET {
+        if args.blob_ids.len() > limits::MAX_OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
         let (mut copied, mut not_copied) = (BTreeMap::new(), JsonObject::new());
@@ -85,11 +85,11 @@ impl Method for BlobCopy {
 
 fn one(context: &Context, from: &Account, to: AccountId, id: &BlobId) -> Result<BlobId, SetFailure> {
     let blob = context.blob(from, id)?.ok_or(SetError::NotFound)?;
-    let media_type = blob.media_type().unwrap_or(OCTETS).to_owned();
+    let media_type = blob.media_type().unwrap_or(DEFAULT_MEDIA_TYPE).to_owned();
     let hash = match id.base {
         BlobBase::Upload(hash) if id.parts.is_empty() => hash,
         _ => {
-            let octets = context.blob_octets(from, id, limits::MESSAGE_OCTETS * 2)?.ok_or(SetError::NotFound)?;
+            let octets = context.blob_octets(from, id, limits::MAX_MESSAGE_BYTES * 2)?.ok_or(SetError::NotFound)?;
             context.upload_came(to, octets.len());
             context.budget.file(octets.len() as u64)?;
             return Ok(context.keep_upload(to, &octets, &media_type)?);
@@ -98,7 +98,7 @@ fn one(context: &Context, from: &Account, to: AccountId, id: &BlobId) -> Result<
     let user = context.uploader(to);
     // Its octets are there: they need not be read. What others do with the same octets meanwhile makes it try again.
     for _ in 0..3 {
-        let room = limits::UPLOADED_OCTETS;
+        let room = limits::MAX_UPLOADED_BYTES;
         let (_, ticket) = context.store.commit(to, |txn| txn.hold_upload(user, &hash, &media_type, room))?;
         match ticket.wait_blocking() {
             Err(Error::Overtaken(_)) => {}

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::copy::{OCTETS, not_found};
+use super::copy::{DEFAULT_MEDIA_TYPE, not_found};
 use crate::jmap::context::{Account, Context, distinct};
 use crate::jmap::failure::SetFailure;
 use crate::jmap::method::{Call, Method};
@@ -76,7 +76,7 @@ impl Method for BlobUpload {
 
     fn call(call: &Call<'_>, args: BlobUploadArgs) -> Result<BlobUploadAnswer, MethodError> {
         let account = call.open(&args.account_id, true)?;
-        if args.create.len() > limits::OBJECTS_IN_SET {
+        if args.create.len() > limits::MAX_OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
         let (created, not_created) = upload(call, &account, args.create)?.creations();
@@ -134,7 +134,7 @@ fn made(call: &Call<'_>, account: &Account, object: &JsonObject) -> Result<JsonO
             Some(known.ok_or_else(|| wrong("type", "no media type"))?)
         }
     };
-    if context.uploads.refuses(kind.unwrap_or(OCTETS)) {
+    if context.uploads.refuses(kind.unwrap_or(DEFAULT_MEDIA_TYPE)) {
         return Err(wrong("type", "this type is not taken here").into());
     }
     let sources = object.get("data").and_then(Value::as_array);
@@ -152,13 +152,13 @@ fn made(call: &Call<'_>, account: &Account, object: &JsonObject) -> Result<JsonO
     }
     context.upload_came(account.id, octets.len());
     context.budget.file(octets.len() as u64)?;
-    let id = context.keep_upload(account.id, &octets, kind.unwrap_or(OCTETS))?;
+    let id = context.keep_upload(account.id, &octets, kind.unwrap_or(DEFAULT_MEDIA_TYPE))?;
     Ok(members(json!({"id": id.to_string(), "type": kind, "size": octets.len()})))
 }
 
 /// Bytes of what Blob/upload makes (RFC 9404 §3.1 maxSizeBlobSet): an upload's, but no more than memory should hold.
 pub(in crate::jmap) fn max_blob_set(max_upload: u64) -> u64 {
-    max_upload.min(limits::UPLOAD_OCTETS)
+    max_upload.min(limits::MAX_UPLOAD_BYTES)
 }
 
 /// Appends what a source gives: a text, base64, or a range of a blob.
@@ -186,7 +186,7 @@ fn append(call: &Call<'_>, account: &Account, source: &Value, out: &mut Vec<u8>)
             // RFC 9404 §4.1: a range that is not all within the blob makes no upload.
             let end = end.filter(|end| offset <= *end && *end <= size);
             let end = end.ok_or_else(|| wrong("the range is not within the blob"))?;
-            if end - offset > limits::UPLOAD_OCTETS {
+            if end - offset > limits::MAX_UPLOAD_BYTES {
                 return Err(SetError::TooLarge("larger than maxSizeBlobSet".into()).into());
             }
             out.extend(context.blob_range(blob, offset..end)?);
@@ -391,7 +391,7 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
 /// `requestTooLarge`.
 fn distinct_ids(ids: Vec<String>) -> Result<Vec<String>, MethodError> {
     let ids = distinct(ids);
-    if ids.len() > limits::OBJECTS_IN_GET {
+    if ids.len() > limits::MAX_OBJECTS_IN_GET {
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }
     Ok(ids)

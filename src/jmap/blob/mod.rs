@@ -141,8 +141,9 @@ impl Context {
     pub fn keep_upload(&self, account: AccountId, raw: &[u8], media_type: &str) -> Result<BlobId, Error> {
         let hash = BlobHash(*blake3::hash(raw).as_bytes());
         let user = self.uploader(account);
-        let (_, ticket) =
-            self.store.commit(account, |txn| txn.put_upload(user, &hash, raw, media_type, limits::UPLOADED_OCTETS))?;
+        let (_, ticket) = self
+            .store
+            .commit(account, |txn| txn.put_upload(user, &hash, raw, media_type, limits::MAX_UPLOADED_BYTES))?;
         ticket.wait_blocking()?;
         Ok(BlobId::upload(hash))
     }
@@ -200,7 +201,7 @@ impl Blob {
         let mut blob = self;
         for step in steps {
             context.budget.read(blob.cost(&(0..u64::MAX)))?;
-            let raw = blob.whole(&context.store, limits::MESSAGE_OCTETS)?;
+            let raw = blob.whole(&context.store, limits::MAX_MESSAGE_BYTES)?;
             let Some(raw) = raw else { return Ok(None) };
             let parts = Message::parse(&raw).parts();
             let Some(part) = usize::try_from(*step).ok().and_then(|step| parts.get(step)) else { return Ok(None) };

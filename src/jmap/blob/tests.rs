@@ -134,7 +134,7 @@ fn blobs_are_copied_between_accounts() {
     assert_eq!(error(&context, "Blob/copy", &wrong), "fromAccountNotFound");
     let wrong = json!({"fromAccountId": ann, "accountId": "azzz", "blobIds": []});
     assert_eq!(error(&context, "Blob/copy", &wrong), "accountNotFound");
-    let many = vec!["x"; limits::OBJECTS_IN_SET + 1];
+    let many = vec!["x"; limits::MAX_OBJECTS_IN_SET + 1];
     let wrong = json!({"fromAccountId": ann, "accountId": ann, "blobIds": many});
     assert_eq!(error(&context, "Blob/copy", &wrong), "requestTooLarge");
 }

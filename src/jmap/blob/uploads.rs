@@ -30,9 +30,9 @@ impl Default for UploadSettings {
     fn default() -> Self {
         Self {
             refused_types: Vec::new(),
-            max: limits::UPLOAD_OCTETS,
-            per_minute: limits::UPLOADS_PER_MINUTE,
-            bytes_per_minute: limits::UPLOADED_PER_MINUTE,
+            max: limits::MAX_UPLOAD_BYTES,
+            per_minute: limits::MAX_UPLOADS_PER_MINUTE,
+            bytes_per_minute: limits::MAX_UPLOADED_BYTES_PER_MINUTE,
         }
     }
 }

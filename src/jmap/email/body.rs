@@ -266,7 +266,7 @@ fn listed<'s, 'm>(structure: &'s Structure<'m>, numbers: &'s [u32]) -> impl Iter
     numbers.iter().filter_map(move |number| all.iter().find(|part| part.number == *number).copied())
 }
 
-/// The fields of two headers, one after the other, the second within `limits::HEADER_BYTES`.
+/// The fields of two headers, one after the other, the second within `limits::MAX_HEADER_BYTES`.
 #[derive(Clone)]
 pub(super) struct JoinedFields<'m> {
     rest: std::vec::IntoIter<Field<'m>>,
@@ -274,7 +274,7 @@ pub(super) struct JoinedFields<'m> {
 
 impl<'m> JoinedFields<'m> {
     pub(super) fn new(prefix: &'m [u8], raw: &'m [u8]) -> Self {
-        let raw = raw.get(..limits::HEADER_BYTES).unwrap_or(raw);
+        let raw = raw.get(..limits::MAX_HEADER_BYTES).unwrap_or(raw);
         Self { rest: fields(prefix).chain(fields(raw)).collect::<Vec<_>>().into_iter() }
     }
 }

@@ -30,7 +30,7 @@ impl Method for EmailCopy {
             let why = "accountId: it must not be that of fromAccountId";
             return Err(MethodError::InvalidArguments(why.into()));
         }
-        if args.create.len() > limits::OBJECTS_IN_SET {
+        if args.create.len() > limits::MAX_OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
         if let Some(wanted) = args.if_from_in_state {

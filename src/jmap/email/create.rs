@@ -101,12 +101,13 @@ pub(super) fn message(
         return Err(SetError::BlobNotFound(missing).into());
     }
     wrong.finish()?;
-    let too_large = || SetFailure::Object(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)));
-    if attached > limits::ATTACHMENTS_OCTETS {
-        let most = limits::ATTACHMENTS_OCTETS;
+    let too_large =
+        || SetFailure::Object(SetError::TooLarge(format!("more than {} octets", limits::MAX_MESSAGE_BYTES)));
+    if attached > limits::MAX_ATTACHMENTS_BYTES {
+        let most = limits::MAX_ATTACHMENTS_BYTES;
         return Err(SetError::TooLarge(format!("more than {most} octets of attachments")).into());
     }
-    if octets > limits::MESSAGE_OCTETS {
+    if octets > limits::MAX_MESSAGE_BYTES {
         return Err(too_large());
     }
     let (id, seed) = message_id(account).map_err(SetFailure::Call)?;
@@ -123,7 +124,7 @@ pub(super) fn message(
         }
     }
     let raw = build::build(&MessageTree { fields, body }, &seed);
-    if raw.len() as u64 > limits::MESSAGE_OCTETS { Err(too_large()) } else { Ok(raw) }
+    if raw.len() as u64 > limits::MAX_MESSAGE_BYTES { Err(too_large()) } else { Ok(raw) }
 }
 
 fn is_of_body(name: &str) -> bool {

@@ -75,8 +75,8 @@ pub(super) fn keywords(value: &Value) -> Result<BTreeSet<String>, SetError> {
     let wanted = |word: &String| SetError::property("keywords", format!("\"{word}\" is no keyword (RFC 8621 §4.1.1)"));
     let one = |word: &String| keyword::normal(word).ok_or_else(|| wanted(word));
     let found = names("keywords", value)?.into_iter().map(one).collect::<Result<BTreeSet<_>, SetError>>()?;
-    if found.len() > limits::KEYWORDS {
-        return Err(SetError::of("tooManyKeywords", &format!("more than {}", limits::KEYWORDS)));
+    if found.len() > limits::MAX_KEYWORDS {
+        return Err(SetError::of("tooManyKeywords", &format!("more than {}", limits::MAX_KEYWORDS)));
     }
     Ok(found)
 }

@@ -80,7 +80,7 @@ impl Method for EmailGet {
             Some(ids) => ids.into_iter().map(|text| (text.parse().ok(), text)).map(|(id, text)| (text, id)).collect(),
             None => {
                 let all = newest_emails(context, &reader.snapshot, (&account, &rights), false)?;
-                if all.len() > limits::OBJECTS_IN_GET {
+                if all.len() > limits::MAX_OBJECTS_IN_GET {
                     return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
                 }
                 all.into_iter().map(|id| (id.to_string(), Some(id))).collect()
@@ -119,12 +119,12 @@ pub(in crate::jmap) fn newest_emails(
     collapse: bool,
 ) -> Result<Vec<EmailId>, MethodError> {
     let results = QuerySpec { account: account.id, collapse, scope: rights.scope(), ..QuerySpec::default() };
-    let window = Window { limit: Some(limits::OBJECTS_IN_GET + 1), ..Window::default() };
+    let window = Window { limit: Some(limits::MAX_OBJECTS_IN_GET + 1), ..Window::default() };
     let found = query(snapshot, context.store.secrets(), &Query { results, window, total: false });
     Ok(found?.answer.ids)
 }
 
-/// The beginning of a message with its whole header, or the first `limits::HEADER_BYTES` of it.
+/// The beginning of a message with its whole header, or the first `limits::MAX_HEADER_BYTES` of it.
 /// Charged to the request.
 ///
 /// # Errors

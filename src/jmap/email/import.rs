@@ -46,7 +46,7 @@ impl Method for EmailImport {
 
     fn call(call: &Call<'_>, args: EmailImportArgs) -> Result<EmailImportAnswer, MethodError> {
         let (context, account) = (call.context, call.open(&args.account_id, true)?);
-        if args.emails.len() > limits::OBJECTS_IN_SET {
+        if args.emails.len() > limits::MAX_OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
         let wanted = args.if_in_state;
@@ -91,8 +91,8 @@ fn one(
     let raw = octets(context, account, &blob)?;
     // RFC 8621 §4.8: an id that is not found is invalid as any other value.
     let raw = raw.ok_or_else(|| SetError::property("blobId", "there is no such blob"))?;
-    if raw.len() as u64 > limits::MESSAGE_OCTETS {
-        return Err(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)).into());
+    if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {
+        return Err(SetError::TooLarge(format!("more than {} octets", limits::MAX_MESSAGE_BYTES)).into());
     }
     if !is_message(&raw) {
         return Err(SetError::of("invalidEmail", "it has no header of a message").into());

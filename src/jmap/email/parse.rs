@@ -54,7 +54,7 @@ impl Method for EmailParse {
 
     fn call(call: &Call<'_>, With(args, body): Self::Args) -> Result<ParseAnswer, MethodError> {
         let (context, account) = (call.context, call.open(&args.account_id, true)?);
-        if args.blob_ids.len() > limits::OBJECTS_IN_GET {
+        if args.blob_ids.len() > limits::MAX_OBJECTS_IN_GET {
             return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
         }
         let wanted = match args.properties {

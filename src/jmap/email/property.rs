@@ -257,7 +257,7 @@ pub(super) fn add<P: PartialEq>(properties: &mut Vec<P>, property: P) {
 /// `requestTooLarge` for more of them than one call may ask for.
 pub(super) fn add_header(headers: &mut Vec<NamedHeader>, header: NamedHeader) -> Result<(), MethodError> {
     add(headers, header);
-    if headers.len() > limits::HEADER_PROPERTIES {
+    if headers.len() > limits::MAX_HEADER_PROPERTIES {
         return Err(MethodError::RequestTooLarge("more header: properties than one call may ask for"));
     }
     Ok(())

@@ -93,13 +93,13 @@ impl Method for EmailQuery {
         let (context, account) = (call.context, call.open(&args.account_id, true)?);
         let snapshot = context.store.snapshot();
         let rights = Rights::of(&snapshot, &account)?;
-        let window = SectionArgs::of(&args).window(limits::RESULTS)?;
+        let window = SectionArgs::of(&args).window(limits::MAX_QUERY_RESULTS)?;
         let results = spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &beside)?;
         let asked = Query { results, window, total: args.calculate_total };
         let found = questions::query(&snapshot, context.store.secrets(), &asked)?;
         listings::follow(&context.store, account.id, &found.plan);
         let answer = found.answer;
-        let most = limits::RESULTS as u64;
+        let most = limits::MAX_QUERY_RESULTS as u64;
         Ok(QueryResponse {
             account_id: account.id.to_string(),
             query_state: state(&context.store, answer.state),

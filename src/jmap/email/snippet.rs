@@ -45,7 +45,7 @@ impl Method for SnippetGet {
 
     fn call(call: &Call<'_>, args: SnippetArgs) -> Result<SnippetAnswer, MethodError> {
         let (context, account) = (call.context, call.open(&args.account_id, true)?);
-        if args.email_ids.len() > limits::OBJECTS_IN_GET {
+        if args.email_ids.len() > limits::MAX_OBJECTS_IN_GET {
             return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
         }
         let snapshot = context.store.snapshot();

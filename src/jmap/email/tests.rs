@@ -121,17 +121,17 @@ fn filters_that_are_none_say_so() {
     let deep = |depth: usize| {
         (0..depth).fold(json!({"minSize": 1}), |inner, _| json!({"operator": "NOT", "conditions": [inner]}))
     };
-    assert!(filter(&many(limits::FILTER_CONDITIONS)).is_ok() && filter(&deep(limits::FILTER_DEPTH)).is_ok());
+    assert!(filter(&many(limits::MAX_FILTER_CONDITIONS)).is_ok() && filter(&deep(limits::MAX_FILTER_DEPTH)).is_ok());
     for unknown in [
         json!({"colour": "red"}),
         json!({"Text": "x"}),
         json!({"hasKeyword": "a b"}),
         json!({"hasKeyword": ""}),
-        json!({"text": "x".repeat(limits::FILTER_TEXT_OCTETS + 1)}),
-        json!({"header": ["X", "x".repeat(limits::FILTER_TEXT_OCTETS + 1)]}),
-        json!({"inMailboxOtherThan": vec![MailboxUid(1).to_string(); limits::FILTER_CONDITIONS + 1]}),
-        many(limits::FILTER_CONDITIONS + 1),
-        deep(limits::FILTER_DEPTH + 1),
+        json!({"text": "x".repeat(limits::MAX_FILTER_TEXT_BYTES + 1)}),
+        json!({"header": ["X", "x".repeat(limits::MAX_FILTER_TEXT_BYTES + 1)]}),
+        json!({"inMailboxOtherThan": vec![MailboxUid(1).to_string(); limits::MAX_FILTER_CONDITIONS + 1]}),
+        many(limits::MAX_FILTER_CONDITIONS + 1),
+        deep(limits::MAX_FILTER_DEPTH + 1),
     ] {
         assert_eq!(
             kind(filter(&unknown)),
@@ -190,7 +190,7 @@ fn sorts_and_their_errors() {
         json!([{"property": "colour"}]),
         json!([{"property": "size", "collation": "i;unknown"}]),
         json!([{"property": "hasKeyword", "keyword": "a b"}]),
-        Value::from(vec![json!({"property": "size"}); limits::SORT_COMPARATORS + 1]),
+        Value::from(vec![json!({"property": "size"}); limits::MAX_SORT_COMPARATORS + 1]),
     ] {
         assert_eq!(kind(sort(&unknown)), "unsupportedSort", "{unknown}");
     }
@@ -247,7 +247,7 @@ proptest! {
             prop_assert_eq!(filter.validate(), Ok(()));
         }
         if let Ok(sort) = sort(&value) {
-            prop_assert!(sort.len() <= limits::SORT_COMPARATORS);
+            prop_assert!(sort.len() <= limits::MAX_SORT_COMPARATORS);
         }
     }
 }

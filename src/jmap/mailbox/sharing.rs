@@ -79,8 +79,8 @@ impl MailboxSetCall<'_> {
                 shares.insert(with, bits);
             }
         }
-        if shares.len() > limits::SHARES {
-            return Err(bad(&format!("it is shared with {} at most", limits::SHARES)));
+        if shares.len() > limits::MAX_SHARES {
+            return Err(bad(&format!("it is shared with {} at most", limits::MAX_SHARES)));
         }
         Ok(shares)
     }

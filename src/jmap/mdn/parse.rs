@@ -55,7 +55,7 @@ impl Method for MdnParse {
 }
 
 fn parse(context: &Context, account: &Account, ids: BTreeSet<String>) -> Result<MdnParseAnswer, MethodError> {
-    if ids.len() > limits::OBJECTS_IN_GET {
+    if ids.len() > limits::MAX_OBJECTS_IN_GET {
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }
     let mut originals = Originals { context, account, known: BTreeMap::new() };
@@ -115,7 +115,7 @@ impl Originals<'_> {
         if let Some(known) = self.known.get(&id) {
             return Ok(*known);
         }
-        if self.known.len() >= MAX_ORIGINALS || id.len() > limits::FILTER_TEXT_OCTETS {
+        if self.known.len() >= MAX_ORIGINALS || id.len() > limits::MAX_FILTER_TEXT_BYTES {
             return Ok(None);
         }
         let account = self.account.id;

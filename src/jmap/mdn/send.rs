@@ -71,7 +71,7 @@ fn send(call: &Call<'_>, args: &MdnSendArgs) -> Result<MdnSendAnswer, MethodErro
     let wishes = args.send.as_ref().ok_or_else(|| wanted("send"))?;
     let identity_id = args.identity_id.as_deref().ok_or_else(|| wanted("identityId"))?;
     let patches = &args.on_success_update_email;
-    if wishes.len() > limits::OBJECTS_IN_SET || patches.len() > limits::OBJECTS_IN_SET {
+    if wishes.len() > limits::MAX_OBJECTS_IN_SET || patches.len() > limits::MAX_OBJECTS_IN_SET {
         return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
     }
     identity::refresh(context, &account)?;
@@ -201,7 +201,7 @@ impl MdnSender<'_> {
 
     /// The message as it was received.
     fn original(&mut self, email: &EmailMetadata) -> Result<Vec<u8>, SetFailure> {
-        if email.size > limits::MESSAGE_OCTETS {
+        if email.size > limits::MAX_MESSAGE_BYTES {
             return Err(too_large().into());
         }
         self.call.context.budget.read(email.size)?;
@@ -216,7 +216,7 @@ impl MdnSender<'_> {
         let recipients = made.to.iter().filter_map(|to| Address::parse(&to.email).ok()).collect();
         let now = context.store.clock().now();
         let raw = notification(made, &Reporter { hostname: "", message_id: &message_id, now });
-        if raw.len() as u64 > limits::MESSAGE_OCTETS {
+        if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {
             return Err(too_large().into());
         }
         context.budget.file(raw.len() as u64)?;
@@ -253,7 +253,7 @@ fn already_sent() -> SetError {
 }
 
 fn too_large() -> SetError {
-    SetError::TooLarge(format!("a message of more than {} octets", limits::MESSAGE_OCTETS))
+    SetError::TooLarge(format!("a message of more than {} octets", limits::MAX_MESSAGE_BYTES))
 }
 
 /// The notification that is wished for.

@@ -200,7 +200,7 @@ fn original_is_charged_once() {
     });
     let call = json!(["MDN/send", send, "c"]);
     let within = |filed: u64| {
-        let budget = Budget::with(limits::READ_BYTES, filed, limits::ANSWER_BYTES);
+        let budget = Budget::with(limits::MAX_READ_BYTES_PER_REQUEST, filed, limits::MAX_ANSWER_BYTES);
         desk.within(budget, &call)[0][1].clone()
     };
     assert_eq!(within(20_000)["notSent"]["k"]["type"], "rateLimit", "20,000 bytes and their wrapping");
@@ -329,7 +329,7 @@ fn what_came_is_parsed_and_leads_to_what_it_is_about() {
     assert_eq!((&found["notParsable"], &found["notFound"]), (&json!([text]), &json!(["e0", "nonsense"])));
     // Where no message may be read any more, it is parsed, and not said which email it is about.
     let call = json!(["MDN/parse", {"accountId": desk.account, "blobIds": [blob]}, "c"]);
-    let poor = &desk.within(Budget::of_searches(10, limits::WALKED_ROWS), &call)[0][1]["parsed"][&blob];
+    let poor = &desk.within(Budget::of_searches(10, limits::MAX_WALKED_ROWS_PER_REQUEST), &call)[0][1]["parsed"][&blob];
     assert_eq!((&poor["forEmailId"], &poor["textBody"]), (&Value::Null, &json!("Seen.\n")));
     // Of several with that Message-ID none is meant more than the others.
     desk.deliver("eve@example.net", &ASKING.replace("noon", "one"));

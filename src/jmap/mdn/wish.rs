@@ -56,8 +56,8 @@ impl MdnObject {
             wrong.add("forEmailId", "the id of an email is wanted");
         }
         let text_body = wrong.note(text("textBody"))?.flatten();
-        if text_body.as_ref().is_some_and(|text| text.len() as u64 > limits::MESSAGE_OCTETS) {
-            return Err(SetError::TooLarge(format!("more than {} octets", limits::MESSAGE_OCTETS)));
+        if text_body.as_ref().is_some_and(|text| text.len() as u64 > limits::MAX_MESSAGE_BYTES) {
+            return Err(SetError::TooLarge(format!("more than {} octets", limits::MAX_MESSAGE_BYTES)));
         }
         let with_original = given("includeOriginalMessage").map_or(Some(false), Value::as_bool);
         if with_original.is_none() {

@@ -45,7 +45,7 @@ pub(in crate::jmap) fn sort_by<P: DeserializeOwned>(
 ) -> Result<Vec<PropertyComparator<P>>, MethodError> {
     let unsupported = |what: &str| MethodError::UnsupportedSort(what.to_owned());
     let given = given.unwrap_or_default();
-    if given.len() > limits::SORT_COMPARATORS {
+    if given.len() > limits::MAX_SORT_COMPARATORS {
         return Err(unsupported("the sort has too many comparators"));
     }
     let one = |one: SortComparator| {

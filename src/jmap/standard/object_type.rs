@@ -92,7 +92,7 @@ pub(in crate::jmap) fn get_from<T: GetObjects>(
     let mut reader = T::reader(call, account)?;
     // Refused before anything is read ahead for it.
     let all = if ids.is_none() { T::ids(&reader)? } else { Vec::new() };
-    if all.len() > limits::OBJECTS_IN_GET {
+    if all.len() > limits::MAX_OBJECTS_IN_GET {
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }
     T::prepare(&mut reader, ids.as_deref(), &properties)?;
@@ -130,7 +130,7 @@ pub(in crate::jmap) fn requested_ids(
 ) -> Result<Option<Vec<String>>, MethodError> {
     let ids = ids.map(|ids| distinct(ids.into_iter().map(|id| call.id(id))));
     match &ids {
-        Some(ids) if ids.len() > limits::OBJECTS_IN_GET => Err(MethodError::RequestTooLarge("maxObjectsInGet")),
+        Some(ids) if ids.len() > limits::MAX_OBJECTS_IN_GET => Err(MethodError::RequestTooLarge("maxObjectsInGet")),
         _ => Ok(ids),
     }
 }
@@ -206,7 +206,7 @@ impl<T: ObjectChanges> Method for ChangesMethod<T> {
     fn call(call: &Call<'_>, args: ChangesArgs) -> Result<ChangesAnswer, MethodError> {
         let account = call.open(&args.account_id, T::GUESTS)?;
         let most = args.max_changes.and_then(|most| usize::try_from(most.get()).ok());
-        let most = most.map_or(limits::CHANGES, |most| most.min(limits::CHANGES));
+        let most = most.map_or(limits::MAX_CHANGES, |most| most.min(limits::MAX_CHANGES));
         let reader = T::reader(call, &account)?;
         let changes = T::changes(&reader, &args.since_state, most)?;
         let changes = changes.ok_or(MethodError::CannotCalculateChanges)?;

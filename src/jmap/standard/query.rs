@@ -28,10 +28,10 @@ impl<C> Tree<C> {
         given: Option<&Value>,
         condition: impl Fn(&str, &Value) -> Result<Option<C>, MethodError>,
     ) -> Result<Self, MethodError> {
-        let mut room = limits::FILTER_CONDITIONS;
+        let mut room = limits::MAX_FILTER_CONDITIONS;
         match given {
             None => Ok(Self::And(Vec::new())),
-            Some(value) => Self::node(value, limits::FILTER_DEPTH, &mut room, &condition),
+            Some(value) => Self::node(value, limits::MAX_FILTER_DEPTH, &mut room, &condition),
         }
     }
 

@@ -84,7 +84,7 @@ impl<T: QueryObjects> Method for QueryMethod<T> {
             }
         };
         let start = usize::try_from(start).unwrap_or(usize::MAX);
-        let most = limits::RESULTS as u64;
+        let most = limits::MAX_QUERY_RESULTS as u64;
         let limit = args.limit.unwrap_or(most).min(most);
         let total = args.calculate_total.then_some(results.len() as u64);
         let limited = usize::try_from(limit).unwrap_or(usize::MAX);

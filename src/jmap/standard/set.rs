@@ -35,7 +35,7 @@ impl SetArguments {
         let SetArgs { if_in_state, create, update, destroy, .. } = args;
         let resolved = |id: String| ids.resolve(&id).unwrap_or(id);
         let destroy = distinct(destroy.into_iter().map(resolved));
-        if create.len() + update.len() + destroy.len() > limits::OBJECTS_IN_SET {
+        if create.len() + update.len() + destroy.len() > limits::MAX_OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
         let mut done = SetResponse::default();

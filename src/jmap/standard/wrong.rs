@@ -12,11 +12,11 @@ pub(in crate::jmap) struct InvalidProperties {
 
 impl InvalidProperties {
     /// One more property, and what is wrong with it. What is said of the first is said of all;
-    /// beyond `limits::WRONG_PROPERTIES` they are not named.
+    /// beyond `limits::MAX_NAMED_PROPERTIES` they are not named.
     pub(in crate::jmap) fn add(&mut self, property: impl Into<String>, why: &str) {
         let property = property.into();
         self.why.get_or_insert_with(|| format!("{property}: {why}"));
-        if self.properties.len() < limits::WRONG_PROPERTIES && !self.properties.contains(&property) {
+        if self.properties.len() < limits::MAX_NAMED_PROPERTIES && !self.properties.contains(&property) {
             self.properties.push(property);
         }
     }

@@ -14,7 +14,7 @@ use crate::wire::jmap::SetError;
 pub(super) type SubmissionEnvelope = (EnvelopeAddress, Vec<EnvelopeAddress>);
 
 /// Fields that a message has once at most (RFC 5322 §3.6), with the property that each is.
-const ONCE: [(&str, &str); 11] = [
+const UNIQUE_FIELDS: [(&str, &str); 11] = [
     ("Date", "sentAt"),
     ("From", "from"),
     ("Sender", "sender"),
@@ -93,7 +93,7 @@ fn sendable(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Result<()
         return Err(invalid(&["headers"], "its header is larger than is looked through"));
     }
     let is_odd = |one: &EmailAddress| Address::parse(&one.email).is_err();
-    let mut wrong: Vec<&str> = ONCE
+    let mut wrong: Vec<&str> = UNIQUE_FIELDS
         .into_iter()
         .filter(|(name, _)| fields(raw).filter(|field| field.is(name)).nth(1).is_some())
         .map(|(_, property)| property)
@@ -137,7 +137,7 @@ fn invalid(properties: &[&str], description: &str) -> SetError {
 /// take that one for the author (`<a@x> <b@x>`). Comments, quoted strings and encoded words name
 /// nobody; what is no address but has an `@` does.
 fn names_others(field: &Field<'_>, people: &[EmailAddress]) -> bool {
-    if field.value.len() > limits::FIELD_OCTETS {
+    if field.value.len() > limits::MAX_FIELD_BYTES {
         return true;
     }
     let folded = |text: &str| Address::parse(text).map(|address| address.folded());

@@ -178,19 +178,19 @@ fn prepare(
     let (Some(identity), Some((metadata, (_, content)))) = (&identity, metadata.zip(content)) else {
         return Err(wrong.finish().err().unwrap_or(SetError::NotFound).into());
     };
-    prove_size(metadata.size, limits::MESSAGE_OCTETS)?;
+    prove_size(metadata.size, limits::MAX_MESSAGE_BYTES)?;
     let mut raw = email::head(context, &snapshot, &metadata.blob)?.unwrap_or_default();
     // Asked as it is taken out: a Bcc that is found only then would leave the head as the message.
     let has_bcc = matches!(header::without(&raw, &["Bcc"]), Cow::Owned(_));
     // RFC 8621 §7.5: Bcc is not sent; without that field the message goes out as it is stored.
-    if has_bcc || raw.len() >= limits::HEADER_BYTES {
+    if has_bcc || raw.len() >= limits::MAX_HEADER_BYTES {
         context.budget.read(metadata.size)?;
         raw = snapshot.raw_message(&metadata.blob)?.unwrap_or_default();
     }
     let (mail_from, rcpt_to) = prove(me, identity, (&raw, &content), properties.get("envelope"))?;
     wrong.finish()?;
     let now = context.store.clock().now();
-    let order = order(&mail_from, &rcpt_to, now, limits::RECIPIENTS, limits::DELAYED_SEND).map_err(bad)?;
+    let order = order(&mail_from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND).map_err(bad)?;
     let (blob, octets) = match header::without(&raw, &["Bcc"]) {
         Cow::Borrowed(_) => (metadata.blob, None),
         Cow::Owned(octets) => {
@@ -247,7 +247,7 @@ fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<EmailId> {
 impl OnSuccessArgs {
     /// Refuses more than one call may change.
     fn prove(&self) -> Result<(), MethodError> {
-        if self.on_success_update_email.len() + self.on_success_destroy_email.len() > limits::OBJECTS_IN_SET {
+        if self.on_success_update_email.len() + self.on_success_destroy_email.len() > limits::MAX_OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
         Ok(())

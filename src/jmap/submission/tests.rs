@@ -446,7 +446,7 @@ fn an_account_sends_from_an_address_with_capitals() {
 #[test]
 fn no_other_author_is_hidden() {
     let desk = Fixture::new();
-    let junk = "junk\n".repeat(crate::model::limits::FIELDS);
+    let junk = "junk\n".repeat(crate::model::limits::MAX_HEADER_FIELDS);
     for field in ["From: eve@example.net", "Bcc: eve@example.net", "X-Other: x"] {
         let raw = DRAFT.replace("Subject: lunch\n", &format!("{junk}{field}\n"));
         let error = desk.refused(&desk.write(&raw), &json!({}));
@@ -474,6 +474,6 @@ fn no_other_author_is_hidden() {
         let answer = desk.send(&with(from), &json!({}));
         assert_eq!(answer["notCreated"]["s"], Value::Null, "{from}");
     }
-    let long = format!("{}ann@example.org", "(x) ".repeat(crate::model::limits::FIELD_OCTETS / 4));
+    let long = format!("{}ann@example.org", "(x) ".repeat(crate::model::limits::MAX_FIELD_BYTES / 4));
     assert_eq!(desk.refused(&with(&long), &json!({}))["type"], "invalidEmail");
 }

@@ -83,7 +83,7 @@ fn subscriptions_are_few_and_are_not_made_fast() {
         let all: Map<String, Value> = (0..count).map(|n| (format!("s{n:02}"), one.clone())).collect();
         call(&context, "PushSubscription/set", &json!({"create": all})).1
     };
-    let made = create(limits::PUSH_SUBSCRIPTIONS + 1);
+    let made = create(limits::MAX_PUSH_SUBSCRIPTIONS + 1);
     assert_eq!(made["created"]["s00"]["types"], Value::Null);
     let kinds = |answer: &Value| -> Vec<String> {
         let refused = answer["notCreated"].as_object().into_iter().flatten();
@@ -92,7 +92,7 @@ fn subscriptions_are_few_and_are_not_made_fast() {
     assert_eq!(kinds(&made), ["overQuota"]);
     let ids: Vec<Value> = made["created"].as_object().unwrap().values().map(|one| one["id"].clone()).collect();
     call(&context, "PushSubscription/set", &json!({"destroy": ids}));
-    let again = create(MAX_CREATED_PER_HOUR - limits::PUSH_SUBSCRIPTIONS);
+    let again = create(MAX_CREATED_PER_HOUR - limits::MAX_PUSH_SUBSCRIPTIONS);
     assert_eq!(kinds(&again), ["rateLimit"]);
     let (made, now) = (SubscriptionTimes::default(), MonotonicMillis(1_000_000_000));
     assert!((0..MAX_CREATED_PER_HOUR).all(|_| made.take(ann, now).is_ok()) && made.take(ann, now).is_err());

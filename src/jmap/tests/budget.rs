@@ -49,7 +49,7 @@ fn texts_of_all_calls_together_are_bounded() {
     let answers = ask(&context, None, &(0..24).map(get).collect());
     let text = |answer: &Value| answer[1]["list"][0]["bodyValues"]["0"]["value"].as_str().map_or(0, str::len);
     let given: usize = answers.iter().map(text).sum();
-    assert!(given > limits::ANSWER_BYTES / 2 && given < limits::ANSWER_BYTES, "{given}");
+    assert!(given > limits::MAX_ANSWER_BYTES / 2 && given < limits::MAX_ANSWER_BYTES, "{given}");
     assert_eq!((&answers[0][0], &answers[23][0]), (&json!("Email/get"), &json!("error")));
     assert_eq!(answers[23][1]["type"], "requestTooLarge");
     // The vendor's methods have no other bound: 5.3 MB of base64 each.
@@ -66,12 +66,12 @@ fn texts_of_all_calls_together_are_bounded() {
 /// to the latter.
 #[test]
 fn largest_answers_of_the_command_line_fit() {
-    let largest = usize::try_from(limits::MESSAGE_OCTETS.div_ceil(3) * 4).unwrap() + 100_000;
+    let largest = usize::try_from(limits::MAX_MESSAGE_BYTES.div_ceil(3) * 4).unwrap() + 100_000;
     assert_eq!(Budget::default().fits(largest), Ok(()));
     let administrator = Budget::of_administrator();
-    assert_eq!(administrator.fits(limits::LISTED * 100_000), Ok(()));
-    assert!(administrator.fits(2 * limits::ADMINISTRATOR_ANSWER_BYTES).is_err());
-    let restored = limits::LISTED as u64 * limits::MESSAGE_OCTETS;
+    assert_eq!(administrator.fits(limits::MAX_LISTED_ROWS * 100_000), Ok(()));
+    assert!(administrator.fits(2 * limits::MAX_ADMINISTRATOR_ANSWER_BYTES).is_err());
+    let restored = limits::MAX_LISTED_ROWS as u64 * limits::MAX_MESSAGE_BYTES;
     assert_eq!((administrator.read(restored), administrator.file(restored)), (Ok(()), Ok(())));
 }
 
@@ -84,16 +84,16 @@ fn vendor_methods_are_bounded_by_what_they_tell() {
     let told = |method: &str, more: &Value, answer: usize| {
         let mut arguments = json!({"accountId": ann});
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let budget = Budget::with(limits::READ_BYTES, limits::FILED_BYTES, answer);
+        let budget = Budget::with(limits::MAX_READ_BYTES_PER_REQUEST, limits::MAX_FILED_BYTES_PER_REQUEST, answer);
         ask(&context, Some(budget), &json!([[method, arguments, "c"]]))[0].clone()
     };
-    let listed = told("Mail/list", &json!({}), limits::ANSWER_BYTES);
+    let listed = told("Mail/list", &json!({}), limits::MAX_ANSWER_BYTES);
     let ids: Vec<&Value> = listed[1]["list"].as_array().unwrap().iter().map(|row| &row["id"]).collect();
     assert_eq!(ids.len(), 40);
     let destroyed = told("Mail/destroy", &json!({"ids": ids[..20]}), 0);
     assert_eq!(destroyed[1]["destroyed"].as_object().unwrap().len(), 20, "{destroyed}");
     for method in ["Mail/list", "Mail/query", "Mail/index", "Mail/destroyed", "Mailbox/list"] {
-        let rows = told(method, &json!({}), limits::ANSWER_BYTES)[1]["list"].as_array().map_or(0, Vec::len);
+        let rows = told(method, &json!({}), limits::MAX_ANSWER_BYTES)[1]["list"].as_array().map_or(0, Vec::len);
         assert!(rows > 0, "{method}");
         let refused = told(method, &json!({}), 300);
         assert_eq!((&refused[0], &refused[1]["type"]), (&json!("error"), &json!("requestTooLarge")), "{method}");
@@ -120,7 +120,7 @@ fn header_fields_and_parts_count_as_texts_do() {
         let mut arguments = json!({"accountId": ann, "ids": [id]});
         arguments.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
         let kind = |answer: usize| {
-            let budget = Budget::with(limits::READ_BYTES, 0, answer);
+            let budget = Budget::with(limits::MAX_READ_BYTES_PER_REQUEST, 0, answer);
             ask(&context, Some(budget), &json!([["Email/get", arguments, "c"]]))[0][0].clone()
         };
         assert_eq!((kind(100_000), kind(fits)), (json!("error"), json!("Email/get")), "{what}");
@@ -228,10 +228,10 @@ fn every_method_that_reads_messages_is_charged() {
     assert_eq!(known, names().map(|(name, _)| name).collect());
     for (method, arguments) in calls {
         let told = |read: u64| {
-            let budget = Budget::with(read, limits::FILED_BYTES, limits::ANSWER_BYTES);
+            let budget = Budget::with(read, limits::MAX_FILED_BYTES_PER_REQUEST, limits::MAX_ANSWER_BYTES);
             ask(&context, Some(budget), &json!([[method, arguments, "c"]]))[0][1].to_string()
         };
-        let (poor, rich) = (told(1000), told(limits::READ_BYTES));
+        let (poor, rich) = (told(1000), told(limits::MAX_READ_BYTES_PER_REQUEST));
         let is_refused = |told: &str| told.contains("requestTooLarge") || told.contains("rateLimit");
         assert!(is_refused(&poor) && !is_refused(&rich), "{method} {arguments}: {poor}");
     }
@@ -246,7 +246,7 @@ fn what_all_calls_store_is_bounded() {
             "accountId": ann, "create": {"k": {"data": [{"data:asText": n.to_string().repeat(400)}]}},
         }, n.to_string()])
     };
-    let budget = Budget::with(limits::READ_BYTES, 1000, limits::ANSWER_BYTES);
+    let budget = Budget::with(limits::MAX_READ_BYTES_PER_REQUEST, 1000, limits::MAX_ANSWER_BYTES);
     let answers = ask(&context, Some(budget), &(0..4).map(upload).collect());
     let made: Vec<bool> = answers.iter().map(|answer| answer[1]["created"]["k"].is_object()).collect();
     assert_eq!(made, [true, true, false, false]);
@@ -300,7 +300,7 @@ fn header_properties_read_the_header_alone() {
     }
     let properties = json!(["header:X-Last", "header:Subject:asText"]);
     let ask = |id: &str, properties: &Value, read: u64| {
-        let budget = Budget::with(read, 0, limits::ANSWER_BYTES);
+        let budget = Budget::with(read, 0, limits::MAX_ANSWER_BYTES);
         let get = json!([["Email/get", {"accountId": ann, "ids": [id], "properties": properties}, "c"]]);
         ask(&context, Some(budget), &get)[0].clone()
     };
@@ -341,7 +341,7 @@ fn walks_of_all_calls_together_are_bounded() {
         ("Email/queryChanges", later, 200),
     ] {
         let answered = |rows: u64| {
-            let budget = Budget::of_searches(limits::SEARCHED_BYTES, rows);
+            let budget = Budget::of_searches(limits::MAX_SEARCHED_BYTES_PER_REQUEST, rows);
             let calls: Value = (0..64).map(|n| json!([method, arguments, n.to_string()])).collect();
             let answers = ask(&context, Some(budget), &calls);
             let given = answers.iter().take_while(|answer| answer[0] == method).count();

@@ -120,7 +120,7 @@ fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
 }
 
 fn addresses(people: &[EmailAddress]) -> Result<Vec<String>, BadFieldValue> {
-    if people.len() > limits::ADDRESSES {
+    if people.len() > limits::MAX_FIELD_ADDRESSES {
         return Err(BadFieldValue("too many addresses"));
     }
     people.iter().map(address).collect()
@@ -156,7 +156,7 @@ fn address(person: &EmailAddress) -> Result<String, BadFieldValue> {
 
 fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
     let count = groups.iter().fold(groups.len(), |count, group| count.saturating_add(group.addresses.len()));
-    if count > limits::ADDRESSES {
+    if count > limits::MAX_FIELD_ADDRESSES {
         return Err(BadFieldValue("too many addresses"));
     }
     let mut items = Vec::new();
@@ -176,7 +176,7 @@ fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
 }
 
 fn angled(items: &[String], fits: &dyn Fn(&str) -> bool, wrong: &'static str) -> Result<Vec<String>, BadFieldValue> {
-    if items.len() > limits::ADDRESSES || !items.iter().all(|item| fits(item)) {
+    if items.len() > limits::MAX_FIELD_ADDRESSES || !items.iter().all(|item| fits(item)) {
         return Err(BadFieldValue(wrong));
     }
     Ok(items.iter().map(|item| format!("<{item}>")).collect())

@@ -38,7 +38,7 @@ impl Uu {
                     if line.ends_with(b"\n") && begins(last_line(&self.held)) {
                         self.stands = UuState::Inside;
                         self.held.clear();
-                    } else if self.held.len() > limits::UUENCODE_PREAMBLE_BYTES {
+                    } else if self.held.len() > limits::MAX_UUENCODE_PREAMBLE_BYTES {
                         self.stands = UuState::Plain;
                         out.append(&mut self.held);
                     }

@@ -23,7 +23,7 @@ impl<'a> Field<'a> {
         Self { name, value, declared: None }
     }
 
-    /// Its value as characters, unfolded, as far as it is parsed (`limits::FIELD_OCTETS`). Bytes
+    /// Its value as characters, unfolded, as far as it is parsed (`limits::MAX_FIELD_BYTES`). Bytes
     /// that are no UTF-8 are in the charset that the header names for the body, or in windows-1252.
     #[must_use]
     pub fn readable(&self) -> Cow<'a, str> {

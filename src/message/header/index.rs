@@ -126,7 +126,7 @@ impl HeaderIndex {
 
 impl FieldRange {
     /// The place of a field in a line that begins at `begin`. Offsets are below
-    /// `limits::HEADER_BYTES`.
+    /// `limits::MAX_HEADER_BYTES`.
     fn of(begin: usize, line: &[u8], field: &Field<'_>) -> Self {
         let at = |offset: usize| u32::try_from(begin.saturating_add(offset)).unwrap_or(u32::MAX);
         Self {

@@ -43,7 +43,7 @@ fn a_header_begins_behind_what_stands_before_it() {
     for body in ["\r\nHello there\r\n", "\r\nNote: x\r\n", "\u{feff}text", "", "\n\n"] {
         assert_eq!((start(body.as_bytes()), is_message(body.as_bytes())), (0, false), "{body:?}");
     }
-    let far = format!("{}{header}", "\n".repeat(limits::PREAMBLE_OCTETS + 1));
+    let far = format!("{}{header}", "\n".repeat(limits::MAX_PREAMBLE_BYTES + 1));
     assert_eq!(start(far.as_bytes()), 0);
 }
 
@@ -63,13 +63,13 @@ fn raw_bytes_of_a_value_are_in_the_charset_of_the_body() {
 /// looked at.
 #[test]
 fn the_work_for_a_header_is_bounded() {
-    let long = format!("To: {}\r\nSubject: x\r\n\r\nbody", "g:;".repeat(limits::HEADER_BYTES));
+    let long = format!("To: {}\r\nSubject: x\r\n\r\nbody", "g:;".repeat(limits::MAX_HEADER_BYTES));
     assert_eq!(names(&long).len(), 1);
-    assert!(fields(long.as_bytes()).all(|field| field.value.len() < limits::HEADER_BYTES));
+    assert!(fields(long.as_bytes()).all(|field| field.value.len() < limits::MAX_HEADER_BYTES));
     assert_eq!(long.get(body_offset(long.as_bytes())..), Some("body"));
     assert_eq!(long.get(Header::split(long.as_bytes()).body_offset()..), Some("body"));
     for line in ["a:\n", "junk\n"] {
-        let many = format!("{}Subject: x\n\nbody", line.repeat(limits::FIELDS));
+        let many = format!("{}Subject: x\n\nbody", line.repeat(limits::MAX_HEADER_FIELDS));
         assert!(first(many.as_bytes(), "Subject").is_none());
         assert!(Header::split(many.as_bytes()).first("Subject").is_none());
         assert_eq!(many.get(body_offset(many.as_bytes())..), Some("body"));
@@ -87,7 +87,7 @@ fn fields_are_taken_out_with_their_folded_lines_and_nothing_else_is() {
     assert!(matches!(without(wanted, &["Bcc"]), Cow::Borrowed(same) if same == wanted));
     assert_eq!(without(b"Bcc: only", &["Bcc"]).as_ref(), b"");
     // However many fields there are: the last one, too.
-    let many = [b"X: y\r\n".repeat(limits::FIELDS + 1), b"Bcc: z@x\n\nz@x".to_vec()].concat();
+    let many = [b"X: y\r\n".repeat(limits::MAX_HEADER_FIELDS + 1), b"Bcc: z@x\n\nz@x".to_vec()].concat();
     assert!(without(&many, &["Bcc"]).ends_with(b"X: y\r\n\nz@x"));
 }
 

@@ -69,7 +69,8 @@ struct List<'v> {
 
 /// The groups of a value that is unfolded and bounded.
 pub(super) fn groups(value: &str) -> Vec<Group> {
-    let mut list = List { rest: value, item: Vec::new(), groups: Vec::new(), in_group: false, left: limits::ADDRESSES };
+    let mut list =
+        List { rest: value, item: Vec::new(), groups: Vec::new(), in_group: false, left: limits::MAX_FIELD_ADDRESSES };
     while list.left > 0 && list.step() {}
     list.end_item();
     list.groups.retain(|group| group.name.is_some() || !group.addresses.is_empty());
@@ -131,7 +132,7 @@ impl<'v> List<'v> {
         // A literal in the place of a domain has colons (RFC 5321 §4.1.3).
         let open = text.get(..end).and_then(|word| word.find("@[").or_else(|| word.starts_with('[').then_some(0)));
         let literal = open.and_then(|open| {
-            text.get(open..text.floor_char_boundary(open.saturating_add(limits::ADDRESS_LITERAL_BYTES)))
+            text.get(open..text.floor_char_boundary(open.saturating_add(limits::MAX_ADDRESS_LITERAL_BYTES)))
         });
         if let Some(close) = literal.and_then(|literal| literal.find(']')) {
             end = end.max(open.unwrap_or(0).saturating_add(close).saturating_add(1));
@@ -322,7 +323,7 @@ fn joined(item: AddressItem<'_>) -> AddressItem<'_> {
                 .filter(|domain| !domain.is_empty())
                 .map(|domain| Address::from_parts(local.as_str(), domain).to_string()),
             (Some((AddressPiece::Word(word), _)), AddressPiece::Word(next))
-                if word.len() <= limits::MESSAGE_ID_OCTETS =>
+                if word.len() <= limits::MAX_MESSAGE_ID_BYTES =>
             {
                 let is_split = word.ends_with('@') || next.starts_with('@');
                 let has_domain = word.contains('@') && (word.ends_with('.') || next.starts_with('.'));

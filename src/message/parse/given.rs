@@ -12,11 +12,11 @@ use mail_parser::{HeaderForm, HeaderName, MessageParser, MessagePart};
 use crate::message::header::Header;
 use crate::model::limits;
 
-/// Bytes of a message in which `limits::PART_FIELDS` lines cannot stand.
-const UNCOUNTED_BODY_BYTES: usize = 3 * limits::PART_FIELDS;
+/// Bytes of a message in which `limits::MAX_PART_FIELDS` lines cannot stand.
+const UNCOUNTED_BODY_BYTES: usize = 3 * limits::MAX_PART_FIELDS;
 
 /// The fields whose structure the library would parse; it may need thirty times their bytes.
-const UNREAD: [HeaderName<'static>; 33] = [
+const UNPARSED_FIELDS: [HeaderName<'static>; 33] = [
     HeaderName::Subject,
     HeaderName::Comments,
     HeaderName::ContentDescription,
@@ -79,7 +79,7 @@ impl<'a> LibraryMessage<'a> {
             ends: (given_end, raw.len()),
             is_replaced,
         };
-        if body.saturating_sub(start) <= limits::PARSED_HEADER_OCTETS {
+        if body.saturating_sub(start) <= limits::MAX_PARSED_HEADER_BYTES {
             let parsed = PARSER.parse(whole);
             let found = parsed.as_ref().and_then(|message| message.root().parts().next());
             let found = found.map(|part| at(part.offset_body()).saturating_add(start));
@@ -90,7 +90,7 @@ impl<'a> LibraryMessage<'a> {
         let mut replaced = b"MIME-Version: 1.0\r\n".to_vec();
         for field in header.fields() {
             let is_mime = field.name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"Content-"));
-            if is_mime && field.value.len() <= limits::FIELD_OCTETS {
+            if is_mime && field.value.len() <= limits::MAX_FIELD_BYTES {
                 replaced.extend([field.name, b":", field.value].concat());
                 if !field.value.ends_with(b"\n") {
                     replaced.extend_from_slice(b"\r\n");
@@ -140,7 +140,7 @@ fn end_of_fields(raw: &[u8], body: usize) -> usize {
     if content.len() <= UNCOUNTED_BODY_BYTES {
         return raw.len();
     }
-    let mut left = limits::PART_FIELDS;
+    let mut left = limits::MAX_PART_FIELDS;
     for line in memchr::memchr_iter(b'\n', content) {
         let next = content.get(line.saturating_add(1)..).unwrap_or_default();
         let name = next.iter().position(|octet| !matches!(octet, 33..=57 | 59..=126));
@@ -155,6 +155,6 @@ fn end_of_fields(raw: &[u8], body: usize) -> usize {
 }
 
 static PARSER: LazyLock<MessageParser> = LazyLock::new(|| {
-    let parser = MessageParser::new().max_depth(limits::MIME_DEPTH).unknown_headers(HeaderForm::Ignore);
-    UNREAD.into_iter().fold(parser, |parser, name| parser.header(name, HeaderForm::Ignore))
+    let parser = MessageParser::new().max_depth(limits::MAX_MIME_DEPTH).unknown_headers(HeaderForm::Ignore);
+    UNPARSED_FIELDS.into_iter().fold(parser, |parser, name| parser.header(name, HeaderForm::Ignore))
 });

@@ -21,7 +21,7 @@ struct Section {
 /// The value of a parameter of a field, unfolded; the first where there are several.
 pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
     let mut sections: BTreeMap<usize, Section> = BTreeMap::new();
-    for (attribute, value) in FieldParameters::of(field).take(limits::PARAMETER_SECTIONS) {
+    for (attribute, value) in FieldParameters::of(field).take(limits::MAX_PARAMETER_SECTIONS) {
         let mut parts = attribute.split('*');
         if !parts.next().is_some_and(|base| base.eq_ignore_ascii_case(name)) {
             continue;
@@ -164,6 +164,6 @@ mod tests {
             assert_eq!(name(field), wanted, "{field}");
         }
         let many: String = (0..100_000).map(|n| format!("; name*{n}=x")).collect();
-        assert_eq!(name(&format!("a/b{many}")).len(), limits::PARAMETER_SECTIONS);
+        assert_eq!(name(&format!("a/b{many}")).len(), limits::MAX_PARAMETER_SECTIONS);
     }
 }

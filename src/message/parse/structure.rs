@@ -2,7 +2,7 @@
 //! the HTML and the attachments.
 //!
 //! A part has a number: its place among all parts of the message, multiparts counted, the whole message being 0, as in
-//! `EmailContent::parts`. Parts beyond `limits::PARTS` are not shown. A message within the message is a part like any
+//! `EmailContent::parts`. Parts beyond `limits::MAX_MIME_PARTS` are not shown. A message within the message is a part like any
 //! other: it is not looked into here. What calls itself a multipart and is none is text (RFC 2045 §5.2), and where it lies too
 //! deep to be opened `application/octet-stream` (RFC 2046 §4): so it has content, and no children.
 
@@ -99,7 +99,7 @@ impl Message<'_> {
         let mut root = Part { media_type: "text/plain".into(), charset: Some("us-ascii".into()), ..Part::default() };
         root.size = self.raw().len();
         if let Some(message) = self.given.parsed().filter(|_| !self.is_bare()) {
-            let numbers = Numbers(message.root().parts().take(limits::PARTS).map(|part| part.id()).collect());
+            let numbers = Numbers(message.root().parts().take(limits::MAX_MIME_PARTS).map(|part| part.id()).collect());
             root = self.part(&message.root().root_part(), 0, &numbers);
         }
         let mut lists = Lists::default();
@@ -158,7 +158,7 @@ impl Message<'_> {
     }
 
     fn leaf(&self, number: u32) -> Option<MessagePart<'_>> {
-        let number = usize::try_from(number).ok().filter(|number| *number < limits::PARTS)?;
+        let number = usize::try_from(number).ok().filter(|number| *number < limits::MAX_MIME_PARTS)?;
         self.given.parsed()?.root().parts().nth(number).filter(|part| !part.is_multipart())
     }
 }
@@ -256,7 +256,7 @@ fn content_id(field: &Field<'_>) -> Option<String> {
 
 fn languages(field: &Field<'_>) -> Option<Vec<String>> {
     let tags = field.without_comments();
-    let tags = tags.split(',').map(tidy).filter(|tag| !tag.is_empty()).take(limits::ADDRESSES);
+    let tags = tags.split(',').map(tidy).filter(|tag| !tag.is_empty()).take(limits::MAX_FIELD_ADDRESSES);
     Some(tags.collect::<Vec<_>>()).filter(|tags| !tags.is_empty())
 }
 

@@ -2,7 +2,7 @@
 //! §4.4.1). Not those of the head, nor what stands in scripts, styles and comments. Costs the length of the HTML.
 
 /// Elements of which nothing is shown.
-const UNSEEN: [&str; 3] = ["head", "script", "style"];
+const INVISIBLE_ELEMENTS: [&str; 3] = ["head", "script", "style"];
 
 /// The values, entities decoded, as long as they are no more than `most` octets in all.
 pub(super) fn titles(html: &str, most: usize) -> Vec<String> {
@@ -28,7 +28,7 @@ pub(super) fn titles(html: &str, most: usize) -> Vec<String> {
             }
         }
         rest = attributes;
-        if let Some(unseen) = UNSEEN.iter().find(|unseen| name.eq_ignore_ascii_case(unseen)) {
+        if let Some(unseen) = INVISIBLE_ELEMENTS.iter().find(|unseen| name.eq_ignore_ascii_case(unseen)) {
             rest = after_end(rest, unseen);
         }
     }

@@ -21,7 +21,7 @@ pub fn addresses(value: &[u8]) -> Vec<EmailAddress> {
     groups(value).into_iter().flat_map(|group| group.addresses).collect()
 }
 
-/// The addresses of a field's value in their groups, `limits::ADDRESSES` in all.
+/// The addresses of a field's value in their groups, `limits::MAX_FIELD_ADDRESSES` in all.
 #[must_use]
 pub fn groups(value: &[u8]) -> Vec<Group> {
     address::groups(&readable(value, None))
@@ -38,7 +38,7 @@ pub fn text(value: &[u8]) -> String {
 }
 
 /// A value as characters: unfolded (RFC 5322 §2.2.3: line ends go, the blanks after them stay), and
-/// no more of it than `limits::FIELD_OCTETS`. Bytes that are no UTF-8 are in the declared charset,
+/// no more of it than `limits::MAX_FIELD_BYTES`. Bytes that are no UTF-8 are in the declared charset,
 /// or in windows-1252.
 pub(in crate::message) fn readable(value: &[u8], declared: Option<CharsetCodec>) -> Cow<'_, str> {
     let value = bounded(value);
@@ -52,7 +52,7 @@ pub(in crate::message) fn readable(value: &[u8], declared: Option<CharsetCodec>)
 /// The beginning of a value that is parsed. A longer one is cut where an item or a word ends, if
 /// one ends near the bound.
 fn bounded(value: &[u8]) -> &[u8] {
-    let Some(kept) = value.get(..limits::FIELD_OCTETS).filter(|kept| kept.len() < value.len()) else { return value };
+    let Some(kept) = value.get(..limits::MAX_FIELD_BYTES).filter(|kept| kept.len() < value.len()) else { return value };
     let tail = kept.len().saturating_sub(CUT_SEARCH_BYTES);
     let near = kept.get(tail..).unwrap_or_default();
     let end = |is_end: fn(&u8) -> bool| near.iter().rposition(is_end);
@@ -173,27 +173,27 @@ mod tests {
             .collect();
         assert_eq!(shown.join(" "), "-[a@x b@x] Team[c@x d@x] nobody[] -[e@x]");
         assert!(groups(b"  \r\n").is_empty());
-        assert!(groups("a:;,".repeat(5000).as_bytes()).len() <= limits::ADDRESSES);
+        assert!(groups("a:;,".repeat(5000).as_bytes()).len() <= limits::MAX_FIELD_ADDRESSES);
     }
 
     /// A header of 30 MB took 830 MB of memory.
     #[test]
     fn no_more_of_a_value_is_parsed_than_its_bound() {
-        let pad = |part: &str| part.repeat(limits::FIELD_OCTETS / part.len() + 1);
+        let pad = |part: &str| part.repeat(limits::MAX_FIELD_BYTES / part.len() + 1);
         for part in ["g:;", "(", " =?utf-8?q?a?=", "a, ", "\"", "<"] {
             let value = format!("first@x, {}, last@x", pad(part));
-            assert!(readable(value.as_bytes(), None).len() <= limits::FIELD_OCTETS);
+            assert!(readable(value.as_bytes(), None).len() <= limits::MAX_FIELD_BYTES);
             let people = addresses(value.as_bytes());
             assert_eq!(people[0].email, "first@x", "{part}");
             assert!(people.iter().all(|person| person.email != "last@x"), "{part}");
-            assert!(text(value.as_bytes()).len() <= limits::FIELD_OCTETS);
+            assert!(text(value.as_bytes()).len() <= limits::MAX_FIELD_BYTES);
         }
         // The item at the bound is not taken in half.
-        let value = "someone@x.example, ".repeat(limits::FIELD_OCTETS / 10);
+        let value = "someone@x.example, ".repeat(limits::MAX_FIELD_BYTES / 10);
         assert!(readable(value.as_bytes(), None).ends_with("someone@x.example"));
-        let whole = "x".repeat(limits::FIELD_OCTETS);
+        let whole = "x".repeat(limits::MAX_FIELD_BYTES);
         assert_eq!(text(whole.as_bytes()), whole);
-        assert_eq!(text(pad("x").as_bytes()).len(), limits::FIELD_OCTETS);
+        assert_eq!(text(pad("x").as_bytes()).len(), limits::MAX_FIELD_BYTES);
     }
 
     #[test]

@@ -66,10 +66,10 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
     let content = |part: &Part<'_>, most: usize| content(message, part, most);
     let about = root.children.iter().find_map(|part| match part.media_type.as_str() {
         "message/delivery-status" | "message/global-delivery-status" => {
-            delivery::read(&content(part, limits::REPORT_STATUS_BYTES)).map(ReportContent::Delivery)
+            delivery::read(&content(part, limits::MAX_REPORT_STATUS_BYTES)).map(ReportContent::Delivery)
         }
         "message/disposition-notification" | "message/global-disposition-notification" => {
-            disposition::read(&content(part, limits::REPORT_STATUS_BYTES)).map(ReportContent::Disposition)
+            disposition::read(&content(part, limits::MAX_REPORT_STATUS_BYTES)).map(ReportContent::Disposition)
         }
         _ => None,
     })?;
@@ -78,7 +78,7 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
         "text/rfc822-headers" | "message/rfc822-headers" | "message/global-headers" => Some((part, false)),
         _ => None,
     });
-    let header = original.map(|(part, _)| content(part, limits::REPORT_ORIGINAL_BYTES));
+    let header = original.map(|(part, _)| content(part, limits::MAX_REPORT_ORIGINAL_BYTES));
     let id = header.as_deref().and_then(|header| first(header, "Message-ID"));
     Some(Report {
         text: root.children.first().and_then(|part| text(message, &structure.text, part)),
@@ -131,14 +131,14 @@ fn groups(octets: &[u8]) -> Vec<Vec<Field<'_>>> {
         let (line, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
         if line.trim_ascii().is_empty() {
             let group = start.get(..start.len().saturating_sub(rest.len())).unwrap_or_default();
-            let found: Vec<Field<'_>> = fields(group).take(limits::REPORT_GROUP_FIELDS).collect();
+            let found: Vec<Field<'_>> = fields(group).take(limits::MAX_REPORT_GROUP_FIELDS).collect();
             if !found.is_empty() {
                 groups.push(found);
             }
             start = after;
         }
         // That of the message, and those of recipients.
-        if rest.is_empty() || groups.len() > limits::RECIPIENTS {
+        if rest.is_empty() || groups.len() > limits::MAX_RECIPIENTS {
             return groups;
         }
         rest = after;

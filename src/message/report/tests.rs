@@ -203,5 +203,5 @@ fn a_flood_of_recipients_is_cut() {
     let one = "\nFinal-Recipient: rfc822; x@example.net\nAction: failed\nStatus: 5.0.0\n";
     let many = BOUNCE.replacen("--b\nContent-Type: text", &format!("{}\n--b\nContent-Type: text", one.repeat(5000)), 1);
     let ReportContent::Delivery(found) = read(&many).unwrap().about else { panic!() };
-    assert!(found.recipients.len() <= limits::RECIPIENTS);
+    assert!(found.recipients.len() <= limits::MAX_RECIPIENTS);
 }

@@ -51,13 +51,13 @@ async fn try_request(
         .then(|| backend.requests.enter(who.key()).ok_or_else(|| Problem::limit("maxConcurrentRequests")))
         .transpose()?;
     let max_request = backend.settings.get().max_request;
-    let most = if who.caller.admin { max_request } else { limits::REQUEST_OCTETS };
+    let most = if who.caller.admin { max_request } else { limits::MAX_REQUEST_BYTES };
     let announced = body.size_hint().upper().map(|octets| usize::try_from(octets).unwrap_or(usize::MAX));
     if announced.is_some_and(|octets| octets > most) {
         return Err(RequestError::Limit("maxSizeRequest").into());
     }
     let mut room = backend.held.room(who.key(), bounds(who));
-    let mut paced = PacedBody::new(body, BodyPace::within(limits::REQUEST_TIME));
+    let mut paced = PacedBody::new(body, BodyPace::within(limits::REQUEST_TIMEOUT));
     let mut body = Vec::new();
     while let Some(piece) = paced.next().await? {
         if body.len() + piece.len() > most {
@@ -72,9 +72,9 @@ async fn try_request(
 
 /// What requests may hold. Other people's do not keep an administrator's out.
 pub(super) fn bounds(who: &RequestContext) -> Bounds {
-    let (all, each) = (limits::REQUESTS_IN_FLIGHT, limits::REQUESTS_IN_FLIGHT_EACH);
+    let (all, each) = (limits::MAX_REQUEST_BYTES_IN_FLIGHT, limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT);
     let (all, each) = if who.caller.admin { (2 * all, all) } else { (all, each) };
-    Bounds { all, each, free: limits::REQUEST_FREE_BYTES }
+    Bounds { all, each, free: limits::FREE_REQUEST_BYTES }
 }
 
 /// Runs a request; the response as JSON. `held` is held until the request has ended, and comes back.

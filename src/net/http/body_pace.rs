@@ -22,7 +22,7 @@ pub(super) struct BodyPace {
 impl BodyPace {
     /// The pace of a body that may take so long in all.
     pub(super) fn within(whole: Duration) -> Self {
-        Self { window: limits::PACE_WINDOW, least: limits::PACE_BYTES, whole }
+        Self { window: limits::BODY_PACE_WINDOW, least: limits::MIN_BODY_PACE_BYTES, whole }
     }
 }
 

@@ -57,13 +57,13 @@ const MAX_HTTP2_STREAMS: u32 = 64;
 pub(super) struct Times {
     /// Without a request under way.
     pub(super) idle: Duration,
-    /// Without reading what it is sent, or `limits::READ_PACE_BYTES` of it.
+    /// Without reading what it is sent, or `limits::MIN_RESPONSE_PACE_BYTES` of it.
     pub(super) unread: Duration,
 }
 
 impl Default for Times {
     fn default() -> Self {
-        Self { idle: limits::HTTP_IDLE, unread: limits::HTTP_UNREAD }
+        Self { idle: limits::HTTP_IDLE_TIMEOUT, unread: limits::HTTP_WRITE_TIMEOUT }
     }
 }
 

@@ -45,7 +45,7 @@ pub async fn serve(bound: BoundListener, backend: Arc<Backend>, stop: StopSignal
         .layer(from_fn(problem::shape))
         .layer(from_fn_with_state(Arc::clone(&backend), identify_peer))
         .with_state(backend);
-    let place = control_permits(HttpLimits::new(Ceiling::new(limits::CONTROL_CONNECTIONS, 0)));
+    let place = control_permits(HttpLimits::new(Ceiling::new(limits::MAX_CONTROL_CONNECTIONS, 0)));
     HttpListener { router, place, tls: |_| None, times: Times::default() }.serve(bound, stop).await;
 }
 
@@ -53,10 +53,10 @@ pub async fn serve(bound: BoundListener, backend: Arc<Backend>, stop: StopSignal
 pub(super) fn control_permits(places: HttpLimits) -> impl Fn(Peer) -> Option<HttpPermit> {
     move |peer| match peer {
         Peer::Unix(Some(user)) if user.is_own() => {
-            places.reserved_permit_for("own".into(), limits::CONTROL_CONNECTIONS)
+            places.reserved_permit_for("own".into(), limits::MAX_CONTROL_CONNECTIONS)
         }
-        Peer::Unix(Some(user)) => places.permit_for(user.uid.to_string(), limits::CONTROL_CONNECTIONS_EACH),
-        Peer::Unix(None) | Peer::Tcp(_) => places.permit_for("nobody".into(), limits::CONTROL_CONNECTIONS_EACH),
+        Peer::Unix(Some(user)) => places.permit_for(user.uid.to_string(), limits::MAX_CONTROL_CONNECTIONS_PER_USER),
+        Peer::Unix(None) | Peer::Tcp(_) => places.permit_for("nobody".into(), limits::MAX_CONTROL_CONNECTIONS_PER_USER),
     }
 }
 
@@ -77,7 +77,7 @@ pub async fn serve_metrics(bound: BoundListener, store: Store, stop: StopSignal)
     let router =
         Router::new().route("/metrics", get(|State(store): State<Store>| async move { metrics_response(&store) }));
     let router = router.layer(from_fn(problem::shape)).with_state(store);
-    let places = HttpLimits::new(Ceiling::new(limits::METRICS_CONNECTIONS, 0));
+    let places = HttpLimits::new(Ceiling::new(limits::MAX_METRICS_CONNECTIONS, 0));
     HttpListener { router, place: move |_| places.permit(), tls: |_| None, times: Times::default() }
         .serve(bound, stop)
         .await;

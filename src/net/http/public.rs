@@ -60,7 +60,7 @@ pub async fn serve_public(bound: BoundListener, backend: Arc<Backend>, ceiling: 
         peer if settings.get().trusts(peer) => places.permit(),
         Peer::Unix(_) => places.permit(),
         Peer::Tcp(address) => {
-            let most = (places.most() / limits::HTTP_SHARE).max(limits::HTTP_CONNECTIONS_EACH);
+            let most = (places.most() / limits::HTTP_ADDRESS_DIVISOR).max(limits::MIN_HTTP_CONNECTIONS_PER_ADDRESS);
             places.permit_for(format!("{:?}", LoginSource::from(address)), most)
         }
     };

@@ -97,7 +97,7 @@ impl WebSocketSession {
 
     async fn talk(&mut self) -> Result<(), CloseReason> {
         let mut stop = self.backend.stop.clone();
-        let pace = BodyPace::within(limits::REQUEST_TIME);
+        let pace = BodyPace::within(limits::REQUEST_TIMEOUT);
         let mut tick = interval_at(Instant::now() + ACCESS_CHECK_INTERVAL, ACCESS_CHECK_INTERVAL);
         let mut look = interval_at(Instant::now() + pace.window / 4, pace.window / 4);
         for interval in [&mut tick, &mut look] {
@@ -105,7 +105,7 @@ impl WebSocketSession {
         }
         loop {
             self.send_changes().await?;
-            let has_room = self.under_way.len() < limits::CONCURRENT_REQUESTS;
+            let has_room = self.under_way.len() < limits::MAX_CONCURRENT_REQUESTS;
             tokio::select! {
                 () = stop.wait() => return Err(CloseReason::Close(code::AWAY, "the service stops")),
                 Some(done) = self.under_way.join_next() => if let Ok((answer, _held)) = done {

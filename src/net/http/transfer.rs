@@ -133,7 +133,7 @@ async fn try_import(backend: &Backend, who: &RequestContext, uri: &Uri, body: Bo
     if body.size_hint().lower() > max_message {
         return Err(too_large());
     }
-    let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIME));
+    let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT));
     let (collected, room) = upload::collect(backend, who, paced, most).await?.ok_or_else(too_large)?;
     let into = backend.store.clone();
     let appended = upload::store(backend, collected, move |raw| {

@@ -46,10 +46,13 @@ impl UnreadBody {
         let Some(body) = self.0.lock().take() else { return };
         tokio::spawn(async move {
             let _under_way = under_way;
-            let pace =
-                BodyPace { window: limits::READ_ON_WINDOW, least: limits::READ_ON_PACE_BYTES, whole: limits::READ_ON };
+            let pace = BodyPace {
+                window: limits::DRAIN_PACE_WINDOW,
+                least: limits::MIN_DRAIN_PACE_BYTES,
+                whole: limits::DRAIN_TIMEOUT,
+            };
             let (mut paced, mut bytes) = (PacedBody::new(Body::new(body), pace), 0);
-            while bytes <= limits::READ_ON_BYTES
+            while bytes <= limits::MAX_DRAINED_BYTES
                 && let Ok(Some(piece)) = paced.next().await
             {
                 bytes += piece.len();

@@ -30,7 +30,7 @@ use crate::wire::http::media_type;
 use crate::wire::jmap::MethodError;
 
 /// The limit of RFC 8620 §2 for uploads under way: their number, and what they hold.
-const FULL: &str = "maxConcurrentUpload";
+const UPLOAD_LIMIT_NAME: &str = "maxConcurrentUpload";
 
 pub(super) async fn upload(
     State(backend): State<Arc<Backend>>,
@@ -87,7 +87,7 @@ async fn try_upload(
         let detail = format!("{kind} is not taken here");
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    let counted = backend.uploads.enter(who.key()).ok_or_else(|| Problem::limit(FULL))?;
+    let counted = backend.uploads.enter(who.key()).ok_or_else(|| Problem::limit(UPLOAD_LIMIT_NAME))?;
     let most = usize::try_from(context.uploads.max).unwrap_or(usize::MAX);
     let too_large = || Problem::too_large("maxSizeUpload");
     if body.size_hint().lower() > context.uploads.max {
@@ -95,7 +95,7 @@ async fn try_upload(
     }
     let begun = context.begin_upload(account);
     begun.map_err(|wait| Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).after(wait.0))?;
-    let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIME));
+    let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT));
     let (collected, room) = collect(backend, &who, paced, most).await?.ok_or_else(too_large)?;
     let size = collected.size();
     context.upload_came(account, size);
@@ -118,15 +118,17 @@ pub(super) async fn collect(
     most: usize,
 ) -> Result<Option<(BodyBuffer, Reservation)>, Problem> {
     let settings = backend.settings.get();
-    let each = (most as u64).saturating_mul(limits::CONCURRENT_UPLOADS as u64).max(limits::UPLOADS_COMING_EACH);
-    let bounds = Bounds { all: each.saturating_mul(limits::UPLOADERS), each, free: 0 };
+    let each = (most as u64)
+        .saturating_mul(limits::MAX_CONCURRENT_UPLOADS as u64)
+        .max(limits::MAX_INCOMING_UPLOAD_BYTES_PER_ACCOUNT);
+    let bounds = Bounds { all: each.saturating_mul(limits::MAX_FULL_UPLOADERS), each, free: 0 };
     let mut room = backend.coming.room(who.key(), bounds);
     let mut collected = BodyBuffer::new(settings.body_in_memory, &settings.spill);
     while let Some(piece) = body.next().await? {
         if collected.size() + piece.len() > most {
             return Ok(None);
         }
-        room.grow(piece.len()).map_err(|full| full.problem(FULL))?;
+        room.grow(piece.len()).map_err(|full| full.problem(UPLOAD_LIMIT_NAME))?;
         collected.add(&piece).map_err(|error| {
             tracing::warn!(%error, "cannot collect an upload");
             Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no space for an upload of this size: try again later")
@@ -141,7 +143,7 @@ pub(super) async fn store<T: Send + 'static>(
     mut collected: BodyBuffer,
     kept: impl FnOnce(Vec<u8>) -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    let room = backend.storing.take(collected.size().saturating_mul(1 + limits::COPIES_IN_FLIGHT)).await;
+    let room = backend.storing.take(collected.size().saturating_mul(1 + limits::FILING_COPIES)).await;
     let room = room.ok_or_else(|| Problem::busy("too much at once: try again"))?;
     let done = tokio::task::spawn_blocking(move || {
         let done = collected.finish().map(kept);

@@ -36,7 +36,7 @@ use crate::model::limits;
 use crate::net::stop::StopSignal;
 
 /// Bytes that are read at once.
-const READ_BYTES: usize = 16 * 1024;
+const READ_CHUNK: usize = 16 * 1024;
 
 /// A handshake that a client began.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Handshake {
         let upgrade = self.upgrade;
         tokio::spawn(async move {
             match upgrade.await {
-                Ok(upgraded) => talk(Socket::new(TokioIo::new(upgraded), room, limits::HTTP_UNREAD).await).await,
+                Ok(upgraded) => talk(Socket::new(TokioIo::new(upgraded), room, limits::HTTP_WRITE_TIMEOUT).await).await,
                 Err(error) => tracing::debug!(%error, "no WebSocket"),
             }
         });
@@ -147,7 +147,7 @@ pub(super) enum ReceiveError {
 pub(super) struct Socket<S = TokioIo<Upgraded>> {
     stream: WebSocketStream<MeteredStream<S>>,
     meter: Arc<Mutex<MessageMeter>>,
-    /// In so much time `limits::READ_PACE_BYTES` of a message must be taken, or its rest.
+    /// In so much time `limits::MIN_RESPONSE_PACE_BYTES` of a message must be taken, or its rest.
     unread: Duration,
 }
 
@@ -155,9 +155,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     async fn new(stream: S, room: Reservation, unread: Duration) -> Self {
         let meter = Arc::new(Mutex::new(MessageMeter { room, bytes: 0, window: None, full: None, written: 0 }));
         let config = WebSocketConfig::default()
-            .read_buffer_size(READ_BYTES)
-            .max_message_size(Some(limits::REQUEST_OCTETS))
-            .max_frame_size(Some(limits::REQUEST_OCTETS));
+            .read_buffer_size(READ_CHUNK)
+            .max_message_size(Some(limits::MAX_REQUEST_BYTES))
+            .max_frame_size(Some(limits::MAX_REQUEST_BYTES));
         let metered = MeteredStream { stream, meter: Arc::clone(&meter) };
         Self { stream: WebSocketStream::from_raw_socket(metered, Role::Server, Some(config)).await, meter, unread }
     }
@@ -180,7 +180,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             Some(Err(Error::Capacity(_))) => Err(ReceiveError::TooLarge),
             Some(Ok(Message::Close(_))) => {
                 // The answer to it goes out when more is read.
-                drop(timeout(limits::HTTP_UNREAD, self.stream.next()).await);
+                drop(timeout(limits::HTTP_WRITE_TIMEOUT, self.stream.next()).await);
                 Err(ReceiveError::Gone)
             }
             Some(Ok(Message::Frame(_)) | Err(_)) | None => {
@@ -237,13 +237,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         // What came of a message, and its room, are given back before the rest is waited for.
         let mut stream = self.stream.into_inner().stream;
         drop(self.meter.lock().take_message_room());
-        if timeout(limits::HTTP_UNREAD, stream.shutdown()).await.is_err() {
+        if timeout(limits::HTTP_WRITE_TIMEOUT, stream.shutdown()).await.is_err() {
             return;
         }
-        let until = Instant::now() + limits::READ_ON;
-        let (mut buffer, mut bytes) = (vec![0; READ_BYTES], 0);
-        while bytes <= limits::READ_ON_BYTES {
-            match timeout_at(until, timeout(limits::READ_ON_WINDOW, stream.read(&mut buffer))).await {
+        let until = Instant::now() + limits::DRAIN_TIMEOUT;
+        let (mut buffer, mut bytes) = (vec![0; READ_CHUNK], 0);
+        while bytes <= limits::MAX_DRAINED_BYTES {
+            match timeout_at(until, timeout(limits::DRAIN_PACE_WINDOW, stream.read(&mut buffer))).await {
                 Ok(Ok(Ok(read))) if read > 0 => bytes += read,
                 _ => return,
             }
@@ -288,7 +288,7 @@ impl MessageMeter {
 
     /// Whether the client took enough since so much had been written.
     fn is_read(&self, before: u64) -> bool {
-        self.written.saturating_sub(before) >= limits::READ_PACE_BYTES as u64
+        self.written.saturating_sub(before) >= limits::MIN_RESPONSE_PACE_BYTES as u64
     }
 
     /// Some of what came was not of the message.

@@ -109,7 +109,7 @@ pub async fn run(store: Store, directory: Directory, settings: LiveValue<HttpSet
 
 /// The pushes that one account may have under way.
 fn account_push_permits() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(limits::CONCURRENT_PUSHES))
+    Arc::new(Semaphore::new(limits::MAX_CONCURRENT_PUSHES_PER_USER))
 }
 
 /// The subscriptions of who hears of an account: its owner, and those to whom something in it was opened.

@@ -44,7 +44,7 @@ fn parameters_of_the_sender_are_taken_or_refused_with_their_place() {
         Ok(UtcMillis::parse_rfc3339("2026-11-21T12:00:00Z").unwrap())
     );
     assert_eq!(at(("HOLDUNTIL", Some("2020-01-01T00:00:00Z"))), Ok(NOW), "what is due already goes at once");
-    let long = "x".repeat(limits::ENVID_BYTES + 1);
+    let long = "x".repeat(limits::MAX_ENVID_BYTES + 1);
     for (name, value) in [
         ("HOLDFOR", Some("31536001")),
         ("HOLDFOR", Some("1000000000")),

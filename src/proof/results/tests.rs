@@ -123,15 +123,15 @@ fn near_misses_say_nothing() {
 #[test]
 fn bounded() {
     let long = format!("a{}", "; dkim=pass header.d=b".repeat(5000));
-    assert_eq!(read(&long).len(), limits::RESULT_CLAUSES);
+    assert_eq!(read(&long).len(), limits::MAX_RESULT_CLAUSES);
     let wide = format!("a; dkim=pass{}", " header.d=b".repeat(5000));
-    assert_eq!(Payload::read(&wide).unwrap().verdicts[0].properties.len(), limits::RESULT_PROPERTIES);
+    assert_eq!(Payload::read(&wide).unwrap().verdicts[0].properties.len(), limits::MAX_RESULT_PROPERTIES);
     let deep = format!("a; dkim=pass {}{} header.d=b", "(".repeat(100_000), ")".repeat(100_000));
     assert_eq!(read(&deep), ["dkim=pass header.d=b"]);
     let many = "Authentication-Results: mx.example.org".to_owned() + &"; dkim=pass".repeat(100) + "\r\n";
     assert_eq!(
         trusted_results(&Header::split(many.repeat(100).as_bytes()), &["mx.example.org".into()]).len(),
-        limits::AUTHENTICATION_RESULTS
+        limits::MAX_AUTHENTICATION_RESULTS
     );
 }
 

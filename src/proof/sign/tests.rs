@@ -84,7 +84,7 @@ fn whose_mail_is_signed() {
         assert_eq!(signer.sign(message.as_bytes()).unwrap().is_some(), signed, "{from}");
     }
     // A From may stand behind as many lines as are looked at.
-    for (lines, signed) in [(limits::FIELDS - 3, true), (limits::FIELDS, false)] {
+    for (lines, signed) in [(limits::MAX_HEADER_FIELDS - 3, true), (limits::MAX_HEADER_FIELDS, false)] {
         let junk = "junk\r\n".repeat(lines);
         let message = format!("From: ann@example.org\r\n{junk}From: eve@evil.example\r\n\r\nx\r\n");
         let message = if signed { message.replace("From: eve", "X-From: eve") } else { message };

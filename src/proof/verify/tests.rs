@@ -256,14 +256,15 @@ async fn work_is_bounded() {
     let signer = zone.signer("example.net", "s");
     let signed = || TestMessage::from("bob@example.net").signed(&signer);
     let stale = signer.sign(b"From: bob@example.net\r\n\r\nold\r\n").unwrap().unwrap();
-    assert_eq!(forger(&zone, &signed().below(&stale.repeat(limits::SIGNATURES - 1))).await, NOBODY);
-    assert_eq!(forger(&zone, &signed().below(&stale.repeat(limits::SIGNATURES))).await, FORGER);
-    assert_eq!(forger(&zone, &signed().below(&b"X: y\r\n".repeat(limits::VERIFIED_FIELDS))).await, FORGER);
+    assert_eq!(forger(&zone, &signed().below(&stale.repeat(limits::MAX_SIGNATURES - 1))).await, NOBODY);
+    assert_eq!(forger(&zone, &signed().below(&stale.repeat(limits::MAX_SIGNATURES))).await, FORGER);
+    assert_eq!(forger(&zone, &signed().below(&b"X: y\r\n".repeat(limits::MAX_VERIFIED_FIELDS))).await, FORGER);
     assert_eq!(
-        forger(&zone, &signed().below(&[b"X: ", &[b'y'; limits::VERIFIED_HEADER_BYTES][..], b"\r\n"].concat())).await,
+        forger(&zone, &signed().below(&[b"X: ", &[b'y'; limits::MAX_VERIFIED_HEADER_BYTES][..], b"\r\n"].concat()))
+            .await,
         FORGER
     );
-    let wide = format!("DKIM-Signature: v=1; h={}\r\n", "a:".repeat(limits::SIGNATURE_BYTES));
+    let wide = format!("DKIM-Signature: v=1; h={}\r\n", "a:".repeat(limits::MAX_SIGNATURE_BYTES));
     assert_eq!(forger(&zone, &signed().below(wide.as_bytes())).await, FORGER);
 }
 

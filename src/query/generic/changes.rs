@@ -93,7 +93,8 @@ fn depends(asked: &QueryChanges) -> Dependencies {
 fn changed_emails(snapshot: &Snapshot<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
     let (account, since, depends) = (asked.results.account, asked.since, depends(asked));
     let (mut touched, mut threads) = (BTreeMap::new(), BTreeSet::new());
-    let changed = snapshot.emails_since(account, since, limits::QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
+    let changed =
+        snapshot.emails_since(account, since, limits::MAX_QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
     for (_, id) in changed {
         let Some(email) = snapshot.email_or_tombstone(account, id)? else { return Err(Error::CannotCalculateChanges) };
         let (came, gone) = (email.created > since, email.deleted.is_some());
@@ -123,7 +124,7 @@ fn changed_emails_within(
     asked: &QueryChanges,
 ) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
     let (account, depends) = (asked.results.account, depends(asked));
-    let changed = scope.changes(snapshot, account, asked.since, limits::QUERY_EVENTS)?;
+    let changed = scope.changes(snapshot, account, asked.since, limits::MAX_QUERY_EVENTS)?;
     let mut changed = changed.ok_or(Error::CannotCalculateChanges)?;
     changed.retain(|_, email| email.was != email.is || email.was && depends.mutable);
     let mut threads = BTreeSet::new();

@@ -135,7 +135,8 @@ pub(in crate::query) fn all_mail_changes(
     if since > state || since < marks.low_mark(DataType::Email) {
         return Err(Error::CannotCalculateChanges);
     }
-    let changed = snapshot.emails_since(account, since, limits::QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
+    let changed =
+        snapshot.emails_since(account, since, limits::MAX_QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
     let (mut removed, mut added) = (BTreeSet::new(), BTreeSet::new());
     for (_, id) in changed {
         let email = snapshot.email_or_tombstone(account, id)?.ok_or(Error::CannotCalculateChanges)?;

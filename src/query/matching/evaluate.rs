@@ -327,7 +327,7 @@ fn is(condition: &Condition, email: &mut Candidate<'_, '_>, moment: Moment) -> R
 
 /// Every piece must stand in the value of one field of that name.
 fn has_header(trace: &[u8], header: &[u8], name: &str, pieces: &[String]) -> bool {
-    let header = header.get(..limits::HEADER_BYTES).unwrap_or(header);
+    let header = header.get(..limits::MAX_HEADER_BYTES).unwrap_or(header);
     fields(trace).chain(fields(header)).filter(|field| field.is(name)).any(|field| {
         pieces.is_empty() || {
             let value = folded(&field.decoded());

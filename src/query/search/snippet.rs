@@ -2,8 +2,8 @@
 //!
 //! - What is looked for are the texts that a match must or may have: `text`, `subject` and `body` conditions, but not what
 //!   stands under a NOT. Words and phrases are found as the filter finds them (`text`).
-//! - The subject is whole, but for one beyond `limits::SNIPPET_SUBJECT_OCTETS`. Of the text the part around the first match
-//!   is shown: `limits::SNIPPET_OCTETS` octets at most, tags and entities included.
+//! - The subject is whole, but for one beyond `limits::MAX_SNIPPET_SUBJECT_BYTES`. Of the text the part around the first match
+//!   is shown: `limits::MAX_SNIPPET_BYTES` octets at most, tags and entities included.
 //! - All that came from outside is escaped, and control characters are spaces; the only tags are `<mark>` and `</mark>`,
 //!   in pairs. A part ends between characters as people see them.
 
@@ -85,16 +85,16 @@ impl Finder {
 
     fn of_subject(&self, subject: &str) -> Option<String> {
         let found = matches(subject, &self.subject);
-        (!found.is_empty()).then(|| mark_matches(subject, &found, limits::SNIPPET_SUBJECT_OCTETS))
+        (!found.is_empty()).then(|| mark_matches(subject, &found, limits::MAX_SNIPPET_SUBJECT_BYTES))
     }
 
     fn of_texts(&self, message: &Message<'_>) -> Option<String> {
         if self.body.is_empty() {
             return None;
         }
-        message.texts(limits::INDEXED_OCTETS).iter().find_map(|text| {
+        message.texts(limits::MAX_INDEXED_BYTES).iter().find_map(|text| {
             let found = matches(text, &self.body);
-            (!found.is_empty()).then(|| mark_matches(text, &found, limits::SNIPPET_OCTETS))
+            (!found.is_empty()).then(|| mark_matches(text, &found, limits::MAX_SNIPPET_BYTES))
         })
     }
 }

@@ -73,7 +73,8 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
         for plan in access_paths(&snapshot, &limited, &matcher).unwrap().candidates {
             let run = |up_to| {
                 let asked = QueryChanges { results: limited.clone(), up_to, ..asked.clone() };
-                changes_by(&snapshot, &matcher, &asked, plan.clone(), limits::QUERY_EVENTS).map(|found| found.answer)
+                changes_by(&snapshot, &matcher, &asked, plan.clone(), limits::MAX_QUERY_EVENTS)
+                    .map(|found| found.answer)
             };
             let found = match run(None) {
                 Err(Error::CannotCalculateChanges) if since < low => continue,

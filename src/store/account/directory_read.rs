@@ -18,7 +18,7 @@ use crate::store::table::{
 use crate::store::txn::snapshot::Snapshot;
 
 /// A time in a row that lies so far ahead is not believed.
-const CLOCKS_DISAGREE: Duration = Duration::from_secs(24 * 3600);
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 
 /// The accounts and addresses of a site, as far as their rows can be read.
 #[derive(Debug, Default)]
@@ -164,7 +164,7 @@ impl Snapshot<'_> {
             }
             // What lies further ahead than clocks disagree was written by a clock that went wrong.
             ToldLifetime::For(time) => {
-                told.generation.is_none() && now < told.at.after(*time) && told.at <= now.after(CLOCKS_DISAGREE)
+                told.generation.is_none() && now < told.at.after(*time) && told.at <= now.after(MAX_CLOCK_SKEW)
             }
         };
         Ok(told.filter(counts).map(|told| told.at))

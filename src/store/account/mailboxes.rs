@@ -281,13 +281,14 @@ fn prove_among(
 ) -> Result<(), Error> {
     let uid = old.map(|(uid, _)| uid);
     let faulty = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });
-    if row.name.is_empty() || row.name.len() > limits::MAILBOX_NAME_OCTETS || row.name.chars().any(char::is_control) {
+    if row.name.is_empty() || row.name.len() > limits::MAX_MAILBOX_NAME_BYTES || row.name.chars().any(char::is_control)
+    {
         return faulty(MailboxFault::Name);
     }
     if let Err(wanted) = mailbox::prove_attributes(&row.attributes) {
         return faulty(MailboxFault::Attribute(wanted));
     }
-    if uid.is_none() && all.len() >= limits::MAILBOXES {
+    if uid.is_none() && all.len() >= limits::MAX_MAILBOXES {
         return faulty(MailboxFault::TooMany);
     }
     for (other, known) in all.iter().filter(|(other, _)| Some(**other) != uid) {
@@ -303,7 +304,7 @@ fn prove_among(
         if Some(parent) == uid {
             return faulty(MailboxFault::UnderItself);
         }
-        if depth >= limits::MAILBOX_DEPTH {
+        if depth >= limits::MAX_MAILBOX_DEPTH {
             return faulty(MailboxFault::TooDeep);
         }
         let Some(known) = all.get(&parent) else { return faulty(MailboxFault::NoParent) };
@@ -312,7 +313,7 @@ fn prove_among(
     }
     // What is under it moves with it.
     let moves = old.filter(|(_, old)| old.parent != row.parent);
-    if moves.is_some_and(|(uid, _)| depth + height(uid, all) > limits::MAILBOX_DEPTH) {
+    if moves.is_some_and(|(uid, _)| depth + height(uid, all) > limits::MAX_MAILBOX_DEPTH) {
         return faulty(MailboxFault::TooDeep);
     }
     Ok(())
@@ -322,7 +323,7 @@ fn prove_among(
 fn height(uid: MailboxUid, all: &BTreeMap<MailboxUid, Mailbox>) -> usize {
     let below = |mailbox: &Mailbox| {
         let up = std::iter::successors(mailbox.parent, |at| all.get(at)?.parent);
-        up.take(limits::MAILBOX_DEPTH).position(|at| at == uid).map(|steps| steps + 1)
+        up.take(limits::MAX_MAILBOX_DEPTH).position(|at| at == uid).map(|steps| steps + 1)
     };
     all.values().filter_map(below).max().unwrap_or_default()
 }

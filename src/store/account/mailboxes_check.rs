@@ -12,10 +12,10 @@ use crate::store::table::keys::{AccountKey, MailboxKey};
 
 /// Where the account's row is lost, how far beyond what is in use its numbers go on: clients may know higher ones than
 /// any row has.
-const LEAP: u64 = 1 << 32;
+const MODSEQ_LEAP: u64 = 1 << 32;
 /// The same for threads and actions, and for mailboxes.
-const LEAP_IDS: u64 = 1 << 16;
-const LEAP_MAILBOXES: u32 = 1 << 10;
+const ID_LEAP: u64 = 1 << 16;
+const MAILBOX_LEAP: u32 = 1 << 10;
 
 impl Checker<'_> {
     /// Reads the mailboxes. What cannot be read is made anew, with its emails and another name.
@@ -151,12 +151,12 @@ impl Checker<'_> {
 
     fn recovered_state(&self) -> AccountStateRow {
         let census = &self.census;
-        let modseq = ModSeq(census.high.saturating_add(LEAP));
+        let modseq = ModSeq(census.high.saturating_add(MODSEQ_LEAP));
         AccountStateRow {
             modseq,
-            last_thread: census.last_thread.saturating_add(LEAP_IDS),
-            last_mailbox: self.last_mailbox().saturating_add(LEAP_MAILBOXES),
-            last_action: census.last_action.saturating_add(LEAP_IDS),
+            last_thread: census.last_thread.saturating_add(ID_LEAP),
+            last_mailbox: self.last_mailbox().saturating_add(MAILBOX_LEAP),
+            last_action: census.last_action.saturating_add(ID_LEAP),
             high: [modseq; DataType::ALL.len()],
             low: [modseq; DataType::ALL.len()],
             octets: census.octets,

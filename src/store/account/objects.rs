@@ -28,7 +28,7 @@ impl Txn<'_> {
             count += usize::from(is_live_object(row));
             Ok(true)
         })?;
-        if count >= T::MOST {
+        if count >= T::MAX_OBJECTS {
             return Err(Error::Quota);
         }
         let modseq = self.next_modseq();
@@ -155,8 +155,8 @@ impl Txn<'_> {
         row: &ObjectRow<T>,
     ) -> Result<(), Error> {
         let value = row.encode();
-        if value.len() > limits::OBJECT_OCTETS {
-            return Err(Error::Conflict(format!("it has more than {} octets", limits::OBJECT_OCTETS)));
+        if value.len() > limits::MAX_OBJECT_BYTES {
+            return Err(Error::Conflict(format!("it has more than {} octets", limits::MAX_OBJECT_BYTES)));
         }
         self.put_bytes::<Objects>(&self.object_key(T::KIND, id), value);
         let Some(data) = T::KIND.data() else { return Ok(()) };

@@ -34,7 +34,7 @@ impl Snapshot<'_> {
         Ok(self.stored::<T>(account, id)?.and_then(|row| row.object))
     }
 
-    /// The newest submission that a report is about. It reads all that the account remembers (`limits::SUBMISSIONS`), one
+    /// The newest submission that a report is about. It reads all that the account remembers (`limits::MAX_SUBMISSIONS`), one
     /// after the other.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ impl Txn<'_> {
     /// Whether a mailbox may be shared so. Who is there already is not asked for.
     pub(in crate::store) fn prove_shares(&self, old: Option<&Mailbox>, row: &Mailbox) -> Result<(), Error> {
         let faulty = |what| Err(Error::Mailbox { name: row.name.clone(), fault: MailboxFault::Share(what) });
-        if row.shares.len() > limits::SHARES {
+        if row.shares.len() > limits::MAX_SHARES {
             return faulty("it is shared with as many as it may be");
         }
         for (with, rights) in &row.shares {
@@ -108,7 +108,7 @@ impl Txn<'_> {
         if told.old == told.new {
             return Ok(());
         }
-        for (id, _) in all.iter().take((all.len() + 1).saturating_sub(limits::SHARE_NOTIFICATIONS)) {
+        for (id, _) in all.iter().take((all.len() + 1).saturating_sub(limits::MAX_SHARE_NOTIFICATIONS)) {
             self.destroy_object::<ShareNotification>(*id)?;
         }
         self.create_object(&told).map(drop)

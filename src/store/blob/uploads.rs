@@ -7,7 +7,7 @@
 //!   before its time.
 //! - The same octets again are the same upload, and its time begins anew.
 //!
-//! The rows of one user in one account are few (`limits::UPLOADS`), so nothing orders them by time but who looks.
+//! The rows of one user in one account are few (`limits::MAX_UPLOADS`), so nothing orders them by time but who looks.
 
 use crate::model::{AccountId, BlobHash, UtcMillis, limits};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -91,7 +91,7 @@ impl Txn<'_> {
         if size > room {
             return Err(Error::Quota);
         }
-        if media_type.len() > limits::MEDIA_TYPE_OCTETS || media_type.chars().any(char::is_control) {
+        if media_type.len() > limits::MAX_MEDIA_TYPE_BYTES || media_type.chars().any(char::is_control) {
             return Err(Error::Conflict("no media type is written so".into()));
         }
         let own = UploadKey { account: self.account, user, blob: *hash };
@@ -106,7 +106,7 @@ impl Txn<'_> {
         let (mut count, mut held) =
             (others.len(), others.iter().fold(0u64, |sum, (.., size)| sum.saturating_add(*size)));
         for (_, key, octets) in others {
-            if count < limits::UPLOADS && held.saturating_add(size) <= room {
+            if count < limits::MAX_UPLOADS && held.saturating_add(size) <= room {
                 break;
             }
             self.forget_upload(&key);

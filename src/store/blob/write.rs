@@ -18,7 +18,7 @@ use crate::store::table::{BlobFrames, BlobPurge, BlobRefs, Blobs, OutboxBlobs, P
 use crate::store::txn::Txn;
 
 /// Octets of messages that one step looks at.
-const STEP_OCTETS: u64 = 8 << 20;
+const BYTES_PER_STEP: u64 = 8 << 20;
 
 /// What a step of collecting did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,7 +79,7 @@ impl Txn<'_> {
         let mut done = CollectResult { left: rows.len() >= most, ..CollectResult::default() };
         let mut seen = 0;
         for row in rows {
-            if seen > STEP_OCTETS {
+            if seen > BYTES_PER_STEP {
                 done.left = true;
                 break;
             }
@@ -122,9 +122,9 @@ impl Txn<'_> {
         self.rows_with(&range, decode, |key, (put, length)| {
             octets += length;
             seen.push((key, put));
-            Ok(seen.len() < most && octets < STEP_OCTETS)
+            Ok(seen.len() < most && octets < BYTES_PER_STEP)
         })?;
-        let next = seen.last().map(|(key, _)| key.clone()).filter(|_| seen.len() >= most || octets >= STEP_OCTETS);
+        let next = seen.last().map(|(key, _)| key.clone()).filter(|_| seen.len() >= most || octets >= BYTES_PER_STEP);
         for (BlobKey { blob }, put) in seen {
             if !self.is_held(blob)? {
                 self.note_blob_release(put, blob);

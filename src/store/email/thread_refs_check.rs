@@ -31,7 +31,7 @@ use crate::store::table::{self, Blobs, History, Sweeps, Threads};
 use crate::store::txn::THREAD_REFS;
 
 /// `lastSeen` is true to a day, and a clock may be set.
-const SLACK: Duration = Duration::from_secs(2 * 24 * 3600);
+const LAST_SEEN_TOLERANCE: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// What tells whether a reference must be there.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Refs {
 
     /// Whether its references may have been forgotten for their age.
     fn is_over(&self, email: &EmailMetadata) -> bool {
-        self.swept.upto > UtcMillis(0) && self.filed(email).before(SLACK) <= self.swept.upto
+        self.swept.upto > UtcMillis(0) && self.filed(email).before(LAST_SEEN_TOLERANCE) <= self.swept.upto
     }
 }
 

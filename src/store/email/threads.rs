@@ -13,7 +13,7 @@ use crate::store::txn::Txn;
 use crate::store::txn::sweep::THREAD_REFS;
 
 /// `lastSeen` of a reference is true to a day: a busy thread does not rewrite all its references with every email.
-const SEEN_AGAIN: Duration = Duration::from_secs(24 * 3600);
+const LAST_SEEN_RESOLUTION: Duration = Duration::from_secs(24 * 3600);
 
 /// A key of a message, and what it names for whoever files it.
 struct ThreadsOfKey {
@@ -59,7 +59,7 @@ impl Txn<'_> {
         let mut gone: Option<ThreadId> = None;
         for ThreadsOfKey { key, mut refs, found, dead } in known {
             match found.and_then(|at| refs.0.get_mut(at)) {
-                Some(named) if named.seen <= now && now.since(named.seen) < SEEN_AGAIN => continue,
+                Some(named) if named.seen <= now && now.since(named.seen) < LAST_SEEN_RESOLUTION => continue,
                 Some(named) => named.seen = now,
                 None => gone = gone.max(refs.add(ThreadRef { thread, seen: now }, &dead)),
             }

@@ -206,8 +206,8 @@ impl Snapshot<'_> {
 
 /// Of what is wrong the first is told: a table that is lost is wrong for everyone.
 fn note(wrong: &mut Vec<String>, what: String) {
-    const TOLD: usize = 20;
-    if wrong.len() < TOLD {
+    const MAX_NAMED_ROWS: usize = 20;
+    if wrong.len() < MAX_NAMED_ROWS {
         wrong.push(what);
     }
 }

@@ -27,7 +27,8 @@ impl Txn<'_> {
         if action.recipients.is_empty() {
             return Err(Error::Conflict("an action needs a recipient".into()));
         }
-        let most = if action.kind == ActionKind::Report { 2 * limits::QUEUED } else { limits::QUEUED };
+        let most =
+            if action.kind == ActionKind::Report { 2 * limits::MAX_QUEUED_ACTIONS } else { limits::MAX_QUEUED_ACTIONS };
         if self.state.queued >= most {
             return Err(Error::QueueFull(self.account));
         }

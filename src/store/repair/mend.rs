@@ -14,7 +14,7 @@ use crate::store::table::{
 use crate::store::txn::Txn;
 
 /// What clients see by states that a repair may have made untrue.
-const SEEN: [DataType; 7] = [
+const REPAIRED_TYPES: [DataType; 7] = [
     DataType::Email,
     DataType::EmailDelivery,
     DataType::Thread,
@@ -55,7 +55,7 @@ impl Txn<'_> {
     /// Every state that a client may hold is refused from now on.
     pub(in crate::store) fn refuse_states(&mut self) -> Result<(), Error> {
         let now = self.next_modseq();
-        for data in SEEN {
+        for data in REPAIRED_TYPES {
             self.touch(data);
             if let Some(low) = self.state.low.get_mut(data as usize) {
                 *low = now;

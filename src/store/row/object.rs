@@ -18,7 +18,7 @@ pub trait Object: Clone + PartialEq {
     /// Which kind.
     const KIND: ObjectKind;
     /// How many an account may have.
-    const MOST: usize;
+    const MAX_OBJECTS: usize;
 
     /// Writes the fields.
     fn write(&self, out: &mut FieldWriter);
@@ -86,7 +86,7 @@ pub fn object_marks(kind: ObjectKind, key: &[u8], row: &[u8]) -> Result<ObjectRo
 
 impl Object for SenderIdentity {
     const KIND: ObjectKind = ObjectKind::Identity;
-    const MOST: usize = limits::IDENTITIES;
+    const MAX_OBJECTS: usize = limits::MAX_IDENTITIES;
 
     fn write(&self, out: &mut FieldWriter) {
         out.text(&self.name);
@@ -132,7 +132,7 @@ fn read_path(input: &mut FieldReader<'_>) -> Result<EnvelopeAddress, RowError> {
 
 impl Object for EmailSubmission {
     const KIND: ObjectKind = ObjectKind::EmailSubmission;
-    const MOST: usize = limits::SUBMISSIONS;
+    const MAX_OBJECTS: usize = limits::MAX_SUBMISSIONS;
 
     fn write(&self, out: &mut FieldWriter) {
         out.num(self.identity.0);
@@ -184,7 +184,7 @@ impl Object for EmailSubmission {
 
 impl Object for PushSubscription {
     const KIND: ObjectKind = ObjectKind::PushSubscription;
-    const MOST: usize = limits::PUSH_SUBSCRIPTIONS;
+    const MAX_OBJECTS: usize = limits::MAX_PUSH_SUBSCRIPTIONS;
 
     fn write(&self, out: &mut FieldWriter) {
         out.text(&self.device_client_id);
@@ -217,7 +217,7 @@ impl Object for PushSubscription {
 
 impl Object for ShareNotification {
     const KIND: ObjectKind = ObjectKind::ShareNotification;
-    const MOST: usize = limits::SHARE_NOTIFICATIONS;
+    const MAX_OBJECTS: usize = limits::MAX_SHARE_NOTIFICATIONS;
 
     fn write(&self, out: &mut FieldWriter) {
         out.signed(self.created.0);

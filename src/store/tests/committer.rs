@@ -162,7 +162,7 @@ fn a_full_queue_takes_no_more_and_says_that_it_is_for_now() {
     assert_eq!(counts, [one(ActionKind::Reply), one(ActionKind::Redirect)].into());
     // As if there were as many as may be.
     let state = store.snapshot().account_state(ACCOUNT).unwrap();
-    let value = Some(AccountStateRow { queued: crate::model::limits::QUEUED, ..state }.encode());
+    let value = Some(AccountStateRow { queued: crate::model::limits::MAX_QUEUED_ACTIONS, ..state }.encode());
     let put = Put { table: Table::AccountState, key: AccountKey { account: ACCOUNT }.encode(), value };
     engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
     let refused = queue(ActionKind::Reply).unwrap_err();

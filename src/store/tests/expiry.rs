@@ -208,7 +208,7 @@ fn whom_a_script_told_is_remembered_for_its_time_whatever_becomes_of_the_respons
 #[test]
 fn the_oldest_of_very_many_is_forgotten_first() {
     let bed = bed();
-    let most = crate::model::limits::TOLD as u64;
+    let most = crate::model::limits::MAX_TOLD_SENDERS as u64;
     let key = |n: u64| {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&n.to_be_bytes());
@@ -231,7 +231,7 @@ fn the_oldest_of_very_many_is_forgotten_first() {
 
 #[test]
 fn deliveries_and_decisions_of_a_quiet_account_go_in_time() {
-    use crate::model::limits::{DECISIONS_KEPT, DELIVERIES_KEPT};
+    use crate::model::limits::{DECISION_RETENTION, DELIVERY_RETENTION};
     let bed = bed();
     for n in 0..3u8 {
         bed.done(|txn| {
@@ -244,13 +244,13 @@ fn deliveries_and_decisions_of_a_quiet_account_go_in_time() {
     }
     let expire = || while bed.done(|txn| txn.expire_deliveries_and_decisions(2)).unwrap() {};
     let rows = || (bed.rows(Table::Deliveries), bed.rows(Table::DeliveryByTime), bed.rows(Table::Decisions));
-    bed.clock.advance(DELIVERIES_KEPT - MS);
+    bed.clock.advance(DELIVERY_RETENTION - MS);
     expire();
     assert_eq!(rows(), (3, 3, 3));
     bed.clock.advance(MS);
     expire();
     assert_eq!(rows(), (0, 0, 3));
-    bed.clock.advance(DECISIONS_KEPT - DELIVERIES_KEPT - MS);
+    bed.clock.advance(DECISION_RETENTION - DELIVERY_RETENTION - MS);
     expire();
     assert_eq!(rows(), (0, 0, 3));
     bed.clock.advance(MS);

@@ -152,11 +152,11 @@ fn objects_are_few_and_small_and_go_when_their_time_is_over() {
         bed.done(|txn| txn.create_object(&PushSubscription { expires, ..PushSubscription::default() }))
     };
     let now = bed.clock.now();
-    for _ in 0..limits::PUSH_SUBSCRIPTIONS {
+    for _ in 0..limits::MAX_PUSH_SUBSCRIPTIONS {
         push(&bed, now.after(DAY)).unwrap();
     }
     assert_eq!(push(&bed, now.after(DAY)), Err(Error::Quota));
-    let large = SenderIdentity { html_signature: "x".repeat(limits::OBJECT_OCTETS), ..identity(1) };
+    let large = SenderIdentity { html_signature: "x".repeat(limits::MAX_OBJECT_BYTES), ..identity(1) };
     assert!(matches!(bed.done(|txn| txn.create_object(&large)), Err(Error::Conflict(_))));
     let submission = |undo, ended| {
         let one = EmailSubmission { undo, ended, ..EmailSubmission::default() };

@@ -55,7 +55,7 @@ fn what_is_shared_is_found_by_whom_it_is_shared_with() {
 fn shares_that_cannot_be_are_refused() {
     let bed = three();
     let many: Vec<(AccountId, u16)> =
-        (0..=limits::SHARES).map(|n| (AccountId(u32::try_from(n).unwrap() + 9), 1)).collect();
+        (0..=limits::MAX_SHARES).map(|n| (AccountId(u32::try_from(n).unwrap() + 9), 1)).collect();
     for wrong in
         [&[(ACCOUNT, 1)][..], &[(AccountId::SITE, 1)], &[(BOB, 0)], &[(BOB, 1 << 9)], &[(AccountId(99), 1)], &many]
     {

@@ -69,7 +69,7 @@ fn where_there_is_no_room_the_oldest_go_first_and_only_as_many_as_must() {
     put(&bed, ACCOUNT, &[b'e'; 100]).unwrap();
     assert!(!there(&first) && !there(&third) && !there(b"d") && there(&[b'e'; 100]));
     assert_clean(&bed.store);
-    for wrong in ["text/\r\nplain".to_owned(), "x".repeat(limits::MEDIA_TYPE_OCTETS + 1)] {
+    for wrong in ["text/\r\nplain".to_owned(), "x".repeat(limits::MAX_MEDIA_TYPE_BYTES + 1)] {
         let refused = bed.done(|txn| txn.put_upload(ACCOUNT, &hash(b"f"), b"f", &wrong, ROOM));
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
     }
@@ -80,12 +80,12 @@ fn uploads_are_few() {
     let bed = bed();
     let hash = |n: usize| BlobHash(*blake3::hash(&n.to_be_bytes()).as_bytes());
     bed.done(|txn| {
-        (0..limits::UPLOADS + 1).try_for_each(|n| {
-            txn.put_upload(ACCOUNT, &hash(n), &n.to_be_bytes(), "", limits::UPLOADED_OCTETS).map(drop)
+        (0..limits::MAX_UPLOADS + 1).try_for_each(|n| {
+            txn.put_upload(ACCOUNT, &hash(n), &n.to_be_bytes(), "", limits::MAX_UPLOADED_BYTES).map(drop)
         })
     })
     .unwrap();
-    assert_eq!(bed.rows(Table::Uploads), limits::UPLOADS);
+    assert_eq!(bed.rows(Table::Uploads), limits::MAX_UPLOADS);
     assert_clean(&bed.store);
 }
 
@@ -96,7 +96,7 @@ fn octets_that_are_there_are_held_without_being_put_and_collected_ones_do_not_co
     let long = vec![b'x'; 2 * row::FRAME];
     for raw in [b"short".to_vec(), long] {
         let id = hash(&raw);
-        let room = limits::UPLOADED_OCTETS;
+        let room = limits::MAX_UPLOADED_BYTES;
         bed.done(|txn| txn.put_upload(ACCOUNT, &id, &raw, "text/plain", room)).unwrap();
         bed.clock.advance(DAY);
         bed.on(BOB, |txn| txn.hold_upload(BOB, &id, "text/x-copy", room)).unwrap();

@@ -24,7 +24,7 @@ impl Txn<'_> {
     /// Those of reading.
     pub fn delivery(&self, hash: &[u8; 32]) -> Result<Option<DeliveryRow>, Error> {
         let known = self.row::<Deliveries>(&self.delivery_key(hash))?;
-        Ok(known.filter(|known| known.at.after(limits::DELIVERIES_KEPT) > self.now))
+        Ok(known.filter(|known| known.at.after(limits::DELIVERY_RETENTION) > self.now))
     }
 
     /// Remembers that a transaction was served for these recipients; those of an earlier serving stay.
@@ -85,12 +85,12 @@ impl Txn<'_> {
     pub fn expire_deliveries_and_decisions(&mut self, most: usize) -> Result<bool, Error> {
         let account = self.account;
         let mut served: Vec<[u8; 32]> = Vec::new();
-        let over = UtcMillis(self.now.before(limits::DELIVERIES_KEPT).0.saturating_add(1));
+        let over = UtcMillis(self.now.before(limits::DELIVERY_RETENTION).0.saturating_add(1));
         self.keys(&KeyRange::<DeliveryByTime>::before(&(account,), &(account, KeyTime::from(over))), |key, _| {
             served.push(key.hash);
             Ok(served.len() < most)
         })?;
-        let at = Reverse(self.now.before(limits::DECISIONS_KEPT).into());
+        let at = Reverse(self.now.before(limits::DECISION_RETENTION).into());
         let oldest = KeyRange::from(&(account,), &DecisionKey { account, at, email: EmailId(0) }).reversed();
         let decided = self.delete_range::<Decisions>(&oldest, most)?;
         let left = served.len() >= most || decided >= most;

@@ -93,7 +93,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Remembers that a sender, whose key is `who`, was told; beyond `limits::TOLD` the oldest is forgotten.
+    /// Remembers that a sender, whose key is `who`, was told; beyond `limits::MAX_TOLD_SENDERS` the oldest is forgotten.
     ///
     /// # Errors
     /// Those of reading.
@@ -105,7 +105,7 @@ impl Txn<'_> {
             ToldLifetime::For(time) => (None, Some(at.after(*time))),
         };
         self.remove_told(who)?;
-        if self.state.told >= limits::TOLD as u64 {
+        if self.state.told >= limits::MAX_TOLD_SENDERS as u64 {
             let oldest = self.first_key(&KeyRange::<ToldByTime>::under(&(account,)))?;
             if let Some(oldest) = oldest {
                 self.remove_told(&oldest.told)?;

@@ -5,14 +5,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{EmailId, UtcMillis};
 
-const MOST: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 fn set(words: &str) -> BTreeSet<String> {
     words.split_whitespace().map(str::to_owned).collect()
 }
 
 fn all(file: &[u8]) -> Vec<MboxEntry> {
-    let mut reader = MboxReader::new(file, MOST);
+    let mut reader = MboxReader::new(file, MAX_BYTES);
     std::iter::from_fn(|| reader.read().unwrap()).collect()
 }
 
@@ -69,7 +69,7 @@ fn files_of_others() {
     assert_eq!(last.from_date.map(UtcMillis::rfc3339).as_deref(), Some("2026-11-21T09:00:00Z"));
 
     assert!(all(b"").is_empty() && all(b"\n\r\n").is_empty());
-    let error = MboxReader::new(&b"Subject: x\n\n"[..], MOST).read().unwrap_err();
+    let error = MboxReader::new(&b"Subject: x\n\n"[..], MAX_BYTES).read().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
 }
 
@@ -78,7 +78,7 @@ fn what_was_cut_off_is_known() {
     let file = written(&[(id(1000), set("a"), b"Subject: 1\r\n\r\n".to_vec()), (id(2000), set("b"), b"x".to_vec())]);
     let second = mails(&file)[1].at;
     for end in 1..file.len() {
-        let mut reader = MboxReader::new(&file[..end], MOST);
+        let mut reader = MboxReader::new(&file[..end], MAX_BYTES);
         let Ok(first) = reader.read() else {
             assert!(end < 5);
             continue;
@@ -98,9 +98,9 @@ fn what_was_cut_off_is_known() {
 
 #[test]
 fn what_is_too_large_is_passed_over() {
-    let large = b"x".repeat(3 * MOST);
+    let large = b"x".repeat(3 * MAX_BYTES);
     let mut lines = b"Subject: y\n\n".to_vec();
-    lines.extend(b"a line\n".repeat(MOST / 2));
+    lines.extend(b"a line\n".repeat(MAX_BYTES / 2));
     let mut file = written(&[(id(1000), set(""), large), (id(2000), set(""), b"Subject: x\r\n\r\n".to_vec())]);
     file.extend_from_slice(b"From x Mon Jan  1 00:00:00 2001\n");
     file.extend_from_slice(&lines);

@@ -21,10 +21,10 @@ pub enum JsonError {
     #[error("{0}")]
     NoJson(String),
     /// It nests too deep.
-    #[error("nested deeper than {}", limits::JSON_DEPTH)]
+    #[error("nested deeper than {}", limits::MAX_JSON_DEPTH)]
     Deep,
     /// It has too many values.
-    #[error("more than {} values", limits::JSON_VALUES)]
+    #[error("more than {} values", limits::MAX_JSON_VALUES)]
     Many,
 }
 
@@ -33,10 +33,10 @@ pub enum JsonError {
 /// # Errors
 /// `JsonError`.
 pub fn read(text: &[u8]) -> Result<Value, JsonError> {
-    if deeper_than(text, limits::JSON_DEPTH) {
+    if deeper_than(text, limits::MAX_JSON_DEPTH) {
         return Err(JsonError::Deep);
     }
-    let mut room = limits::JSON_VALUES;
+    let mut room = limits::MAX_JSON_VALUES;
     let mut reader = serde_json::Deserializer::from_slice(text);
     let value = StrictValue(&mut room).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
     value.map_err(|error| if room == 0 { JsonError::Many } else { JsonError::NoJson(error.to_string()) })
@@ -253,7 +253,7 @@ mod tests {
         assert!(matches!(read(b"\"\xff\""), Err(JsonError::NoJson(_))));
         let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
         assert_eq!(read(deep.as_bytes()), Err(JsonError::Deep));
-        let many = format!("[{}1]", "1,".repeat(limits::JSON_VALUES));
+        let many = format!("[{}1]", "1,".repeat(limits::MAX_JSON_VALUES));
         assert_eq!(read(many.as_bytes()), Err(JsonError::Many));
     }
 

@@ -14,11 +14,11 @@ use crate::model::limits;
 /// Replaces each `#name` argument by what it refers to in the answers so far.
 ///
 /// # Errors
-/// `invalidResultReference` where it leads nowhere or to more than `limits::REFERENCED_OCTETS`, all arguments of the call
+/// `invalidResultReference` where it leads nowhere or to more than `limits::MAX_REFERENCED_BYTES`, all arguments of the call
 /// together; `invalidArguments` where `name` is there too.
 pub fn resolve(arguments: &mut Map<String, Value>, answers: &[Invocation]) -> Result<(), MethodError> {
     let references: Vec<String> = arguments.keys().filter(|key| key.starts_with('#')).cloned().collect();
-    let mut room = limits::REFERENCED_OCTETS;
+    let mut room = limits::MAX_REFERENCED_BYTES;
     for key in references {
         let name = key.strip_prefix('#').unwrap_or_default().to_owned();
         if arguments.contains_key(&name) {

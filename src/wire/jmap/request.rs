@@ -98,7 +98,7 @@ pub fn of_value(whole: Value, known: &[&str]) -> Result<Request, RequestError> {
     let Some(Value::Array(calls)) = whole.remove("methodCalls") else {
         return Err(bad("`methodCalls` is an array of calls"));
     };
-    if calls.len() > limits::REQUEST_CALLS {
+    if calls.len() > limits::MAX_REQUEST_CALLS {
         return Err(RequestError::Limit("maxCallsInRequest"));
     }
     let calls: Option<Vec<Invocation>> = calls.into_iter().map(invocation).collect();
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn errors_of_a_request() {
-        let many = vec![r#"["a",{},"0"]"#; limits::REQUEST_CALLS + 1].join(",");
+        let many = vec![r#"["a",{},"0"]"#; limits::MAX_REQUEST_CALLS + 1].join(",");
         let many = format!(r#"{{"using":[],"methodCalls":[{many}]}}"#);
         let deep = format!(r#"{{"using":[],"methodCalls":[["a",{{"x":{}1{}}},"0"]]}}"#, "[".repeat(99), "]".repeat(99));
         for (body, wanted) in [

@@ -199,7 +199,7 @@ impl Session {
 
     fn command_line(&mut self, input: &[u8]) -> (usize, Transition) {
         let Some(at) = memchr::memmem::find(input, b"\r\n") else {
-            if input.len() >= limits::COMMAND_OCTETS {
+            if input.len() >= limits::MAX_COMMAND_BYTES {
                 self.mode = Mode::LongLine;
                 // A CR at the end may be half of the line's end.
                 let kept = usize::from(input.last() == Some(&b'\r'));
@@ -208,7 +208,7 @@ impl Session {
             return (0, Transition::NeedInput);
         };
         let taken = at.saturating_add(2);
-        if taken > limits::COMMAND_OCTETS {
+        if taken > limits::MAX_COMMAND_BYTES {
             return (taken, self.refuse(&Reply::new(500, [5, 5, 2], "line too long")));
         }
         self.commands = self.commands.saturating_add(1);

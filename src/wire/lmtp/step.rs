@@ -83,13 +83,13 @@ impl Default for Settings {
         use crate::model::limits;
         Self {
             hostname: "localhost".into(),
-            max_message: limits::MESSAGE_OCTETS,
-            max_recipients: limits::RECIPIENTS,
+            max_message: limits::MAX_MESSAGE_BYTES,
+            max_recipients: limits::MAX_RECIPIENTS,
             trusted: false,
             starttls: false,
             tls: false,
-            max_commands: limits::COMMANDS,
-            max_errors: limits::ERRORS,
+            max_commands: limits::MAX_LMTP_COMMANDS,
+            max_errors: limits::MAX_LMTP_ERRORS,
         }
     }
 }

@@ -30,7 +30,7 @@ pub fn path(text: &[u8]) -> Result<(Option<Address>, &[u8]), PathError> {
         None => return Err(PathError::Syntax),
     };
     let rest = rest.strip_prefix(b">").ok_or(PathError::Syntax)?;
-    if local.len() > limits::LOCAL_PART_BYTES || domain.len() > limits::DOMAIN_BYTES {
+    if local.len() > limits::MAX_LOCAL_PART_BYTES || domain.len() > limits::MAX_DOMAIN_BYTES {
         return Err(PathError::Long);
     }
     Ok((Some(Address::from_parts(local, domain)), rest))

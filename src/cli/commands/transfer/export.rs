@@ -95,7 +95,7 @@ async fn index(context: &CommandContext, account: &str) -> Result<(Vec<ExportMai
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut after = Value::Null;
     loop {
-        let wish = json!({"accountId": account, "after": after, "limit": limits::LISTED});
+        let wish = json!({"accountId": account, "after": after, "limit": limits::MAX_LISTED_ROWS});
         let page = context.client.call_by_name(methods::MAIL_INDEX, wish).await?;
         for row in page["mailboxes"].as_array().ok_or_else(bad)? {
             let id = row["id"].as_str().ok_or_else(bad)?;

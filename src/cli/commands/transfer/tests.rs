@@ -23,7 +23,7 @@ use crate::transfer::{MailboxPath, as_mail};
 
 mod service;
 
-const MOST: u64 = 10 << 20;
+const MAX_BYTES: u64 = 10 << 20;
 const FORMATS: [Format; 3] = [Format::Maildir, Format::Mbox, Format::Eml];
 
 fn set(words: &str) -> BTreeSet<String> {
@@ -110,7 +110,7 @@ fn look(dir: &Path, format: Option<Format>) -> Survey {
 fn letters(found: &Survey) -> Vec<(MailboxPath, ImportMessage)> {
     let mut letters = Vec::new();
     for source in &found.sources {
-        read(source, MOST, &mut |name, _, found| {
+        read(source, MAX_BYTES, &mut |name, _, found| {
             match found {
                 ImportEntry::Letter(letter) => letters.push((source.place.clone(), letter)),
                 ImportEntry::Failed(why) => panic!("{name}: {why}"),
@@ -228,7 +228,7 @@ fn no_link_leads_out() {
     let found = look(&tree, None);
     fs::remove_dir_all(tree.join("a")).unwrap();
     symlink(&outside, tree.join("a")).unwrap();
-    assert!(read(&found.sources[0], MOST, &mut |_, _, _| panic!("read")).is_err());
+    assert!(read(&found.sources[0], MAX_BYTES, &mut |_, _, _| panic!("read")).is_err());
     // The other way: nothing is written where a link leads.
     for (format, name) in FORMATS.into_iter().zip([".Lists", "Lists", "Lists"]) {
         let to = dir.path().join(format!("{format:?}"));

@@ -18,7 +18,7 @@ use crate::model::limits;
 use crate::wire::jmap::MethodError;
 
 /// Depth of what is made: half of what is read, so that what it is put into is read, too.
-const MAX_PART_DEPTH: usize = limits::MIME_DEPTH / 2;
+const MAX_PART_DEPTH: usize = limits::MAX_MIME_DEPTH / 2;
 
 /// What is made of an object's parts.
 pub(super) struct PartBuilder<'a> {
@@ -150,7 +150,7 @@ impl<'a> PartBuilder<'a> {
             self.wrong.add(path, "an object is wanted");
             return Ok(PartDraft::default());
         };
-        if self.count > limits::PARTS / 2 || depth > MAX_PART_DEPTH {
+        if self.count > limits::MAX_MIME_PARTS / 2 || depth > MAX_PART_DEPTH {
             self.wrong.add(path, "too many parts, or too deep");
             return Ok(PartDraft::default());
         }
@@ -268,7 +268,7 @@ impl<'a> PartBuilder<'a> {
                     return Ok(empty);
                 };
                 // Of what is beyond measure, or wrong already, it is only asked what is not there.
-                if self.attached > limits::ATTACHMENTS_OCTETS || !self.wrong.is_empty() {
+                if self.attached > limits::MAX_ATTACHMENTS_BYTES || !self.wrong.is_empty() {
                     if !blobs::is_there(self.context, self.account, id)? {
                         self.lacks(id);
                     }

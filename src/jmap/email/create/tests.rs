@@ -306,12 +306,12 @@ fn what_breaks_a_rule_is_refused_by_name() {
 /// RFC 8621 §1.3.1: as large as is told they fit, in base64, into the largest message; no more of them is taken.
 #[test]
 fn attachments_have_room_in_a_message() {
-    use crate::model::limits::{ATTACHMENTS_OCTETS, MESSAGE_OCTETS};
-    let lines = ATTACHMENTS_OCTETS.div_ceil(57) * 78;
-    assert!(lines + 512 * 1024 < MESSAGE_OCTETS);
+    use crate::model::limits::{MAX_ATTACHMENTS_BYTES, MAX_MESSAGE_BYTES};
+    let lines = MAX_ATTACHMENTS_BYTES.div_ceil(57) * 78;
+    assert!(lines + 512 * 1024 < MAX_MESSAGE_BYTES);
     let bed = Fixture::new();
     let account = bed.account.parse().unwrap();
-    let octets = vec![7; usize::try_from(ATTACHMENTS_OCTETS / 2 + 1).unwrap()];
+    let octets = vec![7; usize::try_from(MAX_ATTACHMENTS_BYTES / 2 + 1).unwrap()];
     let blob = bed.context.keep_upload(account, &octets, "application/x").unwrap().to_string();
     let with = |count: usize| json!({"attachments": vec![json!({"blobId": blob, "type": "application/x"}); count]});
     assert_eq!(bed.create(with(2)).unwrap_err()["type"], "tooLarge");

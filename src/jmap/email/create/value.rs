@@ -13,7 +13,7 @@ pub(super) fn fields(property: &HeaderProperty, json: &Value) -> Result<Vec<Enco
         return Ok(one(property, json)?.into_iter().collect());
     }
     let all = json.as_array().ok_or(BadFieldValue("an array is wanted"))?;
-    if all.len() > limits::ADDRESSES {
+    if all.len() > limits::MAX_FIELD_ADDRESSES {
         return Err(BadFieldValue("too many values"));
     }
     let made: Result<Vec<Option<EncodedField>>, BadFieldValue> = all.iter().map(|json| one(property, json)).collect();

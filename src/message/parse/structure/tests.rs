@@ -145,12 +145,12 @@ fn the_bounds_stand() {
     let raw = format!("{deep}\r\nx");
     let message = Message::parse(raw.as_bytes());
     let structure = message.structure();
-    assert!(structure.root.flat().len() <= limits::MIME_DEPTH + 1, "{}", structure.root.flat().len());
+    assert!(structure.root.flat().len() <= limits::MAX_MIME_DEPTH + 1, "{}", structure.root.flat().len());
     let last = *structure.root.flat().last().unwrap();
     assert!(!last.is_multipart && !last.media_type.starts_with("multipart/") && message.decoded(last.number).is_some());
     let wide = format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{}", "--b\r\n\r\nx\r\n".repeat(3000));
     let message = Message::parse(wide.as_bytes());
-    assert_eq!(message.structure().root.flat().len(), limits::PARTS);
+    assert_eq!(message.structure().root.flat().len(), limits::MAX_MIME_PARTS);
     assert_eq!((message.decoded(999).is_some(), message.decoded(1000)), (true, None));
     for raw in [&b""[..], b"\r\n", b"x"] {
         let message = Message::parse(raw);
@@ -296,7 +296,7 @@ fn the_parser_is_given_no_more_of_a_header_than_is_read() {
     let kind = "Content-Type: multipart/mixed; boundary=b\r\n";
     let body = "--b\r\n\r\nHello\r\n--b--\r\n";
     for part in ["g:;", "=?utf-8?q?a?= ", "<a@x> ", "(", "\r\nX: y", "\r\nX-Odd: y"] {
-        let many = part.repeat(3 * limits::PARSED_HEADER_OCTETS / part.len());
+        let many = part.repeat(3 * limits::MAX_PARSED_HEADER_BYTES / part.len());
         for name in ["To", "Subject", "References", "Received"] {
             let raw = format!("{kind}{name}: {many}\r\n\r\n{body}");
             let message = Message::parse(raw.as_bytes());
@@ -310,11 +310,11 @@ fn the_parser_is_given_no_more_of_a_header_than_is_read() {
         }
     }
     // Nor of the headers of parts.
-    let fields = "a:\n".repeat(limits::PART_FIELDS + 1000);
+    let fields = "a:\n".repeat(limits::MAX_PART_FIELDS + 1000);
     let raw = format!("{kind}\r\n--b\n{fields}\n--b\n\nHello\n--b--\n");
     let message = Message::parse(raw.as_bytes());
     let headers = message.given.parsed().unwrap().root().parts().map(|part| part.headers().iter().count());
-    assert!(headers.sum::<usize>() <= limits::PART_FIELDS);
+    assert!(headers.sum::<usize>() <= limits::MAX_PART_FIELDS);
     assert!(message.parts().iter().all(|part| part.end as usize <= raw.len()));
     let plain = format!("{kind}\r\n--b\n\n{fields}end of it");
     let text = Message::parse(plain.as_bytes()).body_value(1, 0).unwrap().value;

@@ -104,19 +104,20 @@ async fn without_a_place_a_client_is_told_so() {
 
 #[test]
 fn nobody_takes_all_places_of_the_control_socket() {
-    let place = super::super::control::control_permits(HttpLimits::new(Ceiling::new(limits::CONTROL_CONNECTIONS, 0)));
+    let place =
+        super::super::control::control_permits(HttpLimits::new(Ceiling::new(limits::MAX_CONTROL_CONNECTIONS, 0)));
     let of = |uid| place(Peer::Unix(Some(User { uid, gid: 0 })));
     // Of one user, until one of theirs goes.
-    let mut held: Vec<_> = (0..limits::CONTROL_CONNECTIONS_EACH).map(|_| of(70_000).unwrap()).collect();
+    let mut held: Vec<_> = (0..limits::MAX_CONTROL_CONNECTIONS_PER_USER).map(|_| of(70_000).unwrap()).collect();
     assert!(of(70_000).is_none() && of(70_001).is_some());
     held.pop();
     assert!(of(70_000).is_some());
     // Of many users together; root is not kept out by them.
     let more: Vec<_> = (70_001..).map_while(of).collect();
-    assert!(more.len() < limits::CONTROL_CONNECTIONS, "{}", more.len());
+    assert!(more.len() < limits::MAX_CONTROL_CONNECTIONS, "{}", more.len());
     assert!(of(80_000).is_none() && place(Peer::Unix(None)).is_none() && of(0).is_some());
     let own: Vec<_> = std::iter::from_fn(|| of(0)).collect();
-    assert_eq!(own.len(), limits::CONTROL_CONNECTIONS);
+    assert_eq!(own.len(), limits::MAX_CONTROL_CONNECTIONS);
 }
 
 #[tokio::test]

@@ -140,7 +140,7 @@ fn a_part_of_a_long_text_shows_the_match_and_keeps_its_bound() {
         for before in [0, 1, 3, 20, 60, 500] {
             let given = format!("{} lunch {}", filler.repeat(before), filler.repeat(500));
             let found = body("lunch", &given).unwrap();
-            assert!(found.len() <= limits::SNIPPET_OCTETS, "{} octets: {found}", found.len());
+            assert!(found.len() <= limits::MAX_SNIPPET_BYTES, "{} octets: {found}", found.len());
             assert_eq!(marks(&found), ["lunch"], "{filler:?} {before}");
             let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(squeezed(&given).contains(plain(&found).trim()), "{found}");
@@ -149,7 +149,7 @@ fn a_part_of_a_long_text_shows_the_match_and_keeps_its_bound() {
     // A match that is longer than the bound is cut off, with its end.
     let long = format!("'{}'", "lunch ".repeat(100));
     let found = body(&long, &"lunch ".repeat(300)).unwrap();
-    assert!(found.len() <= limits::SNIPPET_OCTETS && marks(&found).len() == 1, "{found}");
+    assert!(found.len() <= limits::MAX_SNIPPET_BYTES && marks(&found).len() == 1, "{found}");
     // One character of many marks does not break it.
     let found = body("lunch", &format!("e{} lunch", "\u{301}".repeat(500))).unwrap();
     assert_eq!(marks(&found), ["lunch"]);
@@ -157,7 +157,7 @@ fn a_part_of_a_long_text_shows_the_match_and_keeps_its_bound() {
     let whole = "word ".repeat(200) + "lunch";
     assert_eq!(plain(&subject("lunch", &whole).unwrap()), whole);
     let huge = subject("lunch", &format!("{} lunch", "word ".repeat(5000))).unwrap();
-    assert!(huge.len() <= limits::SNIPPET_SUBJECT_OCTETS && marks(&huge) == ["lunch"]);
+    assert!(huge.len() <= limits::MAX_SNIPPET_SUBJECT_BYTES && marks(&huge) == ["lunch"]);
 }
 
 proptest! {
@@ -165,7 +165,7 @@ proptest! {
     fn any_text_is_escaped_marked_and_bounded(given in "(?s).{0,400}", what in "\\PC{1,12}") {
         let found = body(&what, &given);
         if let Some(html) = &found {
-            prop_assert!(html.len() <= limits::SNIPPET_OCTETS);
+            prop_assert!(html.len() <= limits::MAX_SNIPPET_BYTES);
             prop_assert!(!marks(html).is_empty());
             plain(html);
         }
@@ -199,7 +199,7 @@ fn the_shared_corpus() {
                 words
             };
             let of_subject = words(&content(&message).subject.unwrap_or_default()).into_iter().nth(1);
-            let of_body = message.texts(limits::INDEXED_OCTETS).iter().flat_map(|text| words(text)).nth(20);
+            let of_body = message.texts(limits::MAX_INDEXED_BYTES).iter().flat_map(|text| words(text)).nth(20);
             for (word, field) in [(of_subject, tokens::SUBJECT), (of_body, tokens::BODY)] {
                 let Some(word) = word else { continue };
                 let found = Finder::new(&text(&word), &Secrets::default()).of(&raw);
@@ -208,7 +208,7 @@ fn the_shared_corpus() {
                 assert_eq!(found.preview.is_some(), stands(tokens::BODY), "{word} in {}", file.display());
                 let shown = if field == tokens::SUBJECT { found.subject } else { found.preview };
                 let shown = shown.unwrap_or_else(|| panic!("{word} in {}", file.display()));
-                assert!(field == tokens::SUBJECT || shown.len() <= limits::SNIPPET_OCTETS);
+                assert!(field == tokens::SUBJECT || shown.len() <= limits::MAX_SNIPPET_BYTES);
                 for marked in marks(&shown) {
                     assert!(words(&marked).contains(&word), "{marked} for {word} in {}", file.display());
                 }

@@ -24,15 +24,15 @@ use crate::store::table::Tuning;
 pub(super) const REMAINS: u64 = 1024;
 /// Files that are not sorted into levels yet, from which on no scan asks for another one: with four times as many RocksDB
 /// slows writes down, and a flush would wait.
-const FILES_WAITING: u64 = 10;
+const MAX_UNSORTED_FILES: u64 = 10;
 /// Bytes at the end of a key in which the rows of one neighbourhood differ: the id of an email.
-const OWN_BYTES: usize = 8;
+const ID_BYTES: usize = 8;
 /// Rows deleted in a neighbourhood from which on it is looked at.
-const LOOKED_AT: u64 = 4096;
+const MIN_EXAMINED_DELETIONS: u64 = 4096;
 /// From so many on it is looked at while more are being deleted, too.
-const TOO_MANY: u64 = 32 * LOOKED_AT;
-/// Neighbourhoods with fewer deletions than `LOOKED_AT` that are remembered.
-const NEIGHBOURHOODS: usize = 4096;
+const MIN_URGENT_DELETIONS: u64 = 32 * MIN_EXAMINED_DELETIONS;
+/// Neighbourhoods with fewer deletions than `MIN_EXAMINED_DELETIONS` that are remembered.
+const MAX_TRACKED_NEIGHBOURHOODS: usize = 4096;
 /// Rows still there that are stepped over for each deleted one.
 const LIVE_PER_DELETED: u64 = 4;
 
@@ -82,12 +82,12 @@ impl Deletions {
             if last.key > deleted.last {
                 deleted.last.clone_from(&last.key);
             }
-            if deleted.rows >= LOOKED_AT {
+            if deleted.rows >= MIN_EXAMINED_DELETIONS {
                 self.are_due.store(true, Ordering::Relaxed);
             }
         }
-        if known.len() > NEIGHBOURHOODS {
-            known.retain(|_, deleted| deleted.rows >= LOOKED_AT);
+        if known.len() > MAX_TRACKED_NEIGHBOURHOODS {
+            known.retain(|_, deleted| deleted.rows >= MIN_EXAMINED_DELETIONS);
         }
     }
 
@@ -100,8 +100,8 @@ impl Deletions {
     /// looked at.
     fn next_due(&self) -> (Option<(Table, Deleted)>, bool) {
         let mut known = self.known.lock();
-        let is_due = |deleted: &Deleted| deleted.rows >= LOOKED_AT;
-        let settled = known.iter().find(|(_, one)| is_due(one) && (!one.grows || one.rows >= TOO_MANY));
+        let is_due = |deleted: &Deleted| deleted.rows >= MIN_EXAMINED_DELETIONS;
+        let settled = known.iter().find(|(_, one)| is_due(one) && (!one.grows || one.rows >= MIN_URGENT_DELETIONS));
         let key = settled.map(|(key, _)| key.clone());
         let taken = key.and_then(|key| known.remove(&key).map(|deleted| (key.0, deleted)));
         known.values_mut().for_each(|deleted| deleted.grows = false);
@@ -113,7 +113,7 @@ impl Deletions {
 
 /// The part of a key that the rows beside it have, too.
 fn common(key: &[u8]) -> &[u8] {
-    key.get(..key.len().saturating_sub(OWN_BYTES)).unwrap_or_default()
+    key.get(..key.len().saturating_sub(ID_BYTES)).unwrap_or_default()
 }
 
 /// Deleted rows that the iterators of this thread have stepped over.
@@ -140,8 +140,8 @@ impl RocksEngine {
     fn flush_remains(&self, table: Table) -> Result<(), Error> {
         let family = self.family(table)?;
         let number = |name: &str| self.db.property_int_value_cf(family, name).ok().flatten().unwrap_or(0);
-        let is_idle =
-            number("rocksdb.num-immutable-mem-table") == 0 && number("rocksdb.num-files-at-level0") < FILES_WAITING;
+        let is_idle = number("rocksdb.num-immutable-mem-table") == 0
+            && number("rocksdb.num-files-at-level0") < MAX_UNSORTED_FILES;
         if is_idle && number("rocksdb.num-deletes-active-mem-table") >= REMAINS {
             let mut options = FlushOptions::default();
             options.set_wait(false);
@@ -172,7 +172,7 @@ impl RocksEngine {
     /// The keys from the beginning of the first run of remains to the end of the last: a run is of more than a reader may
     /// step over. None where they are scattered among rows that are still there.
     fn runs(&self, table: Table, deleted: &Deleted) -> Result<Option<[Vec<u8>; 2]>, Error> {
-        let end = [common(&deleted.last), &[0xff; OWN_BYTES + 1]].concat();
+        let end = [common(&deleted.last), &[0xff; ID_BYTES + 1]].concat();
         let mut options = read_options(&deleted.first, &end);
         options.fill_cache(false);
         let mut rows = self.db.raw_iterator_cf_opt(self.family(table)?, options);
