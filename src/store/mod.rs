@@ -8,7 +8,7 @@
 //! - After a write that failed for any cause but a full disk the store is poisoned: it refuses writes until it is opened
 //!   anew. A full disk is temporary, and heals by itself.
 //!
-//! The keys stand in `key`, the rows in `row`, the invariants in `check`.
+//! The tables and their keys are in `table`, the rows in `row`, the invariants in `repair::check`.
 
 mod account;
 pub mod backup;
@@ -178,7 +178,7 @@ impl Store {
     }
 
     /// Opens the store in a directory to look at it: no file is made or changed, and commits are refused. Nobody else may
-    /// write there meanwhile, and whoever tries is kept out.
+    /// write there meanwhile: other processes are kept out.
     ///
     /// # Errors
     /// `Open`, with what to do: there is none, a service has it, or it is damaged.
@@ -229,14 +229,14 @@ impl Store {
         &self.0.clock
     }
 
-    /// One consistent state to read. Of accounts that are being repaired nothing is seen but `Rebuilding`.
+    /// Returns one consistent state to read from. Reading a row of an account under repair fails with `Rebuilding`.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<'_> {
-        // Together: of a repair that began or ended in between, the state might hold a part.
+        // Both under one lock: otherwise a repair could begin or end between them, and the snapshot hold half of it.
         let look = |closed: &BTreeSet<AccountId>| (closed.clone(), self.0.engine.snapshot());
         let (mut closed, read) = self.0.committer.with_accounts_under_repair(look);
         if self.0.engine.is_shared() {
-            // Those of other processes. Where the marks cannot be read, nor can anything else.
+            // Repairs of other processes. If their marks cannot be read, nothing else can be, either.
             let marked = version::accounts_under_repair(&*read).unwrap_or_default();
             closed.extend(marked.into_iter().map(|(account, _)| account));
         }
@@ -312,8 +312,8 @@ impl Store {
         Ok(self.check_deep(None, &mut |_| true)?.breaches)
     }
 
-    /// The same, telling how far it is, on one state of the store; deliveries go on. With `remake` (`message::rows`) each
-    /// message is read, its hash proved, and the rows that are made of it compared.
+    /// Checks the invariants on one state of the store while deliveries go on, and reports progress. With `remake`
+    /// (`message::rows`) each message is read, its hash verified, and the rows derived from it compared.
     ///
     /// # Errors
     /// Those of the engine; `Stopped`.

@@ -5,7 +5,7 @@
 //! - Accounts take turns: one step each, round after round, so that none waits for another's backlog.
 //! - Between steps it rests several times as long as they took, and it begins none while others write, but for a bound:
 //!   deliveries keep their pace. Its thread has the usual
-//!   priority all the same, for it holds an account's lock at times, and whoever waits for that must not wait long.
+//!   priority all the same, for it holds an account's lock at times, and those who wait for the lock must not wait long.
 //! - What cannot be done in one account is said in the log and tried again in the next round; the others go on.
 //!
 //! How long things are kept is said in `Settings`; what is done with them, in `store::commit`.

@@ -1,4 +1,4 @@
-//! Mailboxes: made, changed, destroyed (RFC 8621 §2.5). Name, place and role are proved here, whoever asks.
+//! Mailboxes: made, changed, destroyed (RFC 8621 §2.5). Name, place and role are checked here for every caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! With whom mailboxes are shared (RFC 9670, RFC 8621 §2): the rights stand in the mailbox's row, under the owner's lock.
 //!
-//! Who asks which accounts share something with him is answered by `shared`, one row for each such pair, written by the
-//! owner's commit. It is derived: where the two differ the mailboxes are right.
+//! The table `shared` answers which accounts share something with a user. It has one row for each such pair, written by
+//! the owner's commit, and is derived: where it differs from the mailboxes, the mailboxes are right.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,25 +14,24 @@ use crate::store::txn::Txn;
 /// A change of somebody's rights in a mailbox (`Right::bit`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareChange {
-    /// Whose.
+    /// The user whose rights changed.
     pub with: AccountId,
-    /// In which mailbox.
     pub mailbox: MailboxUid,
-    /// Its name.
+    /// The mailbox's name.
     pub name: String,
-    /// His rights before; 0 is none.
+    /// The rights before the change; 0 is none.
     pub old: u16,
-    /// And since.
+    /// The rights since the change; 0 is none.
     pub new: u16,
 }
 
 impl Txn<'_> {
-    /// Takes out what is shared otherwise by this commit so far, for those to be told whom it concerns.
+    /// Returns the changes of rights that this commit makes so far, and forgets them. The caller notifies the users.
     pub fn take_share_changes(&mut self) -> Vec<ShareChange> {
-        std::mem::take(&mut self.shared)
+        std::mem::take(&mut self.share_changes)
     }
 
-    /// Whether a mailbox may be shared so. Who is there already is not asked for.
+    /// Checks that a mailbox may be shared as `row` says. Only users who are new to it are looked up.
     pub(in crate::store) fn prove_shares(&self, old: Option<&Mailbox>, row: &Mailbox) -> Result<(), Error> {
         let faulty = |what| Err(Error::Mailbox { name: row.name.clone(), fault: MailboxFault::Share(what) });
         if row.shares.len() > limits::MAX_SHARES {
@@ -53,7 +52,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Brings `shared` up to date with a mailbox that is shared otherwise now; `uid` is its own.
+    /// Brings the table `shared` up to date with the changed rights of the mailbox `uid`.
     pub(in crate::store) fn note_shares(
         &mut self,
         uid: MailboxUid,
@@ -76,7 +75,7 @@ impl Txn<'_> {
         let concerned: BTreeSet<AccountId> = old.keys().chain(new.keys()).copied().collect();
         let changes = concerned.into_iter().map(|with| (with, of(old, with), of(new, with)));
         let changes = changes.filter(|(_, old, new)| old != new);
-        self.shared.extend(changes.map(|(with, old, new)| ShareChange {
+        self.share_changes.extend(changes.map(|(with, old, new)| ShareChange {
             with,
             mailbox: uid,
             name: name.into(),
@@ -128,7 +127,7 @@ impl Txn<'_> {
         Ok(uids.len() >= most)
     }
 
-    /// The same with accounts that are gone.
+    /// Takes the rights of accounts that no longer exist out of up to `most` mailboxes. Says whether more may be left.
     ///
     /// # Errors
     /// Those of reading.

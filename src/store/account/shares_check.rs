@@ -14,7 +14,8 @@ use crate::store::table::keys::{AccountKey, SharedKey};
 use crate::store::table::{Accounts, Present, Shared, decode_key};
 
 impl Checker<'_> {
-    /// Whoever something is shared with finds it. Those who are gone are taken out of mailboxes by and by.
+    /// Every user with rights in a mailbox has a row in `shared`. Rights of accounts that no longer exist are removed later,
+    /// by upkeep.
     pub(in crate::store) fn check_shares(&self) -> Result<(), Error> {
         let live = self.census.mailboxes.values().filter(|row| !row.deleted);
         let with: BTreeSet<AccountId> = live.flat_map(|row| row.shares.keys().copied()).collect();

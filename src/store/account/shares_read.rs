@@ -1,4 +1,4 @@
-//! What is shared with whom.
+//! Which accounts share mailboxes with which users.
 
 use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -8,7 +8,7 @@ use crate::store::table::{Mailboxes, Shared};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// The accounts that share something with a user, beside his own.
+    /// The other accounts that share something with a user.
     ///
     /// # Errors
     /// Those of reading; so for every function here.

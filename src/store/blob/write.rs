@@ -44,18 +44,18 @@ impl Txn<'_> {
         }
     }
 
-    /// Says that a message lost a reference at this time: somebody must look whether another is left.
+    /// Notes that a message lost a reference at this time, so that the collection looks whether another is left.
     pub(in crate::store) fn note_blob_release(&mut self, at: UtcMillis, blob: BlobHash) {
         self.put::<BlobPurge>(&BlobPurgeKey { at: at.into(), blob }, &Present);
     }
 
-    /// Takes away an email's hold of a message.
+    /// Deletes the reference of an email to its message.
     pub(in crate::store) fn release_email_blob(&mut self, blob: &BlobHash, id: EmailId) {
         self.delete::<BlobRefs>(&BlobRefKey { blob: *blob, account: self.account, email: id });
         self.note_blob_release(self.now, *blob);
     }
 
-    /// Takes away an action's hold of a message.
+    /// Deletes the reference of an action to its message.
     pub(in crate::store) fn release_action_blob(&mut self, action: &Action) {
         if let Some(blob) = action.blob {
             self.delete::<OutboxBlobs>(&ActionBlobKey { blob, account: self.account, action: action.id });

@@ -1,4 +1,4 @@
-//! Many rows at once: what each of them would cost by itself they share.
+//! Look-ups of many rows at once, which cost less together than one by one.
 
 use crate::model::{AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing};
 use crate::store::blob::read::whole;

@@ -1,4 +1,4 @@
-//! Emails, threads, mailboxes, listings, messages.
+//! Reads emails, threads, mailboxes and pages of listings.
 
 use std::collections::BTreeSet;
 

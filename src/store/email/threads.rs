@@ -15,7 +15,7 @@ use crate::store::txn::sweep::THREAD_REFS;
 /// `lastSeen` of a reference is true to a day: a busy thread does not rewrite all its references with every email.
 const LAST_SEEN_RESOLUTION: Duration = Duration::from_secs(24 * 3600);
 
-/// A key of a message, and what it names for whoever files it.
+/// A thread key of a message, and the threads it leads to.
 struct ThreadsOfKey {
     key: ThreadRefKey,
     refs: ThreadRefRow,
@@ -35,7 +35,7 @@ impl Txn<'_> {
     /// The thread for a message with these keys: the oldest live one that any of them names, else a new one. A key that
     /// names no live thread names this one from now on; one that names another is left (threads are never merged).
     ///
-    /// `open` are the mailboxes that whoever files the message may read, where these are not all: a thread without an email
+    /// `open` are the mailboxes that the filing user may read, where these are not all: a thread without an email
     /// in any of them is as if it were not there. A key that names only such threads names this one, too, behind them:
     /// otherwise the next message of this guest with the same key would tell that it names another, and if this thread took
     /// their place, the next message that is delivered would join this one.
@@ -69,7 +69,7 @@ impl Txn<'_> {
         Ok(thread)
     }
 
-    /// What a key names for whoever may read the mailboxes `open`.
+    /// The threads that a key leads to, for a user who may read the mailboxes `open` (`None`: all).
     fn threads_of_key(
         &self,
         thread_key: &ThreadKey,

@@ -1,9 +1,10 @@
-//! Views that are kept on demand: made in pieces, newest first, and dropped in pieces when nobody asks any more.
+//! Listings that are maintained on demand: filled in steps, newest email first, and dropped in steps once they are unused.
 //!
-//! While a view is made, changes of emails up to its frontier are followed as in any other; what lies beyond is taken up
-//! when the frontier passes it. Making goes through the emails newest first, so the first email of a thread that matches is
-//! its exemplar. What is found is shown since the change that made the email, a number that no other email has; the
-//! history begins when the view is whole.
+//! - While a listing is being filled, commits keep the part up to its frontier current, as in a whole listing. Emails
+//!   beyond the frontier are added when it passes them.
+//! - The newest email comes first, so the first match of a thread is the one that the collapsed listing shows.
+//! - An email that is added this way counts as listed since the change that created it, a number no other email has.
+//! - The listing's history begins when the listing is whole.
 
 use crate::model::{
     DataType, EmailId, EmailMetadata, Listing, ListingFilter, ListingStage, Mailbox, MailboxUid, MaintainedListing,
@@ -20,7 +21,8 @@ use crate::store::table::{
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// One step of making a view, of `most` emails at most; begins it where it is not kept. Says whether it is whole.
+    /// Fills a listing by one step of at most `most` emails, beginning it if it is not maintained. Returns whether it is
+    /// whole.
     ///
     /// # Errors
     /// `NotFound` where there is no such mailbox; those of reading.
@@ -43,7 +45,7 @@ impl Txn<'_> {
         };
         if whole {
             entry.stage = ListingStage::Whole;
-            // Whoever holds the newest state of emails holds what the view shows.
+            // A client with the newest state of emails knows everything that the listing shows.
             entry.restart_history(self.state.state(DataType::Email));
         }
         if let Some(slot) = kept.get_mut(at) {
@@ -54,7 +56,7 @@ impl Txn<'_> {
         Ok(whole)
     }
 
-    /// Notes that a view was asked for today, so that it stays.
+    /// Notes that a listing was used today, so that upkeep does not drop it.
     ///
     /// # Errors
     /// As for `extend_listing`.
@@ -69,13 +71,13 @@ impl Txn<'_> {
         self.set_maintained_listings(uid, kept)
     }
 
-    /// One step of dropping what was made on demand, of `most` rows at most. Says whether anything is left of it.
+    /// Drops a listing that was made on demand by one step of at most `most` rows. Returns whether any row is left.
     ///
     /// # Errors
-    /// As for `extend_listing`; `Conflict` for a view that is always kept.
+    /// As for `extend_listing`; `Conflict` for a listing that is always maintained.
     pub fn drop_listing(&mut self, uid: MailboxUid, view: ListingFilter, most: usize) -> Result<bool, Error> {
         if view.is_permanent(uid) {
-            return Err(Error::Conflict("this view is always kept".into()));
+            return Err(Error::Conflict("this listing is always kept".into()));
         }
         let mut kept = self.maintained_listings(uid)?;
         let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else { return Ok(false) };
@@ -88,7 +90,7 @@ impl Txn<'_> {
         Ok(left)
     }
 
-    /// Deletes up to `most` rows of a view that is followed no more; says whether any is left.
+    /// Deletes up to `most` rows of a listing that commits no longer maintain. Returns whether any may be left.
     pub(in crate::store) fn delete_listing_rows(
         &mut self,
         uid: MailboxUid,
@@ -98,7 +100,7 @@ impl Txn<'_> {
         Ok(self.delete_listings(&(self.account, uid, view), most)? >= most)
     }
 
-    /// Deletes up to `most` rows of the listings of a mailbox or of a view; returns how many.
+    /// Deletes up to `most` rows of all listings under a prefix: a mailbox, or one filter of it. Returns how many.
     pub(in crate::store) fn delete_listings<P>(&mut self, of: &P, most: usize) -> Result<usize, Error>
     where
         P: Prefix<IndexKey> + Prefix<ListKey> + Prefix<RankKey> + Prefix<ThreadIndexKey>,
@@ -129,7 +131,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Takes up what lies next beyond the frontier; says whether that was all.
+    /// Moves the frontier over the next `most` emails and lists those that match. Returns whether none is left.
     fn pass_frontier(
         &mut self,
         uid: MailboxUid,
@@ -186,7 +188,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Emails that may be in a view, newest first, after one: of a mailbox those in it, of all mail all.
+    /// The next emails beyond a frontier that the filter may match, newest first: those of the mailbox, or all.
     fn emails_beyond_frontier(
         &self,
         uid: MailboxUid,
@@ -215,7 +217,7 @@ impl Txn<'_> {
         Ok(out)
     }
 
-    /// The views of the account that were begun and are not whole.
+    /// The listings that were begun and are not whole.
     ///
     /// # Errors
     /// Those of reading.
@@ -223,7 +225,7 @@ impl Txn<'_> {
         self.listings_where(|_, entry| matches!(entry.stage, ListingStage::Making(_)))
     }
 
-    /// The views of the account that nobody asked for since then, or that are being dropped.
+    /// The listings that were not used since `before`, and those that are being dropped.
     ///
     /// # Errors
     /// Those of reading.

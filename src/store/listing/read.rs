@@ -73,7 +73,7 @@ impl Snapshot<'_> {
         self.thresholds.rank_cost
     }
 
-    /// How a view of a mailbox is kept; `None` where it is not, or not whole yet.
+    /// The state of a maintained listing; `None` if it is not maintained or not whole yet.
     ///
     /// # Errors
     /// Those of reading; so for every function here.
@@ -87,7 +87,7 @@ impl Snapshot<'_> {
         Ok(kept.into_iter().find(|entry| entry.view == view && entry.is_whole()))
     }
 
-    /// All views of a mailbox that are kept, made or dropped; `None` where there is no such mailbox.
+    /// All maintained listings of a mailbox, also those being filled or dropped; `None` if there is no such mailbox.
     ///
     /// # Errors
     /// Those of reading.

@@ -26,7 +26,7 @@ pub use crate::store::row::RepairScope;
 use crate::store::table::RepairMethod;
 use crate::store::version;
 
-/// What was done.
+/// The outcome of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairReport {
     /// Accounts that were looked at.
@@ -39,7 +39,7 @@ pub struct RepairReport {
     pub written: u64,
     /// What could not be mended, the first of it.
     pub left: Vec<Breach>,
-    /// All of that.
+    /// How many faults could not be mended.
     pub left_count: u64,
 }
 
@@ -194,7 +194,7 @@ impl Store {
         Ok(())
     }
 
-    /// What a repair would do, while nobody is stopped.
+    /// Finds what a repair would change, while the account stays open.
     fn preview_repair(
         &self,
         account: AccountId,
@@ -310,7 +310,7 @@ impl Store {
 }
 
 impl RepairRound {
-    /// Whether it is to be mended.
+    /// Counts a fault. Returns whether the repair mends it.
     fn note_fault(&mut self, fault: &RowFault, scope: RepairScope) -> bool {
         if !covers(scope, fault) {
             return false;

@@ -61,7 +61,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Of at most so many octets; a block holds one posting at least.
+    /// Limits the size of a block to `most` bytes; a block holds one posting at least.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { most, done: Vec::new(), octets: 0, open: None, last: None }

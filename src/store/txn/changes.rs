@@ -139,7 +139,7 @@ impl Snapshot<'_> {
                 return Ok(false);
             }
             mark = modseq(&key);
-            // A row that names another object than the one that changed then is damaged: whoever went on would miss a change.
+            // A row that names another object than the one that changed then is damaged. Going on would miss a change.
             let Some((marks, destroyed)) = object(id)?.filter(|(marks, _)| marks.updated == mark) else {
                 let what = format!("names {id}, which did not change then: run `restante repair`");
                 return Err(Error::Corrupt { table: T::ID.name(), key: hex(&key.encode()), what });

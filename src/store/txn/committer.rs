@@ -1,4 +1,4 @@
-//! One thread takes all that is queued, whoever queued it, writes it under one sync, and redeems the tickets.
+//! One thread takes all queued batches, writes them under one sync, and redeems their tickets.
 //!
 //! Rows are queued while the account's lock is held, so queue order is the order of change numbers. Where a write fails,
 //! whatever was built on its rows must fail too: each account has an epoch that a failure moves, and rows that were built
@@ -228,7 +228,7 @@ impl Committer {
         look(&self.shared.marked.read())
     }
 
-    /// The repair of an account is done: whoever wants may write it.
+    /// Ends the repair of an account: other commits may write it again.
     pub(in crate::store) fn open_account(&self, account: AccountId) {
         self.shared.marked.write().remove(&account);
     }
@@ -433,7 +433,7 @@ impl CommitterState {
         Ok(())
     }
 
-    /// Nobody is left to write what is queued: whoever waits is told so, for its end of the channel is dropped.
+    /// Drops the queue when the committing thread has ended. Callers that wait get an error, because their channels close.
     fn give_up(&self) {
         self.poison.get_or_init(|| Error::Poisoned("the committer ended by a panic".into()));
         tracing::error!("the committer ended by a panic: the store takes no more until the service is restarted");
@@ -454,7 +454,7 @@ impl CommitterState {
         }
     }
 
-    /// Waits for a while before a change is run again: not as long as whoever else was overtaken by the same.
+    /// Waits for a random while before a change is run again, so that processes overtaken by the same write differ.
     fn pause(&self) {
         let mut dice = [0u8; 1];
         // Without randomness it is the whole pause.

@@ -1,4 +1,4 @@
-//! What is still known of emails that are gone.
+//! Destroyed emails that can be restored, and the bytes of messages.
 
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, UtcMillis};
 use crate::store::blob::read::append;

@@ -39,7 +39,8 @@ pub struct Txn<'s> {
     pub(in crate::store) account: AccountId,
     pub(in crate::store) now: UtcMillis,
     pub(in crate::store) engine: &'s dyn Engine,
-    /// The state that it reads, where other processes write, too; elsewhere the newest state is this one.
+    /// The state that the transaction reads where other processes write to the same store. `None`: the newest state of
+    /// the engine, which nobody else changes while the account is locked.
     pub(in crate::store) snapshot: Option<Box<dyn RowReader + 's>>,
     pub(in crate::store) ranking: Ranking,
     pub(in crate::store) thresholds: Thresholds,
@@ -50,10 +51,10 @@ pub struct Txn<'s> {
     pub(in crate::store) asserts: Vec<Put>,
     pub(in crate::store) state: AccountStateRow,
     pub(in crate::store) state_before: Option<Vec<u8>>,
-    /// Whether a view was begun that is not whole yet.
+    /// Whether the change began a listing that upkeep has still to fill.
     pub(in crate::store) begun: bool,
-    /// What is shared otherwise by it.
-    pub(in crate::store) shared: Vec<ShareChange>,
+    /// The changes of rights in mailboxes that the change makes.
+    pub(in crate::store) share_changes: Vec<ShareChange>,
 }
 
 impl std::fmt::Debug for Txn<'_> {
@@ -90,7 +91,7 @@ impl<'s> Txn<'s> {
             state: AccountStateRow::fresh(),
             state_before: None,
             begun: false,
-            shared: Vec::new(),
+            share_changes: Vec::new(),
         };
         let queued = txn.pending.iter().rev().flat_map(|batch| &batch.bases).find(|base| base.account == account);
         txn.base = match queued {
@@ -114,7 +115,7 @@ impl<'s> Txn<'s> {
         Ok(txn)
     }
 
-    /// What was written, without what is queued.
+    /// The rows that are on disk, without those that are queued or staged.
     pub(in crate::store) fn stored(&self) -> &dyn RowReader {
         match &self.snapshot {
             Some(snapshot) => &**snapshot,
@@ -122,7 +123,7 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Whose change it is.
+    /// The account that is changed.
     #[must_use]
     pub fn account(&self) -> AccountId {
         self.account
@@ -134,7 +135,7 @@ impl<'s> Txn<'s> {
         self.now
     }
 
-    /// Next ids, marks and totals.
+    /// The account's next ids, change marks and totals, as this change leaves them.
     #[must_use]
     pub fn state(&self) -> &AccountStateRow {
         &self.state
@@ -152,14 +153,14 @@ impl<'s> Txn<'s> {
         self.state.modseq
     }
 
-    /// Says that objects of a type changed, by the newest change number.
+    /// Marks a data type as changed by the newest change number.
     pub(in crate::store) fn touch(&mut self, data: DataType) {
         if let Some(mark) = self.state.high.get_mut(data as usize) {
             *mark = self.state.modseq;
         }
     }
 
-    /// The key of what this account has one row of.
+    /// The key of a table that has one row for each account.
     pub(in crate::store) fn account_key(&self) -> AccountKey {
         AccountKey { account: self.account }
     }
@@ -179,23 +180,23 @@ impl<'s> Txn<'s> {
         ThreadIdKey { account: self.account, thread }
     }
 
-    /// Sets a row.
+    /// Stages a row.
     pub(in crate::store) fn put<T: table::Table<Row: RowFormat>>(&mut self, key: &T::Key, row: &T::Row) {
         self.stage_row(T::ID, key.encode(), Some(row.to_bytes()));
     }
 
-    /// Sets a row that was encoded in parts.
+    /// Stages a row whose bytes were encoded by `store::row`.
     pub(in crate::store) fn put_bytes<T: table::Table<Row = Encoded>>(&mut self, key: &T::Key, bytes: Vec<u8>) {
         self.stage_row(T::ID, key.encode(), Some(bytes));
     }
 
-    /// Deletes a row, if it is there.
+    /// Stages the deletion of a row, which need not exist.
     pub(in crate::store) fn delete<T: table::Table>(&mut self, key: &T::Key) {
         self.stage_row(T::ID, key.encode(), None);
     }
 
-    /// Deletes up to `most` rows of a range, from its front, and reads none of them: what is damaged goes, too. Returns
-    /// how many.
+    /// Stages the deletion of the first `most` rows of a range and returns their number. The values are not decoded, so
+    /// damaged rows are deleted, too.
     pub(in crate::store) fn delete_range<T: table::Table>(
         &mut self,
         range: &KeyRange<T>,
@@ -213,8 +214,8 @@ impl<'s> Txn<'s> {
         Ok(rows)
     }
 
-    /// Sets or deletes a row of a table that is known at run time alone: for the repair, which writes what the check
-    /// found, and the erasing of an account, which goes through its tables one by one. All else writes by keys and rows.
+    /// Stages a row, or its deletion, in a table that is known at run time alone. Only the repair, which writes what the
+    /// check found, and the erasing of an account use it: everything else writes typed keys and rows.
     pub(in crate::store) fn stage_row(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
         if value.is_some() {
             self.assert_at_home(table, &key);
@@ -222,8 +223,8 @@ impl<'s> Txn<'s> {
         self.stage.insert((table, key), value);
     }
 
-    /// In builds with assertions, which all tests are: a commit writes only well-formed keys, and of the tables whose
-    /// home is an account or the site only rows of its own.
+    /// Asserts in debug builds that the key is one of the table and, where the table's home is an account or the site,
+    /// that the row belongs to this account.
     pub(in crate::store) fn assert_at_home(&self, table: Table, key: &[u8]) {
         debug_assert_eq!(table.check_key(key), Ok(()));
         let is_home = match table.home() {
@@ -237,25 +238,25 @@ impl<'s> Txn<'s> {
         debug_assert!(is_home, "account {} writes {} of another home", self.account, table);
     }
 
-    /// Nothing of this change is written unless the row still reads so then.
+    /// Makes the write of this change depend on a row: if its value differs by then, nothing is written.
     pub(in crate::store) fn assert_unchanged<T: table::Table>(&mut self, key: &T::Key, value: Vec<u8>) {
         self.asserts.push(Put { table: T::ID, key: key.encode(), value: Some(value) });
     }
 
-    /// Says that the changes of a type up to one of them were purged.
+    /// Raises the low mark of a data type: changes up to `purged` can no longer be told.
     pub(in crate::store) fn raise_low_mark(&mut self, data: DataType, purged: ModSeq) {
         if let Some(mark) = self.state.low.get_mut(data as usize) {
             *mark = purged.max(*mark);
         }
     }
 
-    /// Makes sure that the account's own row is written, where nothing else may be.
+    /// Stages the account's state, so that it is written even where no other row is.
     pub(in crate::store) fn stage_state(&mut self) {
         let row = self.state.to_bytes();
         self.stage_row(Table::AccountState, self.account_key().encode(), Some(row));
     }
 
-    /// The finished batch and what it changed; nothing where nothing was staged.
+    /// Ends the transaction. Returns the batch and the change that listeners are told, or `None` if nothing was staged.
     pub(in crate::store) fn finish(mut self) -> Option<(Batch, Change)> {
         if self.stage.is_empty() {
             return None;

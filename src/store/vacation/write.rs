@@ -118,7 +118,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Forgets one sender; says whether he was told.
+    /// Forgets one sender. Says whether there was a told row.
     ///
     /// # Errors
     /// Those of reading.

@@ -11,7 +11,7 @@
 //!    sizes. 10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that
 //!    was its last; nothing is kept of emails that are not there. 11. Every message is held by an email, an action or
 //!    an upload, or is to be looked at by the collection. 12. No low mark is above the newest change. 13.
-//!    Subscriptions are to mailboxes that there are. 14. In a deep check, messages lead to their threads by all their
+//!    Every subscription names an existing mailbox. 14. In a deep check, messages lead to their threads by all their
 //!    ids. 15. `object_by_modseq` has one row for each small object with a state. 16. Whom something is shared
 //!    with finds it, and nobody else. 17. An account's addresses lead to it, and every address to an account that names it.
 //!
@@ -42,9 +42,7 @@ use crate::store::version;
 /// One breach of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach {
-    /// Whose rows.
     pub account: AccountId,
-    /// In which table.
     pub table: &'static str,
     /// Under which key, in hex; empty where it is about several.
     pub key: String,
@@ -63,11 +61,9 @@ impl fmt::Display for Breach {
 pub struct Progress {
     /// Which account is looked at: the first is 1; behind the last come the tables that all share.
     pub number: usize,
-    /// Of how many.
+    /// The number of accounts.
     pub accounts: usize,
-    /// Whose rows.
     pub account: AccountId,
-    /// Of which table.
     pub table: &'static str,
     /// Rows that were looked at so far, over all accounts.
     pub rows: u64,
@@ -86,7 +82,7 @@ pub type RemakeFn<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
 pub struct CheckReport {
     /// The breaches: those beyond `MAX_REPORTED_BREACHES` are counted, not kept.
     pub breaches: Vec<Breach>,
-    /// All of them.
+    /// The number of breaches.
     pub count: u64,
     /// Accounts that were looked at.
     pub accounts: usize,
@@ -112,9 +108,9 @@ pub(in crate::store) struct RowFault {
 /// What mends a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum RowFix {
-    /// This value.
+    /// The row gets this value.
     Put(Vec<u8>),
-    /// That it goes.
+    /// The row is deleted.
     Delete,
     /// Nothing that is still in the store.
     Nothing,
@@ -197,7 +193,7 @@ impl CheckObserver for CheckRun<'_> {
     }
 }
 
-/// One account under the eye.
+/// The check of one account.
 pub(in crate::store) struct Checker<'a> {
     pub(in crate::store) read: &'a dyn RowReader,
     pub(in crate::store) run: &'a dyn CheckObserver,

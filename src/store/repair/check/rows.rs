@@ -85,7 +85,7 @@ impl<'a, T: Table> RowCursor<'a, T> {
     }
 }
 
-/// The same without the types of the table.
+/// The rows of a range as bytes, one after the other.
 pub(in crate::store) struct RawRows<'a> {
     read: &'a dyn RowReader,
     run: &'a dyn CheckObserver,
@@ -166,7 +166,7 @@ impl<'a> Checker<'a> {
         self.expect_rows_under::<T>(&mut self.rows(), &(self.account,), wanted)
     }
 
-    /// The same of a table whose rows have a format of their own.
+    /// The account's rows of a table whose rows are encoded by `store::row` must be exactly these, in key order.
     pub(in crate::store) fn expect_encoded_rows<T: Table<Row = Encoded>>(
         &self,
         wanted: impl Iterator<Item = (T::Key, Vec<u8>)>,

@@ -111,7 +111,7 @@ impl CommitterState {
             change.remains = remains;
             listeners.iter().for_each(|listener| listener(change));
         }
-        drop(item.done.send(Ok(overtaken))); // whoever asked may have gone away
+        drop(item.done.send(Ok(overtaken))); // the caller may have dropped its ticket
     }
 
     /// Tells that nothing of an item was written.
