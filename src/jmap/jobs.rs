@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use serde_json::{Value, json};
 
 use crate::store::check::Progress;
 use crate::store::{Error, Store};
 use crate::wire::jmap::MethodError;
+use crate::wire::jmap::admin::store::{JobGetAnswer, JobRef, JobResult, JobStage};
 
 /// What is under way, or was last.
 #[derive(Debug, Clone, Default)]
@@ -25,13 +25,20 @@ struct Inner {
     stop: AtomicBool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct JobSlot {
     id: u64,
     what: &'static str,
-    progress: Value,
+    progress: JobStage,
     /// `None` while it is under way.
-    result: Option<Result<Value, Error>>,
+    result: Option<Result<JobResult, Error>>,
+}
+
+impl Default for JobSlot {
+    /// Before the first job.
+    fn default() -> Self {
+        Self { id: 0, what: "", progress: JobStage::Begun {}, result: None }
+    }
 }
 
 /// What a job says of itself while it works.
@@ -41,7 +48,7 @@ pub struct JobProgress(Arc<Inner>);
 impl JobProgress {
     /// How far it is; whether to go on.
     #[must_use]
-    pub fn tell(&self, progress: Value) -> bool {
+    pub fn tell(&self, progress: JobStage) -> bool {
         self.0.slot.lock().progress = progress;
         !self.0.stop.load(Ordering::Relaxed)
     }
@@ -49,20 +56,20 @@ impl JobProgress {
     /// The same of a check or a repair.
     #[must_use]
     pub fn tell_store(&self, at: &Progress) -> bool {
-        self.tell(super::admin::store::progress(at))
+        self.tell(JobStage::Store(super::admin::store::progress(at)))
     }
 }
 
 impl Jobs {
-    /// Begins one; gives its number.
+    /// Begins one.
     ///
     /// # Errors
     /// `Conflict` while another is under way.
     pub fn start(
         &self,
         what: &'static str,
-        work: impl FnOnce(&JobProgress) -> Result<Value, Error> + Send + 'static,
-    ) -> Result<u64, MethodError> {
+        work: impl FnOnce(&JobProgress) -> Result<JobResult, Error> + Send + 'static,
+    ) -> Result<JobRef, MethodError> {
         let inner = Arc::clone(&self.0);
         let mut slot = self.0.slot.lock();
         if slot.id > 0 && slot.result.is_none() {
@@ -86,26 +93,22 @@ impl Jobs {
             return Err(MethodError::ServerFail(format!("no thread: {error}")));
         }
         tracing::info!(job = what, "begun");
-        *slot = JobSlot { id, what, progress: json!({}), result: None };
-        Ok(id)
+        *slot = JobSlot { id, what, progress: JobStage::Begun {}, result: None };
+        Ok(JobRef { job: id })
     }
 
-    /// What a job says, or what came of it: `what`, `done`, `progress`, `result`.
+    /// What a job says, or what came of it.
     ///
     /// # Errors
     /// `NotFound` for one that another followed; what it failed with.
-    pub fn get(&self, id: u64) -> Result<Value, MethodError> {
+    pub fn get(&self, job: JobRef) -> Result<JobGetAnswer, MethodError> {
         let slot = self.0.slot.lock();
-        if id == 0 || slot.id != id {
+        if job.job == 0 || slot.id != job.job {
             return Err(MethodError::NotFound("no such job: another has begun since".into()));
         }
-        match &slot.result {
-            Some(Err(error)) => Err(error.into()),
-            result => Ok(json!({
-                "what": slot.what, "done": result.is_some(), "progress": slot.progress,
-                "result": result.as_ref().and_then(|result| result.as_ref().ok()),
-            })),
-        }
+        let result = slot.result.clone().transpose()?;
+        let (done, progress) = (result.is_some(), slot.progress.clone());
+        Ok(JobGetAnswer { what: slot.what.to_owned(), done, progress, result })
     }
 
     /// Has what is under way stop at its next step, and waits for that, `most` at most. What it did stays.
@@ -132,7 +135,7 @@ impl Jobs {
                 for (account, scope) in unfinished {
                     store.repair(scope, Some(&[account]), &remake, &mut |at| pace.tell_store(at))?;
                 }
-                Ok(json!({}))
+                Ok(JobResult::Resumed {})
             });
             if begun.is_err() {
                 tracing::error!("unfinished repairs wait: run `restante repair`");

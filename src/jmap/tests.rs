@@ -10,6 +10,7 @@ use crate::model::{Address, UtcMillis, VacationResponse};
 use crate::store::engine::Engine;
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, NewEmail, Options, Store};
+use crate::wire::jmap::admin::store::{JobStage, StoreProgress};
 use crate::wire::jmap::parse;
 use crate::wire::smtp::Reply;
 
@@ -455,14 +456,14 @@ fn long_work_is_looked_in_on_and_comes_one_at_a_time() {
     let (begun, wait) = std::sync::mpsc::channel();
     let slow = context.jobs.start("test", move |pace| {
         begun.send(()).unwrap();
-        while pace.tell(json!({"rows": 7})) {
+        while pace.tell(JobStage::Store(StoreProgress { rows: 7, ..StoreProgress::default() })) {
             std::thread::yield_now();
         }
         Err(crate::store::Error::Stopped)
     });
     wait.recv().unwrap();
     assert_eq!(error(&context, "Store/check", &json!({})), "conflict");
-    let slow = json!({"job": slow.unwrap()});
+    let slow = json!(slow.unwrap());
     while call(&context, "Job/get", &slow).1["progress"]["rows"] != 7 {}
     context.jobs.stop(std::time::Duration::from_secs(20));
     assert_eq!(error(&context, "Job/get", &slow), "serverUnavailable");

@@ -5,17 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
-use crate::cli::control::{CommandContext, job, methods};
+use crate::cli::control::{CommandContext, job};
 use crate::cli::exit::{self, Failure};
 use crate::cli::service;
 use crate::cli::terminal::meter::ProgressMeter;
-use crate::cli::terminal::output::{self, size, text, when};
+use crate::cli::terminal::output::{self, local, size};
 use crate::jmap::admin::store as words;
 use crate::message::rows_or_bare;
 use crate::model::clock;
 use crate::store::{self, Store, backup};
+use crate::wire::jmap::admin::store::{BackupFacts, JobStage, StoreBackup, StoreBackupArguments};
 
 /// `backup`
 #[derive(Debug, Args)]
@@ -56,11 +58,13 @@ pub(in crate::cli) async fn back_up(args: &BackupArgs, context: &CommandContext)
     let mut meter = ProgressMeter::new("backup");
     let made = if context.client.is_up().await {
         let Some(path) = dir.to_str() else { return Err(bad(&dir, "a path that is text is wanted")) };
-        job::follow(context, methods::BACKUP, json!({"dir": path, "keep": args.keep}), &mut meter).await?
+        let keep = args.keep.map(|keep| keep as u64);
+        let arguments = StoreBackupArguments { dir: path.to_owned(), keep };
+        job::follow::<StoreBackup>(context, arguments, &mut meter).await?
     } else {
         let store = job::open(context)?;
         let made = store.backup(&dir, args.keep, &mut |octets| {
-            meter.show(&json!({ "octets": octets }));
+            meter.show(&JobStage::Backup { octets });
             true
         });
         words::backed_up(&made.map_err(|error| job::failed(&error))?)
@@ -69,37 +73,42 @@ pub(in crate::cli) async fn back_up(args: &BackupArgs, context: &CommandContext)
     if context.json {
         output::json(&made);
     } else {
-        let (id, written, octets) = (text(&made["id"]), size(&made["written"]), size(&made["octets"]));
+        let (id, written, octets) = (made.id, size(made.written), size(made.octets));
         output::line(&format!("backup {id} in {}: {written} written, {octets} in all", dir.display()));
     }
     Ok(())
 }
 
+/// A line of the list of backups.
+#[derive(Serialize)]
+struct ListedBackup {
+    #[serde(flatten)]
+    backup: BackupFacts,
+    /// What reading it found, where it was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
+}
+
 fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failure> {
     let all = backup::list(dir).map_err(|error| job::failed(&error))?;
     let mut broken = 0;
-    let mut rows: Vec<Value> = Vec::new();
+    let mut rows: Vec<ListedBackup> = Vec::new();
     for one in &all {
-        let mut row = words::backed_up(one);
+        let mut state = None;
         if verify {
             let wrong = backup::verify(dir, one.id).err();
             broken += usize::from(wrong.is_some());
-            row["state"] = wrong.map_or_else(|| "whole".to_owned(), |error| error.to_string()).into();
+            state = Some(wrong.map_or_else(|| "whole".to_owned(), |error| error.to_string()));
         }
-        rows.push(row);
+        rows.push(ListedBackup { backup: words::backed_up(one), state });
     }
     if context.json {
-        output::json(&json!(rows));
+        output::json(&rows);
     } else {
         let zone = jiff::tz::TimeZone::system();
-        let cells = rows.iter().map(|row| {
-            vec![
-                text(&row["id"]),
-                when(&row["at"], &zone),
-                size(&row["octets"]),
-                text(&row["files"]),
-                text(&row["state"]),
-            ]
+        let cells = rows.into_iter().map(|ListedBackup { backup, state }| {
+            let (id, at, files) = (backup.id.to_string(), local(&backup.at, &zone), backup.files.to_string());
+            vec![id, at, size(backup.octets), files, state.unwrap_or_default()]
         });
         output::table(&["BACKUP", "MADE", "SIZE", "FILES", if verify { "STATE" } else { "" }], cells.collect());
     }
@@ -120,7 +129,7 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     let secrets = store.secrets().clone();
     let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
     let found = store.check_deep(Some(&remake), &mut |at| {
-        meter.show(&words::progress(at));
+        meter.show(&JobStage::Store(words::progress(at)));
         true
     });
     let found = words::checked(&found.map_err(|error| job::failed(&error))?);
@@ -128,16 +137,14 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     if context.json {
         output::json(&json!({"backup": words::backed_up(&made), "check": found}));
     } else {
-        let at = when(&words::backed_up(&made)["at"], &jiff::tz::TimeZone::system());
+        let at = made.at.local(&jiff::tz::TimeZone::system());
         output::line(&format!("backup {} of {at} is in {}", made.id, args.to.display()));
-        for breach in found["breaches"].as_array().into_iter().flatten() {
-            output::line(&text(breach));
-        }
-        let (accounts, rows) = (text(&found["accounts"]), text(&found["rows"]));
-        output::line(&format!("checked: {accounts} accounts, {rows} rows, {} breaches", text(&found["count"])));
+        found.breaches.iter().for_each(|breach| output::line(breach));
+        let (accounts, rows, count) = (found.accounts, found.rows, found.count);
+        output::line(&format!("checked: {accounts} accounts, {rows} rows, {count} breaches"));
         output::line("to go on with it: stop the service, put it in the place of the data directory, and start");
     }
-    if found["count"] == 0 {
+    if found.count == 0 {
         Ok(())
     } else {
         Err(Failure::new(exit::DATA, "it is there, and not in order: `restante repair` it, or take another backup"))

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use clap::Args;
-use serde_json::json;
 
-use crate::cli::control::{CommandContext, job, methods};
+use crate::cli::control::{CommandContext, job};
 use crate::cli::exit::{self, Failure};
 use crate::cli::service;
 use crate::cli::terminal::meter::ProgressMeter;
-use crate::cli::terminal::output::{self, text};
+use crate::cli::terminal::output;
 use crate::jmap::admin;
 use crate::message::rows_or_bare;
 use crate::model::clock;
+use crate::wire::jmap::admin::store::{JobStage, StoreCheck, StoreCheckArguments};
 
 /// `check`
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub struct CheckArgs {
 pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> Result<(), Failure> {
     let mut meter = ProgressMeter::new("check");
     let found = if context.client.is_up().await {
-        job::follow(context, methods::CHECK, json!({"blobs": args.blobs}), &mut meter).await?
+        job::follow::<StoreCheck>(context, StoreCheckArguments { blobs: args.blobs }, &mut meter).await?
     } else {
         let store = service::look_at_store(&context.config, Arc::new(clock::SystemClock))
             .map_err(|error| Failure::new(exit::TEMPORARY, error.to_string()))?
@@ -37,19 +37,19 @@ pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> R
         let secrets = store.secrets().clone();
         let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
         let found = store.check_deep(args.blobs.then_some(&remake), &mut |at| {
-            meter.show(&admin::store::progress(at));
+            meter.show(&JobStage::Store(admin::store::progress(at)));
             true
         });
         admin::store::checked(&found.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?)
     };
     drop(meter);
-    let count = found["count"].as_u64().unwrap_or(0);
+    let count = found.count;
     if context.json {
         output::json(&found);
     } else if count == 0 {
-        output::line(&format!("in order: {} accounts, {} rows", text(&found["accounts"]), text(&found["rows"])));
+        output::line(&format!("in order: {} accounts, {} rows", found.accounts, found.rows));
     } else {
-        found["breaches"].as_array().into_iter().flatten().for_each(|breach| output::line(&text(breach)));
+        found.breaches.iter().for_each(|breach| output::line(breach));
     }
     if count == 0 {
         Ok(())

@@ -121,7 +121,7 @@ pub(in crate::cli) fn rows(list: &Value, zone: &TimeZone) -> Vec<Vec<String>> {
             when(&row["receivedAt"], zone),
             short(&from(&row["from"]), 32),
             format!("{}{clip}", short(&text(&row["subject"]), 60)),
-            size(&row["size"]),
+            row["size"].as_u64().map_or_else(String::new, size),
         ];
         if let Some(thread) = row.get("thread") {
             let latest = when(&thread["latestReceivedAt"], zone);

@@ -150,7 +150,7 @@ async fn list(args: &PurgeArgs, context: &CommandContext) -> Result<(), Failure>
             when(&row["restorableUntil"], &account.zone),
             short(&mail::from(&row["from"]), 32),
             short(&text(&row["subject"]), 50),
-            size(&row["size"]),
+            row["size"].as_u64().map_or_else(String::new, size),
         ]
     };
     let rows = answer["list"].as_array().into_iter().flatten().map(row).collect();

@@ -1,16 +1,16 @@
 //! `repair`, `rebuild`, `reindex`: the same work in three scopes, on the running service or on the data directory.
 
 use clap::Args;
-use serde_json::{Value, json};
 
-use crate::cli::control::{CommandContext, job, methods};
+use crate::cli::control::{CommandContext, job};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::meter::ProgressMeter;
-use crate::cli::terminal::output::{self, text};
+use crate::cli::terminal::output;
 use crate::jmap::admin::store as words;
 use crate::message::rows_or_bare;
 use crate::model::AccountId;
 use crate::store::repair::RepairScope;
+use crate::wire::jmap::admin::store::{JobStage, RepairOutcome, StoreRepair, StoreRepairArguments};
 
 /// `repair`, `rebuild`, `reindex`
 #[derive(Debug, Args)]
@@ -32,7 +32,8 @@ pub(in crate::cli) async fn run(
     };
     let mut meter = ProgressMeter::new(name);
     let done = if context.client.is_up().await {
-        job::follow(context, methods::REPAIR, json!({"scope": name, "accounts": args.accounts}), &mut meter).await?
+        let arguments = StoreRepairArguments { scope: name.to_owned(), accounts: args.accounts.clone() };
+        job::follow::<StoreRepair>(context, arguments, &mut meter).await?
     } else {
         here(scope, args, context, &mut meter)?
     };
@@ -42,9 +43,9 @@ pub(in crate::cli) async fn run(
     } else {
         say(&done);
     }
-    match done["leftCount"].as_u64() {
-        None | Some(0) => Ok(()),
-        Some(left) => {
+    match done.left_count {
+        0 => Ok(()),
+        left => {
             let what = "what they said is in a backup alone";
             Err(Failure::new(exit::DATA, format!("{left} things could not be mended: {what}")))
         }
@@ -56,7 +57,7 @@ fn here(
     args: &RepairArgs,
     context: &CommandContext,
     meter: &mut ProgressMeter,
-) -> Result<Value, Failure> {
+) -> Result<RepairOutcome, Failure> {
     let store = job::open(context)?;
     let directory = crate::account::Directory::new(store.clone(), context.config.directory_settings());
     let mut accounts: Vec<AccountId> = Vec::new();
@@ -69,22 +70,20 @@ fn here(
     let secrets = store.secrets().clone();
     let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
     let done = store.repair(scope, some, &remake, &mut |at| {
-        meter.show(&words::progress(at));
+        meter.show(&JobStage::Store(words::progress(at)));
         true
     });
     Ok(words::repaired(&done.map_err(|error| job::failed(&error))?))
 }
 
-fn say(done: &Value) {
-    let all = |what: &str| done[what].as_array().map_or(&[][..], Vec::as_slice);
-    for breach in all("left") {
-        output::line(&format!("left: {}", text(breach)));
+fn say(done: &RepairOutcome) {
+    for breach in &done.left {
+        output::line(&format!("left: {breach}"));
     }
-    for account in all("mended") {
-        let renewed = all("renewed").contains(account);
-        let states = if renewed { "; clients read it anew" } else { "" };
-        output::line(&format!("mended: account {}{states}", text(account)));
+    for account in &done.mended {
+        let states = if done.renewed.contains(account) { "; clients read it anew" } else { "" };
+        output::line(&format!("mended: account {account}{states}"));
     }
-    let (accounts, written) = (text(&done["accounts"]), text(&done["written"]));
-    output::line(&format!("{accounts} accounts looked at, {} mended, {written} rows written", all("mended").len()));
+    let (accounts, mended, written) = (done.accounts, done.mended.len(), done.written);
+    output::line(&format!("{accounts} accounts looked at, {mended} mended, {written} rows written"));
 }

@@ -4,35 +4,37 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
-use crate::cli::control::{CommandContext, methods};
+use crate::cli::control::CommandContext;
 use crate::cli::exit::{self, Failure};
 use crate::cli::service;
 use crate::cli::terminal::meter::ProgressMeter;
 use crate::model::clock;
 use crate::store::{Error, Store};
+use crate::wire::jmap::admin::store::{JobGet, JobMethod};
 
 /// How often the service is asked how far it is: soon at first, for most work is short.
 const POLL_INTERVALS_MS: [u64; 8] = [20, 20, 50, 50, 100, 100, 200, 500];
 
-/// Begins a job on the service, and gives its result.
-pub(in crate::cli) async fn follow(
+/// Begins a job on the service, and gives what came of it.
+///
+/// # Errors
+/// Those of calls; a result of another kind of job.
+pub(in crate::cli) async fn follow<M: JobMethod>(
     context: &CommandContext,
-    method: &str,
-    arguments: Value,
+    args: M::Args,
     meter: &mut ProgressMeter,
-) -> Result<Value, Failure> {
-    let begun = context.client.call_by_name(method, arguments).await?;
+) -> Result<M::Outcome, Failure> {
+    let job = context.client.call::<M>(args).await?;
     let mut pauses = POLL_INTERVALS_MS.iter();
     let mut pause = Duration::ZERO;
     loop {
         pause = pauses.next().map_or(pause, |pause| Duration::from_millis(*pause));
         tokio::time::sleep(pause).await;
-        let now = context.client.call_by_name(methods::JOB_GET, json!({"job": begun["job"]})).await?;
-        meter.show(&now["progress"]);
-        if now["done"] == true {
-            return Ok(now["result"].clone());
+        let now = context.client.call::<JobGet>(job).await?;
+        meter.show(&now.progress);
+        if now.done {
+            let strange = || Failure::new(exit::SOFTWARE, format!("the result of {} is strange", M::NAME));
+            return now.result.and_then(M::outcome).ok_or_else(strange);
         }
     }
 }

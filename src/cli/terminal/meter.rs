@@ -5,11 +5,11 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::Value;
 
 use crate::cli::terminal::complain;
-use crate::cli::terminal::output::{clean, size, text};
+use crate::cli::terminal::output::{clean, size};
 use crate::model::clock::Stopwatch;
+use crate::wire::jmap::admin::store::JobStage;
 
 /// Between two lines where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -34,15 +34,15 @@ impl ProgressMeter {
     }
 
     /// `progress` of `Job/get`.
-    pub(in crate::cli) fn show(&mut self, progress: &Value) {
+    pub(in crate::cli) fn show(&mut self, progress: &JobStage) {
         let words = words(progress);
         if words.is_empty() {
             return;
         }
         if let Some(bar) = &self.bar {
-            if let Some(accounts) = progress["accounts"].as_u64() {
-                bar.set_length(accounts.saturating_add(1));
-                bar.set_position(progress["number"].as_u64().unwrap_or(0).saturating_sub(1));
+            if let JobStage::Store(at) = progress {
+                bar.set_length(at.accounts.saturating_add(1));
+                bar.set_position(at.number.saturating_sub(1));
             }
             bar.set_message(clean(&words));
         } else if self.said.elapsed() >= LINE_INTERVAL {
@@ -60,39 +60,35 @@ impl Drop for ProgressMeter {
     }
 }
 
-fn words(progress: &Value) -> String {
-    if progress["octets"].is_u64() {
-        return format!("{} written", size(&progress["octets"]));
-    }
-    let (Some(number), Some(accounts)) = (progress["number"].as_u64(), progress["accounts"].as_u64()) else {
-        return String::new();
+fn words(progress: &JobStage) -> String {
+    let at = match progress {
+        JobStage::Store(at) => at,
+        JobStage::Backup { octets } => return format!("{} written", size(*octets)),
+        JobStage::Begun {} => return String::new(),
     };
-    let whose = if number <= accounts {
-        format!("account {number} of {accounts}")
+    let whose = if at.number <= at.accounts {
+        format!("account {} of {}", at.number, at.accounts)
     } else {
         "what all accounts share".to_owned()
     };
-    let written = match progress["written"].as_u64() {
-        None | Some(0) => String::new(),
-        Some(written) => format!(", {written} written"),
-    };
-    format!("{whose}: {}, {} rows{written}", text(&progress["table"]), text(&progress["rows"]))
+    let written = if at.written > 0 { format!(", {} written", at.written) } else { String::new() };
+    format!("{whose}: {}, {} rows{written}", at.table, at.rows)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::words;
+    use crate::wire::jmap::admin::store::{JobStage, StoreProgress};
 
     #[test]
     fn progress_in_words() {
-        let mut at = json!({"number": 2, "accounts": 3, "table": "threads", "rows": 1024, "written": 0});
-        assert_eq!(words(&at), "account 2 of 3: threads, 1024 rows");
-        at["written"] = 5.into();
-        at["number"] = 4.into();
-        assert_eq!(words(&at), "what all accounts share: threads, 1024 rows, 5 written");
-        assert_eq!(words(&json!({"octets": 3 << 20})), "3 MiB written");
-        assert_eq!(words(&json!({})), "");
+        let mut at =
+            StoreProgress { number: 2, accounts: 3, table: "threads".into(), rows: 1024, ..StoreProgress::default() };
+        assert_eq!(words(&JobStage::Store(at.clone())), "account 2 of 3: threads, 1024 rows");
+        at.written = 5;
+        at.number = 4;
+        assert_eq!(words(&JobStage::Store(at)), "what all accounts share: threads, 1024 rows, 5 written");
+        assert_eq!(words(&JobStage::Backup { octets: 3 << 20 }), "3 MiB written");
+        assert_eq!(words(&JobStage::Begun {}), "");
     }
 }

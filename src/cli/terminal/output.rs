@@ -116,12 +116,11 @@ pub(in crate::cli) fn local(date: &str, zone: &TimeZone) -> String {
 
 /// Octets as people read them.
 #[must_use]
-pub(in crate::cli) fn size(value: &Value) -> String {
-    match value.as_u64() {
-        None => String::new(),
-        Some(octets) if octets < 1024 => format!("{octets} B"),
-        Some(octets) if octets < 1024 * 1024 => format!("{} KiB", octets / 1024),
-        Some(octets) => format!("{} MiB", octets / (1024 * 1024)),
+pub(in crate::cli) fn size(octets: u64) -> String {
+    match octets {
+        0..1024 => format!("{octets} B"),
+        1024..1_048_576 => format!("{} KiB", octets / 1024),
+        _ => format!("{} MiB", octets / (1024 * 1024)),
     }
 }
 

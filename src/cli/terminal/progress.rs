@@ -44,7 +44,6 @@ impl ByteProgress {
             bar.set_message(says());
         } else if self.watch.elapsed() >= self.next {
             self.next = self.watch.elapsed() + LINE_INTERVAL;
-            let size = |octets: u64| size(&octets.into());
             crate::cli::terminal::complain(&format!(
                 "{} {} of {}, {}",
                 self.verb,

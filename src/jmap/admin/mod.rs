@@ -26,6 +26,8 @@ use crate::wire::jmap::admin::accounts::{
 use crate::wire::jmap::admin::queue::{
     QueueAcceptLoss, QueueHold, QueueList, QueueRelease, QueueRemove, QueueRetry, QueueShow,
 };
+use crate::wire::jmap::admin::service::ServiceStatus;
+use crate::wire::jmap::admin::store::{JobGet, StoreBackup, StoreCheck, StoreRepair};
 use crate::wire::jmap::{ADMIN, MethodArguments as _, MethodError};
 
 /// What the service does when a vendor method is called.
@@ -112,11 +114,11 @@ pub(super) const METHODS: &[RegisteredMethod] = &[
     changes::<QueueRelease>(),
     changes::<QueueRemove>(),
     changes::<QueueAcceptLoss>(),
-    map("Store/check", false, Handler::Map(store::check)),
-    map("Store/repair", false, Handler::Map(store::repair)),
-    map("Store/backup", false, Handler::Map(store::backup)),
-    map("Job/get", true, Handler::Map(store::job)),
-    map("Service/status", true, Handler::Map(service::status)),
+    changes::<StoreCheck>(),
+    changes::<StoreRepair>(),
+    changes::<StoreBackup>(),
+    reads::<JobGet>(),
+    reads::<ServiceStatus>(),
 ];
 
 #[cfg(test)]

@@ -1,19 +1,24 @@
 //! The service itself.
 
-use serde_json::{Value, json};
-
-use super::queue;
-use crate::jmap::context::{Args, Context};
+use super::{AdminMethod, queue};
+use crate::jmap::context::Context;
 use crate::wire::jmap::MethodError;
+use crate::wire::jmap::admin::EmptyArguments;
+use crate::wire::jmap::admin::service::{QueueHealth, ServiceStatus, ServiceStatusAnswer};
 
-pub(super) fn status(context: &Context, _: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let done = context.store.statistics();
-    let accounts = context.directory.list()?.len();
-    Ok(json!({
-        "version": env!("CARGO_PKG_VERSION"), "accounts": accounts,
-        "writes": context.store.health().err().map(|error| error.to_string()),
-        "queue": {"held": queue::held(context)?, "relay": queue::relay(context)},
-        "syncs": done.syncs, "logOctets": done.log_octets, "tableOctets": done.table_octets,
-    }))
+impl AdminMethod for ServiceStatus {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, _: EmptyArguments) -> Result<ServiceStatusAnswer, MethodError> {
+        let done = context.store.statistics();
+        Ok(ServiceStatusAnswer {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            accounts: context.directory.list()?.len() as u64,
+            writes: context.store.health().err().map(|error| error.to_string()),
+            queue: QueueHealth { held: queue::held(context)?, relay: queue::relay(context) },
+            syncs: done.syncs,
+            log_octets: done.log_octets,
+            table_octets: done.table_octets,
+        })
+    }
 }

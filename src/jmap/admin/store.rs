@@ -2,67 +2,81 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
-
-use crate::jmap::context::{Args, Context};
+use super::AdminMethod;
+use crate::jmap::context::Context;
 use crate::message::rows_or_bare;
 use crate::model::AccountId;
+use crate::store::backup::Backup;
 use crate::store::check::{Breach, CheckReport, Progress};
 use crate::store::repair::{RepairReport, RepairScope};
 use crate::wire::jmap::MethodError;
+use crate::wire::jmap::admin::store::{
+    BackupFacts, CheckFindings, JobGet, JobGetAnswer, JobRef, JobResult, JobStage, RepairOutcome, StoreBackup,
+    StoreBackupArguments, StoreCheck, StoreCheckArguments, StoreProgress, StoreRepair, StoreRepairArguments,
+};
 
-pub(super) fn check(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let deep = arguments.flag("blobs")?;
-    let store = context.store.clone();
-    let job = context.jobs.start("check", move |pace| {
-        let secrets = store.secrets().clone();
-        let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-        let found = store.check_deep(deep.then_some(&remake), &mut |at| pace.tell_store(at))?;
-        Ok(checked(&found))
-    })?;
-    Ok(json!({ "job": job }))
+impl AdminMethod for StoreCheck {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, args: StoreCheckArguments) -> Result<JobRef, MethodError> {
+        let store = context.store.clone();
+        context.jobs.start("check", move |pace| {
+            let secrets = store.secrets().clone();
+            let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
+            let found = store.check_deep(args.blobs.then_some(&remake), &mut |at| pace.tell_store(at))?;
+            Ok(JobResult::Check(checked(&found)))
+        })
+    }
 }
 
 /// How far a check or a repair is.
 #[must_use]
-pub fn progress(at: &Progress) -> Value {
-    json!({
-        "number": at.number, "accounts": at.accounts, "account": at.account.to_string(), "table": at.table,
-        "rows": at.rows, "written": at.written,
-    })
+pub fn progress(at: &Progress) -> StoreProgress {
+    StoreProgress {
+        number: at.number as u64,
+        accounts: at.accounts as u64,
+        account: at.account.to_string(),
+        table: at.table.to_owned(),
+        rows: at.rows,
+        written: at.written,
+    }
 }
 
 /// What a check found.
 #[must_use]
-pub fn checked(found: &CheckReport) -> Value {
-    json!({
-        "breaches": lines(&found.breaches), "count": found.count, "accounts": found.accounts, "rows": found.rows,
-    })
+pub fn checked(found: &CheckReport) -> CheckFindings {
+    CheckFindings {
+        breaches: lines(&found.breaches),
+        count: found.count,
+        accounts: found.accounts as u64,
+        rows: found.rows,
+    }
 }
 
 fn lines(breaches: &[Breach]) -> Vec<String> {
     breaches.iter().map(ToString::to_string).collect()
 }
 
-pub(super) fn repair(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let scope = arguments.text("scope")?;
-    let scope = scope_of(&scope).ok_or_else(|| MethodError::InvalidArguments(format!("scope: no \"{scope}\"")))?;
-    let mut accounts: Vec<AccountId> = Vec::new();
-    for name in arguments.texts("accounts")? {
-        let found = context.directory.find_damaged_account(&name)?;
-        accounts.push(found.ok_or(MethodError::AccountNotFound)?);
+impl AdminMethod for StoreRepair {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, args: StoreRepairArguments) -> Result<JobRef, MethodError> {
+        let scope = scope_of(&args.scope)
+            .ok_or_else(|| MethodError::InvalidArguments(format!("scope: no \"{}\"", args.scope)))?;
+        let mut accounts: Vec<AccountId> = Vec::new();
+        for name in &args.accounts {
+            let found = context.directory.find_damaged_account(name)?;
+            accounts.push(found.ok_or(MethodError::AccountNotFound)?);
+        }
+        let store = context.store.clone();
+        context.jobs.start("repair", move |pace| {
+            let secrets = store.secrets().clone();
+            let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
+            let some = (!accounts.is_empty()).then_some(accounts.as_slice());
+            let done = store.repair(scope, some, &remake, &mut |at| pace.tell_store(at))?;
+            Ok(JobResult::Repair(repaired(&done)))
+        })
     }
-    let store = context.store.clone();
-    let job = context.jobs.start("repair", move |pace| {
-        let secrets = store.secrets().clone();
-        let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-        let some = (!accounts.is_empty()).then_some(accounts.as_slice());
-        let done = store.repair(scope, some, &remake, &mut |at| pace.tell_store(at))?;
-        Ok(repaired(&done))
-    })?;
-    Ok(json!({ "job": job }))
 }
 
 /// The scope of that name.
@@ -78,38 +92,46 @@ pub fn scope_of(name: &str) -> Option<RepairScope> {
 
 /// What a repair did.
 #[must_use]
-pub fn repaired(done: &RepairReport) -> Value {
-    let names = |accounts: &[AccountId]| accounts.iter().map(ToString::to_string).collect::<Vec<_>>();
-    json!({
-        "accounts": done.accounts, "mended": names(&done.mended), "renewed": names(&done.renewed),
-        "written": done.written, "left": lines(&done.left), "leftCount": done.left_count,
-    })
+pub fn repaired(done: &RepairReport) -> RepairOutcome {
+    let ids = |accounts: &[AccountId]| accounts.iter().map(ToString::to_string).collect();
+    RepairOutcome {
+        accounts: done.accounts as u64,
+        mended: ids(&done.mended),
+        renewed: ids(&done.renewed),
+        written: done.written,
+        left: lines(&done.left),
+        left_count: done.left_count,
+    }
 }
 
-pub(super) fn backup(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let dir = PathBuf::from(arguments.text("dir")?);
-    if !dir.is_absolute() {
-        return Err(MethodError::InvalidArguments("dir: an absolute path is wanted".into()));
+impl AdminMethod for StoreBackup {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, args: StoreBackupArguments) -> Result<JobRef, MethodError> {
+        let dir = PathBuf::from(args.dir);
+        if !dir.is_absolute() {
+            return Err(MethodError::InvalidArguments("dir: an absolute path is wanted".into()));
+        }
+        let keep = args.keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX));
+        let store = context.store.clone();
+        context.jobs.start("backup", move |pace| {
+            let made = store.backup(&dir, keep, &mut |octets| pace.tell(JobStage::Backup { octets }))?;
+            Ok(JobResult::Backup(backed_up(&made)))
+        })
     }
-    let keep = arguments.number("keep")?.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX));
-    let store = context.store.clone();
-    let job = context.jobs.start("backup", move |pace| {
-        let made = store.backup(&dir, keep, &mut |octets| pace.tell(json!({ "octets": octets })))?;
-        Ok(backed_up(&made))
-    })?;
-    Ok(json!({ "job": job }))
 }
 
 /// A backup that was made.
 #[must_use]
-pub fn backed_up(made: &crate::store::backup::Backup) -> Value {
-    json!({
-        "id": made.id, "at": made.at.rfc3339(), "octets": made.octets, "files": made.files, "written": made.written,
-    })
+pub fn backed_up(made: &Backup) -> BackupFacts {
+    let Backup { id, at, octets, files, written } = *made;
+    BackupFacts { id, at: at.rfc3339(), octets, files, written }
 }
 
-pub(super) fn job(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    context.jobs.get(arguments.number("job")?.unwrap_or(0))
+impl AdminMethod for JobGet {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, job: JobRef) -> Result<JobGetAnswer, MethodError> {
+        context.jobs.get(job)
+    }
 }

@@ -7,6 +7,8 @@
 
 pub mod accounts;
 pub mod queue;
+pub mod service;
+pub mod store;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
