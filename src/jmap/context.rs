@@ -246,41 +246,6 @@ impl<'a> Args<'a> {
             Some(value) => value.as_str().map(|text| Some(text.to_owned())).ok_or_else(|| Self::bad(key, "a text")),
         }
     }
-
-    pub(super) fn text(&self, key: &str) -> Result<String, MethodError> {
-        self.maybe_text(key)?.ok_or_else(|| Self::bad(key, "a text"))
-    }
-
-    pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, MethodError> {
-        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
-        let texts = value.as_array().map(|all| all.iter().map(|one| one.as_str().map(str::to_owned)).collect());
-        texts.flatten().ok_or_else(|| Self::bad(key, "an array of texts"))
-    }
-
-    pub(super) fn number(&self, key: &str) -> Result<Option<u64>, MethodError> {
-        match self.get(key) {
-            None => Ok(None),
-            Some(value) => value.as_u64().map(Some).ok_or_else(|| Self::bad(key, "a whole number")),
-        }
-    }
-
-    pub(super) fn flag(&self, key: &str) -> Result<bool, MethodError> {
-        match self.get(key) {
-            None => Ok(false),
-            Some(value) => value.as_bool().ok_or_else(|| Self::bad(key, "true or false")),
-        }
-    }
-
-    /// Texts by name; a null takes a name away.
-    pub(super) fn patch(&self, key: &str) -> Result<Vec<(String, Option<String>)>, MethodError> {
-        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
-        let wanted = || Self::bad(key, "an object of texts and nulls");
-        let one = |(name, value): (&String, &Value)| match value {
-            Value::Null => Some((name.clone(), None)),
-            value => value.as_str().map(|text| (name.clone(), Some(text.to_owned()))),
-        };
-        value.as_object().and_then(|all| all.iter().map(one).collect()).ok_or_else(wanted)
-    }
 }
 
 /// The first of each text, in order.

@@ -1,8 +1,6 @@
 //! Thread/get and Thread/changes (RFC 8621 §3).
 
-use serde_json::json;
-
-use super::context::{Account, Context, date};
+use super::context::{Account, Context};
 use super::email::newest_emails;
 use super::guest::{self, newest};
 use super::method::Call;
@@ -10,6 +8,7 @@ use super::rights::Rights;
 use super::standard::{ChangedObjects, GetObjects, ObjectChanges, ObjectType, client_state};
 use crate::model::{AccountId, DataType, EmailId, ThreadId, limits};
 use crate::store::{Error, Snapshot};
+use crate::wire::jmap::admin::mail::ThreadSummary;
 use crate::wire::jmap::json::members;
 use crate::wire::jmap::{ADMIN, JsonObject, MethodError, Property as _, properties};
 
@@ -37,14 +36,15 @@ impl ThreadProperty {
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn summary(snapshot: &Snapshot<'_>, account: AccountId, emails: &[EmailId]) -> Result<JsonObject, Error> {
+pub(super) fn summary(snapshot: &Snapshot<'_>, account: AccountId, emails: &[EmailId]) -> Result<ThreadSummary, Error> {
     let all = snapshot.emails_at(account, emails)?;
     let unread = all.iter().flatten().filter(|email| email.is_unread()).count();
     let latest = emails.first().zip(all.first().and_then(Option::as_ref));
-    Ok(members(json!({
-        "unreadEmails": unread, "latestEmailId": latest.map(|(id, _)| id.to_string()),
-        "latestReceivedAt": date(latest.map(|(_, email)| email.received_at)),
-    })))
+    Ok(ThreadSummary {
+        unread_emails: unread as u64,
+        latest_email_id: latest.map(|(id, _)| id.to_string()),
+        latest_received_at: latest.map(|(_, email)| email.received_at.rfc3339()),
+    })
 }
 
 /// The type Thread.
@@ -100,7 +100,7 @@ impl GetObjects for ThreadObjects {
         }
         let mut object = JsonObject::new();
         if properties.iter().any(|property| property.is_ours()) {
-            object = summary(&reader.snapshot, reader.account.id, &emails)?;
+            object = members(serde_json::to_value(summary(&reader.snapshot, reader.account.id, &emails)?)?);
             object.retain(|name, _| properties.iter().any(|property| property.name() == name));
         }
         object.insert("id".into(), id.to_string().into());

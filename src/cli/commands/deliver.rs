@@ -10,13 +10,13 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
 use clap::Args;
-use serde_json::json;
 
-use crate::cli::control::{CommandContext, methods, one_thread};
+use crate::cli::control::{CommandContext, one_thread};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::input::{at_most, with_crlf};
-use crate::cli::terminal::output::{self, text};
+use crate::cli::terminal::output;
 use crate::config::Config;
+use crate::wire::jmap::admin::mail::{MailDeliver, MailDeliverArguments, RecipientReply};
 use crate::wire::jmap::octets;
 
 /// `deliver`
@@ -59,13 +59,6 @@ pub(in crate::cli) fn is_meant(words: impl Iterator<Item = String>) -> bool {
     false
 }
 
-/// What became of the message, for one recipient.
-struct RecipientReply {
-    recipient: String,
-    /// As LMTP would say it.
-    reply: String,
-}
-
 fn hand_over(args: &DeliverArgs, config: Option<&Path>, json: bool) -> Result<Vec<RecipientReply>, Failure> {
     let context = CommandContext::new(config, json)?;
     let Some(message) = message(&context.config)? else {
@@ -75,17 +68,16 @@ fn hand_over(args: &DeliverArgs, config: Option<&Path>, json: bool) -> Result<Ve
         return Ok(args.recipients.iter().map(outcome).collect());
     };
     let sender = args.sender.trim().trim_start_matches('<').trim_end_matches('>');
-    let arguments = json!({
-        "sender": Some(sender).filter(|sender| !sender.is_empty() && *sender != NULL_SENDER),
-        "recipients": args.recipients,
-        "message": octets(&message),
-    });
-    let answer = one_thread()?.block_on(context.client.call_by_name(methods::DELIVER, arguments))?;
+    let arguments = MailDeliverArguments {
+        sender: Some(sender).filter(|sender| !sender.is_empty() && *sender != NULL_SENDER).map(str::to_owned),
+        recipients: args.recipients.clone(),
+        message: octets(&message),
+    };
+    let answer = one_thread()?.block_on(context.client.call::<MailDeliver>(arguments))?;
     if context.json {
-        output::json(&answer["outcomes"]);
+        output::json(&answer.outcomes);
     }
-    let all = answer["outcomes"].as_array().into_iter().flatten();
-    Ok(all.map(|one| RecipientReply { recipient: text(&one["recipient"]), reply: text(&one["reply"]) }).collect())
+    Ok(answer.outcomes)
 }
 
 /// Standard input as a message; `None` where it is larger than messages may be.

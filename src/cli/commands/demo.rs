@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::commands::{mail, vacation};
-use crate::cli::control::{CommandContext, client::ControlClient, methods, selected_account};
+use crate::cli::control::{CommandContext, client::ControlClient, selected_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::service::Service;
 use crate::cli::service::serve::runtime;
@@ -23,7 +23,11 @@ use crate::cli::sink::Sink;
 use crate::cli::terminal::output::{self, table};
 use crate::config::{ByteSize, Config, ListenValue, TlsValue};
 use crate::model::clock;
+use crate::wire::jmap::With;
+use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::accounts::{AccountAdd, AccountAddArguments};
+use crate::wire::jmap::admin::decisions::{DecisionList, DecisionListArguments};
+use crate::wire::jmap::admin::mail::{MailList, MailListArguments};
 
 /// `demo`
 #[derive(Debug, Args)]
@@ -77,17 +81,20 @@ async fn show(args: &DemoArgs) -> Result<(), Failure> {
 
     title("Ann's inbox, a line for each thread");
     let ann = selected_account::find_account("ann@example.org", &context).await?;
-    let list =
-        |threads: bool| json!({"accountId": ann.id, "mailbox": "Inbox", "collapseThreads": threads, "limit": 50});
-    let threads = context.client.call_by_name(methods::MAIL_LIST, list(true)).await?;
-    table(mail::head(true), mail::rows(&threads["list"], &ann.zone));
+    let list = |collapse_threads: bool| {
+        let args = MailListArguments { collapse_threads, ..MailListArguments::default() };
+        context.client.call::<MailList>(With(AccountRef::by_id(&ann.id), args))
+    };
+    let threads = list(true).await?;
+    table(mail::head(true), mail::rows(&threads.list, &ann.zone));
     title("... and each message: equal THREAD, one conversation");
-    let all = context.client.call_by_name(methods::MAIL_LIST, list(false)).await?;
-    table(mail::head(false), mail::rows(&all["list"], &ann.zone));
+    let all = list(false).await?;
+    table(mail::head(false), mail::rows(&all.list, &ann.zone));
 
     title("Who was answered, and why not");
-    let log = context.client.call_by_name(methods::VACATION_LOG, json!({"accountId": ann.id, "limit": 50})).await?;
-    table(&vacation::LOG_HEAD, vacation::log_rows(&log["list"], &ann.zone));
+    let all = With(AccountRef::by_id(&ann.id), DecisionListArguments::default());
+    let log = context.client.call::<DecisionList>(all).await?;
+    table(&vacation::LOG_HEAD, vacation::log_rows(&log.list, &ann.zone));
 
     if tokio::time::timeout(Duration::from_secs(20), sink.wait_for(EXPECTED_REPLIES)).await.is_err() {
         service.stop().await;

@@ -2,17 +2,20 @@
 
 use clap::Subcommand;
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
 
 use crate::cli::commands::mail_change::{self, DestroyArgs, FlagArgs, MailRestoreArgs, MoveArgs, PurgeArgs};
 use crate::cli::commands::mail_query::{self, MailQueryArgs};
 use crate::cli::commands::transfer::{self, ExportArgs, ImportArgs};
 use crate::cli::control::selected_account::AccountArgs;
-use crate::cli::control::{CommandContext, methods, selected_account};
+use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::listed;
-use crate::cli::terminal::output::{self, short, size, text, when};
-use crate::wire::jmap::of_octets;
+use crate::cli::terminal::output::{self, local, short, size};
+use crate::wire::jmap::admin::AccountRef;
+use crate::wire::jmap::admin::mail::{
+    EmailRow, MailList, MailListArguments, MailShow, MailShowArguments, NamedAddress,
+};
+use crate::wire::jmap::{With, of_octets};
 
 /// `mail`
 #[derive(Debug, Subcommand)]
@@ -71,25 +74,23 @@ pub(in crate::cli) async fn run(command: MailCommand, context: &CommandContext) 
     match command {
         MailCommand::List { whose, mailbox, threads, limit, after } => {
             let account = selected_account::find_account(&whose.account, context).await?;
-            let arguments = json!({
-                "accountId": account.id, "mailbox": mailbox, "collapseThreads": threads, "limit": limit, "after": after,
-            });
-            let answer = context.client.call_by_name(methods::MAIL_LIST, arguments).await?;
+            let (mailbox, limit) = (Some(mailbox), Some(limit as u64));
+            let args = MailListArguments { mailbox, collapse_threads: threads, limit, after };
+            let answer = context.client.call::<MailList>(With(AccountRef::by_id(&account.id), args)).await?;
             if context.json {
-                output::json(&answer["list"]);
+                output::json(&answer.list);
             } else {
-                output::table(head(threads), rows(&answer["list"], &account.zone));
+                output::table(head(threads), rows(&answer.list, &account.zone));
             }
         }
         MailCommand::Query(query) => mail_query::run(*query, context).await?,
         MailCommand::Show { whose, email } => {
-            let account = selected_account::find_account(&whose.account, context).await?;
-            let answer =
-                context.client.call_by_name(methods::MAIL_SHOW, json!({"accountId": account.id, "id": email})).await?;
+            let args = MailShowArguments { id: email };
+            let answer = selected_account::call::<MailShow, _>(context, &whose, args).await?;
             if context.json {
                 output::json(&answer);
             } else {
-                let message = of_octets(&text(&answer["message"]))
+                let message = of_octets(&answer.message)
                     .map_err(|_| Failure::new(exit::SOFTWARE, "the service's answer holds no message"))?;
                 output::octets(&message)?;
             }
@@ -112,34 +113,29 @@ pub(in crate::cli) fn head(threads: bool) -> &'static [&'static str] {
 }
 
 /// The rows of a list of mail.
-pub(in crate::cli) fn rows(list: &Value, zone: &TimeZone) -> Vec<Vec<String>> {
-    let row = |row: &Value| {
-        let clip = if row["hasAttachment"] == true { " [attachment]" } else { "" };
+pub(in crate::cli) fn rows(list: &[EmailRow], zone: &TimeZone) -> Vec<Vec<String>> {
+    let row = |EmailRow { email, thread, .. }: &EmailRow| {
+        let clip = if email.has_attachment { " [attachment]" } else { "" };
         let mut cells = vec![
-            text(&row["id"]),
-            text(&row["threadId"]),
-            when(&row["receivedAt"], zone),
-            short(&from(&row["from"]), 32),
-            format!("{}{clip}", short(&text(&row["subject"]), 60)),
-            row["size"].as_u64().map_or_else(String::new, size),
+            email.id.clone(),
+            email.thread_id.clone(),
+            local(&email.received_at, zone),
+            short(from(&email.from), 32),
+            format!("{}{clip}", short(email.subject.as_deref().unwrap_or_default(), 60)),
+            size(email.size),
         ];
-        if let Some(thread) = row.get("thread") {
-            let latest = when(&thread["latestReceivedAt"], zone);
-            cells.extend([text(&thread["emails"]), text(&thread["unreadEmails"]), latest]);
+        if let Some(thread) = thread {
+            let latest = thread.summary.latest_received_at.as_deref().map(|at| local(at, zone));
+            let (emails, unread) = (thread.emails.to_string(), thread.summary.unread_emails.to_string());
+            cells.extend([emails, unread, latest.unwrap_or_default()]);
         }
         cells
     };
-    list.as_array().into_iter().flatten().map(row).collect()
+    list.iter().map(row).collect()
 }
 
 /// Whom to show of a list of addresses.
-pub(in crate::cli) fn from(value: &Value) -> String {
-    match value {
-        Value::Array(all) => all.first().map(from).unwrap_or_default(),
-        Value::Object(one) => {
-            let name = one.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
-            name.or_else(|| one.get("email").and_then(Value::as_str)).unwrap_or_default().to_owned()
-        }
-        other => text(other),
-    }
+pub(in crate::cli) fn from(people: &[NamedAddress]) -> &str {
+    let Some(first) = people.first() else { return "" };
+    first.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&first.email)
 }

@@ -1,16 +1,23 @@
 //! `mail destroy|restore|purge|move|flag`: several emails at once, and of each it is said what became of it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use serde_json::{Value, json};
 
 use crate::cli::commands::mail;
 use crate::cli::control::selected_account::AccountArgs;
-use crate::cli::control::{CommandContext, methods, selected_account};
+use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::input;
-use crate::cli::terminal::output::{self, short, size, text, when};
+use crate::cli::terminal::output::{self, local, short, size};
 use crate::model::limits;
+use crate::wire::jmap::With;
+use crate::wire::jmap::admin::mail::{
+    EmailIds, MailDestroy, MailDestroyed, MailDestroyedArguments, MailFlag, MailFlagArguments, MailMove,
+    MailMoveArguments, MailPurge, MailPurgeAnswer, MailPurgeArguments, MailRestore,
+};
+use crate::wire::jmap::admin::{AccountRef, ObjectError, OfAccount, VendorMethod};
 
 /// `mail destroy`
 #[derive(Debug, Args)]
@@ -89,23 +96,32 @@ pub struct FlagArgs {
 }
 
 pub(in crate::cli) async fn destroy(args: DestroyArgs, context: &CommandContext) -> Result<(), Failure> {
-    let arguments = json!({ "ids": args.emails });
-    some(context, &args.whose, methods::MAIL_DESTROY, arguments, ("destroyed", "notDestroyed")).await
+    let split = |answer: <MailDestroy as VendorMethod>::Answer| (plain(answer.destroyed), answer.not_destroyed);
+    some::<MailDestroy, _>(context, &args.whose, EmailIds { ids: args.emails }, "destroyed", split).await
 }
 
 pub(in crate::cli) async fn restore(args: MailRestoreArgs, context: &CommandContext) -> Result<(), Failure> {
-    let arguments = json!({ "ids": args.emails });
-    some(context, &args.whose, methods::MAIL_RESTORE, arguments, ("restored", "notRestored")).await
+    let split = |answer: <MailRestore as VendorMethod>::Answer| {
+        let done = answer.restored.into_iter().map(|(id, new)| (id, format!(" as {new}")));
+        (done.collect(), answer.not_restored)
+    };
+    some::<MailRestore, _>(context, &args.whose, EmailIds { ids: args.emails }, "restored", split).await
 }
 
 pub(in crate::cli) async fn move_to(args: MoveArgs, context: &CommandContext) -> Result<(), Failure> {
-    let arguments = json!({ "ids": args.emails, "mailbox": args.mailbox, "also": args.also });
-    some(context, &args.whose, methods::MAIL_MOVE, arguments, ("moved", "notMoved")).await
+    let arguments = MailMoveArguments { ids: args.emails, mailbox: args.mailbox, also: args.also };
+    let split = |answer: <MailMove as VendorMethod>::Answer| (plain(answer.moved), answer.not_moved);
+    some::<MailMove, _>(context, &args.whose, arguments, "moved", split).await
 }
 
 pub(in crate::cli) async fn flag(args: FlagArgs, context: &CommandContext) -> Result<(), Failure> {
-    let arguments = json!({ "ids": args.emails, "add": args.add, "remove": args.remove });
-    some(context, &args.whose, methods::MAIL_FLAG, arguments, ("flagged", "notFlagged")).await
+    let arguments = MailFlagArguments { ids: args.emails, add: args.add, remove: args.remove };
+    let split = |answer: <MailFlag as VendorMethod>::Answer| {
+        let words = |all: BTreeSet<String>| all.into_iter().collect::<Vec<_>>().join(" ");
+        let done = answer.flagged.into_iter().map(|(id, all)| (id, format!(": {}", words(all))));
+        (done.collect(), answer.not_flagged)
+    };
+    some::<MailFlag, _>(context, &args.whose, arguments, "flagged", split).await
 }
 
 pub(in crate::cli) async fn purge(args: PurgeArgs, context: &CommandContext) -> Result<(), Failure> {
@@ -121,70 +137,79 @@ pub(in crate::cli) async fn purge(args: PurgeArgs, context: &CommandContext) -> 
         return Err(Failure::new(exit::USAGE, "not purged"));
     }
     if !args.emails.is_empty() {
-        let arguments = json!({ "ids": args.emails });
-        return some(context, &args.whose, methods::MAIL_PURGE, arguments, ("purged", "notPurged")).await;
+        let arguments = MailPurgeArguments { ids: Some(args.emails), all: false };
+        let split = |answer| match answer {
+            MailPurgeAnswer::Named { purged, not_purged } => (plain(purged), not_purged),
+            MailPurgeAnswer::All { .. } => (Vec::new(), BTreeMap::new()),
+        };
+        return some::<MailPurge, _>(context, &args.whose, arguments, "purged", split).await;
     }
-    let account = selected_account::find_account(&args.whose.account, context).await?;
-    let answer =
-        context.client.call_by_name(methods::MAIL_PURGE, json!({"accountId": account.id, "all": true})).await?;
+    let arguments = MailPurgeArguments { ids: None, all: true };
+    let answer = selected_account::call::<MailPurge, _>(context, &args.whose, arguments).await?;
     if context.json {
         output::json(&answer);
-    } else {
-        output::line(&format!("{} purged", text(&answer["count"])));
+    } else if let MailPurgeAnswer::All { count } = answer {
+        output::line(&format!("{count} purged"));
     }
     Ok(())
 }
 
 async fn list(args: &PurgeArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = selected_account::find_account(&args.whose.account, context).await?;
-    let arguments = json!({"accountId": account.id, "limit": args.limit});
-    let answer = context.client.call_by_name(methods::MAIL_DESTROYED, arguments).await?;
+    let arguments = MailDestroyedArguments { limit: Some(args.limit as u64) };
+    let answer = context.client.call::<MailDestroyed>(With(AccountRef::by_id(&account.id), arguments)).await?;
     if context.json {
-        output::json(&answer["list"]);
+        output::json(&answer.list);
         return Ok(());
     }
-    let row = |row: &Value| {
+    let rows = answer.list.into_iter().map(|row| {
+        let (destroyed_at, until) = (&row.destroyed_at, &row.restorable_until);
         vec![
-            text(&row["id"]),
-            when(&row["destroyedAt"], &account.zone),
-            when(&row["restorableUntil"], &account.zone),
-            short(&mail::from(&row["from"]), 32),
-            short(&text(&row["subject"]), 50),
-            row["size"].as_u64().map_or_else(String::new, size),
+            row.email.id,
+            local(destroyed_at, &account.zone),
+            local(until, &account.zone),
+            short(mail::from(&row.email.from), 32),
+            short(row.email.subject.as_deref().unwrap_or_default(), 50),
+            size(row.email.size),
         ]
-    };
-    let rows = answer["list"].as_array().into_iter().flatten().map(row).collect();
+    });
+    let rows = rows.collect();
     output::table(&["ID", "DESTROYED", "RESTORABLE UNTIL", "FROM", "SUBJECT", "SIZE"], rows);
     Ok(())
 }
 
+/// The ids of emails of which there is no more to say than that it is done.
+fn plain(done: BTreeMap<String, ()>) -> Vec<(String, String)> {
+    done.into_keys().map(|id| (id, String::new())).collect()
+}
+
 /// Calls a method that tells of each email what became of it, and tells it. Those that were refused make the exit code.
-async fn some(
+///
+/// `split` gives of an answer the ids with what there is to say of them beside `done`, and those that were refused.
+async fn some<M, A>(
     context: &CommandContext,
     who: &AccountArgs,
-    method: &str,
-    arguments: Value,
-    (done, refused): (&str, &str),
-) -> Result<(), Failure> {
-    let answer = selected_account::call_by_name(context, who, method, arguments).await?;
+    args: A,
+    done: &str,
+    split: impl FnOnce(M::Answer) -> (Vec<(String, String)>, BTreeMap<String, ObjectError>),
+) -> Result<(), Failure>
+where
+    M: VendorMethod<Args = OfAccount<A>>,
+{
+    let answer = selected_account::call::<M, A>(context, who, args).await?;
     if context.json {
         output::json(&answer);
-    } else {
-        for (id, value) in answer[done].as_object().into_iter().flatten() {
-            output::line(&match value {
-                Value::String(new) => format!("{id} {done} as {new}"),
-                Value::Array(words) => format!("{id} {done}: {}", words.iter().map(text).collect::<Vec<_>>().join(" ")),
-                _ => format!("{id} {done}"),
-            });
-        }
     }
-    let wrong: Vec<(String, Failure)> = answer[refused]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(id, why)| (id.clone(), Failure::of_method(&text(&why["type"]), &text(&why["description"]))))
-        .collect();
+    let (said, refused) = split(answer);
+    if !context.json {
+        said.iter().for_each(|(id, more)| output::line(&format!("{id} {done}{more}")));
+    }
+    let wrong: Vec<(String, Failure)> = refused.into_iter().map(|(id, why)| (id, failure(&why))).collect();
     let Some((_, first)) = wrong.first() else { return Ok(()) };
     let lines: Vec<String> = wrong.iter().map(|(id, why)| format!("{id} not {done}: {why}")).collect();
     Err(Failure::new(first.code, lines.join("\n")))
+}
+
+fn failure(why: &ObjectError) -> Failure {
+    Failure::of_method(&why.kind, why.description.as_deref().unwrap_or_default())
 }

@@ -5,13 +5,18 @@ use serde_json::{Value, json};
 
 use crate::cli::commands::mail;
 use crate::cli::control::selected_account::AccountArgs;
-use crate::cli::control::{CommandContext, methods, selected_account};
+use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::dates::{Edge, parse};
-use crate::cli::terminal::output::{self, text};
+use crate::cli::terminal::output;
 use crate::config::ByteSize;
 use crate::model::UtcMillis;
 use crate::model::clock::{Clock as _, SystemClock};
+use crate::wire::jmap::With;
+use crate::wire::jmap::admin::AccountRef;
+use crate::wire::jmap::admin::mail::{EmailRow, MailQuery, MailQueryAnswer, MailQueryArguments, MailQueryLimit};
+use crate::wire::jmap::arguments::Nullable;
+use crate::wire::jmap::standard::SortComparator;
 
 /// `mail query`
 #[derive(Debug, Args)]
@@ -102,25 +107,33 @@ pub(in crate::cli) async fn run(query: MailQueryArgs, context: &CommandContext) 
         let at = parsed.map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))?;
         Ok(at.map(UtcMillis::rfc3339))
     };
-    let arguments = json!({
-        "accountId": account.id, "mailbox": query.mailbox, "collapseThreads": query.threads,
-        "filter": filter(&query, date(&query.before)?, date(&query.after)?)?,
-        "sort": query.sort.iter().map(|text| comparator(text)).collect::<Vec<_>>(),
-        "position": query.position, "anchor": query.anchor, "anchorOffset": query.anchor_offset,
-        "limit": query.limit, "calculateTotal": query.total, "snippets": query.snippets, "explain": query.explain,
-    });
-    let answer = context.client.call_by_name(methods::MAIL_QUERY, arguments).await?;
-    if context.json {
-        output::json(if query.explain { &answer["plan"] } else { &answer });
-    } else if query.explain {
-        text(&answer["plan"]["text"]).lines().for_each(output::line);
-    } else {
-        output::table(mail::head(query.threads), mail::rows(&answer["list"], &account.zone));
-        if query.snippets {
-            snippets(&answer["list"]);
-        }
-        if query.total {
-            output::line(&format!("{} in all", answer["total"]));
+    let filter = filter(&query, date(&query.before)?, date(&query.after)?)?;
+    let args = MailQueryArguments {
+        mailbox: query.mailbox,
+        filter: Some(filter).filter(|filter| !filter.is_null()),
+        sort: Some(query.sort.iter().map(|text| comparator(text)).collect()),
+        collapse_threads: query.threads,
+        position: query.position.unwrap_or_default(),
+        anchor: query.anchor,
+        anchor_offset: query.anchor_offset.unwrap_or_default(),
+        calculate_total: query.total,
+        snippets: query.snippets,
+        explain: query.explain,
+    };
+    let limit = Nullable(MailQueryLimit { limit: Some(Some(query.limit as u64)) });
+    let args = With(AccountRef::by_id(&account.id), With(args, limit));
+    match context.client.call::<MailQuery>(args).await? {
+        MailQueryAnswer::Explained { plan } if context.json => output::json(&plan),
+        MailQueryAnswer::Explained { plan } => plan.text.lines().for_each(output::line),
+        MailQueryAnswer::Found(found) if context.json => output::json(&found),
+        MailQueryAnswer::Found(found) => {
+            output::table(mail::head(query.threads), mail::rows(&found.list, &account.zone));
+            if query.snippets {
+                snippets(&found.list);
+            }
+            if let Some(total) = found.total {
+                output::line(&format!("{total} in all"));
+            }
         }
     }
     Ok(())
@@ -164,29 +177,30 @@ fn quoted(text: &str) -> String {
 }
 
 /// `PROPERTY[=WORD][:asc|:desc]`.
-fn comparator(text: &str) -> Value {
+fn comparator(text: &str) -> SortComparator {
     let (what, ascending) = match text.rsplit_once(':') {
         Some((what, "desc")) => (what, false),
         Some((what, "asc")) => (what, true),
         _ => (text, true),
     };
-    match what.split_once('=') {
-        Some((property, word)) => json!({"property": property, "keyword": word, "isAscending": ascending}),
-        None => json!({"property": what, "isAscending": ascending}),
-    }
+    let (property, keyword) = match what.split_once('=') {
+        Some((property, word)) => (property, Some(word.to_owned())),
+        None => (what, None),
+    };
+    let (property, is_ascending) = (Some(property.to_owned()), Some(ascending));
+    SortComparator { property, is_ascending, keyword, collation: None }
 }
 
 /// Where the words stand, between asterisks.
-fn snippets(list: &Value) {
-    let shown = |html: &Value| {
-        let bare = text(html).replace("<mark>", "*").replace("</mark>", "*").replace("&lt;", "<").replace("&gt;", ">");
+fn snippets(list: &[EmailRow]) {
+    let shown = |html: &str| {
+        let bare = html.replace("<mark>", "*").replace("</mark>", "*").replace("&lt;", "<").replace("&gt;", ">");
         bare.replace("&quot;", "\"").replace("&#39;", "'").replace("&amp;", "&")
     };
-    for row in list.as_array().into_iter().flatten() {
-        for part in ["subject", "preview"].map(|part| shown(&row["snippet"][part])) {
-            if !part.is_empty() {
-                output::line(&format!("{}: {part}", text(&row["id"])));
-            }
+    for row in list {
+        let found = row.snippet.iter().flat_map(|snippet| [&snippet.subject, &snippet.preview]).flatten();
+        for part in found.map(|html| shown(html)).filter(|part| !part.is_empty()) {
+            output::line(&format!("{}: {part}", row.email.id));
         }
     }
 }
@@ -225,9 +239,10 @@ mod tests {
 
     #[test]
     fn sorts_are_read() {
-        assert_eq!(comparator("size"), json!({"property": "size", "isAscending": true}));
-        assert_eq!(comparator("subject:desc"), json!({"property": "subject", "isAscending": false}));
+        let read = |text: &str| serde_json::to_value(comparator(text)).unwrap();
+        assert_eq!(read("size"), json!({"property": "size", "isAscending": true}));
+        assert_eq!(read("subject:desc"), json!({"property": "subject", "isAscending": false}));
         let flagged = json!({"property": "hasKeyword", "keyword": "$flagged", "isAscending": false});
-        assert_eq!(comparator("hasKeyword=$flagged:desc"), flagged);
+        assert_eq!(read("hasKeyword=$flagged:desc"), flagged);
     }
 }

@@ -1,13 +1,17 @@
 //! `mailbox list|create|rename|move|remove|role|set|subscribe|share`.
 
 use clap::Subcommand;
-use serde_json::{Value, json};
 
 use crate::cli::control::selected_account::AccountArgs;
-use crate::cli::control::{CommandContext, methods, selected_account};
+use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::input;
-use crate::cli::terminal::output::{self, text};
+use crate::cli::terminal::output;
+use crate::wire::jmap::admin::AccountRef;
+use crate::wire::jmap::admin::mailboxes::{
+    MailboxAdd, MailboxAddArguments, MailboxChange, MailboxChangeArguments, MailboxFacts, MailboxList, MailboxRemove,
+    MailboxRemoveArguments,
+};
 
 /// `mailbox`
 ///
@@ -132,47 +136,50 @@ pub(in crate::cli) async fn run(command: MailboxCommand, context: &CommandContex
     match command {
         MailboxCommand::List(whose) => list(&whose, context).await,
         MailboxCommand::Create { whose, path, role, sort_order } => {
-            let arguments = json!({"path": path, "role": role, "sortOrder": sort_order});
-            one(context, &whose, methods::MAILBOX_ADD, arguments, "made").await
+            let args = MailboxAddArguments { path, role, sort_order, ..MailboxAddArguments::default() };
+            say(context, &selected_account::call::<MailboxAdd, _>(context, &whose, args).await?, "made");
+            Ok(())
         }
         MailboxCommand::Rename { whose, mailbox, name } => {
-            change(context, &whose, json!({"mailbox": mailbox, "name": name}), "renamed").await
+            let name = Some(name);
+            change(context, &whose, MailboxChangeArguments { mailbox, name, ..nothing() }, "renamed").await
         }
         MailboxCommand::Move { whose, mailbox, parent } => {
-            change(context, &whose, json!({"mailbox": mailbox, "parent": parent}), "moved").await
+            let parent = Some(parent);
+            change(context, &whose, MailboxChangeArguments { mailbox, parent, ..nothing() }, "moved").await
         }
         MailboxCommand::Role { whose, mailbox, role } => {
-            change(context, &whose, json!({"mailbox": mailbox, "role": role}), "changed").await
+            let role = Some(role);
+            change(context, &whose, MailboxChangeArguments { mailbox, role, ..nothing() }, "changed").await
         }
         MailboxCommand::Set { whose, mailbox, name, value } => {
-            let value = if value.is_empty() { Value::Null } else { value.into() };
-            let attributes = Value::Object([(name, value)].into_iter().collect());
-            change(context, &whose, json!({"mailbox": mailbox, "attributes": attributes}), "changed").await
+            let attributes = [(name, Some(value).filter(|value| !value.is_empty()))].into();
+            change(context, &whose, MailboxChangeArguments { mailbox, attributes, ..nothing() }, "changed").await
         }
         MailboxCommand::Share { whose, mailbox, with, rights } => {
             let rights = read_rights(&rights).map_err(|error| Failure::new(exit::USAGE, error))?;
             let done = if rights.is_empty() { "is closed" } else { "is open" };
-            let given = if rights.is_empty() { Value::Null } else { rights.join(",").into() };
-            let shares = Value::Object([(with.clone(), given)].into_iter().collect());
-            change(context, &whose, json!({"mailbox": mailbox, "shareWith": shares}), &format!("{done} to {with}"))
-                .await
+            let given = (!rights.is_empty()).then(|| rights.join(","));
+            let done = format!("{done} to {with}");
+            let share_with = [(with, given)].into();
+            change(context, &whose, MailboxChangeArguments { mailbox, share_with, ..nothing() }, &done).await
         }
         MailboxCommand::Subscribe { whose, mailbox, off } => {
             let done = if off { "no longer subscribed" } else { "subscribed" };
-            change(context, &whose, json!({"mailbox": mailbox, "isSubscribed": !off}), done).await
+            let is_subscribed = Some(!off);
+            change(context, &whose, MailboxChangeArguments { mailbox, is_subscribed, ..nothing() }, done).await
         }
         MailboxCommand::Remove { whose, mailbox, emails, yes } => {
             let what = if emails { " with what is in it" } else { "" };
             if !yes && !input::confirmed(&format!("Destroy {mailbox}{what}? Type yes: "))? {
                 return Err(Failure::new(exit::USAGE, "not destroyed"));
             }
-            let account = selected_account::find_account(&whose.account, context).await?;
-            let arguments = json!({"accountId": account.id, "mailbox": mailbox, "emails": emails});
-            let answer = context.client.call_by_name(methods::MAILBOX_REMOVE, arguments).await?;
+            let args = MailboxRemoveArguments { mailbox: mailbox.clone(), emails };
+            let answer = selected_account::call::<MailboxRemove, _>(context, &whose, args).await?;
             if context.json {
                 output::json(&answer);
             } else {
-                output::line(&format!("{mailbox} destroyed, {} messages taken out of it", text(&answer["emails"])));
+                output::line(&format!("{mailbox} destroyed, {} messages taken out of it", answer.emails));
             }
             Ok(())
         }
@@ -199,23 +206,23 @@ fn read_rights(text: &str) -> Result<Vec<&'static str>, String> {
 
 async fn list(who: &AccountArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = selected_account::find_account(&who.account, context).await?;
-    let answer = context.client.call_by_name(methods::MAILBOX_LIST, json!({"accountId": account.id})).await?;
+    let answer = context.client.call::<MailboxList>(AccountRef::by_id(&account.id)).await?;
     if context.json {
-        output::json(&answer["list"]);
+        output::json(&answer.list);
         return Ok(());
     }
-    let row = |row: &Value| {
-        let mut cells: Vec<String> = ["id", "path", "role"].iter().map(|key| text(&row[*key])).collect();
-        cells.push(if row["isSubscribed"] == true { "yes" } else { "no" }.to_owned());
-        let counts = ["totalEmails", "unreadEmails", "totalThreads", "unreadThreads"];
-        cells.extend(counts.iter().map(|key| text(&row[*key])));
-        let attributes = row["attributes"].as_object().into_iter().flatten();
-        cells.push(attributes.map(|(name, value)| format!("{name}={}", text(value))).collect::<Vec<_>>().join(" "));
-        let shared = row["shareWith"].as_object().into_iter().flatten();
-        cells.push(shared.map(|(name, rights)| format!("{name}={}", short(rights))).collect::<Vec<_>>().join(" "));
+    let pairs = |all: Vec<String>| all.join(" ");
+    let row = |row: MailboxFacts| {
+        let totals = row.totals;
+        let counts = [totals.total_emails, totals.unread_emails, totals.total_threads, totals.unread_threads];
+        let subscribed = if row.is_subscribed { "yes" } else { "no" };
+        let mut cells = vec![row.id, row.path, row.role.unwrap_or_default(), subscribed.to_owned()];
+        cells.extend(counts.map(|count| count.to_string()));
+        cells.push(pairs(row.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect()));
+        cells.push(pairs(row.share_with.iter().map(|(name, rights)| format!("{name}={}", short(rights))).collect()));
         cells
     };
-    let rows = answer["list"].as_array().into_iter().flatten().map(row).collect();
+    let rows = answer.list.into_iter().map(row).collect();
     output::table(
         &["ID", "PATH", "ROLE", "SUBSCRIBED", "EMAILS", "UNREAD", "THREADS", "UNREAD", "ATTRIBUTES", "SHARED"],
         rows,
@@ -224,33 +231,35 @@ async fn list(who: &AccountArgs, context: &CommandContext) -> Result<(), Failure
 }
 
 /// Names of rights, as `read_rights` takes them.
-fn short(rights: &Value) -> String {
-    let names: Vec<&str> = rights.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    if names.len() == RIGHTS.len() {
+fn short(rights: &[String]) -> String {
+    if rights.len() == RIGHTS.len() {
         return "all".into();
     }
-    let words = RIGHTS.iter().filter(|(_, name)| names.contains(name)).map(|(short, _)| *short);
+    let words = RIGHTS.iter().filter(|(_, name)| rights.iter().any(|right| right == name)).map(|(short, _)| *short);
     words.collect::<Vec<_>>().join(",")
 }
 
-async fn change(context: &CommandContext, who: &AccountArgs, arguments: Value, done: &str) -> Result<(), Failure> {
-    one(context, who, methods::MAILBOX_CHANGE, arguments, done).await
+fn nothing() -> MailboxChangeArguments {
+    MailboxChangeArguments::default()
 }
 
-async fn one(
+async fn change(
     context: &CommandContext,
     who: &AccountArgs,
-    method: &str,
-    arguments: Value,
+    args: MailboxChangeArguments,
     done: &str,
 ) -> Result<(), Failure> {
-    let answer = selected_account::call_by_name(context, who, method, arguments).await?;
-    if context.json {
-        output::json(&answer);
-    } else {
-        output::line(&format!("{} {} {done}", text(&answer["id"]), text(&answer["path"])));
-    }
+    say(context, &selected_account::call::<MailboxChange, _>(context, who, args).await?, done);
     Ok(())
+}
+
+/// Says what was done with a mailbox.
+fn say(context: &CommandContext, mailbox: &MailboxFacts, done: &str) {
+    if context.json {
+        output::json(mailbox);
+    } else {
+        output::line(&format!("{} {} {done}", mailbox.id, mailbox.path));
+    }
 }
 
 #[cfg(test)]
@@ -270,7 +279,7 @@ mod tests {
             assert!(read_rights(wrong).is_err(), "{wrong}");
         }
         assert_eq!(
-            (short(&json!(["mayReadItems", "maySubmit"])), short(&json!(RIGHTS.map(|(_, name)| name)))),
+            (short(&["mayReadItems", "maySubmit"].map(str::to_owned)), short(&RIGHTS.map(|(_, name)| name.to_owned()))),
             ("read,submit".into(), "all".into())
         );
     }

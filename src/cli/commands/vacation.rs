@@ -9,11 +9,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cli::control::selected_account::AccountArgs;
-use crate::cli::control::selected_account::{call_by_name, find_account};
+use crate::cli::control::selected_account::{call, find_account};
 use crate::cli::control::{CommandContext, methods};
 use crate::cli::exit::Failure;
 use crate::cli::terminal::input::{read, with_crlf};
 use crate::cli::terminal::output::{self, text, when};
+use crate::wire::jmap::admin::decisions::{VacationTest, VacationTestAnswer, VacationTestArguments};
 use crate::wire::jmap::octets;
 use args::VacationCommand;
 pub(in crate::cli) use log::{LOG_HEAD, log_rows};
@@ -126,17 +127,17 @@ fn address(value: &Value) -> String {
 
 async fn test(whose: &AccountArgs, file: &Path, sender: Option<&str>, context: &CommandContext) -> Result<(), Failure> {
     let message = read(file)?;
-    let arguments = json!({"message": octets(&with_crlf(&message)), "sender": sender});
-    let answer = call_by_name(context, whose, methods::VACATION_TEST, arguments).await?;
+    let args = VacationTestArguments { message: octets(&with_crlf(&message)), sender: sender.map(str::to_owned) };
+    let answer = call::<VacationTest, _>(context, whose, args).await?;
     if context.json {
         output::json(&answer);
         return Ok(());
     }
-    match answer["reason"].as_str() {
-        Some(reason) => output::line(&format!("silent: {reason} ({})", text(&answer["detail"]))),
-        None => {
-            output::line(&format!("would be answered, to {}:\n", text(&answer["recipient"])));
-            output::line(&text(&answer["reply"]));
+    match answer {
+        VacationTestAnswer::Silent { reason, detail } => output::line(&format!("silent: {reason} ({detail})")),
+        VacationTestAnswer::Reply { recipient, reply, .. } => {
+            output::line(&format!("would be answered, to {recipient}:\n"));
+            output::line(&reply);
         }
     }
     Ok(())

@@ -2,13 +2,13 @@
 
 use clap::Args;
 use jiff::tz::TimeZone;
-use serde_json::Value;
 
 use crate::cli::control::CommandContext;
 use crate::cli::exit::Failure;
 use crate::model::clock;
-use crate::wire::jmap::admin::AccountRef;
+use crate::wire::jmap::With;
 use crate::wire::jmap::admin::accounts::AccountGet;
+use crate::wire::jmap::admin::{AccountRef, OfAccount, VendorMethod};
 
 /// Whose.
 #[derive(Debug, Args)]
@@ -43,15 +43,14 @@ pub(in crate::cli) async fn find_account(name: &str, context: &CommandContext) -
 ///
 /// # Errors
 /// As for `find_account`, and what the method refuses.
-pub(in crate::cli) async fn call_by_name(
+pub(in crate::cli) async fn call<M, A>(
     context: &CommandContext,
     who: &AccountArgs,
-    method: &str,
-    mut arguments: Value,
-) -> Result<Value, Failure> {
+    args: A,
+) -> Result<M::Answer, Failure>
+where
+    M: VendorMethod<Args = OfAccount<A>>,
+{
     let account = find_account(&who.account, context).await?;
-    if let Some(members) = arguments.as_object_mut() {
-        members.insert("accountId".into(), account.id.into());
-    }
-    context.client.call_by_name(method, arguments).await
+    context.client.call::<M>(With(AccountRef::by_id(&account.id), args)).await
 }

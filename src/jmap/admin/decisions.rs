@@ -1,16 +1,21 @@
 //! The vacation's decisions: those that were made, and the one that a message would get.
 
-use serde_json::{Value, json};
-
 use super::mail::rows;
+use super::{AdminMethod, tell};
 use crate::account::{AccountSnapshot, arrivals};
-use crate::jmap::context::{Args, Context, address, date};
+use crate::jmap::context::{Context, address};
 use crate::message::auto::AutoReplyFacts;
 use crate::message::header;
 use crate::model::{Address, Decision, UtcMillis, Verdict};
 use crate::outbox::{NO_SMTPUTF8, NOT_SENT};
 use crate::vacation::{Correspondent, Input, Notice, Reason, ReplyDecision, Silence, Topic, consider};
-use crate::wire::jmap::{MethodError, of_octets};
+use crate::wire::jmap::admin::OfAccount;
+use crate::wire::jmap::admin::decisions::{
+    AbsenceFacts, CorrespondentFacts, DecisionFacts, DecisionList, DecisionListAnswer, DecisionListArguments,
+    TopicFacts, VacationReport, VacationReportAnswer, VacationReportArguments, VacationTest, VacationTestAnswer,
+    VacationTestArguments,
+};
+use crate::wire::jmap::{MethodError, With, of_octets};
 
 /// Which decisions are wanted.
 #[derive(Debug, Default)]
@@ -26,12 +31,13 @@ struct DecisionFilter {
 }
 
 impl DecisionFilter {
-    fn of(arguments: &Args<'_>) -> Result<Self, MethodError> {
-        let answered = arguments.get("answered").map(|_| arguments.flag("answered")).transpose()?;
-        let reason = arguments.maybe_text("reason")?;
-        let sender = arguments.maybe_text("sender")?.map(|text| text.to_lowercase());
-        let (since, until) = (instant(arguments, "since")?, instant(arguments, "until")?);
-        Ok(Self { since, until, answered, reason, sender })
+    fn of(args: DecisionListArguments) -> Result<Self, MethodError> {
+        let DecisionListArguments { since, until, answered, reason, sender, .. } = args;
+        let (since, until) = (instant("since", since)?, instant("until", until)?);
+        if let Some(reason) = reason.as_ref().filter(|reason| !is_reason(reason)) {
+            return Err(MethodError::InvalidArguments(format!("reason: there is no {reason}")));
+        }
+        Ok(Self { since, until, answered, reason, sender: sender.map(|text| text.to_lowercase()) })
     }
 
     fn has(&self, decision: &Decision) -> bool {
@@ -48,72 +54,95 @@ impl DecisionFilter {
     }
 }
 
-fn instant(arguments: &Args<'_>, key: &str) -> Result<Option<UtcMillis>, MethodError> {
-    let Some(text) = arguments.maybe_text(key)? else { return Ok(None) };
-    let at = UtcMillis::parse_rfc3339(&text);
-    at.map(Some).ok_or_else(|| MethodError::InvalidArguments(format!("{key}: `{text}` is no UTCDate")))
+fn instant(name: &str, text: Option<String>) -> Result<Option<UtcMillis>, MethodError> {
+    let bad = |text: &str| MethodError::InvalidArguments(format!("{name}: `{text}` is no UTCDate"));
+    text.map(|text| UtcMillis::parse_rfc3339(&text).ok_or_else(|| bad(&text))).transpose()
 }
 
-/// Vacation/report: what came in the last absence, or in the time that is asked for.
-pub(super) fn report(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let snapshot = context.store.snapshot();
-    let response = snapshot.vacation(account)?;
-    let zone = context.directory.identity(account)?.zone;
-    let (began, ended) = response.span();
-    // What lies ahead has not ended anything yet.
-    let ended = ended.filter(|ended| *ended <= context.store.clock().now());
-    let (since, until) = (instant(arguments, "since")?, instant(arguments, "until")?);
-    let ended = if since.is_some() { until } else { until.or(ended) };
-    let report = arrivals::report(&snapshot, account, (since.or(began), ended))?;
-    let topic = |topic: &Topic| {
-        let emails: Vec<String> = topic.emails.iter().map(ToString::to_string).collect();
-        json!({
-            "threadId": topic.thread.map(|thread| thread.to_string()), "subject": topic.subject, "emailIds": emails,
-            "unread": topic.unread, "first": date(Some(topic.first)), "last": date(Some(topic.last)),
-        })
-    };
-    let correspondent = |one: &Correspondent| {
-        let threads: Vec<Value> = one.threads.iter().map(topic).collect();
-        json!({
-            "name": one.person.name, "email": one.person.email, "machine": one.machine, "answered": one.answered,
-            "threads": threads,
-        })
-    };
-    let correspondents: Vec<Value> = report.correspondents.iter().map(correspondent).collect();
-    Ok(json!({
-        "began": date(report.began), "ended": date(report.ended), "messages": report.messages,
-        "answered": report.answered, "silent": report.silent, "cut": report.cut, "correspondents": correspondents,
-        "text": report.text(zone.as_deref()), "html": report.html(zone.as_deref()),
-    }))
+fn date(at: Option<UtcMillis>) -> Option<String> {
+    at.map(UtcMillis::rfc3339)
 }
 
-/// Decision/list, newest first.
-pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let limit = rows(arguments)?;
-    let wanted = DecisionFilter::of(arguments)?;
-    if let Some(reason) = wanted.reason.as_ref().filter(|reason| !is_reason(reason)) {
-        return Err(MethodError::InvalidArguments(format!("reason: there is no {reason}")));
+impl AdminMethod for VacationReport {
+    /// What came in the last absence, or in the time that is asked for.
+    fn call(
+        context: &Context,
+        With(named, args): OfAccount<VacationReportArguments>,
+    ) -> Result<VacationReportAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let snapshot = context.store.snapshot();
+        let response = snapshot.vacation(account)?;
+        let zone = context.directory.identity(account)?.zone;
+        let (began, ended) = response.span();
+        // What lies ahead has not ended anything yet.
+        let ended = ended.filter(|ended| *ended <= context.store.clock().now());
+        let (since, until) = (instant("since", args.since)?, instant("until", args.until)?);
+        let ended = if since.is_some() { until } else { until.or(ended) };
+        let report = arrivals::report(&snapshot, account, (since.or(began), ended))?;
+        let (text, html) = (report.text(zone.as_deref()), report.html(zone.as_deref()));
+        let facts = AbsenceFacts {
+            began: date(report.began),
+            ended: date(report.ended),
+            messages: report.messages as u64,
+            answered: report.answered as u64,
+            silent: report.silent.into_iter().map(|(reason, count)| (reason, count as u64)).collect(),
+            cut: report.cut,
+            correspondents: report.correspondents.into_iter().map(correspondent).collect(),
+        };
+        Ok(VacationReportAnswer { facts, text, html })
     }
-    let snapshot = context.store.snapshot();
-    let mut list = Vec::new();
-    let mut told = Ok(());
-    let mut each = |decision: Decision| {
-        if wanted.since.is_some_and(|since| decision.at < since) {
-            return false;
-        }
-        if list.len() < limit && wanted.has(&decision) {
-            let row = describe(&decision);
-            told = context.budget.tell(&row);
-            list.push(row);
-        }
-        list.len() < limit && told.is_ok()
-    };
-    snapshot.each_decision(account, &mut each)?;
-    told?;
-    let (began, ended) = snapshot.vacation(account)?.span();
-    Ok(json!({ "list": list, "began": date(began), "ended": date(ended) }))
+}
+
+fn correspondent(one: Correspondent) -> CorrespondentFacts {
+    CorrespondentFacts {
+        name: one.person.name,
+        email: one.person.email,
+        machine: one.machine,
+        answered: one.answered,
+        threads: one.threads.into_iter().map(topic).collect(),
+    }
+}
+
+fn topic(topic: Topic) -> TopicFacts {
+    TopicFacts {
+        thread_id: topic.thread.map(|thread| thread.to_string()),
+        subject: topic.subject,
+        email_ids: topic.emails.iter().map(ToString::to_string).collect(),
+        unread: topic.unread as u64,
+        first: topic.first.rfc3339(),
+        last: topic.last.rfc3339(),
+    }
+}
+
+impl AdminMethod for DecisionList {
+    /// Newest first.
+    fn call(
+        context: &Context,
+        With(named, args): OfAccount<DecisionListArguments>,
+    ) -> Result<DecisionListAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let limit = rows(args.limit)?;
+        let wanted = DecisionFilter::of(args)?;
+        let snapshot = context.store.snapshot();
+        let mut list = Vec::new();
+        let mut told = Ok(());
+        let mut each = |decision: Decision| {
+            if wanted.since.is_some_and(|since| decision.at < since) {
+                return false;
+            }
+            if list.len() < limit && wanted.has(&decision) {
+                match tell(context, describe(decision)) {
+                    Ok(row) => list.push(row),
+                    Err(error) => told = Err(error),
+                }
+            }
+            list.len() < limit && told.is_ok()
+        };
+        snapshot.each_decision(account, &mut each)?;
+        told?;
+        let (began, ended) = snapshot.vacation(account)?.span();
+        Ok(DecisionListAnswer { list, began: date(began), ended: date(ended) })
+    }
 }
 
 /// A rule's code, or what takes the place of one when a reply does not go out.
@@ -121,67 +150,78 @@ fn is_reason(code: &str) -> bool {
     Reason::ALL.iter().any(|reason| reason.code() == code) || [NO_SMTPUTF8, NOT_SENT].contains(&code)
 }
 
-fn describe(decision: &Decision) -> Value {
-    let (reason, detail, action) = match &decision.verdict {
+fn describe(decision: Decision) -> DecisionFacts {
+    let (reason, detail, action) = match decision.verdict {
         Verdict::Answered(action) => (None, None, Some(action.to_string())),
         Verdict::Silent { reason, detail } => (Some(reason), Some(detail), None),
     };
-    json!({
-        "at": date(Some(decision.at)), "emailId": decision.email.to_string(),
-        "sender": decision.sender.as_ref().map(ToString::to_string), "recipient": decision.recipient.to_string(),
-        "reason": reason, "detail": detail, "action": action,
-    })
+    DecisionFacts {
+        at: decision.at.rfc3339(),
+        email_id: decision.email.to_string(),
+        sender: decision.sender.map(|sender| sender.to_string()),
+        recipient: decision.recipient.to_string(),
+        reason,
+        detail,
+        action,
+    }
 }
 
-/// What would be answered to a message now, and why; nothing is stored or sent.
-pub(super) fn test(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, row) = context.account(arguments)?;
-    let raw = of_octets(&arguments.text("message")?)?;
-    let facts = AutoReplyFacts::of(&raw);
-    let sender = match arguments.get("sender") {
-        Some(_) => {
-            Some(arguments.text("sender")?).filter(|text| !text.is_empty()).map(|text| address(&text)).transpose()?
+impl AdminMethod for VacationTest {
+    /// What would be answered to a message now, and why; nothing is stored or sent.
+    fn call(
+        context: &Context,
+        With(named, args): OfAccount<VacationTestArguments>,
+    ) -> Result<VacationTestAnswer, MethodError> {
+        let (account, row) = context.account_of(&named)?;
+        let raw = of_octets(&args.message)?;
+        let facts = AutoReplyFacts::of(&raw);
+        let sender = match args.sender.as_deref() {
+            Some("") => None,
+            Some(text) => Some(address(text)?),
+            None => {
+                let path = header::first(&raw, "Return-Path").map(|field| field.unfolded());
+                let path = path.map(|path| path.trim_matches(['<', '>']).to_owned());
+                let from = facts.from.first().map(|person| person.email.clone());
+                path.or(from).and_then(|text| Address::parse(&text).ok())
+            }
+        };
+        let snapshot = context.store.snapshot();
+        let response = snapshot.vacation(account)?;
+        let identity = context.directory.identity(account)?;
+        let own = context.directory.own_addresses(account)?;
+        let (now, secret) = (context.store.clock().now(), &context.store.secrets().told);
+        let mut recipient = &row.primary;
+        for address in &facts.destinations {
+            if own.has(address)? {
+                recipient = address;
+                break;
+            }
         }
-        None => {
-            let path = header::first(&raw, "Return-Path").map(|field| field.unfolded());
-            let path = path.map(|path| path.trim_matches(['<', '>']).to_owned());
-            let from = facts.from.first().map(|person| person.email.clone());
-            path.or(from).and_then(|text| Address::parse(&text).ok())
-        }
-    };
-    let snapshot = context.store.snapshot();
-    let response = snapshot.vacation(account)?;
-    let identity = context.directory.identity(account)?;
-    let own = context.directory.own_addresses(account)?;
-    let (now, secret) = (context.store.clock().now(), &context.store.secrets().told);
-    let mut recipient = &row.primary;
-    for address in &facts.destinations {
-        if own.has(address)? {
-            recipient = address;
-            break;
-        }
+        let notice = Notice::of_response(&response, &identity, sender.as_ref(), &facts, now);
+        let input = Input {
+            now,
+            sender: sender.as_ref(),
+            recipient,
+            known_as: None,
+            identity: &identity,
+            notice: &notice,
+            facts: &facts,
+            forged: None,
+            junk: false,
+            secret,
+            settings: &context.vacation,
+            nonce: 0,
+        };
+        let world = AccountSnapshot { snapshot: &snapshot, account, identity: &identity, own: &own, now, secret };
+        Ok(match consider(&input, &world)? {
+            ReplyDecision::Reply(due) => VacationTestAnswer::Reply {
+                reason: (),
+                recipient: due.reply.recipient.to_string(),
+                reply: String::from_utf8_lossy(&due.reply.message).into_owned(),
+            },
+            ReplyDecision::Silent(Silence { reason, detail }) => {
+                VacationTestAnswer::Silent { reason: reason.code().to_owned(), detail }
+            }
+        })
     }
-    let notice = Notice::of_response(&response, &identity, sender.as_ref(), &facts, now);
-    let input = Input {
-        now,
-        sender: sender.as_ref(),
-        recipient,
-        known_as: None,
-        identity: &identity,
-        notice: &notice,
-        facts: &facts,
-        forged: None,
-        junk: false,
-        secret,
-        settings: &context.vacation,
-        nonce: 0,
-    };
-    let world = AccountSnapshot { snapshot: &snapshot, account, identity: &identity, own: &own, now, secret };
-    Ok(match consider(&input, &world)? {
-        ReplyDecision::Reply(due) => json!({
-            "reason": null, "recipient": due.reply.recipient.to_string(),
-            "reply": String::from_utf8_lossy(&due.reply.message),
-        }),
-        ReplyDecision::Silent(Silence { reason, detail }) => json!({"reason": reason.code(), "detail": detail}),
-    })
 }

@@ -1,47 +1,53 @@
 //! Emails after filing: moved, flagged, destroyed, restored, purged. Of each named email it is said what became of it: one
 //! that is refused is nothing to the others.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::mail::{facts, rows};
-use super::mailboxes;
-use crate::jmap::context::{Args, Context, date};
+use super::{AdminMethod, mailboxes, tell};
+use crate::jmap::context::Context;
 use crate::message::rows_or_bare;
 use crate::model::{AccountId, EmailId, keyword, limits};
 use crate::store::{EncodedMessage, Error, Txn};
-use crate::wire::jmap::MethodError;
+use crate::wire::jmap::admin::mail::{
+    EmailIds, MailDestroy, MailDestroyAnswer, MailDestroyed, MailDestroyedAnswer, MailDestroyedArguments, MailFlag,
+    MailFlagAnswer, MailFlagArguments, MailMove, MailMoveAnswer, MailMoveArguments, MailPurge, MailPurgeAnswer,
+    MailPurgeArguments, MailRestore, MailRestoreAnswer, RestorableEmail,
+};
+use crate::wire::jmap::admin::{ObjectError, OfAccount};
+use crate::wire::jmap::{MethodError, With};
 
 /// Emails of one commit.
 const EMAILS_PER_COMMIT: usize = 64;
 
-/// What became of each.
-struct Outcomes {
-    done: Map<String, Value>,
-    refused: Map<String, Value>,
+/// What became of each, by id.
+struct Outcomes<T> {
+    done: BTreeMap<String, T>,
+    refused: BTreeMap<String, ObjectError>,
 }
 
-impl Outcomes {
-    fn new() -> Self {
-        Self { done: Map::new(), refused: Map::new() }
+impl<T> Default for Outcomes<T> {
+    fn default() -> Self {
+        Self { done: BTreeMap::new(), refused: BTreeMap::new() }
     }
+}
 
-    fn add(&mut self, id: &str, outcome: Result<Value, Error>) {
+impl<T> Outcomes<T> {
+    fn add(&mut self, id: String, outcome: Result<T, ObjectError>) {
         match outcome {
-            Ok(value) => drop(self.done.insert(id.to_owned(), value)),
-            Err(error) => drop(self.refused.insert(id.to_owned(), MethodError::from(error).arguments())),
+            Ok(value) => drop(self.done.insert(id, value)),
+            Err(error) => drop(self.refused.insert(id, error)),
         }
     }
+}
 
-    fn answer(self, done: &str, refused: &str) -> Value {
-        json!({ done: self.done, refused: self.refused })
-    }
+fn refusal(error: Error) -> ObjectError {
+    MethodError::from(error).into()
 }
 
 /// The named emails, each once, with their ids where they are any.
-fn ids(arguments: &Args<'_>) -> Result<Vec<(String, Option<EmailId>)>, MethodError> {
-    let texts: BTreeSet<String> = arguments.texts("ids")?.into_iter().collect();
+fn named_emails(ids: Vec<String>) -> Result<Vec<(String, Option<EmailId>)>, MethodError> {
+    let texts: BTreeSet<String> = ids.into_iter().collect();
     if texts.is_empty() || texts.len() > limits::MAX_LISTED_ROWS {
         return Err(MethodError::InvalidArguments(format!(
             "ids: 1 to {} email ids are wanted",
@@ -52,14 +58,14 @@ fn ids(arguments: &Args<'_>) -> Result<Vec<(String, Option<EmailId>)>, MethodErr
 }
 
 /// Does the same with each email, several in a commit; where a commit fails, its emails are refused.
-fn each(
+fn each<T>(
     context: &Context,
     account: AccountId,
-    ids: &[(String, Option<EmailId>)],
-    mut change: impl FnMut(&mut Txn<'_>, EmailId) -> Result<Value, Error>,
-) -> Outcomes {
-    let mut outcomes = Outcomes::new();
-    for chunk in ids.chunks(EMAILS_PER_COMMIT) {
+    ids: Vec<String>,
+    mut change: impl FnMut(&mut Txn<'_>, EmailId) -> Result<T, Error>,
+) -> Result<Outcomes<T>, MethodError> {
+    let mut outcomes = Outcomes::default();
+    for chunk in named_emails(ids)?.chunks(EMAILS_PER_COMMIT) {
         let done = context.store.commit(account, |txn| {
             let one = |(_, id): &(String, Option<EmailId>)| match id
                 .map_or(Err(Error::NotFound("email")), |id| change(txn, id))
@@ -68,132 +74,145 @@ fn each(
                 Err(error @ (Error::NotFound(_) | Error::Conflict(_) | Error::Quota)) => Ok(Err(error)),
                 other => other.map(Ok),
             };
-            chunk.iter().map(one).collect::<Result<Vec<Result<Value, Error>>, Error>>()
+            chunk.iter().map(one).collect::<Result<Vec<Result<T, Error>>, Error>>()
         });
+        let texts = chunk.iter().map(|(text, _)| text.clone());
         match done.and_then(|(made, ticket)| ticket.wait_blocking().map(|()| made)) {
-            Ok(made) => chunk.iter().zip(made).for_each(|((text, _), outcome)| outcomes.add(text, outcome)),
-            Err(error) => chunk.iter().for_each(|(text, _)| outcomes.add(text, Err(error.clone()))),
+            Ok(made) => texts.zip(made).for_each(|(text, outcome)| outcomes.add(text, outcome.map_err(refusal))),
+            Err(error) => texts.for_each(|text| outcomes.add(text, Err(refusal(error.clone())))),
         }
     }
-    outcomes
+    Ok(outcomes)
 }
 
-pub(super) fn destroy(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let outcomes = each(context, account, &ids(arguments)?, |txn, id| txn.destroy_email(id).map(|()| Value::Null));
-    Ok(outcomes.answer("destroyed", "notDestroyed"))
-}
-
-/// What can be restored.
-pub(super) fn destroyed(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let snapshot = context.store.snapshot();
-    let since = context.store.clock().now().before(context.restore);
-    let all = snapshot.destroyed_emails(account, since, rows(arguments)?)?;
-    let mut list = Vec::with_capacity(all.len());
-    for one in all {
-        let content = snapshot.content(account, one.id)?;
-        let (_, content) = content.unwrap_or_default();
-        let mut row = facts(one.id, one.email.thread, &one.email, &content);
-        if let Some(members) = row.as_object_mut() {
-            members.insert("destroyedAt".into(), date(Some(one.at)));
-            members.insert("restorableUntil".into(), date(Some(one.at.after(context.restore))));
-        }
-        context.budget.tell(&row)?;
-        list.push(row);
+impl AdminMethod for MailDestroy {
+    fn call(context: &Context, With(named, args): OfAccount<EmailIds>) -> Result<MailDestroyAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let outcomes = each(context, account, args.ids, |txn, id| txn.destroy_email(id))?;
+        Ok(MailDestroyAnswer { destroyed: outcomes.done, not_destroyed: outcomes.refused })
     }
-    Ok(json!({ "list": list }))
 }
 
-/// One commit for each, for each message is parsed anew, and not while the account is locked.
-pub(super) fn restore(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let mut outcomes = Outcomes::new();
-    for (text, id) in ids(arguments)? {
-        let missing = || MethodError::from(Error::NotFound("destroyed email")).arguments();
-        match id.ok_or_else(missing).and_then(|id| restore_one(context, account, id)) {
-            Ok(id) => drop(outcomes.done.insert(text, id.to_string().into())),
-            Err(why) => drop(outcomes.refused.insert(text, why)),
+impl AdminMethod for MailDestroyed {
+    /// What can be restored.
+    fn call(
+        context: &Context,
+        With(named, args): OfAccount<MailDestroyedArguments>,
+    ) -> Result<MailDestroyedAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let snapshot = context.store.snapshot();
+        let since = context.store.clock().now().before(context.restore);
+        let all = snapshot.destroyed_emails(account, since, rows(args.limit)?)?;
+        let mut list = Vec::with_capacity(all.len());
+        for one in all {
+            let content = snapshot.content(account, one.id)?;
+            let (_, content) = content.unwrap_or_default();
+            let row = RestorableEmail {
+                email: facts(one.id, one.email.thread, one.email, content),
+                destroyed_at: one.at.rfc3339(),
+                restorable_until: one.at.after(context.restore).rfc3339(),
+            };
+            list.push(tell(context, row)?);
         }
+        Ok(MailDestroyedAnswer { list })
     }
-    Ok(outcomes.answer("restored", "notRestored"))
 }
 
-/// Restores one; else says why not, as an error's object.
-fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<EmailId, Value> {
-    let failed = |error: Error| MethodError::from(error).arguments();
-    let missing = || failed(Error::NotFound("destroyed email"));
+impl AdminMethod for MailRestore {
+    /// One commit for each, for each message is parsed anew, and not while the account is locked.
+    fn call(context: &Context, With(named, args): OfAccount<EmailIds>) -> Result<MailRestoreAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let mut outcomes = Outcomes::default();
+        for (text, id) in named_emails(args.ids)? {
+            let id = id.ok_or_else(|| refusal(Error::NotFound("destroyed email")));
+            let made = id.and_then(|id| restore_one(context, account, id));
+            outcomes.add(text, made.map(|id| id.to_string()));
+        }
+        Ok(MailRestoreAnswer { restored: outcomes.done, not_restored: outcomes.refused })
+    }
+}
+
+fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<EmailId, ObjectError> {
+    let missing = || refusal(Error::NotFound("destroyed email"));
     let message = {
         let snapshot = context.store.snapshot();
-        let old = snapshot.email_or_tombstone(account, id).map_err(failed)?.ok_or_else(missing)?;
-        context.budget.read(old.size).map_err(|error| error.arguments())?;
-        context.budget.file(old.size).map_err(|error| error.object())?;
-        let raw = snapshot.raw_message(&old.blob).map_err(failed)?.ok_or_else(missing)?;
+        let old = snapshot.email_or_tombstone(account, id).map_err(refusal)?.ok_or_else(missing)?;
+        context.budget.read(old.size)?;
+        context.budget.file(old.size)?;
+        let raw = snapshot.raw_message(&old.blob).map_err(refusal)?.ok_or_else(missing)?;
         EncodedMessage::new(&rows_or_bare(&raw, context.store.secrets()))
     };
     let made = context.store.commit(account, |txn| txn.restore_email(id, &message, context.restore));
-    let ((id, _), ticket) = made.map_err(failed)?;
-    ticket.wait_blocking().map_err(failed)?;
+    let ((id, _), ticket) = made.map_err(refusal)?;
+    ticket.wait_blocking().map_err(refusal)?;
     Ok(id)
 }
 
-/// Takes what was destroyed away for good, before its time.
-pub(super) fn purge(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    match (arguments.flag("all")?, arguments.get("ids").is_some()) {
-        (true, false) => {
-            let mut count = 0;
-            loop {
-                let done = context.store.commit(account, |txn| txn.purge_emails(txn.now(), EMAILS_PER_COMMIT));
-                let (purged, ticket) = done?;
-                ticket.wait_blocking()?;
-                count += purged.emails;
-                if !purged.left {
-                    return Ok(json!({ "count": count }));
+impl AdminMethod for MailPurge {
+    /// Takes what was destroyed away for good, before its time.
+    fn call(
+        context: &Context,
+        With(named, args): OfAccount<MailPurgeArguments>,
+    ) -> Result<MailPurgeAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        match (args.all, args.ids) {
+            (true, None) => {
+                let mut count = 0;
+                loop {
+                    let done = context.store.commit(account, |txn| txn.purge_emails(txn.now(), EMAILS_PER_COMMIT));
+                    let (purged, ticket) = done?;
+                    ticket.wait_blocking()?;
+                    count += purged.emails as u64;
+                    if !purged.left {
+                        return Ok(MailPurgeAnswer::All { count });
+                    }
                 }
             }
+            (false, Some(ids)) => {
+                let outcomes = each(context, account, ids, |txn, id| txn.purge_email(id))?;
+                Ok(MailPurgeAnswer::Named { purged: outcomes.done, not_purged: outcomes.refused })
+            }
+            _ => Err(MethodError::InvalidArguments("either ids or all is wanted".into())),
         }
-        (false, true) => {
-            let outcomes =
-                each(context, account, &ids(arguments)?, |txn, id| txn.purge_email(id).map(|()| Value::Null));
-            Ok(outcomes.answer("purged", "notPurged"))
-        }
-        _ => Err(MethodError::InvalidArguments("either ids or all is wanted".into())),
     }
 }
 
-pub(super) fn move_to(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let (uid, _) = mailboxes::named(context, account, &arguments.text("mailbox")?)?;
-    let also = arguments.flag("also")?;
-    let outcomes = each(context, account, &ids(arguments)?, |txn, id| {
-        let email = txn.snapshot().email(account, id)?.ok_or(Error::NotFound("email"))?;
-        let mut mailboxes = if also { email.mailboxes } else { BTreeSet::new() };
-        mailboxes.insert(uid);
-        txn.update_email(id, mailboxes, email.keywords).map(|_| Value::Null)
-    });
-    Ok(outcomes.answer("moved", "notMoved"))
+impl AdminMethod for MailMove {
+    fn call(context: &Context, With(named, args): OfAccount<MailMoveArguments>) -> Result<MailMoveAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let (uid, _) = mailboxes::find(context, account, &args.mailbox)?;
+        let outcomes = each(context, account, args.ids, |txn, id| {
+            let email = txn.snapshot().email(account, id)?.ok_or(Error::NotFound("email"))?;
+            let mut mailboxes = if args.also { email.mailboxes } else { BTreeSet::new() };
+            mailboxes.insert(uid);
+            txn.update_email(id, mailboxes, email.keywords).map(drop)
+        })?;
+        Ok(MailMoveAnswer { moved: outcomes.done, not_moved: outcomes.refused })
+    }
 }
 
-pub(super) fn flag(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let words = |key: &str| -> Result<BTreeSet<String>, MethodError> {
-        let bad =
-            |text: &str| MethodError::InvalidArguments(format!("{key}: \"{text}\" is no keyword (RFC 8621 §4.1.1)"));
-        arguments.texts(key)?.iter().map(|text| keyword::normal(text).ok_or_else(|| bad(text))).collect()
-    };
-    let (add, remove) = (words("add")?, words("remove")?);
-    if add.is_empty() && remove.is_empty() {
-        return Err(MethodError::InvalidArguments("add or remove: keywords are wanted".into()));
-    }
-    let outcomes = each(context, account, &ids(arguments)?, |txn, id| {
-        let email = txn.snapshot().email(account, id)?.ok_or(Error::NotFound("email"))?;
-        let keywords: BTreeSet<String> = email.keywords.difference(&remove).chain(&add).cloned().collect();
-        if keywords.len() > limits::MAX_KEYWORDS {
-            return Err(Error::Conflict(format!("more than {} keywords", limits::MAX_KEYWORDS)));
+impl AdminMethod for MailFlag {
+    fn call(context: &Context, With(named, args): OfAccount<MailFlagArguments>) -> Result<MailFlagAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let words = |name: &str, given: &[String]| -> Result<BTreeSet<String>, MethodError> {
+            let bad = |text: &str| {
+                MethodError::InvalidArguments(format!("{name}: \"{text}\" is no keyword (RFC 8621 §4.1.1)"))
+            };
+            given.iter().map(|text| keyword::normal(text).ok_or_else(|| bad(text))).collect()
+        };
+        let (add, remove) = (words("add", &args.add)?, words("remove", &args.remove)?);
+        if add.is_empty() && remove.is_empty() {
+            return Err(MethodError::InvalidArguments("add or remove: keywords are wanted".into()));
         }
-        txn.update_email(id, email.mailboxes, keywords.clone())?;
-        Ok(json!(keywords))
-    });
-    Ok(outcomes.answer("flagged", "notFlagged"))
+        let outcomes = each(context, account, args.ids, |txn, id| {
+            let email = txn.snapshot().email(account, id)?.ok_or(Error::NotFound("email"))?;
+            let keywords: BTreeSet<String> = email.keywords.difference(&remove).chain(&add).cloned().collect();
+            if keywords.len() > limits::MAX_KEYWORDS {
+                return Err(Error::Conflict(format!("more than {} keywords", limits::MAX_KEYWORDS)));
+            }
+            txn.update_email(id, email.mailboxes, keywords.clone())?;
+            Ok(keywords)
+        })?;
+        Ok(MailFlagAnswer { flagged: outcomes.done, not_flagged: outcomes.refused })
+    }
 }

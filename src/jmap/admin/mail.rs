@@ -1,8 +1,7 @@
 //! A look at the mail, and the way in.
 
-use serde_json::{Value, json};
-
-use crate::jmap::context::{Args, Context, address, date};
+use super::{AdminMethod, mailboxes, tell};
+use crate::jmap::context::{Context, address};
 use crate::jmap::thread::summary;
 use crate::message::Message;
 use crate::model::{
@@ -10,85 +9,103 @@ use crate::model::{
     limits,
 };
 use crate::store::Snapshot;
-use crate::wire::jmap::{MethodError, octets, of_octets};
+use crate::wire::jmap::admin::OfAccount;
+use crate::wire::jmap::admin::mail::{
+    AttachmentFacts, EmailFacts, EmailRow, ListedMailbox, MailDeliver, MailDeliverAnswer, MailDeliverArguments,
+    MailList, MailListAnswer, MailListArguments, MailShow, MailShowAnswer, MailShowArguments, NamedAddress,
+    RecipientReply, ThreadFacts,
+};
+use crate::wire::jmap::{MethodError, With, octets, of_octets};
 
-pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let snapshot = context.store.snapshot();
-    let name = arguments.maybe_text("mailbox")?.unwrap_or_else(|| "inbox".into());
-    let found = snapshot.find_mailbox(account, &name)?;
-    let (uid, mailbox) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
-    let shape = if arguments.flag("collapseThreads")? { Shape::Threads } else { Shape::Emails };
-    let limit = rows(arguments)?;
-    let after = arguments.maybe_text("after")?.map(|id| id.parse::<EmailId>()).transpose();
-    let after = after.map_err(|_| MethodError::InvalidArguments("after: an email id is wanted".into()))?;
-    let listing = Listing { uid, view: ListingFilter::Every, shape };
-    let page = snapshot.listing(account, listing, after, limit)?;
-    let row = |(email, thread)| {
-        let row = describe(&snapshot, account, email, thread)?;
-        let row = if shape == Shape::Threads { with_thread(&snapshot, account, thread, row)? } else { row };
-        context.budget.tell(&row).map(|()| row)
-    };
-    let rows: Result<Vec<Value>, MethodError> = page.into_iter().map(row).collect();
-    let counts = mailbox.counts;
-    Ok(json!({
-        "mailbox": {
-            "id": uid.to_string(), "name": mailbox.name, "role": mailbox.role.map(crate::model::Role::name),
-            "totalEmails": counts.total_emails, "unreadEmails": counts.unread_emails,
-            "totalThreads": counts.total_threads, "unreadThreads": counts.unread_threads,
-        },
-        "list": rows?,
-    }))
+impl AdminMethod for MailList {
+    fn call(context: &Context, With(named, args): OfAccount<MailListArguments>) -> Result<MailListAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let snapshot = context.store.snapshot();
+        let name = args.mailbox.unwrap_or_else(|| "inbox".into());
+        let found = snapshot.find_mailbox(account, &name)?;
+        let (uid, mailbox) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
+        let shape = if args.collapse_threads { Shape::Threads } else { Shape::Emails };
+        let (limit, after) = (rows(args.limit)?, email_id("after", args.after.as_deref())?);
+        let listing = Listing { uid, view: ListingFilter::Every, shape };
+        let mut list = Vec::new();
+        for (id, thread) in snapshot.listing(account, listing, after, limit)? {
+            list.push(tell(context, row(&snapshot, account, (id, thread), shape)?)?);
+        }
+        let mailbox = ListedMailbox {
+            id: uid.to_string(),
+            name: mailbox.name,
+            role: mailbox.role.map(|role| role.name().to_owned()),
+            totals: mailboxes::totals(mailbox.counts),
+        };
+        Ok(MailListAnswer { mailbox, list })
+    }
 }
 
 /// How many rows are wanted.
-pub(super) fn rows(arguments: &Args<'_>) -> Result<usize, MethodError> {
-    match arguments.number("limit")?.map(usize::try_from) {
+pub(super) fn rows(limit: Option<u64>) -> Result<usize, MethodError> {
+    match limit.map(usize::try_from) {
         None => Ok(50),
         Some(Ok(limit)) if limit <= limits::MAX_LISTED_ROWS => Ok(limit),
         Some(_) => Err(MethodError::InvalidArguments(format!("limit: {} at most", limits::MAX_LISTED_ROWS))),
     }
 }
 
-pub(super) fn describe(
+/// The email id that an argument is.
+pub(super) fn email_id(name: &str, text: Option<&str>) -> Result<Option<EmailId>, MethodError> {
+    let id = text.map(str::parse).transpose();
+    id.map_err(|_| MethodError::InvalidArguments(format!("{name}: an email id is wanted")))
+}
+
+/// A row of a list of emails; or of one of threads, with what is said of the thread that the email stands for.
+pub(super) fn row(
+    snapshot: &Snapshot<'_>,
+    account: AccountId,
+    (id, thread): (EmailId, ThreadId),
+    shape: Shape,
+) -> Result<EmailRow, MethodError> {
+    let email = describe(snapshot, account, id, thread)?;
+    let thread = match shape {
+        Shape::Emails => None,
+        Shape::Threads => {
+            let emails = snapshot.thread_emails(account, thread)?;
+            Some(ThreadFacts { emails: emails.len() as u64, summary: summary(snapshot, account, &emails)? })
+        }
+    };
+    Ok(EmailRow { email, thread, snippet: None })
+}
+
+fn describe(
     snapshot: &Snapshot<'_>,
     account: AccountId,
     id: EmailId,
     thread: ThreadId,
-) -> Result<Value, MethodError> {
+) -> Result<EmailFacts, MethodError> {
     let email = snapshot.email(account, id)?;
     let content = snapshot.content(account, id)?;
     let (Some(email), Some((_, content))) = (email, content) else {
         return Err(MethodError::ServerFail(format!("{id} is listed and not there: run `restante check`")));
     };
-    Ok(facts(id, thread, &email, &content))
-}
-
-/// A row of a list of threads: what is said of the email that stands for the thread, and what of the thread.
-pub(super) fn with_thread(
-    snapshot: &Snapshot<'_>,
-    account: AccountId,
-    thread: ThreadId,
-    mut row: Value,
-) -> Result<Value, MethodError> {
-    let emails = snapshot.thread_emails(account, thread)?;
-    let mut told = summary(snapshot, account, &emails)?;
-    told.insert("emails".into(), emails.len().into());
-    row["thread"] = Value::Object(told);
-    Ok(row)
+    Ok(facts(id, thread, email, content))
 }
 
 /// What is said of an email, live or not.
-pub(super) fn facts(id: EmailId, thread: ThreadId, email: &EmailMetadata, content: &EmailContent) -> Value {
-    let people = |all: &[EmailAddress]| {
-        all.iter().map(|one| json!({"name": one.name, "email": one.email})).collect::<Vec<Value>>()
+pub(super) fn facts(id: EmailId, thread: ThreadId, email: EmailMetadata, content: EmailContent) -> EmailFacts {
+    let people = |all: Vec<EmailAddress>| {
+        all.into_iter().map(|EmailAddress { name, email }| NamedAddress { name, email }).collect()
     };
-    json!({
-        "id": id.to_string(), "threadId": thread.to_string(), "receivedAt": date(Some(email.received_at)),
-        "from": people(&content.from), "to": people(&content.to), "subject": content.subject,
-        "keywords": email.keywords, "preview": content.preview, "hasAttachment": content.has_attachment,
-        "size": email.size, "messageId": content.message_id,
-    })
+    EmailFacts {
+        id: id.to_string(),
+        thread_id: thread.to_string(),
+        received_at: email.received_at.rfc3339(),
+        from: people(content.from),
+        to: people(content.to),
+        subject: content.subject,
+        keywords: email.keywords,
+        preview: content.preview,
+        has_attachment: content.has_attachment,
+        size: email.size,
+        message_id: content.message_id,
+    }
 }
 
 /// Charges a message that is about to be read, and given in base64.
@@ -98,41 +115,39 @@ pub(super) fn charge(context: &Context, size: u64) -> Result<(), MethodError> {
     context.budget.read(size)
 }
 
-pub(super) fn show(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let snapshot = context.store.snapshot();
-    let missing = || MethodError::NotFound("no such email".into());
-    let id: EmailId = arguments.text("id")?.parse().map_err(|_| missing())?;
-    let email = snapshot.email(account, id)?.ok_or_else(missing)?;
-    charge(context, email.size)?;
-    let message = snapshot.message(account, id)?.ok_or_else(missing)?;
-    let attachments: Vec<Value> = Message::parse(&message)
-        .attachments()
-        .into_iter()
-        .map(|part| json!({"name": part.name, "type": part.media_type, "size": part.size}))
-        .collect();
-    let mut answer = describe(&snapshot, account, id, email.thread)?;
-    if let Some(members) = answer.as_object_mut() {
-        members.insert("message".into(), octets(&message).into());
-        members.insert("attachments".into(), attachments.into());
+impl AdminMethod for MailShow {
+    fn call(context: &Context, With(named, args): OfAccount<MailShowArguments>) -> Result<MailShowAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let snapshot = context.store.snapshot();
+        let missing = || MethodError::NotFound("no such email".into());
+        let id: EmailId = args.id.parse().map_err(|_| missing())?;
+        let email = snapshot.email(account, id)?.ok_or_else(missing)?;
+        charge(context, email.size)?;
+        let message = snapshot.message(account, id)?.ok_or_else(missing)?;
+        let attachments = Message::parse(&message).attachments().into_iter().map(|part| AttachmentFacts {
+            name: part.name,
+            media_type: part.media_type,
+            size: part.size as u64,
+        });
+        let attachments = attachments.collect();
+        let email = describe(&snapshot, account, id, email.thread)?;
+        Ok(MailShowAnswer { email, message: octets(&message), attachments })
     }
-    Ok(answer)
 }
 
-pub(super) fn deliver(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    context.admin_only()?;
-    let sender = arguments.maybe_text("sender")?.map(|text| address(&text)).transpose()?;
-    let recipients: Result<Vec<Address>, MethodError> =
-        arguments.texts("recipients")?.iter().map(|text| address(text)).collect();
-    let message = of_octets(&arguments.text("message")?)?;
-    let outcomes = (context.deliver)(sender, recipients?, message);
-    let outcomes: Vec<Value> = outcomes
-        .into_iter()
-        .map(|(recipient, reply)| {
+impl AdminMethod for MailDeliver {
+    const ADMIN_ONLY: bool = true;
+
+    fn call(context: &Context, args: MailDeliverArguments) -> Result<MailDeliverAnswer, MethodError> {
+        let sender = args.sender.map(|text| address(&text)).transpose()?;
+        let recipients: Result<Vec<Address>, MethodError> = args.recipients.iter().map(|text| address(text)).collect();
+        let message = of_octets(&args.message)?;
+        let outcomes = (context.deliver)(sender, recipients?, message).into_iter().map(|(recipient, reply)| {
             let mut line = Vec::new();
             reply.write(&mut line);
-            json!({"recipient": recipient.to_string(), "reply": String::from_utf8_lossy(&line).trim_end()})
-        })
-        .collect();
-    Ok(json!({ "outcomes": outcomes }))
+            let reply = String::from_utf8_lossy(&line).trim_end().to_owned();
+            RecipientReply { recipient: recipient.to_string(), reply }
+        });
+        Ok(MailDeliverAnswer { outcomes: outcomes.collect() })
+    }
 }

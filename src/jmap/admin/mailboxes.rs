@@ -3,20 +3,25 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
-
-use crate::jmap::context::{Args, Context};
+use super::{AdminMethod, tell};
+use crate::jmap::context::Context;
 use crate::jmap::{principal, share};
 use crate::model::mailbox::Right;
-use crate::model::{AccountId, Mailbox, MailboxUid, Role};
+use crate::model::{AccountId, Mailbox, MailboxCounts, MailboxUid, Role};
 use crate::store::{Error, NewMailbox, Txn};
-use crate::wire::jmap::MethodError;
+use crate::wire::jmap::admin::mailboxes::{
+    MailboxAdd, MailboxAddArguments, MailboxChange, MailboxChangeArguments, MailboxEnsure, MailboxEnsureAnswer,
+    MailboxEnsureArguments, MailboxFacts, MailboxList, MailboxListAnswer, MailboxRemove, MailboxRemoveAnswer,
+    MailboxRemoveArguments, MailboxTotals,
+};
+use crate::wire::jmap::admin::{AccountRef, OfAccount};
+use crate::wire::jmap::{MethodError, With};
 
 /// Emails that are taken out of a mailbox in one commit.
 const EMAILS_PER_COMMIT: usize = 64;
 
 /// The mailbox of that name.
-pub(super) fn named(context: &Context, account: AccountId, name: &str) -> Result<(MailboxUid, Mailbox), MethodError> {
+pub(super) fn find(context: &Context, account: AccountId, name: &str) -> Result<(MailboxUid, Mailbox), MethodError> {
     let snapshot = context.store.snapshot();
     let found = snapshot.find_mailbox(account, name)?;
     let by_id = || name.parse::<MailboxUid>().ok().and_then(|uid| known(context, account, uid).ok());
@@ -28,17 +33,17 @@ fn known(context: &Context, account: AccountId, uid: MailboxUid) -> Result<(Mail
     found.map(|row| (uid, row)).ok_or_else(|| MethodError::NotFound("no such mailbox".into()))
 }
 
-pub(super) fn list(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let all = context.store.snapshot().mailboxes(account)?;
-    let mut list = Vec::with_capacity(all.len());
-    for (uid, mailbox) in &all {
-        let row = describe(context, &all, *uid, mailbox)?;
-        context.budget.tell(&row)?;
-        list.push((path(&all, mailbox), row));
+impl AdminMethod for MailboxList {
+    fn call(context: &Context, named: AccountRef) -> Result<MailboxListAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let all = context.store.snapshot().mailboxes(account)?;
+        let mut list = Vec::with_capacity(all.len());
+        for (uid, mailbox) in &all {
+            list.push(tell(context, describe(context, &all, *uid, mailbox)?)?);
+        }
+        list.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(MailboxListAnswer { list })
     }
-    list.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(json!({ "list": list.into_iter().map(|(_, row)| row).collect::<Vec<Value>>() }))
 }
 
 fn path(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> String {
@@ -58,24 +63,31 @@ fn describe(
     all: &[(MailboxUid, Mailbox)],
     uid: MailboxUid,
     mailbox: &Mailbox,
-) -> Result<Value, MethodError> {
-    let counts = mailbox.counts;
-    let mut shared = Map::new();
+) -> Result<MailboxFacts, MethodError> {
+    let mut share_with = BTreeMap::new();
     for (with, bits) in &mailbox.shares {
         let found = context.directory.find_account(&with.to_string())?;
         let name = found.map_or_else(|| with.to_string(), |(_, row)| row.name);
-        let rights = Right::all().filter(|right| bits & right.bit() != 0).map(|right| Value::from(right.name()));
-        shared.insert(name, rights.collect());
+        let rights = Right::all().filter(|right| bits & right.bit() != 0).map(|right| right.name().to_owned());
+        share_with.insert(name, rights.collect());
     }
-    Ok(json!({
-        "id": uid.to_string(), "path": path(all, mailbox), "name": mailbox.name,
-        "parentId": mailbox.parent.map(|uid| uid.to_string()), "role": mailbox.role.map(Role::name),
-        "sortOrder": mailbox.sort_order, "isSubscribed": mailbox.subscribed,
-        "attributes": mailbox.attributes,
-        "shareWith": shared,
-        "totalEmails": counts.total_emails, "unreadEmails": counts.unread_emails,
-        "totalThreads": counts.total_threads, "unreadThreads": counts.unread_threads,
-    }))
+    Ok(MailboxFacts {
+        id: uid.to_string(),
+        path: path(all, mailbox),
+        name: mailbox.name.clone(),
+        parent_id: mailbox.parent.map(|uid| uid.to_string()),
+        role: mailbox.role.map(|role| role.name().to_owned()),
+        sort_order: mailbox.sort_order,
+        is_subscribed: mailbox.subscribed,
+        attributes: mailbox.attributes.clone(),
+        share_with,
+        totals: totals(mailbox.counts),
+    })
+}
+
+pub(super) fn totals(counts: MailboxCounts) -> MailboxTotals {
+    let MailboxCounts { total_emails, unread_emails, total_threads, unread_threads } = counts;
+    MailboxTotals { total_emails, unread_emails, total_threads, unread_threads }
 }
 
 /// A commit, and the mailbox after it. Who has other rights in it now is told.
@@ -83,7 +95,7 @@ fn done(
     context: &Context,
     account: AccountId,
     mut change: impl FnMut(&mut Txn<'_>) -> Result<MailboxUid, Error>,
-) -> Result<Value, MethodError> {
+) -> Result<MailboxFacts, MethodError> {
     let done = context.store.commit(account, |txn| change(txn).map(|uid| (uid, txn.take_share_changes())));
     let ((uid, shared), ticket) = done?;
     ticket.wait_blocking()?;
@@ -94,8 +106,8 @@ fn done(
 }
 
 /// A role by its name; "" is none.
-fn role(arguments: &Args<'_>) -> Result<Option<Option<Role>>, MethodError> {
-    let Some(name) = arguments.maybe_text("role")? else { return Ok(None) };
+fn role(name: Option<&str>) -> Result<Option<Option<Role>>, MethodError> {
+    let Some(name) = name else { return Ok(None) };
     if name.is_empty() {
         return Ok(Some(None));
     }
@@ -103,65 +115,61 @@ fn role(arguments: &Args<'_>) -> Result<Option<Option<Role>>, MethodError> {
     Role::from_name(&name.to_lowercase()).map(|role| Some(Some(role))).ok_or_else(unknown)
 }
 
-fn sort_order(arguments: &Args<'_>) -> Result<Option<u32>, MethodError> {
-    let large = |_| MethodError::InvalidArguments("sortOrder: too large".into());
-    arguments.number("sortOrder")?.map(u32::try_from).transpose().map_err(large)
-}
-
-pub(super) fn add(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let path = arguments.text("path")?;
-    let (parent, name) = match path.rsplit_once('/') {
-        Some((above, name)) => (Some(named(context, account, above)?.0), name),
-        None => (None, path.as_str()),
-    };
-    let role = role(arguments)?.flatten();
-    let sort_order = sort_order(arguments)?.unwrap_or(0);
-    let new = NewMailbox { name: name.to_owned(), parent, role, sort_order };
-    let attributes = arguments.patch("attributes")?;
-    done(context, account, |txn| {
-        let uid = txn.create_mailbox(&new)?;
-        txn.update_mailbox(uid, |row| patch(row, attributes.clone()))?;
-        Ok(uid)
-    })
-}
-
-pub(super) fn change(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let (uid, old) = named(context, account, &arguments.text("mailbox")?)?;
-    let shares = shares(context, account, &old, arguments)?;
-    let name = arguments.maybe_text("name")?;
-    if name.as_ref().is_some_and(|name| name.contains('/')) {
-        return Err(MethodError::InvalidArguments("name: the last part of a path alone; parent moves it".into()));
+impl AdminMethod for MailboxAdd {
+    fn call(context: &Context, With(named, args): OfAccount<MailboxAddArguments>) -> Result<MailboxFacts, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let (parent, name) = match args.path.rsplit_once('/') {
+            Some((above, name)) => (Some(find(context, account, above)?.0), name),
+            None => (None, args.path.as_str()),
+        };
+        let role = role(args.role.as_deref())?.flatten();
+        let new = NewMailbox { name: name.to_owned(), parent, role, sort_order: args.sort_order.unwrap_or(0) };
+        done(context, account, |txn| {
+            let uid = txn.create_mailbox(&new)?;
+            txn.update_mailbox(uid, |row| patch(row, &args.attributes))?;
+            Ok(uid)
+        })
     }
-    let parent = match arguments.maybe_text("parent")? {
-        None => None,
-        Some(above) if above.is_empty() => Some(None),
-        Some(above) => Some(Some(named(context, account, &above)?.0)),
-    };
-    let (role, sort_order) = (role(arguments)?, sort_order(arguments)?);
-    let subscribed = arguments.get("isSubscribed").map(|_| arguments.flag("isSubscribed")).transpose()?;
-    let attributes = arguments.patch("attributes")?;
-    done(context, account, |txn| {
-        txn.update_mailbox(uid, |row| {
-            patch(row, attributes.clone());
-            for (&with, &rights) in &shares {
-                if rights == 0 {
-                    row.shares.remove(&with);
-                } else {
-                    row.shares.insert(with, rights);
+}
+
+impl AdminMethod for MailboxChange {
+    fn call(
+        context: &Context,
+        With(named, args): OfAccount<MailboxChangeArguments>,
+    ) -> Result<MailboxFacts, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let (uid, old) = find(context, account, &args.mailbox)?;
+        let shares = shares(context, account, &old, &args.share_with)?;
+        if args.name.as_ref().is_some_and(|name| name.contains('/')) {
+            return Err(MethodError::InvalidArguments("name: the last part of a path alone; parent moves it".into()));
+        }
+        let parent = match args.parent.as_deref() {
+            None => None,
+            Some("") => Some(None),
+            Some(above) => Some(Some(find(context, account, above)?.0)),
+        };
+        let role = role(args.role.as_deref())?;
+        done(context, account, |txn| {
+            txn.update_mailbox(uid, |row| {
+                patch(row, &args.attributes);
+                for (&with, &rights) in &shares {
+                    if rights == 0 {
+                        row.shares.remove(&with);
+                    } else {
+                        row.shares.insert(with, rights);
+                    }
                 }
-            }
-            if let Some(name) = &name {
-                row.name.clone_from(name);
-            }
-            row.parent = parent.unwrap_or(row.parent);
-            row.role = role.unwrap_or(row.role);
-            row.sort_order = sort_order.unwrap_or(row.sort_order);
-            row.subscribed = subscribed.unwrap_or(row.subscribed);
-        })?;
-        Ok(uid)
-    })
+                if let Some(name) = &args.name {
+                    row.name.clone_from(name);
+                }
+                row.parent = parent.unwrap_or(row.parent);
+                row.role = role.unwrap_or(row.role);
+                row.sort_order = args.sort_order.unwrap_or(row.sort_order);
+                row.subscribed = args.is_subscribed.unwrap_or(row.subscribed);
+            })?;
+            Ok(uid)
+        })
+    }
 }
 
 /// With whom else a mailbox is to be shared, and with which rights, 0 for none: the accounts that `shareWith` names, each with
@@ -170,12 +178,12 @@ fn shares(
     context: &Context,
     account: AccountId,
     mailbox: &Mailbox,
-    arguments: &Args<'_>,
+    wanted: &BTreeMap<String, Option<String>>,
 ) -> Result<BTreeMap<AccountId, u16>, MethodError> {
     let bad = |what: String| MethodError::InvalidArguments(format!("shareWith: {what}"));
     let mut shares = BTreeMap::new();
-    for (name, rights) in arguments.patch("shareWith")? {
-        let found = context.directory.find_account(&name)?;
+    for (name, rights) in wanted {
+        let found = context.directory.find_account(name)?;
         // Who may not see all accounts is told of one that he may not know as of one that is not there.
         let stranger = || bad(format!("no account {name} to share with"));
         let (with, _) = found.filter(|(id, _)| *id != account).ok_or_else(stranger)?;
@@ -192,40 +200,89 @@ fn shares(
     Ok(shares)
 }
 
-fn patch(row: &mut Mailbox, attributes: Vec<(String, Option<String>)>) {
+fn patch(row: &mut Mailbox, attributes: &BTreeMap<String, Option<String>>) {
     for (name, value) in attributes {
         match value {
-            Some(value) => drop(row.attributes.insert(name, value)),
-            None => drop(row.attributes.remove(&name)),
+            Some(value) => drop(row.attributes.insert(name.clone(), value.clone())),
+            None => drop(row.attributes.remove(name)),
         }
     }
 }
 
-/// With its emails: those that are in no other mailbox are destroyed, in steps; a stop in between leaves a mailbox that
-/// holds fewer.
-pub(super) fn remove(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let (uid, mailbox) = named(context, account, &arguments.text("mailbox")?)?;
-    let mut emails = 0;
-    if arguments.flag("emails")? {
-        // What would refuse it in the end refuses it before anything is touched.
-        let all = context.store.snapshot().mailboxes(account)?;
-        if mailbox.role == Some(Role::Inbox) || all.iter().any(|(_, other)| other.parent == Some(uid)) {
-            return Err(MethodError::Conflict("the Inbox stays, and so does a mailbox with mailboxes under it".into()));
-        }
-        emails = mailbox.counts.total_emails;
-        loop {
-            let step = context.store.commit(account, |txn| txn.empty_mailbox(uid, EMAILS_PER_COMMIT));
-            let (left, ticket) = step?;
-            ticket.wait_blocking()?;
-            if !left {
-                break;
+impl AdminMethod for MailboxRemove {
+    /// With its emails: those that are in no other mailbox are destroyed, in steps; a stop in between leaves a mailbox
+    /// that holds fewer.
+    fn call(
+        context: &Context,
+        With(named, args): OfAccount<MailboxRemoveArguments>,
+    ) -> Result<MailboxRemoveAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let (uid, mailbox) = find(context, account, &args.mailbox)?;
+        let mut emails = 0;
+        if args.emails {
+            // What would refuse it in the end refuses it before anything is touched.
+            let all = context.store.snapshot().mailboxes(account)?;
+            if mailbox.role == Some(Role::Inbox) || all.iter().any(|(_, other)| other.parent == Some(uid)) {
+                let why = "the Inbox stays, and so does a mailbox with mailboxes under it";
+                return Err(MethodError::Conflict(why.into()));
+            }
+            emails = mailbox.counts.total_emails;
+            loop {
+                let step = context.store.commit(account, |txn| txn.empty_mailbox(uid, EMAILS_PER_COMMIT));
+                let (left, ticket) = step?;
+                ticket.wait_blocking()?;
+                if !left {
+                    break;
+                }
             }
         }
+        let done = context.store.commit(account, |txn| txn.destroy_mailbox(uid).map(|()| txn.take_share_changes()));
+        let (shared, ticket) = done?;
+        ticket.wait_blocking()?;
+        share::tell(context, account, shared);
+        Ok(MailboxRemoveAnswer { emails })
     }
-    let done = context.store.commit(account, |txn| txn.destroy_mailbox(uid).map(|()| txn.take_share_changes()));
-    let (shared, ticket) = done?;
-    ticket.wait_blocking()?;
-    share::tell(context, account, shared);
-    Ok(json!({ "emails": emails }))
+}
+
+impl AdminMethod for MailboxEnsure {
+    /// The mailbox at the end of a way, which is made where it is not there. A name is found in any case where none is
+    /// equal; a mailbox that is not there is the one that has its role, if any.
+    fn call(
+        context: &Context,
+        With(named, MailboxEnsureArguments { inbox, names, role }): OfAccount<MailboxEnsureArguments>,
+    ) -> Result<MailboxEnsureAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let unknown = |name: String| MethodError::InvalidArguments(format!("role: {name}"));
+        let role = role.map(|name| Role::from_name(&name).ok_or_else(|| unknown(name))).transpose()?;
+        let role = role.filter(|role| *role != Role::Inbox);
+        if names.is_empty() && !inbox {
+            return Err(MethodError::InvalidArguments("names: a way is wanted".into()));
+        }
+        let made = context.store.commit(account, |txn| ensure(txn, inbox, &names, role));
+        let (uid, ticket) = made?;
+        ticket.wait_blocking()?;
+        Ok(MailboxEnsureAnswer { id: uid.to_string() })
+    }
+}
+
+fn ensure(txn: &mut Txn<'_>, inbox: bool, names: &[String], role: Option<Role>) -> Result<MailboxUid, Error> {
+    let all = txn.snapshot().mailboxes(txn.account())?;
+    let mut at = None;
+    if inbox {
+        let found = all.iter().find(|(_, mailbox)| mailbox.role == Some(Role::Inbox));
+        at = Some(found.ok_or(Error::NotFound("mailbox"))?.0);
+    }
+    for (depth, name) in names.iter().enumerate() {
+        let role = role.filter(|_| depth + 1 == names.len());
+        let here = || all.iter().filter(|(_, mailbox)| mailbox.parent == at);
+        let exact = here().find(|(_, mailbox)| mailbox.name == *name);
+        let loose = || here().find(|(_, mailbox)| mailbox.name.to_lowercase() == name.to_lowercase());
+        let by_role = || all.iter().find(|(_, mailbox)| role.is_some() && mailbox.role == role);
+        let found = exact.or_else(loose).or_else(by_role).map(|(uid, _)| *uid);
+        at = Some(match found {
+            Some(uid) => uid,
+            None => txn.create_mailbox(&NewMailbox { name: name.clone(), parent: at, role, sort_order: 0 })?,
+        });
+    }
+    at.ok_or(Error::NotFound("mailbox"))
 }

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod decisions;
+mod index;
 mod life;
 mod mail;
 mod mailboxes;
@@ -11,7 +12,6 @@ mod queue;
 mod service;
 pub mod store;
 mod told;
-mod transfer;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -23,6 +23,12 @@ use crate::wire::jmap::admin::accounts::{
     AccountAdd, AccountAlias, AccountAliasDomain, AccountAliasDomains, AccountGet, AccountList, AccountPassword,
     AccountRemove, AccountSet, AccountTokenAdd, AccountTokenList, AccountTokenRemove,
 };
+use crate::wire::jmap::admin::decisions::{DecisionList, ToldForget, ToldList, VacationReport, VacationTest};
+use crate::wire::jmap::admin::mail::{
+    MailDeliver, MailDestroy, MailDestroyed, MailFlag, MailIndex, MailList, MailMove, MailPurge, MailQuery,
+    MailRestore, MailShow,
+};
+use crate::wire::jmap::admin::mailboxes::{MailboxAdd, MailboxChange, MailboxEnsure, MailboxList, MailboxRemove};
 use crate::wire::jmap::admin::queue::{
     QueueAcceptLoss, QueueHold, QueueList, QueueRelease, QueueRemove, QueueRetry, QueueShow,
 };
@@ -84,29 +90,29 @@ pub(super) const METHODS: &[RegisteredMethod] = &[
     changes::<AccountTokenAdd>(),
     reads::<AccountTokenList>(),
     changes::<AccountTokenRemove>(),
-    map("Mail/list", true, Handler::Map(mail::list)),
-    map("Mail/query", true, Handler::Map(query::run)),
-    map("Mail/show", true, Handler::Map(mail::show)),
-    map("Mail/destroy", false, Handler::Map(life::destroy)),
-    map("Mail/destroyed", true, Handler::Map(life::destroyed)),
-    map("Mail/restore", false, Handler::Map(life::restore)),
-    map("Mail/purge", false, Handler::Map(life::purge)),
-    map("Mail/move", false, Handler::Map(life::move_to)),
-    map("Mail/flag", false, Handler::Map(life::flag)),
-    map("Mailbox/list", true, Handler::Map(mailboxes::list)),
-    map("Mailbox/add", false, Handler::Map(mailboxes::add)),
-    map("Mailbox/ensure", false, Handler::Map(transfer::mailbox)),
-    map("Mailbox/change", false, Handler::Map(mailboxes::change)),
-    map("Mailbox/remove", false, Handler::Map(mailboxes::remove)),
-    map("Mail/deliver", false, Handler::Map(mail::deliver)),
-    map("Mail/index", true, Handler::Map(transfer::index)),
-    map("Decision/list", true, Handler::Map(decisions::list)),
-    map("Told/list", true, Handler::Map(told::list)),
-    map("Told/forget", false, Handler::Map(told::forget)),
+    reads::<MailList>(),
+    reads::<MailQuery>(),
+    reads::<MailShow>(),
+    changes::<MailDestroy>(),
+    reads::<MailDestroyed>(),
+    changes::<MailRestore>(),
+    changes::<MailPurge>(),
+    changes::<MailMove>(),
+    changes::<MailFlag>(),
+    reads::<MailboxList>(),
+    changes::<MailboxAdd>(),
+    changes::<MailboxEnsure>(),
+    changes::<MailboxChange>(),
+    changes::<MailboxRemove>(),
+    changes::<MailDeliver>(),
+    reads::<MailIndex>(),
+    reads::<DecisionList>(),
+    reads::<ToldList>(),
+    changes::<ToldForget>(),
     map("Vacation/get", true, Handler::Map(crate::jmap::vacation::get_whole)),
     map("Vacation/set", false, Handler::Map(crate::jmap::vacation::set_whole)),
-    map("Vacation/test", true, Handler::Map(decisions::test)),
-    map("Vacation/report", true, Handler::Map(decisions::report)),
+    reads::<VacationTest>(),
+    reads::<VacationReport>(),
     reads::<QueueList>(),
     reads::<QueueShow>(),
     changes::<QueueRetry>(),

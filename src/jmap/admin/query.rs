@@ -1,62 +1,80 @@
 //! Mail/query: a question in the words of Email/query (RFC 8621 §4.4), with what a list shows of each email found; or how
 //! the question would be answered.
 
-use serde_json::{Value, json};
-
-use super::mail::{describe, with_thread};
-use crate::jmap::context::{Args, Context};
+use super::{AdminMethod, mail, tell};
+use crate::jmap::context::Context;
 use crate::jmap::email::filter::filter;
 use crate::jmap::email::listings;
 use crate::jmap::email::query::SectionArgs;
-use crate::jmap::email::sort::sort;
+use crate::jmap::email::sort;
 use crate::jmap::standard::state;
-use crate::jmap::standard::value::int;
-use crate::model::{AccountId, EmailId, Listing, ListingFilter, MailboxUid, Shape, limits};
+use crate::model::{AccountId, EmailId, Shape, limits};
 use crate::query::{Condition, Filter, Finder, Query, QueryPlan, QuerySpec, explain, query};
 use crate::store::Snapshot;
-use crate::wire::jmap::MethodError;
+use crate::wire::jmap::admin::VendorMethod;
+use crate::wire::jmap::admin::mail::{
+    EmailRow, EmailSnippet, FoundMail, MailQuery, MailQueryAnswer, MailQueryArguments, MailQueryLimit, OtherStrategy,
+    PlanFacts, PlannedListing, WantedListing,
+};
+use crate::wire::jmap::arguments::Nullable;
+use crate::wire::jmap::{MethodError, With};
 
 /// Emails of an answer, where no limit is given.
 const DEFAULT_LIMIT: u64 = 50;
 
-pub(super) fn run(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, _) = context.account(arguments)?;
-    let snapshot = context.store.snapshot();
-    let secrets = context.store.secrets();
-    let get = |name: &str| arguments.get(name).unwrap_or(&Value::Null);
-    let mut filter = filter(arguments.get("filter"))?;
-    if let Some(name) = arguments.maybe_text("mailbox")? {
-        let found = snapshot.find_mailbox(account, &name)?;
+impl AdminMethod for MailQuery {
+    fn call(
+        context: &Context,
+        With(named, With(args, Nullable(MailQueryLimit { limit }))): <Self as VendorMethod>::Args,
+    ) -> Result<MailQueryAnswer, MethodError> {
+        let (account, _) = context.account_of(&named)?;
+        let snapshot = context.store.snapshot();
+        let secrets = context.store.secrets();
+        let results = spec(context, &snapshot, account, &args)?;
+        if args.explain {
+            return Ok(MailQueryAnswer::Explained { plan: plan(&explain(&snapshot, &results)?) });
+        }
+        let MailQueryArguments { position, anchor_offset, .. } = args;
+        let limit = limit.unwrap_or(Some(DEFAULT_LIMIT));
+        let section = SectionArgs { position, anchor: args.anchor.as_deref(), anchor_offset, limit };
+        let window = section.window(limits::MAX_LISTED_ROWS)?;
+        let shape = if args.collapse_threads { Shape::Threads } else { Shape::Emails };
+        let finder = args.snippets.then(|| Finder::new(&results.filter, secrets));
+        let asked = Query { results, window, total: args.calculate_total };
+        let found = query(&snapshot, secrets, &asked)?;
+        listings::follow(&context.store, account, &found.plan);
+        let answer = found.answer;
+        let mut list = Vec::with_capacity(answer.ids.len());
+        for id in &answer.ids {
+            list.push(row(context, &snapshot, account, (*id, shape), finder.as_ref())?);
+        }
+        Ok(MailQueryAnswer::Found(FoundMail {
+            query_state: state(&context.store, answer.state),
+            can_calculate_changes: answer.can_calculate,
+            position: answer.position as u64,
+            total: answer.total.map(|total| total as u64),
+            ids: answer.ids.iter().map(ToString::to_string).collect(),
+            list,
+            plan: plan(&found.plan),
+        }))
+    }
+}
+
+fn spec(
+    context: &Context,
+    snapshot: &Snapshot<'_>,
+    account: AccountId,
+    args: &MailQueryArguments,
+) -> Result<QuerySpec, MethodError> {
+    let mut filter = filter(args.filter.as_ref())?;
+    if let Some(name) = &args.mailbox {
+        let found = snapshot.find_mailbox(account, name)?;
         let (uid, _) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
         let inside = Filter::Is(Condition::InMailbox(uid));
         filter = if filter == Filter::default() { inside } else { Filter::And(vec![inside, filter]) };
     }
-    let collapse = arguments.flag("collapseThreads")?;
-    let reads = context.budget.searched();
-    let sort = sort(get("sort"))?;
-    let results = QuerySpec { account, filter, sort, collapse, reads, ..QuerySpec::default() };
-    if arguments.flag("explain")? {
-        return Ok(json!({ "plan": in_json(&explain(&snapshot, &results)?) }));
-    }
-    let number = |name: &str| arguments.get(name).map_or(Ok(0), |value| int(name, value));
-    let anchor = arguments.maybe_text("anchor")?;
-    let limit = if arguments.0.contains_key("limit") { arguments.number("limit")? } else { Some(DEFAULT_LIMIT) };
-    let (position, anchor_offset) = (number("position")?, number("anchorOffset")?);
-    let section = SectionArgs { position, anchor: anchor.as_deref(), anchor_offset, limit };
-    let window = section.window(limits::MAX_LISTED_ROWS)?;
-    let finder = arguments.flag("snippets")?.then(|| Finder::new(&results.filter, secrets));
-    let asked = Query { results, window, total: arguments.flag("calculateTotal")? };
-    let found = query(&snapshot, secrets, &asked)?;
-    listings::follow(&context.store, account, &found.plan);
-    let answer = found.answer;
-    let list: Result<Vec<Value>, MethodError> =
-        answer.ids.iter().map(|id| row(context, &snapshot, account, (*id, collapse), finder.as_ref())).collect();
-    Ok(json!({
-        "queryState": state(&context.store, answer.state),
-        "canCalculateChanges": answer.can_calculate, "position": answer.position, "total": answer.total,
-        "ids": answer.ids.iter().map(ToString::to_string).collect::<Vec<_>>(), "list": list?,
-        "plan": in_json(&found.plan),
-    }))
+    let (sort, reads) = (sort::of(args.sort.clone())?, context.budget.searched());
+    Ok(QuerySpec { account, filter, sort, collapse: args.collapse_threads, reads, ..QuerySpec::default() })
 }
 
 /// What a list shows of an email, and of its thread where threads are listed, and what was found in the email.
@@ -64,35 +82,41 @@ fn row(
     context: &Context,
     snapshot: &Snapshot<'_>,
     account: AccountId,
-    (id, collapse): (EmailId, bool),
+    (id, shape): (EmailId, Shape),
     finder: Option<&Finder>,
-) -> Result<Value, MethodError> {
+) -> Result<EmailRow, MethodError> {
     let email = snapshot.email(account, id)?;
     let (size, thread) = email.map(|email| (email.size, email.thread)).unwrap_or_default();
-    let mut row = describe(snapshot, account, id, thread)?;
-    if collapse {
-        row = with_thread(snapshot, account, thread, row)?;
-    }
-    if let (Some(finder), Some(members)) = (finder, row.as_object_mut()) {
+    let mut row = mail::row(snapshot, account, (id, thread), shape)?;
+    if let Some(finder) = finder {
         context.budget.read(if finder.reads_text() { size } else { 0 })?;
-        let snippet = finder.snippet(snapshot, account, id)?.unwrap_or_default();
-        members.insert("snippet".into(), json!({"subject": snippet.subject, "preview": snippet.preview}));
+        let found = finder.snippet(snapshot, account, id)?.unwrap_or_default();
+        row.snippet = Some(EmailSnippet { subject: found.subject, preview: found.preview });
     }
-    context.budget.tell(&row)?;
-    Ok(row)
+    tell(context, row)
 }
 
-fn in_json(plan: &QueryPlan) -> Value {
-    let listing = |listing: Listing| {
-        json!({
-            "mailboxId": listing.uid.to_string(), "view": listing.view.name(),
-            "collapsed": listing.shape == Shape::Threads,
-        })
-    };
-    let wanted = |(uid, view): (MailboxUid, ListingFilter)| json!({"mailboxId": uid.to_string(), "view": view.name()});
-    let others: Vec<Value> = plan.others.iter().map(|(name, why)| json!({"strategy": name, "reason": why})).collect();
-    json!({
-        "strategy": plan.way.name(), "listing": plan.way.listing().map(listing), "length": plan.length,
-        "ranked": plan.ranked, "wanted": plan.wants.map(wanted), "others": others, "text": plan.to_string(),
-    })
+fn plan(plan: &QueryPlan) -> PlanFacts {
+    let listing = plan.way.listing().map(|listing| PlannedListing {
+        mailbox_id: listing.uid.to_string(),
+        view: listing.view.name().to_owned(),
+        collapsed: listing.shape == Shape::Threads,
+    });
+    let wanted = plan.wants.map(|(uid, view)| {
+        let (mailbox_id, view) = (uid.to_string(), view.name().to_owned());
+        WantedListing { mailbox_id, view }
+    });
+    let others = plan.others.iter().map(|(name, why)| {
+        let (strategy, reason) = ((*name).to_owned(), why.clone());
+        OtherStrategy { strategy, reason }
+    });
+    PlanFacts {
+        strategy: plan.way.name().to_owned(),
+        listing,
+        length: plan.length,
+        ranked: plan.ranked,
+        wanted,
+        others: others.collect(),
+        text: plan.to_string(),
+    }
 }

@@ -1,14 +1,12 @@
 //! The sort of Email/query (RFC 8621 §4.4.2): the properties that emails can be sorted by.
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::filter::keyword;
 use crate::jmap::standard::value::wanted;
 use crate::jmap::standard::{PropertyComparator, sort_by};
 use crate::query::{Comparator, SortProperty};
 use crate::wire::jmap::MethodError;
-use crate::wire::jmap::arguments::short;
 use crate::wire::jmap::standard::SortComparator;
 
 #[derive(Clone, Copy, Deserialize)]
@@ -29,16 +27,19 @@ enum EmailSort {
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedSort`.
-pub fn sort(value: &Value) -> Result<Vec<Comparator>, MethodError> {
+#[cfg(any(test, feature = "internals"))]
+pub fn sort(value: &serde_json::Value) -> Result<Vec<Comparator>, MethodError> {
     let given = Option::<Vec<SortComparator>>::deserialize(value);
-    of(given.map_err(|error| MethodError::InvalidArguments(format!("sort: {}", short(&error.to_string()))))?)
+    of(given.map_err(|error| {
+        MethodError::InvalidArguments(format!("sort: {}", crate::wire::jmap::arguments::short(&error.to_string())))
+    })?)
 }
 
 /// The sort of a call.
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedSort`.
-pub(super) fn of(given: Option<Vec<SortComparator>>) -> Result<Vec<Comparator>, MethodError> {
+pub(in crate::jmap) fn of(given: Option<Vec<SortComparator>>) -> Result<Vec<Comparator>, MethodError> {
     let mut given = given.unwrap_or_default();
     for comparator in &mut given {
         // aerc asks for the keyword alone.

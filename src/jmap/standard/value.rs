@@ -23,12 +23,6 @@ pub(in crate::jmap) fn unsigned(name: &str, value: &Value) -> Result<u64, Method
     value.as_u64().filter(|number| *number <= MAX_SAFE_INTEGER).ok_or_else(|| wanted(name, "a whole number"))
 }
 
-/// `Int` (RFC 8620 §1.3).
-pub(in crate::jmap) fn int(name: &str, value: &Value) -> Result<i64, MethodError> {
-    let number = value.as_i64().filter(|number| number.unsigned_abs() <= MAX_SAFE_INTEGER);
-    number.ok_or_else(|| wanted(name, "a whole number"))
-}
-
 /// `Boolean` (RFC 8620 §1.1).
 pub(in crate::jmap) fn flag(name: &str, value: &Value) -> Result<bool, MethodError> {
     value.as_bool().ok_or_else(|| wanted(name, "true or false"))

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 /// An object, or those of its properties that are told.
@@ -49,7 +49,7 @@ pub struct GetArgs<P> {
 }
 
 /// The answer of /get.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetAnswer {
     pub account_id: String,
@@ -140,7 +140,7 @@ pub struct SetArgs {
 }
 
 /// The answer of /set. What nothing became of is null.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetAnswer {
     pub account_id: String,
@@ -205,17 +205,28 @@ pub struct CopyAnswer {
 impl Answer for CopyAnswer {}
 
 /// A comparator as the client writes it (RFC 8620 §5.5).
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", remote = "Self")]
 pub struct SortComparator {
     /// By what; a client that asks for a keyword leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub property: Option<String>,
     /// Ascending where nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub is_ascending: Option<bool>,
     /// The name of a collation.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub collation: Option<String>,
     /// Of the properties of emails that are about one keyword (RFC 8621 §4.4.2).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub keyword: Option<String>,
+}
+
+impl Serialize for SortComparator {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        // What the derive makes for `remote`.
+        Self::serialize(self, to)
+    }
 }
 
 impl<'de> Deserialize<'de> for SortComparator {

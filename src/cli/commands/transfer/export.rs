@@ -10,19 +10,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinHandle;
 
 use super::folder::Folder;
 use super::layout::{ExportStatus, ExportTarget, Layout};
 use super::{ExportArgs, Format, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT};
 use crate::cli::control::pool::{ControlPool, ControlResponse};
-use crate::cli::control::{CommandContext, methods, selected_account};
+use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::output;
 use crate::cli::terminal::progress::ByteProgress;
 use crate::model::{EmailId, Role, limits};
 use crate::transfer::MailboxPath;
+use crate::wire::jmap::With;
+use crate::wire::jmap::admin::AccountRef;
+use crate::wire::jmap::admin::mail::{MailIndex, MailIndexArguments};
 use crate::wire::query;
 
 /// A mailbox with its emails, oldest first.
@@ -93,38 +96,32 @@ async fn index(context: &CommandContext, account: &str) -> Result<(Vec<ExportMai
     let bad = || Failure::new(exit::SOFTWARE, "the service's answer holds no list of mail");
     let (mut mailboxes, mut emails) = (Vec::<ExportMailbox>::new(), Vec::new());
     let mut known: HashMap<String, usize> = HashMap::new();
-    let mut after = Value::Null;
+    let mut after = None;
     loop {
-        let wish = json!({"accountId": account, "after": after, "limit": limits::MAX_LISTED_ROWS});
-        let page = context.client.call_by_name(methods::MAIL_INDEX, wish).await?;
-        for row in page["mailboxes"].as_array().ok_or_else(bad)? {
-            let id = row["id"].as_str().ok_or_else(bad)?;
+        let args = MailIndexArguments { after, limit: Some(limits::MAX_LISTED_ROWS as u64) };
+        let page = context.client.call::<MailIndex>(With(AccountRef::by_id(account), args)).await?;
+        for row in page.mailboxes {
             // One that was made meanwhile is on this page alone.
-            if known.contains_key(id) {
+            if known.contains_key(&row.id) {
                 continue;
             }
-            let names = row["names"].as_array().into_iter().flatten();
-            let names = names.filter_map(Value::as_str).map(str::to_owned).collect();
-            let place = MailboxPath { inbox: row["inbox"].as_bool().unwrap_or_default(), names };
-            let role = row["role"].as_str().and_then(Role::from_name);
-            known.insert(id.to_owned(), mailboxes.len());
+            let place = MailboxPath { inbox: row.inbox, names: row.names };
+            let role = row.role.as_deref().and_then(Role::from_name);
+            known.insert(row.id, mailboxes.len());
             mailboxes.push(ExportMailbox { place, role, emails: Vec::new() });
         }
-        let list = page["list"].as_array().ok_or_else(bad)?;
-        for row in list {
-            let id: EmailId = row["id"].as_str().and_then(|id| id.parse().ok()).ok_or_else(bad)?;
-            let keywords = row["keywords"].as_array().into_iter().flatten();
-            let keywords = keywords.filter_map(Value::as_str).map(str::to_owned).collect();
-            for at in row["mailboxIds"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        after = page.list.last().map(|last| last.id.clone());
+        for row in page.list {
+            let id: EmailId = row.id.parse().map_err(|_| bad())?;
+            for at in &row.mailbox_ids {
                 if let Some(mailbox) = known.get(at).and_then(|at| mailboxes.get_mut(*at)) {
                     mailbox.emails.push(emails.len());
                 }
             }
-            emails.push(Email { id, size: row["size"].as_u64().ok_or_else(bad)?, keywords });
+            emails.push(Email { id, size: row.size, keywords: row.keywords });
         }
-        match list.last() {
-            Some(last) => after = last["id"].clone(),
-            None => break,
+        if after.is_none() {
+            break;
         }
     }
     for mailbox in &mut mailboxes {

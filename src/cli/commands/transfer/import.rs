@@ -17,12 +17,15 @@ use super::read::{self, ImportEntry, words};
 use super::survey::{SourceMailbox, Survey, survey};
 use super::{ImportArgs, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT};
 use crate::cli::control::pool::{ControlPool, ControlResponse};
-use crate::cli::control::{CommandContext, methods, selected_account};
+use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
-use crate::cli::terminal::output::{self, text};
+use crate::cli::terminal::output;
 use crate::cli::terminal::progress::ByteProgress;
 use crate::model::Role;
 use crate::transfer::MailboxPath;
+use crate::wire::jmap::With;
+use crate::wire::jmap::admin::AccountRef;
+use crate::wire::jmap::admin::mailboxes::{MailboxEnsure, MailboxEnsureArguments};
 use crate::wire::query;
 
 /// Messages that cannot be imported, of which the summary tells.
@@ -255,11 +258,14 @@ impl Importer<'_> {
         if let Some(known) = self.known.get(&(place.clone(), role)) {
             return Ok(known.clone());
         }
-        let wish = json!({
-            "accountId": self.account, "inbox": place.inbox, "names": place.names, "role": role.map(Role::name),
-        });
-        let made = match self.context.client.call_by_name(methods::MAILBOX_ENSURE, wish).await {
-            Ok(made) => Ok(text(&made["id"])),
+        let args = MailboxEnsureArguments {
+            inbox: place.inbox,
+            names: place.names.clone(),
+            role: role.map(|role| role.name().to_owned()),
+        };
+        let args = With(AccountRef::by_id(self.account), args);
+        let made = match self.context.client.call::<MailboxEnsure>(args).await {
+            Ok(made) => Ok(made.id),
             // The name is at fault, or the number of mailboxes: other mailboxes may do.
             Err(failure) if failure.code == exit::USAGE => Err(failure.message),
             Err(failure) => return Err(failure),

@@ -4,8 +4,6 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::folder::Folder;
 use super::layout::{ExportStatus, ExportTarget, Layout};
 use super::lock::Lock;
@@ -13,7 +11,7 @@ use super::read::{ImportEntry, ImportMessage, read};
 use super::survey::{Survey, survey};
 use super::*;
 use crate::cli::control::pool::ControlPool;
-use crate::cli::control::{CommandContext, client::ControlClient, methods};
+use crate::cli::control::{CommandContext, client::ControlClient};
 use crate::cli::exit::{self, Failure};
 use crate::cli::service::Service;
 use crate::cli::service::serve::runtime;

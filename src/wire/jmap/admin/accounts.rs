@@ -1,8 +1,8 @@
 //! Accounts, their addresses, passwords and tokens.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use super::{AccountRef, EmptyAnswer, EmptyArguments, OfAccount, vendor_methods};
+use super::{AccountRef, EmptyAnswer, EmptyArguments, OfAccount, given, vendor_methods};
 use crate::wire::jmap::arguments::Nullable;
 
 vendor_methods! {
@@ -88,11 +88,6 @@ pub struct AccountChanges {
     pub active: Option<Option<bool>>,
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub detail_files: Option<Option<bool>>,
-}
-
-/// Reads a member that is there, null or not.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

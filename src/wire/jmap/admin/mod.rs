@@ -6,14 +6,19 @@
 //! - What each method does is said in `docs/admin-api.md`.
 
 pub mod accounts;
+pub mod decisions;
+pub mod mail;
+pub mod mailboxes;
 pub mod queue;
 pub mod service;
 pub mod store;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::arguments::{MethodArguments, With};
+use super::error::{MethodError, SetError};
 
 /// A vendor method, as whoever calls it sees it.
 pub trait VendorMethod {
@@ -71,3 +76,43 @@ pub struct EmptyArguments {}
 /// The answer of a method that has nothing to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmptyAnswer {}
+
+/// Why one object is refused: a `SetError` (RFC 8620 §5.3), or the error of a method.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectError {
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The properties that are wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub properties: Vec<String>,
+}
+
+impl ObjectError {
+    fn read(object: Value) -> Self {
+        serde_json::from_value(object).unwrap_or_else(|error| Self {
+            kind: "serverFail".into(),
+            description: Some(error.to_string()),
+            properties: Vec::new(),
+        })
+    }
+}
+
+impl From<MethodError> for ObjectError {
+    fn from(error: MethodError) -> Self {
+        Self::read(error.arguments())
+    }
+}
+
+impl From<SetError> for ObjectError {
+    /// What only errors of one type have is left out.
+    fn from(error: SetError) -> Self {
+        Self::read(error.object())
+    }
+}
+
+/// Reads a member that is there, null or not.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}

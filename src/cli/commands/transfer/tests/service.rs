@@ -4,6 +4,8 @@ use super::*;
 use crate::wire::jmap::With;
 use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::accounts::{AccountAdd, AccountAddArguments, AccountChanges, AccountSet};
+use crate::wire::jmap::admin::mail::{MailIndex, MailIndexArguments};
+use crate::wire::jmap::admin::mailboxes::{MailboxEnsure, MailboxEnsureArguments};
 use crate::wire::jmap::admin::store::{StoreCheck, StoreCheckArguments};
 use crate::wire::jmap::arguments::Nullable;
 
@@ -74,24 +76,16 @@ impl Fixture {
 
     /// Of each email: its mailboxes' ways, its date, its keywords and its size.
     async fn index(&self, account: &str) -> Vec<(BTreeSet<String>, i64, BTreeSet<String>, u64)> {
-        let page = self
-            .context
-            .client
-            .call_by_name(methods::MAIL_INDEX, json!({"account": account, "limit": 10_000}))
-            .await
-            .unwrap();
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let way = |id: &Value| {
-            let mailbox = page["mailboxes"].as_array().unwrap().iter().find(|known| known["id"] == *id).unwrap();
-            let names: Vec<String> = mailbox["names"].as_array().unwrap().iter().map(text).collect();
-            MailboxPath { inbox: mailbox["inbox"].as_bool().unwrap(), names }.path()
+        let args = MailIndexArguments { after: None, limit: Some(10_000) };
+        let page = self.context.client.call::<MailIndex>(With(AccountRef::by_name(account), args)).await.unwrap();
+        let way = |id: &String| {
+            let mailbox = page.mailboxes.iter().find(|known| known.id == *id).unwrap();
+            MailboxPath { inbox: mailbox.inbox, names: mailbox.names.clone() }.path()
         };
-        let rows = page["list"].as_array().unwrap().iter();
+        let rows = page.list.iter();
         rows.map(|row| {
-            let mailboxes = row["mailboxIds"].as_array().unwrap().iter().map(way).collect();
-            let id: EmailId = text(&row["id"]).parse().unwrap();
-            let keywords = row["keywords"].as_array().unwrap().iter().map(text).collect();
-            (mailboxes, id.received_at().0, keywords, row["size"].as_u64().unwrap())
+            let id: EmailId = row.id.parse().unwrap();
+            (row.mailbox_ids.iter().map(way).collect(), id.received_at().0, row.keywords.clone(), row.size)
         })
         .collect()
     }
@@ -168,9 +162,10 @@ fn a_maildir_is_imported_once_and_comes_back_in_every_form() {
                 assert_eq!(again, index, "{format:?} {account}");
             }
         }
-        let page =
-            bed.context.client.call_by_name(methods::MAIL_INDEX, json!({"account": "bob0@example.org"})).await.unwrap();
-        assert!(page["mailboxes"].to_string().contains("\"Empty\""), "folders without mail are kept");
+        let args = With(AccountRef::by_name("bob0@example.org"), MailIndexArguments { after: None, limit: None });
+        let page = bed.context.client.call::<MailIndex>(args).await.unwrap();
+        let is_kept = page.mailboxes.iter().any(|mailbox| mailbox.names.iter().any(|name| name == "Empty"));
+        assert!(is_kept, "folders without mail are kept");
     });
 }
 
@@ -198,9 +193,9 @@ fn hostile_and_odd_mail_goes_through_the_service() {
 fn refusals_say_what_is_wrong() {
     with_service(async |bed| {
         bed.account("ann@example.org", None).await;
-        let wish = json!({"account": "ann@example.org", "inbox": true, "names": []});
-        let inbox = bed.context.client.call_by_name(methods::MAILBOX_ENSURE, wish).await.unwrap();
-        let inbox = inbox["id"].as_str().unwrap();
+        let args = MailboxEnsureArguments { inbox: true, names: Vec::new(), role: None };
+        let args = With(AccountRef::by_name("ann@example.org"), args);
+        let inbox = bed.context.client.call::<MailboxEnsure>(args).await.unwrap().id;
         let pool = ControlPool::new(bed.context.client.clone());
         let post = async |query: &str, body: Vec<u8>| {
             let path = format!("/append?{query}");

@@ -1,0 +1,195 @@
+//! What the vacation decided, whom it told, and what it would decide.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{OfAccount, vendor_methods};
+
+vendor_methods! {
+    DecisionList = "Decision/list"(OfAccount<DecisionListArguments>) -> DecisionListAnswer;
+    ToldList = "Told/list"(OfAccount<ToldListArguments>) -> ToldListAnswer;
+    ToldForget = "Told/forget"(OfAccount<ToldForgetArguments>) -> ToldForgetAnswer;
+    VacationTest = "Vacation/test"(OfAccount<VacationTestArguments>) -> VacationTestAnswer;
+    VacationReport = "Vacation/report"(OfAccount<VacationReportArguments>) -> VacationReportAnswer;
+}
+
+/// Which decisions are wanted; what is not given takes all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionListArguments {
+    pub limit: Option<u64>,
+    pub since: Option<String>,
+    /// Before this time.
+    pub until: Option<String>,
+    /// Those for which a reply was sent, or those for which none was.
+    pub answered: Option<bool>,
+    pub reason: Option<String>,
+    /// A part of the sender's address.
+    pub sender: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionListAnswer {
+    /// Newest first.
+    pub list: Vec<DecisionFacts>,
+    /// When the vacation began, or will.
+    pub began: Option<String>,
+    /// When the vacation ended, or will.
+    pub ended: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionFacts {
+    pub at: String,
+    pub email_id: String,
+    /// Of the envelope.
+    pub sender: Option<String>,
+    /// As addressed.
+    pub recipient: String,
+    /// Why no reply was sent.
+    pub reason: Option<String>,
+    /// More of the reason.
+    pub detail: Option<String>,
+    /// The id of the reply in the queue.
+    pub action: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToldListArguments {
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToldListAnswer {
+    /// Newest first.
+    pub list: Vec<ToldSender>,
+}
+
+/// A sender who was told of the absence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToldSender {
+    pub at: String,
+    pub sender: String,
+    /// Whether a script told it, and not the vacation.
+    pub script: bool,
+    /// From when on the sender is told anew.
+    pub until: Option<String>,
+}
+
+/// One sender, or all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToldForgetArguments {
+    pub sender: Option<String>,
+    #[serde(default)]
+    pub all: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToldForgetAnswer {
+    /// How many senders.
+    pub forgotten: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VacationTestArguments {
+    /// Octets.
+    pub message: String,
+    /// Of the envelope, "" for none; what the message says if not given.
+    pub sender: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum VacationTestAnswer {
+    /// A reply, for which there is no `reason`: it is null.
+    Reply {
+        reason: (),
+        recipient: String,
+        reply: String,
+    },
+    Silent {
+        reason: String,
+        detail: String,
+    },
+}
+
+/// The time that the report is about: the last absence if not given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VacationReportArguments {
+    pub since: Option<String>,
+    pub until: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VacationReportAnswer {
+    #[serde(flatten)]
+    pub facts: AbsenceFacts,
+    /// The report for people.
+    pub text: String,
+    pub html: String,
+}
+
+/// What came while the owner was away.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AbsenceFacts {
+    pub began: Option<String>,
+    pub ended: Option<String>,
+    pub messages: u64,
+    pub answered: u64,
+    /// How many messages were not answered, by reason.
+    pub silent: BTreeMap<String, u64>,
+    /// Whether there was more than is looked at.
+    pub cut: bool,
+    pub correspondents: Vec<CorrespondentFacts>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CorrespondentFacts {
+    pub name: Option<String>,
+    pub email: String,
+    /// Whether all that came from there is mail of machines.
+    pub machine: bool,
+    pub answered: bool,
+    /// Newest first.
+    pub threads: Vec<TopicFacts>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TopicFacts {
+    /// None where all its emails are destroyed.
+    pub thread_id: Option<String>,
+    pub subject: String,
+    pub email_ids: Vec<String>,
+    pub unread: u64,
+    /// When the first email came.
+    pub first: String,
+    /// When the last email came.
+    pub last: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::VacationTestAnswer;
+
+    #[test]
+    fn both_answers_of_a_test_are_read_as_they_are_written() {
+        let (recipient, reply) = ("bob@example.org".to_owned(), "Subject: x\r\n".to_owned());
+        for (answer, written) in [
+            (
+                VacationTestAnswer::Reply { reason: (), recipient, reply },
+                json!({"reason": null, "recipient": "bob@example.org", "reply": "Subject: x\r\n"}),
+            ),
+            (
+                VacationTestAnswer::Silent { reason: "list".into(), detail: "List-Id".into() },
+                json!({"reason": "list", "detail": "List-Id"}),
+            ),
+        ] {
+            assert_eq!(serde_json::to_value(&answer).unwrap(), written);
+            assert_eq!(serde_json::from_value::<VacationTestAnswer>(written).unwrap(), answer);
+        }
+    }
+}

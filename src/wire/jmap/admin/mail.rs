@@ -1,0 +1,385 @@
+//! The mail of an account, and the way in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::mailboxes::MailboxTotals;
+use super::{ObjectError, OfAccount, given, vendor_methods};
+use crate::wire::jmap::With;
+use crate::wire::jmap::arguments::Nullable;
+use crate::wire::jmap::standard::SortComparator;
+
+vendor_methods! {
+    MailList = "Mail/list"(OfAccount<MailListArguments>) -> MailListAnswer;
+    MailQuery = "Mail/query"(OfAccount<With<MailQueryArguments, Nullable<MailQueryLimit>>>) -> MailQueryAnswer;
+    MailShow = "Mail/show"(OfAccount<MailShowArguments>) -> MailShowAnswer;
+    MailDestroy = "Mail/destroy"(OfAccount<EmailIds>) -> MailDestroyAnswer;
+    MailDestroyed = "Mail/destroyed"(OfAccount<MailDestroyedArguments>) -> MailDestroyedAnswer;
+    MailRestore = "Mail/restore"(OfAccount<EmailIds>) -> MailRestoreAnswer;
+    MailPurge = "Mail/purge"(OfAccount<MailPurgeArguments>) -> MailPurgeAnswer;
+    MailMove = "Mail/move"(OfAccount<MailMoveArguments>) -> MailMoveAnswer;
+    MailFlag = "Mail/flag"(OfAccount<MailFlagArguments>) -> MailFlagAnswer;
+    MailDeliver = "Mail/deliver"(MailDeliverArguments) -> MailDeliverAnswer;
+    MailIndex = "Mail/index"(OfAccount<MailIndexArguments>) -> MailIndexAnswer;
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MailListArguments {
+    /// The Inbox if not given.
+    pub mailbox: Option<String>,
+    #[serde(default)]
+    pub collapse_threads: bool,
+    pub limit: Option<u64>,
+    /// The id of the email that the list begins behind.
+    pub after: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailListAnswer {
+    pub mailbox: ListedMailbox,
+    /// Newest first.
+    pub list: Vec<EmailRow>,
+}
+
+/// The mailbox whose mail is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedMailbox {
+    pub id: String,
+    pub name: String,
+    pub role: Option<String>,
+    #[serde(flatten)]
+    pub totals: MailboxTotals,
+}
+
+/// An email in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmailRow {
+    #[serde(flatten)]
+    pub email: EmailFacts,
+    /// The thread that the email stands for, where threads are listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<ThreadFacts>,
+    /// Where the words of the query stand, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snippet: Option<EmailSnippet>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EmailFacts {
+    pub id: String,
+    pub thread_id: String,
+    pub received_at: String,
+    pub from: Vec<NamedAddress>,
+    pub to: Vec<NamedAddress>,
+    pub subject: Option<String>,
+    pub keywords: BTreeSet<String>,
+    pub preview: String,
+    pub has_attachment: bool,
+    /// Bytes.
+    pub size: u64,
+    pub message_id: Vec<String>,
+}
+
+/// An `EmailAddress` (RFC 8621 §4.1.2.3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedAddress {
+    pub name: Option<String>,
+    pub email: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadFacts {
+    /// How many emails it has.
+    pub emails: u64,
+    #[serde(flatten)]
+    pub summary: ThreadSummary,
+}
+
+/// What is told of a thread where threads are listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadSummary {
+    pub unread_emails: u64,
+    pub latest_email_id: Option<String>,
+    pub latest_received_at: Option<String>,
+}
+
+/// As in a `SearchSnippet` (RFC 8621 §5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmailSnippet {
+    pub subject: Option<String>,
+    pub preview: Option<String>,
+}
+
+/// Most are those of Email/query (RFC 8621 §4.4).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MailQueryArguments {
+    pub mailbox: Option<String>,
+    /// Operators and conditions in any depth (RFC 8621 §4.4.1), which the query itself reads.
+    pub filter: Option<Value>,
+    pub sort: Option<Vec<SortComparator>>,
+    #[serde(default)]
+    pub collapse_threads: bool,
+    #[serde(default)]
+    pub position: i64,
+    pub anchor: Option<String>,
+    #[serde(default)]
+    pub anchor_offset: i64,
+    #[serde(default)]
+    pub calculate_total: bool,
+    #[serde(default)]
+    pub snippets: bool,
+    /// Whether to tell only how the query would be answered.
+    #[serde(default)]
+    pub explain: bool,
+}
+
+/// How many emails at most: null is as many as there may be, what is left out a page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MailQueryLimit {
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Option<u64>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum MailQueryAnswer {
+    Found(FoundMail),
+    Explained { plan: PlanFacts },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FoundMail {
+    pub query_state: String,
+    pub can_calculate_changes: bool,
+    /// The index of the first.
+    pub position: u64,
+    pub total: Option<u64>,
+    pub ids: Vec<String>,
+    pub list: Vec<EmailRow>,
+    pub plan: PlanFacts,
+}
+
+/// How a query is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanFacts {
+    pub strategy: String,
+    /// The listing that is read.
+    pub listing: Option<PlannedListing>,
+    /// Emails of the listing, or of the account.
+    pub length: u64,
+    /// Whether positions are counted by ranks.
+    pub ranked: bool,
+    /// The listing that would serve, and is not kept.
+    pub wanted: Option<WantedListing>,
+    pub others: Vec<OtherStrategy>,
+    /// All of it for people.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedListing {
+    pub mailbox_id: String,
+    pub view: String,
+    /// Whether threads are listed.
+    pub collapsed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WantedListing {
+    pub mailbox_id: String,
+    pub view: String,
+}
+
+/// A strategy that was not taken, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherStrategy {
+    pub strategy: String,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailShowArguments {
+    pub id: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailShowAnswer {
+    #[serde(flatten)]
+    pub email: EmailFacts,
+    /// Octets.
+    pub message: String,
+    pub attachments: Vec<AttachmentFacts>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachmentFacts {
+    pub name: Option<String>,
+    #[serde(rename = "type")]
+    pub media_type: String,
+    /// Bytes after decoding.
+    pub size: u64,
+}
+
+/// Names emails.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmailIds {
+    #[serde(default)]
+    pub ids: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MailDestroyAnswer {
+    pub destroyed: BTreeMap<String, ()>,
+    pub not_destroyed: BTreeMap<String, ObjectError>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailDestroyedArguments {
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailDestroyedAnswer {
+    /// Last destroyed first.
+    pub list: Vec<RestorableEmail>,
+}
+
+/// An email that was destroyed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestorableEmail {
+    #[serde(flatten)]
+    pub email: EmailFacts,
+    pub destroyed_at: String,
+    pub restorable_until: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MailRestoreAnswer {
+    /// By the id that the email had the one that it has now.
+    pub restored: BTreeMap<String, String>,
+    pub not_restored: BTreeMap<String, ObjectError>,
+}
+
+/// Some of what was destroyed, or all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailPurgeArguments {
+    pub ids: Option<Vec<String>>,
+    #[serde(default)]
+    pub all: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum MailPurgeAnswer {
+    /// Of all that was destroyed.
+    All { count: u64 },
+    #[serde(rename_all = "camelCase")]
+    Named { purged: BTreeMap<String, ()>, not_purged: BTreeMap<String, ObjectError> },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailMoveArguments {
+    pub mailbox: String,
+    /// Whether the emails stay where they are, too.
+    #[serde(default)]
+    pub also: bool,
+    #[serde(default)]
+    pub ids: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MailMoveAnswer {
+    pub moved: BTreeMap<String, ()>,
+    pub not_moved: BTreeMap<String, ObjectError>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailFlagArguments {
+    /// Keywords.
+    #[serde(default)]
+    pub add: Vec<String>,
+    /// Keywords.
+    #[serde(default)]
+    pub remove: Vec<String>,
+    #[serde(default)]
+    pub ids: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MailFlagAnswer {
+    /// By id all keywords that the email has now.
+    pub flagged: BTreeMap<String, BTreeSet<String>>,
+    pub not_flagged: BTreeMap<String, ObjectError>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailDeliverArguments {
+    /// Of the envelope; none is the null sender.
+    pub sender: Option<String>,
+    #[serde(default)]
+    pub recipients: Vec<String>,
+    /// Octets.
+    pub message: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailDeliverAnswer {
+    pub outcomes: Vec<RecipientReply>,
+}
+
+/// What became of a message, for one recipient.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecipientReply {
+    pub recipient: String,
+    /// As LMTP would say it.
+    pub reply: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailIndexArguments {
+    /// The id of the email that the page begins behind.
+    pub after: Option<String>,
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailIndexAnswer {
+    pub mailboxes: Vec<IndexedMailbox>,
+    /// Newest first.
+    pub list: Vec<IndexedEmail>,
+}
+
+/// A mailbox, by its way from the top or from the Inbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexedMailbox {
+    pub id: String,
+    /// Whether the way begins at the Inbox.
+    pub inbox: bool,
+    pub names: Vec<String>,
+    pub role: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IndexedEmail {
+    pub id: String,
+    pub mailbox_ids: Vec<String>,
+    pub keywords: BTreeSet<String>,
+    /// Bytes.
+    pub size: u64,
+}
