@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 use super::blob::{UploadRates, UploadSettings};
 use super::budget::Budget;
 use super::jobs::Jobs;
-use super::standard::CreationIds;
 use super::subscription::SubscriptionTimes;
 use crate::account::Directory;
 use crate::model::{AccountId, AccountRow, Address, LiveValue, RelayTrouble, UtcMillis};
@@ -85,14 +84,6 @@ impl Context {
 
     /// The account that `accountId` names by its id, or `account` by its name or an address; the caller must be its owner,
     /// or an administrator. Where neither is given it is the caller's own.
-    pub(super) fn account(&self, arguments: &Args<'_>) -> Result<(AccountId, AccountRow), MethodError> {
-        self.account_of(&AccountRef {
-            account_id: arguments.maybe_text("accountId")?,
-            account: arguments.maybe_text("account")?,
-        })
-    }
-
-    /// The same of arguments with types.
     pub(super) fn account_of(&self, named: &AccountRef) -> Result<(AccountId, AccountRow), MethodError> {
         match (&named.account_id, &named.account) {
             (Some(id), None) => {
@@ -221,32 +212,6 @@ pub struct Account {
 
 /// Objects by name, in order of the names.
 pub(super) type NamedObjects = Vec<(String, Map<String, Value>)>;
-
-/// The arguments of a call.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Args<'a>(pub(super) &'a Map<String, Value>, pub(super) &'a CreationIds);
-
-impl<'a> Args<'a> {
-    /// What creation ids stand for.
-    pub(super) fn created(&self) -> &'a CreationIds {
-        self.1
-    }
-
-    fn bad(key: &str, wanted: &str) -> MethodError {
-        MethodError::InvalidArguments(format!("{key}: {wanted} is wanted"))
-    }
-
-    pub(super) fn get(&self, key: &str) -> Option<&Value> {
-        self.0.get(key).filter(|value| !value.is_null())
-    }
-
-    pub(super) fn maybe_text(&self, key: &str) -> Result<Option<String>, MethodError> {
-        match self.get(key) {
-            None => Ok(None),
-            Some(value) => value.as_str().map(|text| Some(text.to_owned())).ok_or_else(|| Self::bad(key, "a text")),
-        }
-    }
-}
 
 /// The first of each text, in order.
 pub(super) fn distinct(texts: impl IntoIterator<Item = String>) -> Vec<String> {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::budget::Budget;
 use super::context::Context;
-use super::method::{Answered, Call, RegisteredMethod};
+use super::method::{Call, FollowUpCall, RegisteredMethod};
 use super::registry;
 use super::session::session_state;
 use super::standard::CreationIds;
@@ -72,14 +72,14 @@ pub(super) fn run_within(context: &Context, budget: Budget, request: Request) ->
     Ok(Response { responses, created_ids: request.created_ids.map(|_| created.all()), session_state })
 }
 
-/// Runs one method, and charges its answer.
+/// Runs one method, and charges its answer. Another call may follow it.
 fn answer(
     context: &Context,
     method: &RegisteredMethod,
     given: Map<String, Value>,
     created: &CreationIds,
     using: &[String],
-) -> Result<Answered, MethodError> {
+) -> Result<(Value, Option<FollowUpCall>), MethodError> {
     context.budget.begin_answer();
     let call = Call::new(context, created, using);
     let answer = method.handler.run(&call, method.name, given)?;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use serde_json::{Map, Value};
 
-use super::context::{Account, Args, Context};
+use super::context::{Account, Context};
 use super::standard::CreationIds;
 use crate::model::AccountId;
 use crate::wire::jmap::{Answer, MethodArguments, MethodError, arguments};
@@ -86,34 +86,24 @@ pub(super) struct RegisteredMethod {
     pub(super) handler: Handler,
 }
 
-/// An answer, and the call that follows.
-pub(super) type Answered = (Value, Option<FollowUpCall>);
-
-/// A method with types, as `run` makes it: given its name and its arguments.
-pub(super) type TypedMethod = fn(&Call<'_>, &str, Map<String, Value>) -> Result<Value, MethodError>;
-
-/// A vendor method over maps of values.
-pub(super) type MapMethod = fn(&Context, &Args<'_>) -> Result<Value, MethodError>;
+/// Runs a method: given the call, the method's name and its arguments.
+type RunMethod = fn(&Call<'_>, &str, Map<String, Value>) -> Result<Value, MethodError>;
 
 /// How a method is run.
 #[derive(Clone, Copy)]
-pub(super) enum Handler {
-    Typed(TypedMethod),
-    Map(MapMethod),
-}
+pub(super) struct Handler(RunMethod);
 
 impl Handler {
-    /// Of a method with types.
     pub(super) const fn of<M: Method>() -> Self {
-        Self::Typed(run::<M>)
+        Self(run::<M>)
+    }
+
+    pub(super) const fn new(run: RunMethod) -> Self {
+        Self(run)
     }
 
     pub(super) fn run(self, call: &Call<'_>, name: &str, given: Map<String, Value>) -> Result<Value, MethodError> {
-        let map = Args(&given, call.created);
-        match self {
-            Self::Typed(method) => method(call, name, given),
-            Self::Map(method) => method(call.context, &map),
-        }
+        (self.0)(call, name, given)
     }
 }
 

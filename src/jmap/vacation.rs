@@ -8,42 +8,38 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::context::{Account, Args, Context};
+use super::context::Account;
 use super::failure::{SetFailure, TxnResult};
 use super::method::Call;
-use super::standard::{
-    GetObjects, InvalidProperties, ObjectType, SetObjects, StoredReader, get_from, object_of, set_in,
-};
+use super::standard::{GetObjects, InvalidProperties, ObjectType, SetObjects, StoredReader, object_of};
 use crate::account::OwnAddresses;
 use crate::model::{DataType, VacationResponse};
 use crate::store::Txn;
-use crate::wire::jmap::standard::{GetArgs, SetArgs};
-use crate::wire::jmap::{Answer, JsonObject, MethodArguments, MethodError, Patch, Property as _, SetError};
-use properties::VacationProperty;
+use crate::wire::jmap::admin::vacation::{SINGLETON, VacationProperty};
+use crate::wire::jmap::json::members;
+use crate::wire::jmap::{JsonObject, MethodError, Patch, Property as _, SetError};
 
 /// The one vacation of an account: `WHOLE` with all properties, else with those of RFC 8621 §8.
 pub(super) struct VacationObject<const WHOLE: bool>;
 
 pub(super) type StandardVacation = VacationObject<false>;
-type WholeVacation = VacationObject<true>;
+pub(super) type WholeVacation = VacationObject<true>;
 
 /// The id of a vacation: `singleton`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct VacationId;
 
-const ID: &str = "singleton";
-
 impl FromStr for VacationId {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        if text == ID { Ok(Self) } else { Err(()) }
+        if text == SINGLETON { Ok(Self) } else { Err(()) }
     }
 }
 
 impl fmt::Display for VacationId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(ID)
+        out.write_str(SINGLETON)
     }
 }
 
@@ -81,7 +77,7 @@ impl<const WHOLE: bool> GetObjects for VacationObject<WHOLE> {
         properties: &[VacationProperty],
     ) -> Result<Option<JsonObject>, MethodError> {
         let response = reader.snapshot.vacation(reader.account.id)?;
-        Ok(Some(object(&response, properties)))
+        Ok(Some(object(&response, properties)?))
     }
 }
 
@@ -110,36 +106,9 @@ impl<const WHOLE: bool> SetObjects for VacationObject<WHOLE> {
     }
 }
 
-/// Vacation/get.
-pub(super) fn get_whole(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, args) = named::<GetArgs<VacationProperty>>(context, arguments)?;
-    json(get_from::<WholeVacation>(&call(context, arguments), &account, args.ids, args.properties)?)
-}
-
-/// Vacation/set.
-pub(super) fn set_whole(context: &Context, arguments: &Args<'_>) -> Result<Value, MethodError> {
-    let (account, args) = named::<SetArgs>(context, arguments)?;
-    json(set_in::<WholeVacation>(&call(context, arguments), &account, args)?)
-}
-
-/// The account, by whatever names one to the command line, and the standard arguments beside it.
-fn named<A: MethodArguments>(context: &Context, arguments: &Args<'_>) -> Result<(Account, A), MethodError> {
-    let (id, row) = context.account(arguments)?;
-    let mut standard = arguments.0.clone();
-    standard.insert("accountId".into(), id.to_string().into());
-    Ok((Account { id, row, guest: None }, A::take(&mut standard)?))
-}
-
-fn call<'a>(context: &'a Context, arguments: &Args<'a>) -> Call<'a> {
-    Call::new(context, arguments.created(), &[])
-}
-
-fn json(answer: impl Answer) -> Result<Value, MethodError> {
-    Ok(answer.into_value()?)
-}
-
-fn object(response: &VacationResponse, properties: &[VacationProperty]) -> JsonObject {
-    object_of(properties, |property| property.of(response))
+fn object(response: &VacationResponse, properties: &[VacationProperty]) -> serde_json::Result<JsonObject> {
+    let mut facts = members(serde_json::to_value(properties::facts(response))?);
+    Ok(object_of(properties, |property| facts.remove(property.name()).unwrap_or_default()))
 }
 
 fn patched(
@@ -147,7 +116,7 @@ fn patched(
     patch: &Value,
     (known, own): (&[VacationProperty], &OwnAddresses),
 ) -> Result<VacationResponse, SetError> {
-    let before = object(old, VacationProperty::ALL);
+    let before = object(old, VacationProperty::ALL).map_err(|error| SetError::ServerFail(error.to_string()))?;
     let (mut response, mut wrong) = (old.clone(), InvalidProperties::default());
     for (name, value) in Patch::wishes(patch, &before)? {
         let Some(property) = VacationProperty::from_name(&name).filter(|property| known.contains(property)) else {

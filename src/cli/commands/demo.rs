@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,6 +27,7 @@ use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::accounts::{AccountAdd, AccountAddArguments};
 use crate::wire::jmap::admin::decisions::{DecisionList, DecisionListArguments};
 use crate::wire::jmap::admin::mail::{MailList, MailListArguments};
+use crate::wire::jmap::admin::vacation::VacationFacts;
 
 /// `demo`
 #[derive(Debug, Args)]
@@ -131,11 +131,10 @@ async fn accounts(context: &CommandContext) -> Result<(), Failure> {
         output::line(&format!("account {} {address} {}", made.id, aliases.join(" ")));
     }
     let ann = selected_account::find_account("ann@example.org", context).await?;
-    let response = json!({
-        "isEnabled": true,
-        "textBody": "I am away until the first of December and read no mail until then.\n\nAnn\n",
-    });
-    vacation::update(context, &ann.id, response).await?;
+    let text = "I am away until the first of December and read no mail until then.\n\nAnn\n";
+    let response =
+        VacationFacts { is_enabled: Some(true), text_body: Some(Some(text.to_owned())), ..VacationFacts::default() };
+    vacation::update(context, &ann.id, &response).await?;
     vacation::show("ann@example.org", context).await
 }
 

@@ -6,16 +6,19 @@ mod set;
 
 use std::path::Path;
 
-use serde_json::{Value, json};
-
+use crate::cli::control::CommandContext;
 use crate::cli::control::selected_account::AccountArgs;
 use crate::cli::control::selected_account::{call, find_account};
-use crate::cli::control::{CommandContext, methods};
-use crate::cli::exit::Failure;
+use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::input::{read, with_crlf};
-use crate::cli::terminal::output::{self, text, when};
+use crate::cli::terminal::output::{self, local};
 use crate::wire::jmap::admin::decisions::{VacationTest, VacationTestAnswer, VacationTestArguments};
-use crate::wire::jmap::octets;
+use crate::wire::jmap::admin::mail::NamedAddress;
+use crate::wire::jmap::admin::vacation::{
+    SINGLETON, VacationFacts, VacationGet, VacationGetArguments, VacationSet, VacationSetArguments,
+};
+use crate::wire::jmap::admin::{AccountRef, ObjectError};
+use crate::wire::jmap::{With, octets};
 use args::VacationCommand;
 pub(in crate::cli) use log::{LOG_HEAD, log_rows};
 
@@ -26,7 +29,8 @@ pub(in crate::cli) async fn run(command: VacationCommand, context: &CommandConte
         VacationCommand::Show(whose) => show(whose.name(), context).await,
         VacationCommand::Off(whose) => {
             let account = find_account(whose.name(), context).await?;
-            update(context, &account.id, json!({"isEnabled": false})).await?;
+            let off = VacationFacts { is_enabled: Some(false), ..VacationFacts::default() };
+            update(context, &account.id, &off).await?;
             output::line("vacation off");
             Ok(())
         }
@@ -39,66 +43,73 @@ pub(in crate::cli) async fn run(command: VacationCommand, context: &CommandConte
 }
 
 /// Changes the response of an account.
-pub(in crate::cli) async fn update(context: &CommandContext, account: &str, patch: Value) -> Result<(), Failure> {
-    change(context, json!({"accountId": account, "update": {"singleton": patch}})).await
+pub(in crate::cli) async fn update(
+    context: &CommandContext,
+    account: &str,
+    changes: &VacationFacts,
+) -> Result<(), Failure> {
+    change(context, account, set_arguments(changes)?).await
 }
 
-async fn change(context: &CommandContext, arguments: Value) -> Result<(), Failure> {
-    let answer = context.client.call_by_name(methods::VACATION_SET, arguments).await?;
-    let refused = &answer["notUpdated"]["singleton"];
-    if refused.is_object() {
-        let properties: Vec<String> = refused["properties"].as_array().into_iter().flatten().map(text).collect();
-        let mut description = text(&refused["description"]);
-        if !properties.is_empty() {
-            description = format!("{}: {description}", properties.join(", "));
-        }
-        return Err(Failure::of_method(&text(&refused["type"]), &description));
+fn set_arguments(changes: &VacationFacts) -> Result<VacationSetArguments, Failure> {
+    VacationSetArguments::update(changes).map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))
+}
+
+async fn change(context: &CommandContext, account: &str, args: VacationSetArguments) -> Result<(), Failure> {
+    let answer = context.client.call::<VacationSet>(With(AccountRef::by_id(account), args)).await?;
+    let Some(refused) = answer.not_updated.and_then(|mut all| all.remove(SINGLETON)) else { return Ok(()) };
+    let ObjectError { kind, description, properties } = ObjectError::read(refused);
+    let mut description = description.unwrap_or_default();
+    if !properties.is_empty() {
+        description = format!("{}: {description}", properties.join(", "));
     }
-    Ok(())
+    Err(Failure::of_method(&kind, &description))
 }
 
 /// Shows the response of the account of that name.
 pub(in crate::cli) async fn show(name: &str, context: &CommandContext) -> Result<(), Failure> {
     let account = find_account(name, context).await?;
-    let answer =
-        context.client.call_by_name(methods::VACATION_GET, json!({"accountId": account.id, "ids": null})).await?;
-    let response = &answer["list"][0];
+    let args = With(AccountRef::by_id(&account.id), VacationGetArguments::default());
+    let answer = context.client.call::<VacationGet>(args).await?;
+    let response = answer.list.into_iter().next().unwrap_or_default();
     if context.json {
-        output::json(response);
+        output::json(&response);
         return Ok(());
     }
-    let on = response["isEnabled"] == true;
+    let on = response.is_enabled == Some(true);
     output::line(&format!("vacation of {}: {}", account.name, if on { "on" } else { "off" }));
     let zone = account.zone.iana_name().unwrap_or("local time");
-    let chosen = |value: &Value, usual: &str| if value == usual { String::new() } else { text(value) };
-    let yes = |value: &Value, what: &str| if value == true { what.to_owned() } else { String::new() };
+    let when = |at: Option<String>| at.map(|at| local(&at, &account.zone)).unwrap_or_default();
+    let list = |all: Option<Vec<String>>| all.unwrap_or_default().join(", ");
+    let yes = |is: Option<bool>, what: &str| if is == Some(true) { what.to_owned() } else { String::new() };
+    let audience = response.audience.filter(|audience| audience != "everyone");
     for (label, value) in [
-        ("from", with_zone(&when(&response["fromDate"], &account.zone), zone)),
-        ("until", with_zone(&when(&response["toDate"], &account.zone), zone)),
-        ("only on", list(&response["days"])),
-        ("answers", chosen(&response["audience"], "everyone")),
-        ("organisation", list(&response["organisation"])),
-        ("From", address(&response["from"])),
-        ("Reply-To", address(&response["replyTo"])),
-        ("also for", list(&response["addresses"])),
-        ("never to", list(&response["except"])),
-        ("copies", yes(&response["copies"], "in Sent")),
-        ("report", yes(&response["report"], "into the Inbox when it is over")),
+        ("from", with_zone(&when(response.from_date.flatten()), zone)),
+        ("until", with_zone(&when(response.to_date.flatten()), zone)),
+        ("only on", list(response.days)),
+        ("answers", audience.unwrap_or_default()),
+        ("organisation", list(response.organisation)),
+        ("From", response.from.flatten().map(address).unwrap_or_default()),
+        ("Reply-To", response.reply_to.flatten().map(address).unwrap_or_default()),
+        ("also for", list(response.addresses)),
+        ("never to", list(response.except)),
+        ("copies", yes(response.copies, "in Sent")),
+        ("report", yes(response.report, "into the Inbox when it is over")),
     ] {
         show_line("  ", label, &value);
     }
-    show_words("  ", response);
-    for variant in response["variants"].as_array().into_iter().flatten() {
-        let to = variant["circle"].as_str().map_or("everybody", |circle| circle);
-        output::line(&format!("  to {to}:"));
-        show_words("    ", variant);
+    let words = [response.language, response.subject, response.text_body, response.html_body];
+    show_words("  ", words.map(Option::flatten));
+    for variant in response.variants.unwrap_or_default() {
+        output::line(&format!("  to {}:", variant.circle.as_deref().unwrap_or("everybody")));
+        show_words("    ", [variant.language, variant.subject, variant.text_body, variant.html_body]);
     }
     Ok(())
 }
 
-fn show_words(indent: &str, words: &Value) {
-    for (label, key) in [("language", "language"), ("subject", "subject"), ("text", "textBody"), ("html", "htmlBody")] {
-        show_line(indent, label, &text(&words[key]));
+fn show_words(indent: &str, words: [Option<String>; 4]) {
+    for (label, value) in ["language", "subject", "text", "html"].into_iter().zip(words) {
+        show_line(indent, label, &value.unwrap_or_default());
     }
 }
 
@@ -113,15 +124,10 @@ fn with_zone(when: &str, zone: &str) -> String {
     if when.is_empty() { String::new() } else { format!("{when} ({zone})") }
 }
 
-fn list(value: &Value) -> String {
-    value.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(", ")
-}
-
-fn address(value: &Value) -> String {
-    match (value["name"].as_str(), value["email"].as_str()) {
-        (Some(name), Some(email)) => format!("{name} <{email}>"),
-        (None, Some(email)) => email.to_owned(),
-        _ => String::new(),
+fn address(person: NamedAddress) -> String {
+    match person.name {
+        Some(name) => format!("{name} <{}>", person.email),
+        None => person.email,
     }
 }
 

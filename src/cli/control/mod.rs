@@ -2,7 +2,6 @@
 
 pub(super) mod client;
 pub(super) mod job;
-pub(super) mod methods;
 pub(super) mod pool;
 pub(super) mod selected_account;
 

@@ -102,12 +102,6 @@ pub(in crate::cli) fn text(value: &Value) -> String {
     }
 }
 
-/// A `UTCDate` property as local time.
-#[must_use]
-pub(in crate::cli) fn when(value: &Value, zone: &TimeZone) -> String {
-    value.as_str().and_then(UtcMillis::parse_rfc3339).map_or_else(String::new, |at| at.local(zone))
-}
-
 /// A date of RFC 3339 as local time; empty where it is none.
 #[must_use]
 pub(in crate::cli) fn local(date: &str, zone: &TimeZone) -> String {

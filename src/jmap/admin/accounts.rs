@@ -3,6 +3,7 @@
 use super::{AdminMethod, tell};
 use crate::account::{NewAccount, hash_password, new_token};
 use crate::jmap::context::{Context, address};
+use crate::jmap::method::Call;
 use crate::jmap::session;
 use crate::model::address::domain_is_well_formed;
 use crate::model::{AccessToken, AccountId, AccountRow, Address, UtcMillis, clock, limits};
@@ -20,7 +21,7 @@ use crate::wire::jmap::{MethodError, With};
 impl AdminMethod for AccountAdd {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, args: AccountAddArguments) -> Result<AccountAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, args: AccountAddArguments) -> Result<AccountAnswer, MethodError> {
         let aliases: Result<Vec<Address>, MethodError> = args.aliases.iter().map(|text| address(text)).collect();
         let new = NewAccount {
             address: address(&args.address)?,
@@ -47,7 +48,7 @@ impl AdminMethod for AccountAdd {
 impl AdminMethod for AccountList {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, _: EmptyArguments) -> Result<AccountListAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, _: EmptyArguments) -> Result<AccountListAnswer, MethodError> {
         let all = context.directory.list()?;
         let rows = all.iter().map(|(id, row, addresses)| tell(context, describe(context, *id, row, addresses)?));
         Ok(AccountListAnswer { list: rows.collect::<Result<_, MethodError>>()? })
@@ -55,7 +56,7 @@ impl AdminMethod for AccountList {
 }
 
 impl AdminMethod for AccountGet {
-    fn call(context: &Context, named: AccountRef) -> Result<AccountAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, named: AccountRef) -> Result<AccountAnswer, MethodError> {
         let (id, _) = context.account_of(&named)?;
         one(context, id)
     }
@@ -102,7 +103,7 @@ impl AdminMethod for AccountSet {
     const ADMIN_ONLY: bool = true;
 
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, Nullable(changes)): OfAccount<Nullable<AccountChanges>>,
     ) -> Result<AccountAnswer, MethodError> {
         let (id, _) = context.account_of(&named)?;
@@ -141,7 +142,7 @@ fn zone(zone: Option<String>) -> Result<Option<String>, MethodError> {
 impl AdminMethod for AccountRemove {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, named: AccountRef) -> Result<EmptyAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, named: AccountRef) -> Result<EmptyAnswer, MethodError> {
         let (id, _) = context.account_of(&named)?;
         context.directory.remove(id)?;
         Ok(EmptyAnswer {})
@@ -151,7 +152,10 @@ impl AdminMethod for AccountRemove {
 impl AdminMethod for AccountAlias {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, With(named, args): OfAccount<AliasArguments>) -> Result<EmptyAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        With(named, args): OfAccount<AliasArguments>,
+    ) -> Result<EmptyAnswer, MethodError> {
         let (id, _) = context.account_of(&named)?;
         let text = args.address;
         let directory = &context.directory;
@@ -178,7 +182,7 @@ fn domain<'a>(key: &str, text: &'a str) -> Result<&'a str, MethodError> {
 impl AdminMethod for AccountAliasDomain {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, args: AliasDomainArguments) -> Result<EmptyAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, args: AliasDomainArguments) -> Result<EmptyAnswer, MethodError> {
         let alias = domain("domain", &args.domain)?;
         let done = if args.remove {
             context.directory.remove_alias_domain(alias)
@@ -194,7 +198,7 @@ impl AdminMethod for AccountAliasDomain {
 impl AdminMethod for AccountAliasDomains {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, _: EmptyArguments) -> Result<AliasDomainsAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, _: EmptyArguments) -> Result<AliasDomainsAnswer, MethodError> {
         let all = context.directory.alias_domains()?;
         Ok(AliasDomainsAnswer {
             list: all.into_iter().map(|(domain, target)| AliasDomain { domain, target }).collect(),
@@ -219,7 +223,10 @@ fn secret_name(name: String) -> Result<String, MethodError> {
 }
 
 impl AdminMethod for AccountPassword {
-    fn call(context: &Context, With(named, args): OfAccount<PasswordArguments>) -> Result<EmptyAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        With(named, args): OfAccount<PasswordArguments>,
+    ) -> Result<EmptyAnswer, MethodError> {
         let id = whose(context, &named)?;
         let name = secret_name(args.name.unwrap_or_else(|| "default".into()))?;
         let hash = args.password.map(|password| hash_password(&password)).transpose();
@@ -242,7 +249,10 @@ impl AdminMethod for AccountPassword {
 }
 
 impl AdminMethod for AccountTokenAdd {
-    fn call(context: &Context, With(named, args): OfAccount<TokenAddArguments>) -> Result<TokenAddAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        With(named, args): OfAccount<TokenAddArguments>,
+    ) -> Result<TokenAddAnswer, MethodError> {
         let id = whose(context, &named)?;
         let name = secret_name(args.name)?;
         let now = context.store.clock().now();
@@ -269,7 +279,7 @@ impl AdminMethod for AccountTokenAdd {
 }
 
 impl AdminMethod for AccountTokenList {
-    fn call(context: &Context, named: AccountRef) -> Result<TokenListAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, named: AccountRef) -> Result<TokenListAnswer, MethodError> {
         let (_, row) = context.account_of(&named)?;
         let list = row.tokens.into_iter().map(|token| TokenFacts {
             name: token.name,
@@ -281,7 +291,10 @@ impl AdminMethod for AccountTokenList {
 }
 
 impl AdminMethod for AccountTokenRemove {
-    fn call(context: &Context, With(named, args): OfAccount<TokenRemoveArguments>) -> Result<EmptyAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        With(named, args): OfAccount<TokenRemoveArguments>,
+    ) -> Result<EmptyAnswer, MethodError> {
         let id = whose(context, &named)?;
         let edit = |row: &mut AccountRow| {
             let before = row.tokens.len();

@@ -3,7 +3,8 @@
 use super::mail::rows;
 use super::{AdminMethod, tell};
 use crate::account::{AccountSnapshot, arrivals};
-use crate::jmap::context::{Context, address};
+use crate::jmap::context::address;
+use crate::jmap::method::Call;
 use crate::message::auto::AutoReplyFacts;
 use crate::message::header;
 use crate::model::{Address, Decision, UtcMillis, Verdict};
@@ -66,7 +67,7 @@ fn date(at: Option<UtcMillis>) -> Option<String> {
 impl AdminMethod for VacationReport {
     /// What came in the last absence, or in the time that is asked for.
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<VacationReportArguments>,
     ) -> Result<VacationReportAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
@@ -117,7 +118,7 @@ fn topic(topic: Topic) -> TopicFacts {
 impl AdminMethod for DecisionList {
     /// Newest first.
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<DecisionListArguments>,
     ) -> Result<DecisionListAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
@@ -169,7 +170,7 @@ fn describe(decision: Decision) -> DecisionFacts {
 impl AdminMethod for VacationTest {
     /// What would be answered to a message now, and why; nothing is stored or sent.
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<VacationTestArguments>,
     ) -> Result<VacationTestAnswer, MethodError> {
         let (account, row) = context.account_of(&named)?;

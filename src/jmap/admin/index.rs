@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::mail::{email_id, rows};
 use super::{AdminMethod, tell};
-use crate::jmap::context::Context;
+use crate::jmap::method::Call;
 use crate::model::{Mailbox, MailboxUid, Role};
 use crate::wire::jmap::admin::OfAccount;
 use crate::wire::jmap::admin::mail::{IndexedEmail, IndexedMailbox, MailIndex, MailIndexAnswer, MailIndexArguments};
@@ -14,7 +14,7 @@ impl AdminMethod for MailIndex {
     /// All emails of an account, newest first, a page at a time; and its mailboxes, each with its way from the top or from
     /// the Inbox.
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<MailIndexArguments>,
     ) -> Result<MailIndexAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;

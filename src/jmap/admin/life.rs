@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::mail::{facts, rows};
 use super::{AdminMethod, mailboxes, tell};
 use crate::jmap::context::Context;
+use crate::jmap::method::Call;
 use crate::message::rows_or_bare;
 use crate::model::{AccountId, EmailId, keyword, limits};
 use crate::store::{EncodedMessage, Error, Txn};
@@ -86,7 +87,10 @@ fn each<T>(
 }
 
 impl AdminMethod for MailDestroy {
-    fn call(context: &Context, With(named, args): OfAccount<EmailIds>) -> Result<MailDestroyAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        With(named, args): OfAccount<EmailIds>,
+    ) -> Result<MailDestroyAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
         let outcomes = each(context, account, args.ids, |txn, id| txn.destroy_email(id))?;
         Ok(MailDestroyAnswer { destroyed: outcomes.done, not_destroyed: outcomes.refused })
@@ -96,7 +100,7 @@ impl AdminMethod for MailDestroy {
 impl AdminMethod for MailDestroyed {
     /// What can be restored.
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<MailDestroyedArguments>,
     ) -> Result<MailDestroyedAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
@@ -120,7 +124,10 @@ impl AdminMethod for MailDestroyed {
 
 impl AdminMethod for MailRestore {
     /// One commit for each, for each message is parsed anew, and not while the account is locked.
-    fn call(context: &Context, With(named, args): OfAccount<EmailIds>) -> Result<MailRestoreAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        With(named, args): OfAccount<EmailIds>,
+    ) -> Result<MailRestoreAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
         let mut outcomes = Outcomes::default();
         for (text, id) in named_emails(args.ids)? {
@@ -151,7 +158,7 @@ fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<Ema
 impl AdminMethod for MailPurge {
     /// Takes what was destroyed away for good, before its time.
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<MailPurgeArguments>,
     ) -> Result<MailPurgeAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
@@ -178,7 +185,10 @@ impl AdminMethod for MailPurge {
 }
 
 impl AdminMethod for MailMove {
-    fn call(context: &Context, With(named, args): OfAccount<MailMoveArguments>) -> Result<MailMoveAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        With(named, args): OfAccount<MailMoveArguments>,
+    ) -> Result<MailMoveAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
         let (uid, _) = mailboxes::find(context, account, &args.mailbox)?;
         let outcomes = each(context, account, args.ids, |txn, id| {
@@ -192,7 +202,10 @@ impl AdminMethod for MailMove {
 }
 
 impl AdminMethod for MailFlag {
-    fn call(context: &Context, With(named, args): OfAccount<MailFlagArguments>) -> Result<MailFlagAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        With(named, args): OfAccount<MailFlagArguments>,
+    ) -> Result<MailFlagAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
         let words = |name: &str, given: &[String]| -> Result<BTreeSet<String>, MethodError> {
             let bad = |text: &str| {

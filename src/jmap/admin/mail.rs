@@ -2,6 +2,7 @@
 
 use super::{AdminMethod, mailboxes, tell};
 use crate::jmap::context::{Context, address};
+use crate::jmap::method::Call;
 use crate::jmap::thread::summary;
 use crate::message::Message;
 use crate::model::{
@@ -18,7 +19,10 @@ use crate::wire::jmap::admin::mail::{
 use crate::wire::jmap::{MethodError, With, octets, of_octets};
 
 impl AdminMethod for MailList {
-    fn call(context: &Context, With(named, args): OfAccount<MailListArguments>) -> Result<MailListAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        With(named, args): OfAccount<MailListArguments>,
+    ) -> Result<MailListAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
         let snapshot = context.store.snapshot();
         let name = args.mailbox.unwrap_or_else(|| "inbox".into());
@@ -116,7 +120,10 @@ pub(super) fn charge(context: &Context, size: u64) -> Result<(), MethodError> {
 }
 
 impl AdminMethod for MailShow {
-    fn call(context: &Context, With(named, args): OfAccount<MailShowArguments>) -> Result<MailShowAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        With(named, args): OfAccount<MailShowArguments>,
+    ) -> Result<MailShowAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
         let snapshot = context.store.snapshot();
         let missing = || MethodError::NotFound("no such email".into());
@@ -138,7 +145,7 @@ impl AdminMethod for MailShow {
 impl AdminMethod for MailDeliver {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, args: MailDeliverArguments) -> Result<MailDeliverAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, args: MailDeliverArguments) -> Result<MailDeliverAnswer, MethodError> {
         let sender = args.sender.map(|text| address(&text)).transpose()?;
         let recipients: Result<Vec<Address>, MethodError> = args.recipients.iter().map(|text| address(text)).collect();
         let message = of_octets(&args.message)?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{AdminMethod, tell};
 use crate::jmap::context::Context;
+use crate::jmap::method::Call;
 use crate::jmap::{principal, share};
 use crate::model::mailbox::Right;
 use crate::model::{AccountId, Mailbox, MailboxCounts, MailboxUid, Role};
@@ -34,7 +35,7 @@ fn known(context: &Context, account: AccountId, uid: MailboxUid) -> Result<(Mail
 }
 
 impl AdminMethod for MailboxList {
-    fn call(context: &Context, named: AccountRef) -> Result<MailboxListAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, named: AccountRef) -> Result<MailboxListAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
         let all = context.store.snapshot().mailboxes(account)?;
         let mut list = Vec::with_capacity(all.len());
@@ -116,7 +117,10 @@ fn role(name: Option<&str>) -> Result<Option<Option<Role>>, MethodError> {
 }
 
 impl AdminMethod for MailboxAdd {
-    fn call(context: &Context, With(named, args): OfAccount<MailboxAddArguments>) -> Result<MailboxFacts, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        With(named, args): OfAccount<MailboxAddArguments>,
+    ) -> Result<MailboxFacts, MethodError> {
         let (account, _) = context.account_of(&named)?;
         let (parent, name) = match args.path.rsplit_once('/') {
             Some((above, name)) => (Some(find(context, account, above)?.0), name),
@@ -134,7 +138,7 @@ impl AdminMethod for MailboxAdd {
 
 impl AdminMethod for MailboxChange {
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<MailboxChangeArguments>,
     ) -> Result<MailboxFacts, MethodError> {
         let (account, _) = context.account_of(&named)?;
@@ -213,7 +217,7 @@ impl AdminMethod for MailboxRemove {
     /// With its emails: those that are in no other mailbox are destroyed, in steps; a stop in between leaves a mailbox
     /// that holds fewer.
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<MailboxRemoveArguments>,
     ) -> Result<MailboxRemoveAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
@@ -248,7 +252,7 @@ impl AdminMethod for MailboxEnsure {
     /// The mailbox at the end of a way, which is made where it is not there. A name is found in any case where none is
     /// equal; a mailbox that is not there is the one that has its role, if any.
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, MailboxEnsureArguments { inbox, names, role }): OfAccount<MailboxEnsureArguments>,
     ) -> Result<MailboxEnsureAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;

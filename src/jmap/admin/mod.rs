@@ -12,6 +12,7 @@ mod queue;
 mod service;
 pub mod store;
 mod told;
+mod vacation;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -34,6 +35,7 @@ use crate::wire::jmap::admin::queue::{
 };
 use crate::wire::jmap::admin::service::ServiceStatus;
 use crate::wire::jmap::admin::store::{JobGet, StoreBackup, StoreCheck, StoreRepair};
+use crate::wire::jmap::admin::vacation::{VacationGet, VacationSet};
 use crate::wire::jmap::{ADMIN, MethodArguments as _, MethodError};
 
 /// What the service does when a vendor method is called.
@@ -41,25 +43,15 @@ trait AdminMethod: VendorMethod {
     /// Whether only administrators may call it; else the owner of an account may, too.
     const ADMIN_ONLY: bool = false;
 
-    fn call(context: &Context, args: Self::Args) -> Result<Self::Answer, MethodError>;
+    fn call(call: &Call<'_>, args: Self::Args) -> Result<Self::Answer, MethodError>;
 }
 
 const fn reads<M: AdminMethod>() -> RegisteredMethod {
-    RegisteredMethod {
-        name: M::NAME,
-        capability: ADMIN,
-        also: None,
-        only_reads: true,
-        handler: Handler::Typed(run::<M>),
-    }
+    RegisteredMethod { name: M::NAME, capability: ADMIN, also: None, only_reads: true, handler: Handler::new(run::<M>) }
 }
 
 const fn changes<M: AdminMethod>() -> RegisteredMethod {
     RegisteredMethod { only_reads: false, ..reads::<M>() }
-}
-
-const fn map(name: &'static str, only_reads: bool, handler: Handler) -> RegisteredMethod {
-    RegisteredMethod { name, capability: ADMIN, also: None, only_reads, handler }
 }
 
 /// Reads the arguments, runs the method, and makes its answer JSON. Arguments that the method does not name are left aside.
@@ -67,7 +59,7 @@ fn run<M: AdminMethod>(call: &Call<'_>, _: &str, mut given: Map<String, Value>) 
     if M::ADMIN_ONLY {
         call.context.admin_only()?;
     }
-    Ok(serde_json::to_value(M::call(call.context, M::Args::take(&mut given)?)?)?)
+    Ok(serde_json::to_value(M::call(call, M::Args::take(&mut given)?)?)?)
 }
 
 /// Charges one row of a list that becomes an answer.
@@ -109,8 +101,8 @@ pub(super) const METHODS: &[RegisteredMethod] = &[
     reads::<DecisionList>(),
     reads::<ToldList>(),
     changes::<ToldForget>(),
-    map("Vacation/get", true, Handler::Map(crate::jmap::vacation::get_whole)),
-    map("Vacation/set", false, Handler::Map(crate::jmap::vacation::set_whole)),
+    reads::<VacationGet>(),
+    changes::<VacationSet>(),
     reads::<VacationTest>(),
     reads::<VacationReport>(),
     reads::<QueueList>(),

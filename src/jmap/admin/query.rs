@@ -7,6 +7,7 @@ use crate::jmap::email::filter::filter;
 use crate::jmap::email::listings;
 use crate::jmap::email::query::SectionArgs;
 use crate::jmap::email::sort;
+use crate::jmap::method::Call;
 use crate::jmap::standard::state;
 use crate::model::{AccountId, EmailId, Shape, limits};
 use crate::query::{Condition, Filter, Finder, Query, QueryPlan, QuerySpec, explain, query};
@@ -24,7 +25,7 @@ const DEFAULT_LIMIT: u64 = 50;
 
 impl AdminMethod for MailQuery {
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, With(args, Nullable(MailQueryLimit { limit }))): <Self as VendorMethod>::Args,
     ) -> Result<MailQueryAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;

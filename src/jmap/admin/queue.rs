@@ -3,6 +3,7 @@
 use super::mail::charge;
 use super::{AdminMethod, tell};
 use crate::jmap::context::Context;
+use crate::jmap::method::Call;
 use crate::model::address::fold_domain;
 use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, RecipientState, Target, UtcMillis, limits};
 use crate::outbox::{HELD, NOT_SENT, by_hand};
@@ -92,7 +93,7 @@ fn walk(
 
 impl AdminMethod for QueueList {
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, With(selection, QueueListArguments { limit })): Self::Args,
     ) -> Result<QueueListAnswer, MethodError> {
         let filter = QueueFilter::of(&selection)?;
@@ -173,7 +174,7 @@ fn read_id(text: &str) -> Result<ActionId, MethodError> {
 
 impl AdminMethod for QueueShow {
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<QueueShowArguments>,
     ) -> Result<QueueShowAnswer, MethodError> {
         let (account, row) = context.account_of(&named)?;
@@ -192,25 +193,25 @@ impl AdminMethod for QueueShow {
 }
 
 impl AdminMethod for QueueRetry {
-    fn call(context: &Context, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
         change(context, args, |txn, action| put(txn, action, by_hand::retry_action(action, txn.now())))
     }
 }
 
 impl AdminMethod for QueueHold {
-    fn call(context: &Context, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
         change(context, args, |txn, action| put(txn, action, by_hand::hold_action(action, txn.now())))
     }
 }
 
 impl AdminMethod for QueueRelease {
-    fn call(context: &Context, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
         change(context, args, |txn, action| put(txn, action, by_hand::release_action(action, txn.now())))
     }
 }
 
 impl AdminMethod for QueueRemove {
-    fn call(context: &Context, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
         change(context, args, |txn, action| {
             // What is under way may arrive: that it was not sent would be untrue.
             if action.state == ActionState::Attempting {
@@ -278,7 +279,7 @@ fn change(
 impl AdminMethod for QueueAcceptLoss {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, _: EmptyArguments) -> Result<QueueAcceptLossAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, _: EmptyArguments) -> Result<QueueAcceptLossAnswer, MethodError> {
         accept_loss(context)
     }
 }

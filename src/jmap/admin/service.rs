@@ -1,7 +1,7 @@
 //! The service itself.
 
 use super::{AdminMethod, queue};
-use crate::jmap::context::Context;
+use crate::jmap::method::Call;
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::admin::EmptyArguments;
 use crate::wire::jmap::admin::service::{QueueHealth, ServiceStatus, ServiceStatusAnswer};
@@ -9,7 +9,7 @@ use crate::wire::jmap::admin::service::{QueueHealth, ServiceStatus, ServiceStatu
 impl AdminMethod for ServiceStatus {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, _: EmptyArguments) -> Result<ServiceStatusAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, _: EmptyArguments) -> Result<ServiceStatusAnswer, MethodError> {
         let done = context.store.statistics();
         Ok(ServiceStatusAnswer {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::AdminMethod;
-use crate::jmap::context::Context;
+use crate::jmap::method::Call;
 use crate::message::rows_or_bare;
 use crate::model::AccountId;
 use crate::store::backup::Backup;
@@ -18,7 +18,7 @@ use crate::wire::jmap::admin::store::{
 impl AdminMethod for StoreCheck {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, args: StoreCheckArguments) -> Result<JobRef, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, args: StoreCheckArguments) -> Result<JobRef, MethodError> {
         let store = context.store.clone();
         context.jobs.start("check", move |pace| {
             let secrets = store.secrets().clone();
@@ -60,7 +60,7 @@ fn lines(breaches: &[Breach]) -> Vec<String> {
 impl AdminMethod for StoreRepair {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, args: StoreRepairArguments) -> Result<JobRef, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, args: StoreRepairArguments) -> Result<JobRef, MethodError> {
         let scope = scope_of(&args.scope)
             .ok_or_else(|| MethodError::InvalidArguments(format!("scope: no \"{}\"", args.scope)))?;
         let mut accounts: Vec<AccountId> = Vec::new();
@@ -107,7 +107,7 @@ pub fn repaired(done: &RepairReport) -> RepairOutcome {
 impl AdminMethod for StoreBackup {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, args: StoreBackupArguments) -> Result<JobRef, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, args: StoreBackupArguments) -> Result<JobRef, MethodError> {
         let dir = PathBuf::from(args.dir);
         if !dir.is_absolute() {
             return Err(MethodError::InvalidArguments("dir: an absolute path is wanted".into()));
@@ -131,7 +131,7 @@ pub fn backed_up(made: &Backup) -> BackupFacts {
 impl AdminMethod for JobGet {
     const ADMIN_ONLY: bool = true;
 
-    fn call(context: &Context, job: JobRef) -> Result<JobGetAnswer, MethodError> {
+    fn call(&Call { context, .. }: &Call<'_>, job: JobRef) -> Result<JobGetAnswer, MethodError> {
         context.jobs.get(job)
     }
 }

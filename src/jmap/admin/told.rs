@@ -1,7 +1,8 @@
 //! Who was told: by the account's own response, in its present generation, and by its scripts.
 
 use super::{AdminMethod, tell};
-use crate::jmap::context::{Context, address};
+use crate::jmap::context::address;
+use crate::jmap::method::Call;
 use crate::model::{UtcMillis, limits};
 use crate::vacation::{Handle, told_key};
 use crate::wire::jmap::admin::OfAccount;
@@ -11,7 +12,10 @@ use crate::wire::jmap::admin::decisions::{
 use crate::wire::jmap::{MethodError, With};
 
 impl AdminMethod for ToldList {
-    fn call(context: &Context, With(named, args): OfAccount<ToldListArguments>) -> Result<ToldListAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        With(named, args): OfAccount<ToldListArguments>,
+    ) -> Result<ToldListAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
         let limit = args.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits::MAX_TOLD_SENDERS);
         let told = context.store.snapshot().told_rows(account, limit.min(limits::MAX_TOLD_SENDERS))?;
@@ -32,7 +36,7 @@ impl AdminMethod for ToldList {
 impl AdminMethod for ToldForget {
     /// Who is forgotten is answered anew.
     fn call(
-        context: &Context,
+        &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<ToldForgetArguments>,
     ) -> Result<ToldForgetAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;

@@ -9,8 +9,7 @@ pub(in crate::jmap) fn object(people: &[EmailAddress]) -> Value {
     people.iter().map(one).collect()
 }
 
-/// One as JSON.
-pub(in crate::jmap) fn one(person: &EmailAddress) -> Value {
+fn one(person: &EmailAddress) -> Value {
     json!({"name": person.name, "email": person.email})
 }
 

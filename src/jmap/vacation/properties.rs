@@ -2,45 +2,17 @@
 //!
 //! Ours are described in `docs/admin-api.md`.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::VacationId;
 use crate::account::OwnAddresses;
-use crate::jmap::context::date;
-use crate::jmap::standard::people;
 use crate::jmap::standard::value::utc_date;
 use crate::model::address::{domain_is_well_formed, fold_domain};
 use crate::model::{
     Address, Audience, Circle, Days, EmailAddress, ExcludedSender, UtcMillis, VacationResponse, Variant,
 };
-use crate::wire::jmap::{Property as _, SetError, properties};
-
-properties! {
-    /// The first seven are those of RFC 8621 §8.
-    pub(in crate::jmap) enum VacationProperty {
-        Id = "id",
-        IsEnabled = "isEnabled",
-        FromDate = "fromDate",
-        ToDate = "toDate",
-        Subject = "subject",
-        TextBody = "textBody",
-        HtmlBody = "htmlBody",
-        From = "from",
-        ReplyTo = "replyTo",
-        Addresses = "addresses",
-        Except = "except",
-        Audience = "audience",
-        Organisation = "organisation",
-        Language = "language",
-        Variants = "variants",
-        Days = "days",
-        Copies = "copies",
-        Report = "report",
-        Began = "began",
-        Ended = "ended",
-        Reported = "reported",
-    }
-}
+use crate::wire::jmap::admin::mail::NamedAddress;
+use crate::wire::jmap::admin::vacation::{SINGLETON, VacationFacts, VacationProperty, VariantFacts};
+use crate::wire::jmap::{Property as _, SetError};
 
 /// What is said of any other.
 pub(super) const UNKNOWN: &str = "there is no such property, or it cannot be set";
@@ -60,43 +32,52 @@ impl VacationProperty {
     /// Those of RFC 8621 §8.
     pub(super) const STANDARD: [Self; 7] =
         [Self::Id, Self::IsEnabled, Self::FromDate, Self::ToDate, Self::Subject, Self::TextBody, Self::HtmlBody];
+}
 
-    /// The value that it has in a response.
-    pub(super) fn of(self, response: &VacationResponse) -> Value {
-        match self {
-            Self::Id => VacationId.to_string().into(),
-            Self::IsEnabled => response.enabled.into(),
-            Self::FromDate => date(response.from_date),
-            Self::ToDate => date(response.to_date),
-            Self::Subject => response.subject.clone().into(),
-            Self::TextBody => response.text_body.clone().into(),
-            Self::HtmlBody => response.html_body.clone().into(),
-            Self::From => response.from.as_ref().map(people::one).into(),
-            Self::ReplyTo => response.reply_to.as_ref().map(people::one).into(),
-            Self::Addresses => texts(&response.addresses),
-            Self::Except => texts(&response.except),
-            Self::Audience => response.audience.name().into(),
-            Self::Organisation => response.organisation.clone().into(),
-            Self::Language => response.language.clone().into(),
-            Self::Variants => response.variants.iter().map(variant).collect(),
-            Self::Days => texts(&response.days),
-            Self::Copies => response.copies.into(),
-            Self::Report => response.report.into(),
-            Self::Began => date(response.absence.began),
-            Self::Ended => date(response.absence.ended),
-            Self::Reported => response.absence.reported.into(),
-        }
+/// All properties of a response.
+pub(super) fn facts(response: &VacationResponse) -> VacationFacts {
+    let date = |at: Option<UtcMillis>| Some(at.map(UtcMillis::rfc3339));
+    VacationFacts {
+        id: Some(SINGLETON.to_owned()),
+        is_enabled: Some(response.enabled),
+        from_date: date(response.from_date),
+        to_date: date(response.to_date),
+        subject: Some(response.subject.clone()),
+        text_body: Some(response.text_body.clone()),
+        html_body: Some(response.html_body.clone()),
+        from: Some(response.from.as_ref().map(named_address)),
+        reply_to: Some(response.reply_to.as_ref().map(named_address)),
+        addresses: Some(texts(&response.addresses)),
+        except: Some(texts(&response.except)),
+        audience: Some(response.audience.name().to_owned()),
+        organisation: Some(response.organisation.clone()),
+        language: Some(response.language.clone()),
+        variants: Some(response.variants.iter().map(variant).collect()),
+        days: Some(texts(&response.days)),
+        copies: Some(response.copies),
+        report: Some(response.report),
+        began: date(response.absence.began),
+        ended: date(response.absence.ended),
+        reported: Some(response.absence.reported),
     }
 }
 
-fn variant(variant: &Variant) -> Value {
-    json!({
-        "language": variant.language, "circle": variant.circle.map(Circle::name), "subject": variant.subject,
-        "textBody": variant.text_body, "htmlBody": variant.html_body,
-    })
+fn named_address(person: &EmailAddress) -> NamedAddress {
+    let EmailAddress { name, email } = person.clone();
+    NamedAddress { name, email }
 }
 
-fn texts(all: &[impl ToString]) -> Value {
+fn variant(variant: &Variant) -> VariantFacts {
+    VariantFacts {
+        language: variant.language.clone(),
+        circle: variant.circle.map(|circle| circle.name().to_owned()),
+        subject: variant.subject.clone(),
+        text_body: variant.text_body.clone(),
+        html_body: variant.html_body.clone(),
+    }
+}
+
+fn texts(all: &[impl ToString]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 
@@ -247,4 +228,18 @@ fn person(value: &Value) -> Result<Option<EmailAddress>, String> {
     let address = Address::parse(email).map_err(|error| error.to_string())?;
     let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
     Ok(Some(EmailAddress { name, email: address.to_string() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::jmap::json::members;
+
+    #[test]
+    fn every_property_is_a_fact_and_no_other() {
+        let facts = members(serde_json::to_value(facts(&VacationResponse::default())).unwrap());
+        let mut names: Vec<&str> = VacationProperty::ALL.iter().map(|property| property.name()).collect();
+        names.sort_unstable();
+        assert_eq!(facts.keys().map(String::as_str).collect::<Vec<_>>(), names);
+    }
 }

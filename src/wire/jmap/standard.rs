@@ -49,7 +49,7 @@ pub struct GetArgs<P> {
 }
 
 /// The answer of /get.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetAnswer {
     pub account_id: String,

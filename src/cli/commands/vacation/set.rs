@@ -1,70 +1,65 @@
 //! `vacation set` and `vacation text`: what senders are told.
 
-use serde_json::{Map, Value, json};
-
 use super::args::{AudienceArg, CircleArg, ReplyTextArgs, VacationSetArgs, VacationTextArgs};
 use super::{show, update};
+use crate::cli::control::CommandContext;
 use crate::cli::control::selected_account::find_account;
-use crate::cli::control::{CommandContext, methods};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::complain;
 use crate::cli::terminal::dates::{self, Edge};
 use crate::cli::terminal::input::read_text;
 use crate::model::clock::{self, Clock as _};
+use crate::wire::jmap::With;
+use crate::wire::jmap::admin::AccountRef;
+use crate::wire::jmap::admin::mail::NamedAddress;
+use crate::wire::jmap::admin::vacation::{
+    VacationFacts, VacationGet, VacationGetArguments, VacationSetArguments, VariantFacts,
+};
 
 pub(in crate::cli) async fn set(args: VacationSetArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = find_account(args.whose.name(), context).await?;
     let now = clock::SystemClock.now();
-    let date = |given: &Option<String>, edge: Edge| -> Result<Option<Value>, Failure> {
+    let date = |given: &Option<String>, edge: Edge| -> Result<Option<String>, Failure> {
         let Some(given) = given else { return Ok(None) };
         let at =
             dates::parse(given, now, &account.zone, edge).map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))?;
-        Ok(Some(at.rfc3339().into()))
+        Ok(Some(at.rfc3339()))
     };
-    let mut patch = Map::new();
-    patch.insert("isEnabled".into(), true.into());
     // A window is always said anew: the end of last year's vacation must not end this one.
-    patch.insert("fromDate".into(), date(&args.from_date, Edge::From)?.unwrap_or_default());
-    patch.insert("toDate".into(), date(&args.until, Edge::Until)?.unwrap_or_default());
-    patch.insert("days".into(), args.days.into());
+    let (from_date, to_date) = (date(&args.from_date, Edge::From)?, date(&args.until, Edge::Until)?);
     let said = said(&args.words)?;
     let speaks = said.is_some() || args.words.subject.is_some();
-    if let Some((text, html)) = said {
-        patch.insert("textBody".into(), text.into());
-        patch.insert("htmlBody".into(), html.into());
-    }
-    if let Some(subject) = args.words.subject {
-        patch.insert("subject".into(), subject.into());
-    }
-    if let Some(address) = args.sender_address {
-        patch.insert("from".into(), person(args.sender_name.as_deref(), &address));
-    }
-    if let Some(address) = args.reply_to {
-        patch.insert("replyTo".into(), person(None, &address));
-    }
-    for (key, given) in [("addresses", args.addresses), ("except", args.except), ("organisation", args.organisation)] {
-        if !given.is_empty() {
-            let named: Vec<String> = given.into_iter().filter(|text| !text.trim().is_empty()).collect();
-            patch.insert(key.into(), named.into());
-        }
-    }
-    if let Some(audience) = args.audience {
-        let name = match audience {
-            AudienceArg::Everyone => "everyone",
-            AudienceArg::Known => "known",
-            AudienceArg::Organisation => "organisation",
-        };
-        patch.insert("audience".into(), name.into());
-    }
-    if let Some(language) = args.language {
-        patch.insert("language".into(), Some(language).filter(|language| !language.is_empty()).into());
-    }
-    for (key, on, off) in [("copies", args.copies, args.no_copies), ("report", args.report, args.no_report)] {
-        if on || off {
-            patch.insert(key.into(), on.into());
-        }
-    }
-    update(context, &account.id, patch.into()).await?;
+    let (text_body, html_body) = said.unzip();
+    let named = |given: Vec<String>| {
+        let is_some = !given.is_empty();
+        is_some.then(|| given.into_iter().filter(|text| !text.trim().is_empty()).collect())
+    };
+    let audience = args.audience.map(|audience| match audience {
+        AudienceArg::Everyone => "everyone",
+        AudienceArg::Known => "known",
+        AudienceArg::Organisation => "organisation",
+    });
+    let switch = |on: bool, off: bool| (on || off).then_some(on);
+    let changes = VacationFacts {
+        is_enabled: Some(true),
+        from_date: Some(from_date),
+        to_date: Some(to_date),
+        days: Some(args.days),
+        subject: args.words.subject.map(Some),
+        text_body,
+        html_body,
+        from: args.sender_address.map(|address| person(args.sender_name, address)),
+        reply_to: args.reply_to.map(|address| person(None, address)),
+        addresses: named(args.addresses),
+        except: named(args.except),
+        organisation: named(args.organisation),
+        audience: audience.map(str::to_owned),
+        language: args.language.map(|language| Some(language).filter(|language| !language.is_empty())),
+        copies: switch(args.copies, args.no_copies),
+        report: switch(args.report, args.no_report),
+        ..VacationFacts::default()
+    };
+    update(context, &account.id, &changes).await?;
     warn(speaks, context);
     show(args.whose.name(), context).await
 }
@@ -72,14 +67,15 @@ pub(in crate::cli) async fn set(args: VacationSetArgs, context: &CommandContext)
 /// Changes the words for some senders; all others stay. Who changes them at the same time is not overwritten.
 pub(in crate::cli) async fn text(args: VacationTextArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = find_account(args.whose.name(), context).await?;
-    let answer = context.client.call_by_name(methods::VACATION_GET, json!({"accountId": account.id})).await?;
+    let whole = With(AccountRef::by_id(&account.id), VacationGetArguments::default());
+    let answer = context.client.call::<VacationGet>(whole).await?;
     let circle = args.to.map(|circle| match circle {
-        CircleArg::Organisation => "organisation",
-        CircleArg::Outside => "outside",
+        CircleArg::Organisation => "organisation".to_owned(),
+        CircleArg::Outside => "outside".to_owned(),
     });
     let language = args.language.as_ref().map(|language| language.to_ascii_lowercase());
-    let mut variants: Vec<Value> = answer["list"][0]["variants"].as_array().cloned().unwrap_or_default();
-    let is_it = |variant: &Value| variant["language"] == json!(language) && variant["circle"] == json!(circle);
+    let mut variants = answer.list.into_iter().next().and_then(|response| response.variants).unwrap_or_default();
+    let is_it = |variant: &VariantFacts| variant.language == language && variant.circle == circle;
     let old = variants.iter().position(is_it);
     if args.remove {
         let Some(old) = old else { return Err(Failure::new(exit::USAGE, "there are no such words")) };
@@ -88,17 +84,16 @@ pub(in crate::cli) async fn text(args: VacationTextArgs, context: &CommandContex
         let Some((text, html)) = said(&args.words)? else {
             return Err(Failure::new(exit::USAGE, "--text, --text-file or --html-file is wanted"));
         };
-        let subject = &args.words.subject;
-        let new =
-            json!({"language": language, "circle": circle, "subject": subject, "textBody": text, "htmlBody": html});
+        let subject = args.words.subject;
+        let new = VariantFacts { language, circle, subject, text_body: text, html_body: html };
         match old.and_then(|old| variants.get_mut(old)) {
             Some(old) => *old = new,
             None => variants.push(new),
         }
     }
-    let patch = json!({"singleton": {"variants": variants}});
-    let arguments = json!({"accountId": account.id, "ifInState": answer["state"], "update": patch});
-    super::change(context, arguments).await?;
+    let changes = VacationFacts { variants: Some(variants), ..VacationFacts::default() };
+    let arguments = VacationSetArguments { if_in_state: Some(answer.state), ..super::set_arguments(&changes)? };
+    super::change(context, &account.id, arguments).await?;
     warn(!args.remove, context);
     show(args.whose.name(), context).await
 }
@@ -118,8 +113,8 @@ fn said(words: &ReplyTextArgs) -> Result<Option<TextAndHtml>, Failure> {
 }
 
 /// A name and an address; "" is none.
-fn person(name: Option<&str>, address: &str) -> Value {
-    if address.is_empty() { Value::Null } else { json!({"name": name, "email": address}) }
+fn person(name: Option<String>, email: String) -> Option<NamedAddress> {
+    (!email.is_empty()).then_some(NamedAddress { name, email })
 }
 
 fn warn(speaks: bool, context: &CommandContext) {

@@ -12,6 +12,7 @@ pub mod mailboxes;
 pub mod queue;
 pub mod service;
 pub mod store;
+pub mod vacation;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -90,7 +91,9 @@ pub struct ObjectError {
 }
 
 impl ObjectError {
-    fn read(object: Value) -> Self {
+    /// Reads an error's object; what only errors of one type have is left out.
+    #[must_use]
+    pub fn read(object: Value) -> Self {
         serde_json::from_value(object).unwrap_or_else(|error| Self {
             kind: "serverFail".into(),
             description: Some(error.to_string()),
@@ -106,7 +109,6 @@ impl From<MethodError> for ObjectError {
 }
 
 impl From<SetError> for ObjectError {
-    /// What only errors of one type have is left out.
     fn from(error: SetError) -> Self {
         Self::read(error.object())
     }

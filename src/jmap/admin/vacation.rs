@@ -1,0 +1,40 @@
+//! Vacation/get and Vacation/set: the standard methods over the whole object, of an account as vendor methods name it.
+
+use super::AdminMethod;
+use crate::jmap::context::Account;
+use crate::jmap::method::Call;
+use crate::jmap::standard::{get_from, set_in};
+use crate::jmap::vacation::WholeVacation;
+use crate::wire::jmap::admin::vacation::{
+    VacationGet, VacationGetAnswer, VacationGetArguments, VacationSet, VacationSetArguments,
+};
+use crate::wire::jmap::admin::{AccountRef, OfAccount};
+use crate::wire::jmap::standard::{GetAnswer, SetAnswer, SetArgs};
+use crate::wire::jmap::{MethodError, With};
+
+impl AdminMethod for VacationGet {
+    fn call(
+        call: &Call<'_>,
+        With(named, args): OfAccount<VacationGetArguments>,
+    ) -> Result<VacationGetAnswer, MethodError> {
+        let account = open(call, &named)?;
+        let GetAnswer { account_id, state, list, not_found } =
+            get_from::<WholeVacation>(call, &account, args.ids, args.properties)?;
+        let list = list.into_iter().map(serde_json::from_value).collect::<serde_json::Result<_>>()?;
+        Ok(VacationGetAnswer { account_id, state, list, not_found })
+    }
+}
+
+impl AdminMethod for VacationSet {
+    fn call(call: &Call<'_>, With(named, args): OfAccount<VacationSetArguments>) -> Result<SetAnswer, MethodError> {
+        let account = open(call, &named)?;
+        let VacationSetArguments { if_in_state, create, update, destroy } = args;
+        let args = SetArgs { account_id: account.id.to_string(), if_in_state, create, update, destroy };
+        set_in::<WholeVacation>(call, &account, args)
+    }
+}
+
+fn open(call: &Call<'_>, named: &AccountRef) -> Result<Account, MethodError> {
+    let (id, row) = call.context.account_of(named)?;
+    Ok(Account { id, row, guest: None })
+}
