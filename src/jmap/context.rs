@@ -13,7 +13,7 @@ use super::jobs::Jobs;
 use super::subscription::SubscriptionTimes;
 use crate::account::Directory;
 use crate::model::{AccountId, AccountRow, Address, LiveValue, RelayTrouble, UtcMillis};
-use crate::store::{Error, Store};
+use crate::store::{Error, ListingRequest, Store};
 use crate::vacation;
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::admin::AccountRef;
@@ -94,6 +94,11 @@ impl Context {
             (None, None) => self.mine(),
             _ => Err(MethodError::InvalidArguments("accountId or account is wanted, not both".into())),
         }
+    }
+
+    /// Asks upkeep for what a query would have done with listings, which `requests` returns for the current time.
+    pub(super) fn request_listings(&self, account: AccountId, requests: impl Fn(UtcMillis) -> Vec<ListingRequest>) {
+        self.store.request_listings(account, requests(self.store.clock().now()));
     }
 
     /// An account of that id: the caller's own, or one in which something was opened to him.

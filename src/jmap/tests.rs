@@ -6,10 +6,11 @@ use super::*;
 use crate::account::{Directory, NewAccount, Settings};
 use crate::message::rows;
 use crate::model::clock::FixedClock;
-use crate::model::{Address, UtcMillis, VacationResponse};
+use crate::model::{Address, UtcMillis};
 use crate::store::engine::Engine;
+use crate::store::engine::fault::FaultyEngine;
 use crate::store::engine::memory::MemoryEngine;
-use crate::store::{EncodedMessage, NewEmail, Options, Store};
+use crate::store::{EncodedMessage, Error, NewEmail, Options, Store};
 use crate::wire::jmap::admin::store::{JobStage, StoreProgress};
 use crate::wire::jmap::parse;
 use crate::wire::smtp::Reply;
@@ -192,6 +193,15 @@ pub(super) fn account_of(context: &Context) -> String {
     context.directory.find_account("ann@example.org").unwrap().unwrap().0.to_string()
 }
 
+/// Does what upkeep does for the listings of an account that queries asked for.
+pub(super) fn serve_listing_requests(context: &Context, account: &str) {
+    let account = account.parse().unwrap();
+    while let Some(request) = context.store.take_listing_request(account) {
+        let served = context.store.commit(account, |txn| txn.serve_listing_request(request, 1000));
+        served.unwrap().1.wait_blocking().unwrap();
+    }
+}
+
 /// Mail of ann's, oldest first: its subjects are the numbers.
 pub(super) fn letters(context: &Context, count: u32) -> String {
     let (_, account) = call(context, "Account/get", &json!({"account": "ann@example.org"}));
@@ -253,7 +263,7 @@ fn mail_is_found_with_what_was_found_in_it_and_how() {
 }
 
 #[test]
-fn what_is_asked_is_made_and_then_serves() {
+fn listing_that_a_query_asked_for_serves_once_upkeep_made_it() {
     let context = context();
     let id = letters(&context, 300);
     let unseen =
@@ -269,15 +279,39 @@ fn what_is_asked_is_made_and_then_serves() {
     // Explaining makes nothing.
     assert_eq!(explained(), before);
     let (_, first) = call(&context, "Mail/query", &unseen);
-    // What the answer began is written by and by, and before whatever changes after it.
-    let other = VacationResponse { enabled: true, ..VacationResponse::default() };
-    let change = context.store.commit(id.parse().unwrap(), |txn| txn.set_vacation(&other));
-    change.unwrap().1.wait_blocking().unwrap();
+    assert_eq!(explained(), before, "the query itself makes nothing either");
+    serve_listing_requests(&context, &id);
     let after = explained();
     assert_eq!((&after["strategy"], &after["wanted"]), (&json!("listing"), &Value::Null), "{after}");
     let (_, second) = call(&context, "Mail/query", &unseen);
     assert_eq!((&first["ids"], &first["total"]), (&second["ids"], &second["total"]));
     assert_eq!(first["queryState"], second["queryState"]);
+}
+
+/// A read must neither wait for the disk nor fail when it is full.
+#[test]
+fn queries_write_nothing() {
+    let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
+    let context = context_over(engine.clone());
+    let (id, filter) = (letters(&context, 300), json!({"notKeyword": "$seen"}));
+    let query = json!({"accountId": id, "filter": filter});
+    let state = call(&context, "Email/query", &query).1["queryState"].clone();
+    serve_listing_requests(&context, &id);
+    engine.fail_after(0, Error::Full);
+    let flagged = json!({"accountId": id, "filter": {"hasKeyword": "$flagged"}});
+    let changes = json!({"accountId": id, "filter": filter, "sinceQueryState": state});
+    for (method, arguments) in [
+        ("Email/query", &flagged),
+        ("Email/query", &query),
+        ("Email/queryChanges", &changes),
+        ("Mail/query", &json!({"accountId": id, "mailbox": "inbox", "filter": {"notKeyword": "$seen"}})),
+        ("Mailbox/get", &json!({"accountId": id})),
+    ] {
+        let (kind, answer) = call(&context, method, arguments);
+        assert_eq!(kind, method, "{answer}");
+    }
+    assert_eq!(engine.refused(), 0);
+    assert!(context.store.take_listing_request(id.parse().unwrap()).is_some(), "upkeep was asked");
 }
 
 #[test]
@@ -459,7 +493,7 @@ fn long_work_is_looked_in_on_and_comes_one_at_a_time() {
         while pace.tell(JobStage::Store(StoreProgress { rows: 7, ..StoreProgress::default() })) {
             std::thread::yield_now();
         }
-        Err(crate::store::Error::Stopped)
+        Err(Error::Stopped)
     });
     wait.recv().unwrap();
     assert_eq!(error(&context, "Store/check", &json!({})), "conflict");

@@ -53,8 +53,6 @@ pub struct Change {
     pub account: AccountId,
     /// What, and up to which change number.
     pub types: Vec<(DataType, ModSeq)>,
-    /// Whether a list was begun with it that upkeep is to make.
-    pub begun: bool,
     /// Whether the store has remains of deleted rows that upkeep is to clear.
     pub remains: bool,
 }

@@ -331,6 +331,10 @@ pub const MAX_SORT_COMPARATORS: usize = 16;
 pub const MAX_SORT_KEY_BYTES: usize = 256;
 /// Changes of emails, or of a listing, that one queryChanges looks at; beyond them the client must query again.
 pub const MAX_QUERY_EVENTS: usize = 100_000;
+/// Requests of one account's queries that wait for upkeep to extend listings, or to note their use.
+pub const MAX_LISTING_REQUESTS_PER_ACCOUNT: usize = 64;
+/// Requests of that kind of all accounts together; more are left out, and come again with a later query.
+pub const MAX_LISTING_REQUESTS: usize = 4096;
 /// Bytes of the preview of a search snippet (RFC 8621 §5).
 pub const MAX_SNIPPET_BYTES: usize = 255;
 /// Bytes of the subject of a search snippet: longer than any that a person writes (RFC 8621 §5 asks for the whole subject).

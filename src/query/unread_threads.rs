@@ -8,8 +8,10 @@ use super::sort::Direction;
 use super::walk::Merge;
 use super::walk::supply::Supply;
 use super::{Allowance, Scope};
-use crate::model::{AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, Shape, ThreadId};
-use crate::store::{Error, Snapshot};
+use crate::model::{
+    AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, Shape, ThreadId, UtcMillis,
+};
+use crate::store::{Error, ListingAction, ListingRequest, Snapshot};
 
 /// The unread threads of a scope, and how the views of unread emails served to count them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,6 +22,17 @@ pub struct UnreadThreads {
     pub wants: Option<MailboxUid>,
     /// The mailboxes whose view of unread emails was read.
     pub served: Vec<(MailboxUid, MaintainedListing)>,
+}
+
+impl UnreadThreads {
+    /// Returns what upkeep is to do with the views of unread emails after they were counted.
+    #[must_use]
+    pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
+        let request = |action, mailbox| ListingRequest { action, mailbox, filter: ListingFilter::Unseen };
+        let used = self.served.iter().filter(|(_, kept)| kept.needs_use_mark(now));
+        let used = used.map(|(uid, _)| request(ListingAction::MarkUsed, *uid));
+        used.chain(self.wants.map(|uid| request(ListingAction::Extend, uid))).collect()
+    }
 }
 
 impl Scope {

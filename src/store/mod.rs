@@ -42,6 +42,7 @@ pub use engine::Usage;
 pub use error::{Error, MailboxFault};
 pub use listing::difference::CountedListing;
 pub use listing::read::ListingMoves;
+pub use listing::requests::{ListingAction, ListingRequest};
 pub use outbox::read::{QueueAudit, Wakeup};
 pub use repair::check;
 pub use row::fold::Fold;
@@ -60,6 +61,7 @@ pub use {blob::write::CollectResult, email::purge::PurgeResult, row::UploadRow};
 use crate::model::{AccountId, Change, Clock, Secrets};
 use engine::{Engine, Put};
 use listing::rank::Ranking;
+use listing::requests::ListingRequests;
 use txn::Committer;
 
 /// How the store is opened.
@@ -165,6 +167,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     site: version::StoreIdentity,
     thresholds: Thresholds,
+    listing_requests: ListingRequests,
 }
 
 impl Store {
@@ -208,7 +211,8 @@ impl Store {
         let ranking = Ranking::new(site.secrets.ranks, options.ranked_above);
         let marked = version::accounts_under_repair(&*engine)?.into_iter().map(|(account, _)| account).collect();
         let committer = Committer::start(Arc::clone(&engine), options, ranking, marked)?;
-        Ok(Self(Arc::new(Inner { committer, engine, clock, site, thresholds: options.thresholds })))
+        let (thresholds, listing_requests) = (options.thresholds, ListingRequests::default());
+        Ok(Self(Arc::new(Inner { committer, engine, clock, site, thresholds, listing_requests })))
     }
 
     /// The keys of the hashes over what strangers choose.
@@ -296,6 +300,10 @@ impl Store {
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
         self.0.committer.commit(self.0.clock.now(), accounts, message, change)
+    }
+
+    fn listing_requests(&self) -> &ListingRequests {
+        &self.0.listing_requests
     }
 
     /// Calls `listener` with every durable change, from the committer's thread: it must be quick.

@@ -82,7 +82,7 @@ pub struct RoundReport {
     pub thread_refs: usize,
     /// Lists that were dropped.
     pub lists: usize,
-    /// Lists that were begun for somebody, and are whole now.
+    /// Listings that queries asked for, and that are whole now.
     pub made: usize,
     /// Messages that were collected.
     pub messages: usize,
@@ -140,7 +140,7 @@ impl Upkeep {
         Ok(report)
     }
 
-    /// What of these accounts does not wait for the next round: mail to be folded, and lists that were begun for somebody.
+    /// What of these accounts does not wait for the next round: mail to be folded, and listings that queries asked for.
     fn round_of_urgent(
         &self,
         accounts: &[AccountId],

@@ -1,7 +1,7 @@
 //! The thread that keeps: when it works, when it rests, and how it is stopped.
 //!
 //! An account into which so much mail came that it can be folded does not wait for the next round: searches read what is
-//! not folded row by row. Nor does a list that was begun for somebody: until it is made, each answer costs the mailbox.
+//! not folded row by row. Nor does a listing that a query asked for: until it is made, each answer costs the mailbox.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -33,7 +33,7 @@ const URGENT_STEPS_PER_STEP: usize = 4;
 struct UpkeepRequests {
     stop: bool,
     now: bool,
-    /// Accounts that have enough to fold, or a list that was begun.
+    /// Accounts that have enough to fold, or whose queries asked for listings.
     due: BTreeSet<AccountId>,
     /// The account of these that was served last.
     served: AccountId,
@@ -169,12 +169,14 @@ impl Upkeep {
         Ok(UpkeepHandle { bell, thread: Some(thread) })
     }
 
-    /// Counts what comes into each account, and hears of lists that were begun.
+    /// Counts the mail that comes into each account, and listens for requests of queries.
     fn listen(&self, bell: &Arc<UpkeepWaker>) {
+        let waker = Arc::clone(bell);
+        self.store.on_listing_request(move |account| waker.request([account]));
         let bell = Arc::clone(bell);
         let (enough, counts) = (FoldSizes::default().rows, Mutex::new(HashMap::<AccountId, usize>::new()));
         self.store.on_change(move |change| {
-            let mut due = change.begun;
+            let mut due = false;
             if change.types.iter().any(|(data, _)| *data == DataType::EmailDelivery) {
                 let mut counts = counts.lock();
                 let count = counts.entry(change.account).or_default();

@@ -12,6 +12,7 @@ pub(super) const ACCOUNT_TASKS: &[Task] = &[
     purge_emails,
     purge_history,
     purge_mailboxes,
+    serve_listing_request,
     drop_unused_listings,
     build_listings,
     expire_decisions,
@@ -21,8 +22,9 @@ pub(super) const ACCOUNT_TASKS: &[Task] = &[
     expire_objects,
     sweep_shares,
 ];
-/// Of an account in which somebody waits for it.
-pub(super) const URGENT_TASKS: &[Task] = &[fold_search_index, build_listings];
+/// Of an account whose queries asked for listings, or into which enough mail came to be folded. Listings go first: until
+/// one is made, each query that it would serve costs the mailbox.
+pub(super) const URGENT_TASKS: &[Task] = &[serve_listing_request, build_listings, fold_search_index];
 /// Of the site.
 pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages];
 
@@ -30,6 +32,8 @@ pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages];
 const EMAILS_PER_STEP: usize = 16;
 /// Rows of a step.
 const ROWS_PER_STEP: usize = 96;
+/// Emails that are taken up for a request: the listings of most mailboxes are made by one step.
+const EMAILS_PER_LISTING_REQUEST: usize = 1000;
 /// Mailboxes of a step: their names are proved anew.
 const MAILBOXES_PER_STEP: usize = 16;
 /// Messages of a step: they are read.
@@ -146,7 +150,24 @@ fn drop_unused_listings(
     Ok(step_result(dropped, left))
 }
 
-/// Lists that somebody asked for and that were begun, one after another.
+/// Extends one listing that a query asked for, or notes that it was used.
+fn serve_listing_request(
+    store: &Store,
+    account: AccountId,
+    _: &Settings,
+    report: &mut RoundReport,
+) -> Result<StepResult, Error> {
+    let Some(request) = store.take_listing_request(account) else { return Ok(StepResult::Idle) };
+    match commit(store, account, |txn| txn.serve_listing_request(request, EMAILS_PER_LISTING_REQUEST)) {
+        Ok(is_finished) => report.made += usize::from(is_finished),
+        // The mailbox was destroyed after the query.
+        Err(Error::NotFound(_)) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(StepResult::Worked { left: true })
+}
+
+/// Makes the listings that are begun, one after another.
 fn build_listings(
     store: &Store,
     account: AccountId,

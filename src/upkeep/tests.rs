@@ -12,7 +12,7 @@ use crate::model::{
 use crate::store::engine::fault::FaultyEngine;
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::watched::CountingEngine;
-use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options};
+use crate::store::{EncodedMessage, FoldSizes, ListingAction, ListingRequest, NewEmail, NewMailbox, Options};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -103,7 +103,7 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
 }
 
 #[test]
-fn what_was_begun_for_somebody_is_made() {
+fn begun_listings_are_made_by_a_round() {
     let bed = bed(2);
     for n in 0..600 {
         bed.deliver(1, n);
@@ -122,6 +122,56 @@ fn what_was_begun_for_somebody_is_made() {
     }
     assert_eq!(bed.round().made, 0);
     bed.clean();
+}
+
+fn extend(mailbox: u32, filter: ListingFilter) -> ListingRequest {
+    ListingRequest { action: ListingAction::Extend, mailbox: MailboxUid(mailbox), filter }
+}
+
+#[test]
+fn requests_of_queries_are_served_by_a_round() {
+    let bed = bed(2);
+    for n in 0..1100 {
+        bed.deliver(1, n);
+    }
+    let whole = |filter| bed.store.snapshot().maintained_listing(AccountId(1), MailboxUid(1), filter).unwrap();
+    let wanted = [extend(1, ListingFilter::Unseen), extend(1, ListingFilter::ThreadFlagged)];
+    bed.store.request_listings(AccountId(1), wanted);
+    // A mailbox and an account that were removed after the query.
+    bed.store.request_listings(AccountId(2), [extend(9, ListingFilter::Unseen)]);
+    bed.store.request_listings(AccountId(77), wanted);
+    assert_eq!(bed.upkeep().round_of_urgent(&[AccountId(77)], |_| true).unwrap().failed, 0);
+    let report = bed.round();
+    assert_eq!((report.made, report.failed), (2, 0));
+    assert_eq!(whole(ListingFilter::Unseen).unwrap().emails.total, 1100);
+    assert!(whole(ListingFilter::ThreadFlagged).is_some());
+    bed.store.request_listings(AccountId(1), wanted);
+    assert_eq!(bed.round().made, 0, "they are whole");
+    // A listing whose use is noted stays.
+    let kept = bed.settings.get();
+    bed.clock.advance(kept.lists - Duration::from_millis(1));
+    let used = ListingRequest { action: ListingAction::MarkUsed, ..extend(1, ListingFilter::Unseen) };
+    bed.store.request_listings(AccountId(1), [used]);
+    assert_eq!(bed.round().lists, 0);
+    bed.clock.advance(Duration::from_millis(2));
+    assert_eq!(bed.round().lists, 1);
+    assert!(whole(ListingFilter::Unseen).is_some() && whole(ListingFilter::ThreadFlagged).is_none());
+    bed.clean();
+}
+
+#[test]
+fn requested_listing_does_not_wait_for_mail_to_be_folded() {
+    let bed = bed(1);
+    for n in 0..u32::try_from(FoldSizes::default().rows).unwrap() {
+        bed.deliver(1, n);
+    }
+    bed.store.request_listings(AccountId(1), [extend(1, ListingFilter::Unseen)]);
+    let unfolded = || bed.store.snapshot().account_state(AccountId(1)).unwrap().unfolded;
+    let before = unfolded();
+    let whole = || bed.store.snapshot().maintained_listing(AccountId(1), MailboxUid(1), ListingFilter::Unseen).unwrap();
+    let report = bed.upkeep().round_of_urgent(&[AccountId(1)], |_| whole().is_none()).unwrap();
+    assert_eq!((report.made, unfolded()), (1, before));
+    assert_eq!((bed.round().failed, unfolded() < before), (0, true), "mail is folded next");
 }
 
 #[test]
@@ -205,7 +255,7 @@ fn what_can_be_folded_does_not_wait_for_the_next_round() {
     let bed = bed(1);
     bed.settings.set(Settings { every: DAY, ..Settings::default() });
     let running = bed.upkeep().start().unwrap();
-    let rows = u32::try_from(crate::store::FoldSizes::default().rows).unwrap();
+    let rows = u32::try_from(FoldSizes::default().rows).unwrap();
     for n in 0..=rows {
         bed.deliver(1, n);
     }
@@ -220,7 +270,7 @@ fn what_can_be_folded_does_not_wait_for_the_next_round() {
 }
 
 #[test]
-fn what_somebody_waits_for_does_not_wait_for_the_next_round() {
+fn requested_listing_is_made_before_the_next_round() {
     let bed = bed(2);
     bed.settings.set(Settings { every: DAY, ..Settings::default() });
     for n in 0..600 {
@@ -234,17 +284,14 @@ fn what_somebody_waits_for_does_not_wait_for_the_next_round() {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
-    // The first round notes each account; then nothing but what is begun gives it reason to work.
+    // The first round notes each account; then nothing but the request gives it reason to work.
     let noted = || bed.engine.inner().rows(crate::store::engine::Table::History).len();
     soon("the first round", &|| noted() == 2);
-    let begin = bed.store.commit(AccountId(2), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Flagged, 100));
-    let (whole, ticket) = begin.unwrap();
-    ticket.wait_blocking().unwrap();
-    assert!(!whole);
+    bed.store.request_listings(AccountId(2), [extend(1, ListingFilter::Flagged)]);
     let made = || {
         bed.store.snapshot().maintained_listing(AccountId(2), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some()
     };
-    soon("the list that was begun", &made);
+    soon("the listing that a query asked for", &made);
     running.stop();
     bed.clean();
 }

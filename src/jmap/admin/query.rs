@@ -4,7 +4,6 @@
 use super::{AdminMethod, mail, tell};
 use crate::jmap::context::Context;
 use crate::jmap::email::filter::filter;
-use crate::jmap::email::listings;
 use crate::jmap::email::query::SectionArgs;
 use crate::jmap::email::sort;
 use crate::jmap::method::Call;
@@ -43,7 +42,7 @@ impl AdminMethod for MailQuery {
         let finder = args.snippets.then(|| Finder::new(&results.filter, secrets));
         let asked = Query { results, window, total: args.calculate_total };
         let found = query(&snapshot, secrets, &asked)?;
-        listings::follow(&context.store, account, &found.plan);
+        context.request_listings(account, |now| found.plan.listing_requests(now));
         let answer = found.answer;
         let mut list = Vec::with_capacity(answer.ids.len());
         for id in &answer.ids {

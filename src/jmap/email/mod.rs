@@ -9,7 +9,6 @@ pub mod filter;
 mod get;
 mod import;
 mod keep;
-pub(super) mod listings;
 mod parse;
 mod property;
 pub mod query;

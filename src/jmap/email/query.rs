@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{filter, listings, sort};
+use super::{filter, sort};
 use crate::jmap::context::Account;
 use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::{Rights, unchanged_since};
@@ -97,7 +97,7 @@ impl Method for EmailQuery {
         let results = spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &beside)?;
         let asked = Query { results, window, total: args.calculate_total };
         let found = questions::query(&snapshot, context.store.secrets(), &asked)?;
-        listings::follow(&context.store, account.id, &found.plan);
+        context.request_listings(account.id, |now| found.plan.listing_requests(now));
         let answer = found.answer;
         let most = limits::MAX_QUERY_RESULTS as u64;
         Ok(QueryResponse {
@@ -135,7 +135,7 @@ impl Method for EmailQueryChanges {
             return Err(MethodError::CannotCalculateChanges);
         }
         let found = questions::changes(&snapshot, context.store.secrets(), &asked)?;
-        listings::follow(&context.store, account.id, &found.plan);
+        context.request_listings(account.id, |now| found.plan.listing_requests(now));
         let answer = found.answer;
         let added = answer.added.iter().map(|(index, id)| AddedItem { id: id.to_string(), index: *index as u64 });
         Ok(QueryChangesResponse {

@@ -4,7 +4,6 @@ use std::cell::OnceCell;
 
 use super::{MailboxProperty, VisibleMailboxes, object};
 use crate::jmap::context::{Account, Context};
-use crate::jmap::email::listings;
 use crate::jmap::guest::{self, newest};
 use crate::jmap::method::Call;
 use crate::jmap::standard::{ChangedObjects, GetObjects, ObjectChanges, ObjectType, client_state};
@@ -67,7 +66,7 @@ impl GetObjects for Mailbox {
         }
         if let Some(seen) = reader.seen.get_mut() {
             let unread = seen.count_unread(&reader.snapshot, reader.account, &reader.context.budget)?;
-            listings::follow_unread(&reader.context.store, reader.account.id, &unread);
+            reader.context.request_listings(reader.account.id, |now| unread.listing_requests(now));
         }
         Ok(())
     }

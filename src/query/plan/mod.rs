@@ -34,6 +34,7 @@ pub(super) use choose::plan;
 use super::id_range::IdRange;
 use super::sort::{Direction, SortPin};
 use crate::model::{Listing, ListingFilter, MailboxUid, MaintainedListing, Shape, UtcMillis};
+use crate::store::{ListingAction, ListingRequest};
 
 /// A listing of fewer emails than this is not worth maintaining: they are read as fast as its rows are written.
 pub(super) const MIN_MAINTAINED_EMAILS: u64 = 256;
@@ -90,9 +91,9 @@ pub struct QueryPlan {
     pub length: u64,
     /// Whether positions in it are counted by ranks.
     pub ranked: bool,
-    /// A view that is not kept, or not whole yet, and would make this a listing: `store::Txn::extend_listing` makes it.
+    /// A view that is not kept, or not whole yet, and would make this a listing.
     pub wants: Option<(MailboxUid, ListingFilter)>,
-    /// Views that were made on demand and served: `store::Txn::mark_listing_used` keeps them from being dropped.
+    /// Views that were made on demand and served.
     pub served: Vec<(MailboxUid, ListingFilter)>,
     /// The ways not taken, by name, and why.
     pub others: Vec<(&'static str, String)>,
@@ -119,12 +120,16 @@ impl QueryPlan {
         }
     }
 
-    /// The views made on demand that served, where it is time to note that.
+    /// Returns what upkeep is to do after the query: extend the listing that would have served it, and note the use of
+    /// those that were made on demand and served, once a day.
     #[must_use]
-    pub fn listings_to_mark_used(&self, now: UtcMillis) -> Vec<(MailboxUid, ListingFilter)> {
+    pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
         let kept = |view: ListingFilter| self.kept.iter().chain(&self.pin_kept).find(|kept| kept.view == view);
         let is_due = |view: ListingFilter| kept(view).is_some_and(|kept| kept.needs_use_mark(now));
-        self.served.iter().copied().filter(|(_, view)| is_due(*view)).collect()
+        let request = |action, (mailbox, filter)| ListingRequest { action, mailbox, filter };
+        let used = self.served.iter().filter(|(_, view)| is_due(*view));
+        let used = used.map(|listing| request(ListingAction::MarkUsed, *listing));
+        used.chain(self.wants.map(|listing| request(ListingAction::Extend, listing))).collect()
     }
 
     /// The same query with each email decided.

@@ -28,13 +28,11 @@ impl Txn<'_> {
     /// `NotFound` where there is no such mailbox; those of reading.
     pub fn extend_listing(&mut self, uid: MailboxUid, view: ListingFilter, most: usize) -> Result<bool, Error> {
         let mut kept = self.maintained_listings(uid)?;
-        let mut begun = false;
         if !kept.iter().any(|entry| entry.view == view) {
             let mut entry = MaintainedListing::standard(view, ModSeq(0));
             entry.stage = ListingStage::Making(EmailId(0));
             entry.asked = self.now;
             kept.push(entry);
-            begun = true;
         }
         let Some(at) = kept.iter().position(|entry| entry.view == view) else { return Ok(false) };
         let Some(mut entry) = kept.get(at).copied() else { return Ok(false) };
@@ -52,7 +50,6 @@ impl Txn<'_> {
             *slot = entry;
         }
         self.set_maintained_listings(uid, kept)?;
-        self.begun |= begun && !whole;
         Ok(whole)
     }
 
@@ -110,6 +107,11 @@ impl Txn<'_> {
         rows += self.delete_range::<MailboxRank>(&KeyRange::under(of), most.saturating_sub(rows))?;
         rows += self.delete_range::<MailboxThreadIndex>(&KeyRange::under(of), most.saturating_sub(rows))?;
         Ok(rows)
+    }
+
+    /// Whether a listing can be read.
+    pub(in crate::store) fn is_listing_whole(&self, uid: MailboxUid, view: ListingFilter) -> Result<bool, Error> {
+        Ok(self.maintained_listings(uid)?.iter().any(|entry| entry.view == view && entry.is_whole()))
     }
 
     fn maintained_listings(&self, uid: MailboxUid) -> Result<Vec<MaintainedListing>, Error> {

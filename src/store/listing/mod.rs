@@ -5,4 +5,5 @@ pub(in crate::store) mod difference;
 pub(in crate::store) mod maintain;
 pub(in crate::store) mod rank;
 pub(in crate::store) mod read;
+pub(in crate::store) mod requests;
 pub(in crate::store) mod write;

@@ -51,8 +51,6 @@ pub struct Txn<'s> {
     pub(in crate::store) asserts: Vec<Put>,
     pub(in crate::store) state: AccountStateRow,
     pub(in crate::store) state_before: Option<Vec<u8>>,
-    /// Whether the change began a listing that upkeep has still to fill.
-    pub(in crate::store) begun: bool,
     /// The changes of rights in mailboxes that the change makes.
     pub(in crate::store) share_changes: Vec<ShareChange>,
 }
@@ -90,7 +88,6 @@ impl<'s> Txn<'s> {
             asserts: Vec::new(),
             state: AccountStateRow::fresh(),
             state_before: None,
-            begun: false,
             share_changes: Vec::new(),
         };
         let queued = txn.pending.iter().rev().flat_map(|batch| &batch.bases).find(|base| base.account == account);
@@ -277,7 +274,7 @@ impl<'s> Txn<'s> {
         let puts = self.stage.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
         let mut asserts = self.asserts;
         asserts.push(fence);
-        let change = Change { account: self.account, types, begun: self.begun, remains: false };
+        let change = Change { account: self.account, types, remains: false };
         let bases = vec![Base { account: self.account, version: self.base }];
         Some((Batch { bases, puts, shared: None, asserts }, change))
     }

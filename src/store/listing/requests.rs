@@ -1,0 +1,164 @@
+//! What queries ask upkeep to do with listings.
+//!
+//! - A query writes nothing: it leaves a request here, and is answered by the listings that there are.
+//! - Requests are held in memory alone. One that is lost, by a restart or because too many wait, is made again by the next
+//!   query that the listing would serve.
+//! - A request that waits already is not added again.
+//! - How many wait is bounded, for one account and for all of them together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::model::{AccountId, ListingFilter, MailboxUid, limits};
+use crate::store::Store;
+use crate::store::error::Error;
+use crate::store::txn::Txn;
+
+/// What upkeep is to do with a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ListingAction {
+    /// Note that the listing was used, so that it is not dropped.
+    MarkUsed,
+    /// Begin the listing, or take up more emails where it is begun.
+    Extend,
+}
+
+/// One listing of an account, and what upkeep is to do with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListingRequest {
+    pub action: ListingAction,
+    pub mailbox: MailboxUid,
+    pub filter: ListingFilter,
+}
+
+type RequestListener = Box<dyn Fn(AccountId) + Send + Sync>;
+
+/// The requests that wait for upkeep.
+#[derive(Default)]
+pub(in crate::store) struct ListingRequests {
+    waiting: Mutex<WaitingRequests>,
+    listeners: RwLock<Vec<RequestListener>>,
+}
+
+#[derive(Debug, Default)]
+struct WaitingRequests {
+    by_account: BTreeMap<AccountId, BTreeSet<ListingRequest>>,
+    count: usize,
+}
+
+impl WaitingRequests {
+    /// Adds a request; returns false where it waits already, or too many do.
+    fn add(&mut self, account: AccountId, request: ListingRequest) -> bool {
+        if self.count >= limits::MAX_LISTING_REQUESTS {
+            return false;
+        }
+        let of_account = self.by_account.entry(account).or_default();
+        let is_added = of_account.len() < limits::MAX_LISTING_REQUESTS_PER_ACCOUNT && of_account.insert(request);
+        self.count += usize::from(is_added);
+        is_added
+    }
+
+    fn take(&mut self, account: AccountId) -> Option<ListingRequest> {
+        let of_account = self.by_account.get_mut(&account)?;
+        let first = of_account.pop_first();
+        if of_account.is_empty() {
+            self.by_account.remove(&account);
+        }
+        self.count -= usize::from(first.is_some());
+        first
+    }
+}
+
+impl fmt::Debug for ListingRequests {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("ListingRequests").field("waiting", &self.waiting).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Asks upkeep to extend listings of an account, or to note that they were used. Writes nothing and waits for nothing.
+    pub fn request_listings(&self, account: AccountId, requests: impl IntoIterator<Item = ListingRequest>) {
+        let all = self.listing_requests();
+        let mut is_new = false;
+        for request in requests {
+            is_new |= all.waiting.lock().add(account, request);
+        }
+        if is_new {
+            all.listeners.read().iter().for_each(|listener| listener(account));
+        }
+    }
+
+    /// Takes the next request that waits for an account.
+    #[must_use]
+    pub fn take_listing_request(&self, account: AccountId) -> Option<ListingRequest> {
+        self.listing_requests().waiting.lock().take(account)
+    }
+
+    /// Calls `listener` with the account of each new request, from the thread of the query: it must be quick.
+    pub fn on_listing_request(&self, listener: impl Fn(AccountId) + Send + Sync + 'static) {
+        self.listing_requests().listeners.write().push(Box::new(listener));
+    }
+}
+
+impl Txn<'_> {
+    /// Does what a request asks for, in one step of at most `most` emails; returns whether that finished the listing.
+    ///
+    /// # Errors
+    /// `NotFound` where the mailbox is gone; those of reading.
+    pub fn serve_listing_request(&mut self, request: ListingRequest, most: usize) -> Result<bool, Error> {
+        let ListingRequest { action, mailbox, filter } = request;
+        match action {
+            ListingAction::MarkUsed => self.mark_listing_used(mailbox, filter).map(|()| false),
+            ListingAction::Extend if self.is_listing_whole(mailbox, filter)? => Ok(false),
+            ListingAction::Extend => self.extend_listing(mailbox, filter, most),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(mailbox: usize, action: ListingAction) -> ListingRequest {
+        let mailbox = MailboxUid(u32::try_from(mailbox).unwrap());
+        ListingRequest { action, mailbox, filter: ListingFilter::Unseen }
+    }
+
+    #[test]
+    fn requests_wait_once_and_are_taken_by_account() {
+        let mut waiting = WaitingRequests::default();
+        let (first, second) = (request(1, ListingAction::MarkUsed), request(1, ListingAction::Extend));
+        let other = request(2, ListingAction::Extend);
+        for (account, request, is_added) in
+            [(1, second, true), (1, second, false), (1, first, true), (2, second, true), (1, other, true)]
+        {
+            assert_eq!(waiting.add(AccountId(account), request), is_added);
+        }
+        let taken: Vec<_> = std::iter::from_fn(|| waiting.take(AccountId(1))).collect();
+        assert_eq!(taken, [first, second, other]);
+        assert_eq!((waiting.count, waiting.take(AccountId(3))), (1, None));
+        assert_eq!(waiting.take(AccountId(2)), Some(second));
+        assert_eq!((waiting.count, waiting.by_account.len()), (0, 0));
+        assert!(waiting.add(AccountId(1), second), "what was taken may be asked for again");
+    }
+
+    #[test]
+    fn requests_are_bounded_for_one_account_and_for_all() {
+        let mut waiting = WaitingRequests::default();
+        let added = |waiting: &mut WaitingRequests, account| {
+            let all = (0..limits::MAX_LISTING_REQUESTS_PER_ACCOUNT + 1)
+                .map(|mailbox| request(mailbox, ListingAction::Extend));
+            all.filter(|one| waiting.add(AccountId(account), *one)).count()
+        };
+        assert_eq!(added(&mut waiting, 1), limits::MAX_LISTING_REQUESTS_PER_ACCOUNT);
+        assert_eq!(added(&mut waiting, 2), limits::MAX_LISTING_REQUESTS_PER_ACCOUNT, "one account keeps out no other");
+        for account in 3..10_000 {
+            added(&mut waiting, account);
+        }
+        assert_eq!(waiting.count, limits::MAX_LISTING_REQUESTS);
+        assert!(waiting.take(AccountId(1)).is_some());
+        assert_eq!(added(&mut waiting, 1), 1);
+    }
+}
