@@ -42,17 +42,11 @@ pub enum ServiceError {
     Store {
         /// The data directory.
         path: String,
-        /// Why.
         error: store::Error,
     },
     /// A socket could not be had.
     #[error("{place}: {error}")]
-    Listen {
-        /// Which.
-        place: String,
-        /// Why.
-        error: std::io::Error,
-    },
+    Listen { place: String, error: std::io::Error },
     /// A setting that shows itself wrong only now.
     #[error("{0}")]
     Setting(String),

@@ -25,7 +25,7 @@ pub struct DeliverArgs {
     /// The envelope sender; "" or <> for none.
     #[arg(short = 'f', long = "sender", value_name = "SENDER", allow_hyphen_values = true)]
     pub sender: String,
-    /// To whom.
+    /// Addresses of the recipients.
     #[arg(required = true, value_name = "RECIPIENT")]
     pub recipients: Vec<String>,
 }

@@ -22,10 +22,9 @@ use crate::wire::jmap::{With, of_octets};
 pub enum MailCommand {
     /// List a mailbox, newest first, a line for each thread or message.
     List {
-        /// Whose.
         #[command(flatten)]
         whose: AccountArgs,
-        /// The mailbox.
+        /// The mailbox: its path, such as Work/2026, its role or its id.
         #[arg(long, default_value = "Inbox")]
         mailbox: String,
         /// A line for each thread: its newest message.
@@ -44,7 +43,6 @@ pub enum MailCommand {
     Query(Box<MailQueryArgs>),
     /// Print a message as it was received.
     Show {
-        /// Whose.
         #[command(flatten)]
         whose: AccountArgs,
         /// Its id, as `mail list` shows it.

@@ -22,7 +22,6 @@ use crate::wire::jmap::admin::{AccountRef, ObjectError, OfAccount, VendorMethod}
 /// `mail destroy`
 #[derive(Debug, Args)]
 pub struct DestroyArgs {
-    /// Whose.
     #[command(flatten)]
     pub whose: AccountArgs,
     /// Their ids, as `mail list` shows them.
@@ -33,7 +32,6 @@ pub struct DestroyArgs {
 /// `mail restore`
 #[derive(Debug, Args)]
 pub struct MailRestoreArgs {
-    /// Whose.
     #[command(flatten)]
     pub whose: AccountArgs,
     /// The ids that they had, as `mail purge` shows them.
@@ -44,7 +42,6 @@ pub struct MailRestoreArgs {
 /// `mail purge`
 #[derive(Debug, Args)]
 pub struct PurgeArgs {
-    /// Whose.
     #[command(flatten)]
     pub whose: AccountArgs,
     /// With --now: these alone, by the ids that they had.
@@ -64,7 +61,6 @@ pub struct PurgeArgs {
 /// `mail move`
 #[derive(Debug, Args)]
 pub struct MoveArgs {
-    /// Whose.
     #[command(flatten)]
     pub whose: AccountArgs,
     /// To where: a path such as Work/2026, or a role.
@@ -81,7 +77,6 @@ pub struct MoveArgs {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("words").required(true).multiple(true))]
 pub struct FlagArgs {
-    /// Whose.
     #[command(flatten)]
     pub whose: AccountArgs,
     /// Their ids, as `mail list` shows them.

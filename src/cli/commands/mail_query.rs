@@ -21,16 +21,15 @@ use crate::wire::jmap::standard::SortComparator;
 /// `mail query`
 #[derive(Debug, Args)]
 pub struct MailQueryArgs {
-    /// Whose.
     #[command(flatten)]
     pub whose: AccountArgs,
     /// In this mailbox; everywhere if not given.
     #[arg(long)]
     pub mailbox: Option<String>,
-    /// Not read.
+    /// Unread mail only.
     #[arg(long)]
     pub unseen: bool,
-    /// Flagged.
+    /// Flagged mail only.
     #[arg(long)]
     pub flagged: bool,
     /// With these words in people, subject, text or attachment names; 'in quotes' they follow each other.

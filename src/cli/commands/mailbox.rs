@@ -22,7 +22,6 @@ pub enum MailboxCommand {
     List(AccountArgs),
     /// Make a mailbox.
     Create {
-        /// Whose.
         #[command(flatten)]
         whose: AccountArgs,
         /// Its path, such as Work/2026; all above it must be there.
@@ -36,30 +35,27 @@ pub enum MailboxCommand {
     },
     /// Give a mailbox another name.
     Rename {
-        /// Whose.
         #[command(flatten)]
         whose: AccountArgs,
-        /// Which.
+        /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
         /// The new name: the last part of the path alone.
         name: String,
     },
     /// Put a mailbox, with all below it, under another one.
     Move {
-        /// Whose.
         #[command(flatten)]
         whose: AccountArgs,
-        /// Which.
+        /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
-        /// Under which; "" for the top.
+        /// The mailbox under which it goes; "" for the top.
         parent: String,
     },
     /// Destroy a mailbox. One with mailboxes below it stays, and so does the Inbox.
     Remove {
-        /// Whose.
         #[command(flatten)]
         whose: AccountArgs,
-        /// Which.
+        /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
         /// With what is in it: mail that is in no other mailbox is destroyed, and can be restored for a time.
         #[arg(long)]
@@ -70,10 +66,9 @@ pub enum MailboxCommand {
     },
     /// Say what a mailbox is for.
     Role {
-        /// Whose.
         #[command(flatten)]
         whose: AccountArgs,
-        /// Which.
+        /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
         /// Its role, such as archive; "" for none.
         role: String,
@@ -83,10 +78,9 @@ pub enum MailboxCommand {
     /// A mailbox may have up to 16 of them, under names of your choice. A color is # and six hexadecimal digits; what other
     /// names mean is for whoever reads them to say.
     Set {
-        /// Whose.
         #[command(flatten)]
         whose: AccountArgs,
-        /// Which.
+        /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
         /// Its name: lower-case letters, digits, ".", "-" and "_".
         name: String,
@@ -95,23 +89,21 @@ pub enum MailboxCommand {
     },
     /// Open a mailbox to somebody else, or close it again.
     Share {
-        /// Whose.
         #[command(flatten)]
         whose: AccountArgs,
-        /// Which.
+        /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
-        /// To whom: the name, an address or the id of an account.
+        /// The account that gets the rights: its name, an address of it, or its id.
         with: String,
-        /// What he may do there: "read", "write" (read, add, remove, seen, keywords), "all", "none", or any of read, add,
-        /// remove, seen, keywords, child, rename, delete and submit between commas. What he may do otherwise ends.
+        /// What that account may do there: "read", "write" (read, add, remove, seen, keywords), "all", "none", or any of read, add,
+        /// remove, seen, keywords, child, rename, delete and submit between commas. Every other right ends.
         rights: String,
     },
     /// Subscribe to a mailbox.
     Subscribe {
-        /// Whose.
         #[command(flatten)]
         whose: AccountArgs,
-        /// Which.
+        /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
         /// End the subscription.
         #[arg(long)]

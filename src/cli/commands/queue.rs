@@ -34,7 +34,6 @@ pub enum QueueCommand {
     },
     /// Show one, with what became of each recipient.
     Show {
-        /// Which.
         #[command(flatten)]
         item: ActionArgs,
         /// Print the message that is sent.

@@ -39,7 +39,7 @@ pub enum TokenCommand {
     Remove {
         /// The account: its name or any of its addresses.
         account: String,
-        /// Which.
+        /// The name of the token.
         #[arg(default_value = "default")]
         name: String,
     },

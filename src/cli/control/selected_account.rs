@@ -10,7 +10,7 @@ use crate::wire::jmap::With;
 use crate::wire::jmap::admin::accounts::AccountGet;
 use crate::wire::jmap::admin::{AccountRef, OfAccount, VendorMethod};
 
-/// Whose.
+/// The argument that selects an account.
 #[derive(Debug, Args)]
 pub struct AccountArgs {
     /// The account: its name or any of its addresses; the one that is mapped to your Unix user if not given.
@@ -20,7 +20,6 @@ pub struct AccountArgs {
 
 /// An account, by what the commands need of it.
 pub(in crate::cli) struct AccountInfo {
-    /// Its id.
     pub(in crate::cli) id: String,
     /// What commands call it.
     pub(in crate::cli) name: String,

@@ -53,7 +53,7 @@ pub(super) enum FileContent {
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl Folder {
-    /// Opens the folder that somebody named: his own links are followed.
+    /// Opens the folder that the user named: symbolic links of that user are followed.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?))
     }

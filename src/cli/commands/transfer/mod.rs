@@ -46,7 +46,6 @@ pub enum Format {
 /// `mail import`
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Whose.
     #[command(flatten)]
     pub whose: AccountArgs,
     /// What the files are; found out where it is not given.
@@ -69,7 +68,6 @@ pub struct ImportArgs {
 /// `mail export`
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Whose.
     #[command(flatten)]
     pub whose: AccountArgs,
     /// What is to be written.

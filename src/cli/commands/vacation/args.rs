@@ -20,7 +20,7 @@ pub enum VacationCommand {
     /// Say it in other words to some: in another language, or to the organisation alone, or to all others.
     ///
     /// Where there are words for the organisation, or for those outside, nobody else gets them, and they get no others. Of
-    /// several languages the one that the sender reads is taken, by what his message says of that; else the first.
+    /// several languages the one that the sender reads is taken, by what the message says of that; else the first.
     Text(Box<VacationTextArgs>),
     /// Show what senders are told.
     Show(PositionalAccountArgs),
@@ -32,29 +32,26 @@ pub enum VacationCommand {
     Report(VacationReportArgs),
     /// Who was told, newest first.
     Told {
-        /// Whose.
         #[command(flatten)]
         whose: PositionalAccountArgs,
         /// At most this many; all if not given.
         #[arg(long, value_name = "NUMBER")]
         limit: Option<usize>,
     },
-    /// Forget that a sender was told, so that he is answered anew.
+    /// Forget that a sender was told, so that the sender is answered anew.
     #[command(group = clap::ArgGroup::new("who").required(true))]
     Forget {
-        /// Whose.
         #[command(flatten)]
         whose: AccountArgs,
-        /// Whom.
+        /// The address of the sender.
         #[arg(group = "who")]
         sender: Option<String>,
-        /// Everybody.
+        /// Forget every sender that was told.
         #[arg(long, group = "who")]
         all: bool,
     },
     /// Say what a message would get, and print the reply without sending it.
     Test {
-        /// Whose.
         #[command(flatten)]
         whose: AccountArgs,
         /// The message; - is standard input.
@@ -72,7 +69,6 @@ pub struct PositionalAccountArgs {
     /// The same as --account.
     #[arg(value_name = "ACCOUNT", conflicts_with = "account", default_value = "", hide_default_value = true)]
     word: String,
-    /// Whose.
     #[command(flatten)]
     whose: AccountArgs,
 }
@@ -104,7 +100,7 @@ pub struct ReplyTextArgs {
 /// Who is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AudienceArg {
-    /// Everybody.
+    /// Every sender.
     Everyone,
     /// People whom the owner has written to.
     Known,
@@ -117,14 +113,13 @@ pub enum AudienceArg {
 pub enum CircleArg {
     /// In the organisation.
     Organisation,
-    /// Elsewhere.
+    /// People outside the organisation.
     Outside,
 }
 
 /// `vacation set`
 #[derive(Debug, Args)]
 pub struct VacationSetArgs {
-    /// Whose.
     #[command(flatten)]
     pub whose: PositionalAccountArgs,
     /// What is said.
@@ -181,13 +176,12 @@ pub struct VacationSetArgs {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("for").required(true).multiple(true))]
 pub struct VacationTextArgs {
-    /// Whose.
     #[command(flatten)]
     pub whose: PositionalAccountArgs,
     /// In which language, such as de or pt-BR.
     #[arg(long, group = "for", value_name = "LANGUAGE")]
     pub language: Option<String>,
-    /// To whom.
+    /// The senders for whom the text is.
     #[arg(long, group = "for", value_name = "WHOM")]
     pub to: Option<CircleArg>,
     /// What is said.
@@ -201,7 +195,6 @@ pub struct VacationTextArgs {
 /// `vacation log`
 #[derive(Debug, Args)]
 pub struct VacationLogArgs {
-    /// Whose.
     #[command(flatten)]
     pub whose: PositionalAccountArgs,
     /// At most this many, newest first, up to 10000.
@@ -233,7 +226,6 @@ pub struct VacationLogArgs {
 /// `vacation report`
 #[derive(Debug, Args)]
 pub struct VacationReportArgs {
-    /// Whose.
     #[command(flatten)]
     pub whose: PositionalAccountArgs,
     /// From then on; since the last absence began if not given.
@@ -242,7 +234,7 @@ pub struct VacationReportArgs {
     /// Until then, a day included; until the last absence ended if not given.
     #[arg(long, value_name = "DATE")]
     pub until: Option<String>,
-    /// As HTML.
+    /// Print it as HTML.
     #[arg(long)]
     pub html: bool,
 }
