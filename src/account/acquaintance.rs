@@ -1,10 +1,10 @@
-//! What is remembered of an account's dealings with a sender, for the vacation's engine: whether he was told, and whether the
-//! owner has written to him.
+//! What is remembered of an account's dealings with a sender, for the vacation's engine: whether the sender was told, and
+//! whether the owner has written to the sender.
 //!
-//! The second is answered by the search tokens of the owner's mail, so that nothing is kept for it. What counts is mail of his
-//! own making: it was never delivered (it has no trace prefix), is no draft, and lies in Sent or is from one of his
-//! addresses. So nobody becomes known by what he sends himself, under whatever name; nor by the replies that were given in
-//! the owner's name. Bounded: of the mail that names an address, so much is looked at.
+//! The second is answered by the search tokens of the owner's mail, so that nothing is kept for it. Mail counts that the owner
+//! made: it was never delivered (it has no trace prefix), is no draft, and lies in Sent or is from an address of the owner.
+//! So no sender becomes known by sending mail, under whatever name; nor by the replies that were given in the owner's name.
+//! Of the mail that names an address at most `MAX_EMAILS_EXAMINED` emails are looked at.
 
 use super::OwnAddresses;
 use crate::model::{
@@ -68,8 +68,9 @@ impl AccountSnapshot<'_> {
                 (snapshot.email(account, id)?, snapshot.content(account, id)?)
             {
                 let made = prefix.is_empty() && !email.has(keyword::DRAFT);
-                let his = sent.is_some_and(|uid| email.mailboxes.contains(&uid)) || content.from.iter().any(own);
-                found = made && his && !content.message_id.iter().any(|id| is_own_id(id, self.secret));
+                let is_own_mail =
+                    sent.is_some_and(|uid| email.mailboxes.contains(&uid)) || content.from.iter().any(own);
+                found = made && is_own_mail && !content.message_id.iter().any(|id| is_own_id(id, self.secret));
             }
             Ok(!found && left > 0)
         })?;

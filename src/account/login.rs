@@ -9,7 +9,7 @@
 //! - a password or token that is taken away opens nothing from the next look on.
 //!
 //! An account that takes no mail (`active` is false) can still log in: to refuse mail is one thing, to be kept from one's
-//! own mail another. Whoever must be kept out loses his passwords and tokens.
+//! own mail another. A user who must be kept out loses all passwords and tokens.
 
 mod cache;
 mod failures;
@@ -213,8 +213,8 @@ impl Logins {
         Ok(found.map(|account| Login { account, credential: token_credential(&hash) }))
     }
 
-    /// Whether somebody who is connected may still be: what he logged in with is neither changed nor taken away, and its
-    /// time is not over.
+    /// Whether a connected user may stay: the password or token of the login is neither changed nor taken away, and has
+    /// not expired.
     #[must_use]
     pub fn is_valid(&self, account: AccountId, credential: &str) -> bool {
         self.0.directory.is_valid(account, credential, self.0.clock.now()).unwrap_or(false)
@@ -224,7 +224,7 @@ impl Logins {
     /// said that it was none.
     ///
     /// # Errors
-    /// How long he must wait first.
+    /// How long the client must wait first.
     pub fn attempt(&self, source: LoginSource, name: &str) -> Result<LoginAttempt<'_>, TooManyFailures> {
         let account = self.0.directory.find_account(name).ok().flatten().map(|(id, _)| id);
         self.0.failures.attempt(source, account, name, self.0.clock.steady())

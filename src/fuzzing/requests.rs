@@ -1,6 +1,6 @@
 //! Requests of JMAP against a whole small service: whatever is asked, the answer is well-formed, it is one to each call at
 //! least, and the store is in order afterwards. What the client did wrong is never a `serverFail` (RFC 8620 §3.6.2).
-//! Each is made by a guest, too: what was not opened to him he neither sees nor changes.
+//! Each is made by a guest, too, who must neither see nor change what is not shared with the guest.
 
 use std::sync::Arc;
 

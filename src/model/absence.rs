@@ -1,4 +1,4 @@
-//! What an owner may say of his absence beyond RFC 8621 §8: who is answered, in which words, and on which days.
+//! What an owner may say of an absence beyond RFC 8621 §8: who is answered, in which words, and on which days.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ pub enum Audience {
     Everyone,
     /// People whom the owner has written to.
     Known,
-    /// People of his organisation.
+    /// People of the owner's organisation.
     Organisation,
 }
 

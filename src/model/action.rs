@@ -67,7 +67,7 @@ pub struct RelayTrouble {
     pub until: MonotonicMillis,
 }
 
-/// One recipient, and what became of the message for him.
+/// One recipient, and what became of the message for that recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The forward path.
@@ -144,7 +144,7 @@ impl Target {
         Self { notify: Some(DsnNotify { never: true, ..DsnNotify::default() }), ..Self::plain(address) }
     }
 
-    /// Whether the message is still to go to him.
+    /// Whether the message is still to go to this recipient.
     #[must_use]
     pub fn waits(&self) -> bool {
         self.fate == RecipientState::Waiting

@@ -34,7 +34,7 @@ pub enum IdentityChange {
     Make(SenderIdentity),
     /// This one has another name now.
     Rename(ObjectId, String),
-    /// Its address is gone, but the owner wrote something: it is his own now.
+    /// Its address is gone, but the owner wrote something: the identity belongs to the owner now.
     Release(ObjectId),
     /// Its address is gone.
     Drop(ObjectId),

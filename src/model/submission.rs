@@ -1,4 +1,4 @@
-//! What the owner sends, as he sees it: the envelope, whether it can still be undone, and what became of it for each
+//! What the owner sends, as the owner sees it: the envelope, whether it can still be undone, and what became of it for each
 //! recipient (RFC 8621 §7). The sending itself is an action of the outbox, which writes here what it meets.
 
 use std::collections::BTreeMap;
@@ -117,7 +117,7 @@ pub enum ReturnedKind {
 /// What a report says of one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedRecipient {
-    /// What he is called: first and last.
+    /// The first and the last address by which the recipient is known.
     pub addresses: Vec<Address>,
     /// That it got there, or will not, and the reply that says so.
     pub delivered: Option<(DeliveryState, String)>,
@@ -167,7 +167,8 @@ impl EmailSubmission {
 }
 
 impl SubmissionRecipient {
-    /// Whether a report speaks of him: by the path, or as the client said that he is called (ORCPT, RFC 3461 §4.2).
+    /// Whether a report is about this recipient: by the path, or by the original recipient that the client gave (ORCPT,
+    /// RFC 3461 §4.2).
     fn is_meant(&self, said: &ReturnedRecipient) -> bool {
         let parameters = self.path.parameters.iter().flatten();
         let original = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("ORCPT"));

@@ -1,4 +1,4 @@
-//! JMAP over HTTP: on the control socket, where the peer's credentials say who asks, and in public, where he logs in.
+//! JMAP over HTTP: on the control socket, where the peer's credentials say who asks, and in public, where the client logs in.
 //!
 //! - `control` and `public` are the two doors; each says of a request `who` asks. Behind them are the same
 //!   `routes`.
@@ -199,7 +199,7 @@ impl Backend {
         })
     }
 
-    /// Whether who is connected may still be: what he logged in with holds.
+    /// Whether the password or token with which a connected user logged in is still valid.
     fn is_still_logged_in(&self, who: &RequestContext) -> bool {
         match (&who.caller.account, &who.caller.credential) {
             (Some(account), Some(credential)) => self.logins.is_valid(*account, credential),

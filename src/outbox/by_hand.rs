@@ -17,7 +17,7 @@ pub fn retry_action(action: &Action, now: UtcMillis) -> Result<Action, &'static 
         ActionState::Sent => return Err("it was sent"),
         ActionState::Waiting | ActionState::Held | ActionState::Failed => {}
     }
-    let mut again = Action { state: ActionState::Waiting, urgent: true, due: now, ..in_time(action, now) };
+    let mut again = Action { state: ActionState::Waiting, urgent: true, due: now, ..renew_lifetime(action, now) };
     if action.state == ActionState::Failed {
         again.attempts = 0;
         for target in again.recipients.iter_mut().filter(|target| matches!(target.fate, RecipientState::Failed { .. }))
@@ -51,11 +51,11 @@ pub fn release_action(action: &Action, now: UtcMillis) -> Result<Action, &'stati
         ActionState::Attempting => return Err(UNDER_WAY),
         _ => return Err("it is not held"),
     }
-    Ok(Action { state: ActionState::Waiting, due: action.due.max(now), ..in_time(action, now) })
+    Ok(Action { state: ActionState::Waiting, due: action.due.max(now), ..renew_lifetime(action, now) })
 }
 
 /// With a new lifetime, where its own is over; a reply is stale then, and stays so.
-fn in_time(action: &Action, now: UtcMillis) -> Action {
+fn renew_lifetime(action: &Action, now: UtcMillis) -> Action {
     let rules = rules(action.kind);
     let expires = if rules.at_most_once || now < action.expires { action.expires } else { now.after(rules.lifetime) };
     Action { expires, ..action.clone() }

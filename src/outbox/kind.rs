@@ -132,7 +132,7 @@ pub struct SubmissionAction {
     pub blob: BlobHash,
 }
 
-fn plain(kind: ActionKind, recipients: Vec<Target>, message_id: String, now: UtcMillis) -> Action {
+fn new_action(kind: ActionKind, recipients: Vec<Target>, message_id: String, now: UtcMillis) -> Action {
     Action {
         id: ActionId(0),
         kind,
@@ -163,7 +163,7 @@ impl ReplyAction {
     /// As it is queued.
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> NewAction {
-        let action = plain(ActionKind::Reply, vec![Target::without_reports(self.recipient)], self.message_id, now);
+        let action = new_action(ActionKind::Reply, vec![Target::without_reports(self.recipient)], self.message_id, now);
         let expires = self.until.map_or(action.expires, |until| until.min(action.expires));
         let action = Action { email: Some(self.email), told: self.told, expires, ..action };
         NewAction { action, octets: self.message }
@@ -177,7 +177,7 @@ impl RedirectAction {
     pub fn queue(self, now: UtcMillis) -> NewAction {
         let same = coalescing_key(ActionKind::Redirect, self.sender.as_ref(), &self.recipients, &self.blob.0);
         let recipients = self.recipients.into_iter().map(Target::plain).collect();
-        let action = plain(ActionKind::Redirect, recipients, self.message_id, now);
+        let action = new_action(ActionKind::Redirect, recipients, self.message_id, now);
         let (email, blob) = (self.email, Some(self.blob));
         let action = Action { sender: self.sender, email, blob, same: Some(same), ..action };
         NewAction { action, octets: self.prefix }
@@ -190,7 +190,7 @@ impl NoticeAction {
     pub fn queue(self, now: UtcMillis) -> NewAction {
         let about = self.about.as_deref();
         let same = about.map(|about| coalescing_key(self.kind, None, std::slice::from_ref(&self.recipient), about));
-        let action = plain(self.kind, vec![Target::without_reports(self.recipient)], self.message_id, now);
+        let action = new_action(self.kind, vec![Target::without_reports(self.recipient)], self.message_id, now);
         NewAction { action: Action { email: self.email, same, ..action }, octets: self.message }
     }
 }
@@ -200,7 +200,7 @@ impl ReceiptAction {
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> Action {
         let recipients = self.recipients.into_iter().map(Target::without_reports).collect();
-        let action = plain(ActionKind::Report, recipients, self.message_id, now);
+        let action = new_action(ActionKind::Report, recipients, self.message_id, now);
         Action { email: Some(self.email), blob: Some(self.blob), ..action }
     }
 }
@@ -209,7 +209,7 @@ impl SubmissionAction {
     /// As it is queued: a person waits for it.
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> NewAction {
-        let action = plain(ActionKind::Submission, self.recipients, self.message_id, now);
+        let action = new_action(ActionKind::Submission, self.recipients, self.message_id, now);
         let due = self.not_before.map_or(now, |at| at.max(now));
         let action = Action {
             urgent: true,

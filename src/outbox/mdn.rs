@@ -46,7 +46,7 @@ impl MdnRequest {
         let mut known: Vec<Address> = Vec::new();
         for person in all("Disposition-Notification-To").flat_map(|field| addresses(field.readable().as_bytes())) {
             let Ok(address) = Address::parse(&person.email) else { continue };
-            if known.len() <= MAX_NOTIFIED && !known.iter().any(|one| is_same(one, &address)) {
+            if known.len() <= MAX_NOTIFIED && !known.iter().any(|one| is_same_address(one, &address)) {
                 known.push(address);
                 to.push(person);
             }
@@ -60,8 +60,8 @@ impl MdnRequest {
             original_recipient: all("Original-Recipient").next().and_then(|field| recipient(&field)),
             message_id: facts.message_id.as_ref().map(|id| format!("<{id}>")),
             subject: facts.subject.clone(),
-            return_paths: all("Return-Path").map(|field| path(&field)).collect(),
-            required: all("Disposition-Notification-Options").flat_map(|field| required(&field)).collect(),
+            return_paths: all("Return-Path").map(|field| path_address(&field)).collect(),
+            required: all("Disposition-Notification-Options").flat_map(|field| required_attributes(&field)).collect(),
             facts,
         })
     }
@@ -94,7 +94,8 @@ impl MdnRequest {
         if self.facts.is_automatic() {
             return Some("mail of lists and machines is not answered unasked (RFC 3834 §2)".into());
         }
-        let told = |to: &EmailAddress, path: &Address| Address::parse(&to.email).is_ok_and(|to| is_same(&to, path));
+        let told =
+            |to: &EmailAddress, path: &Address| Address::parse(&to.email).is_ok_and(|to| is_same_address(&to, path));
         match (self.return_paths.as_slice(), self.to.as_slice()) {
             ([Some(path)], [to]) if told(to, path) => None,
             _ => Some("who is to be told is not who sent it: the owner must be asked (RFC 8098 §2.1)".into()),
@@ -103,11 +104,11 @@ impl MdnRequest {
 }
 
 /// RFC 8098 §2.1: the case of the local part counts.
-fn is_same(one: &Address, other: &Address) -> bool {
+fn is_same_address(one: &Address, other: &Address) -> bool {
     one.local() == other.local() && fold_domain(one.domain()) == fold_domain(other.domain())
 }
 
-fn path(field: &Field<'_>) -> Option<Address> {
+fn path_address(field: &Field<'_>) -> Option<Address> {
     let path = field.without_comments();
     let path = path.strip_prefix('<').and_then(|path| path.strip_suffix('>')).unwrap_or(&path);
     Address::parse(path).ok()
@@ -122,7 +123,7 @@ fn recipient(field: &Field<'_>) -> Option<String> {
 }
 
 /// The attributes that say `required`: `attribute = importance, value, ...; ...` (RFC 8098 §2.2).
-fn required(field: &Field<'_>) -> Vec<String> {
+fn required_attributes(field: &Field<'_>) -> Vec<String> {
     let said = one_line(&field.without_comments());
     let parameters = said.split(';').filter_map(|parameter| parameter.split_once('='));
     let wanted = parameters.filter(|(_, value)| {

@@ -61,7 +61,7 @@ pub fn order(
     let sender = match mail_from.email.as_str() {
         "" => None,
         text => {
-            let bad = |error: crate::model::AddressError| bad("envelope/mailFrom/email", error.to_string());
+            let bad = |error: crate::model::AddressError| bad_property("envelope/mailFrom/email", error.to_string());
             Some(Address::parse(text).map_err(bad)?)
         }
     };
@@ -97,7 +97,7 @@ pub fn derive_envelope(content: &EmailContent) -> Result<(EnvelopeAddress, Vec<E
     let plain = |email: &str| EnvelopeAddress { email: email.to_owned(), parameters: None };
     let from = if content.sender.is_empty() { &content.from } else { &content.sender };
     let [from] = from.as_slice() else {
-        return Err(bad("emailId", "its From or Sender field is not one address: give an envelope".into()));
+        return Err(bad_property("emailId", "its From or Sender field is not one address: give an envelope".into()));
     };
     let mut to: Vec<EnvelopeAddress> = Vec::new();
     for person in content.to.iter().chain(&content.cc).chain(&content.bcc) {
@@ -142,7 +142,7 @@ impl SubmissionOrder {
     ) -> Result<(), BadEnvelope> {
         let mut held = false;
         for (name, (path, value)) in parameters(from, "mailFrom")? {
-            let wrong = |why: &str| bad(&path, why.to_owned());
+            let wrong = |why: &str| bad_property(&path, why.to_owned());
             match (name.as_str(), value) {
                 ("RET", Some(value)) if value.eq_ignore_ascii_case("FULL") => self.ret = Some(DsnReturn::Full),
                 ("RET", Some(value)) if value.eq_ignore_ascii_case("HDRS") => self.ret = Some(DsnReturn::Headers),
@@ -194,7 +194,7 @@ const TOO_LATE: &str = "nothing is held for so long";
 fn recipient(address: Address, to: &EnvelopeAddress, at: usize) -> Result<Target, BadEnvelope> {
     let mut target = Target::plain(address);
     for (name, (path, value)) in parameters(to, &format!("rcptTo/{at}"))? {
-        let wrong = |why: &str| bad(&path, why.to_owned());
+        let wrong = |why: &str| bad_property(&path, why.to_owned());
         match (name.as_str(), value) {
             ("NOTIFY", Some(value)) => {
                 target.notify =
@@ -227,7 +227,7 @@ fn parameters<'a>(address: &'a EnvelopeAddress, place: &str) -> Result<EnvelopeP
     for (name, value) in address.parameters.iter().flatten() {
         let path = format!("envelope/{place}/parameters/{}", name.replace('~', "~0").replace('/', "~1"));
         if all.insert(name.to_ascii_uppercase(), (path.clone(), value.as_deref())).is_some() {
-            return Err(bad(&path, "it is there twice".into()));
+            return Err(bad_property(&path, "it is there twice".into()));
         }
     }
     Ok(all)
@@ -237,7 +237,7 @@ fn is_printable(text: &str) -> bool {
     text.bytes().all(|octet| (32..127).contains(&octet))
 }
 
-fn bad(path: &str, why: String) -> BadEnvelope {
+fn bad_property(path: &str, why: String) -> BadEnvelope {
     BadEnvelope::Property(path.to_owned(), why)
 }
 

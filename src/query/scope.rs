@@ -57,30 +57,30 @@ impl Scope {
 
     /// The filter, for what may be seen: every match is in a mailbox of the scope, and the others are not there.
     pub(super) fn limit(&self, filter: &Filter) -> Filter {
-        let filter = self.within(filter);
+        let filter = self.restrict(filter);
         let is_open = |filter: &Filter| matches!(filter, Filter::Is(Condition::InMailbox(_)));
         let is_bounded = match &filter {
             Filter::And(parts) => parts.iter().any(is_open),
             one => is_open(one),
         };
         // What asks for one mailbox of the scope finds nothing else.
-        if is_bounded { filter } else { Filter::And(vec![self.among(&[]), filter]) }
+        if is_bounded { filter } else { Filter::And(vec![self.open_mailboxes_except(&[]), filter]) }
     }
 
-    fn within(&self, filter: &Filter) -> Filter {
-        let each = |parts: &[Filter]| parts.iter().map(|part| self.within(part)).collect();
+    fn restrict(&self, filter: &Filter) -> Filter {
+        let each = |parts: &[Filter]| parts.iter().map(|part| self.restrict(part)).collect();
         match filter {
             Filter::And(parts) => Filter::And(each(parts)),
             Filter::Or(parts) => Filter::Or(each(parts)),
             Filter::Not(parts) => Filter::Not(each(parts)),
             Filter::Is(Condition::InMailbox(uid)) if !self.0.contains(uid) => Filter::Or(Vec::new()),
-            Filter::Is(Condition::InMailboxOtherThan(uids)) => self.among(uids),
+            Filter::Is(Condition::InMailboxOtherThan(uids)) => self.open_mailboxes_except(uids),
             Filter::Is(other) => Filter::Is(other.clone()),
         }
     }
 
     /// What is in a mailbox of the scope that is none of these.
-    fn among(&self, without: &[MailboxUid]) -> Filter {
+    fn open_mailboxes_except(&self, without: &[MailboxUid]) -> Filter {
         let open = self.0.iter().filter(|uid| !without.contains(uid));
         let mut parts: Vec<Filter> = open.map(|uid| Filter::Is(Condition::InMailbox(*uid))).collect();
         match (parts.pop(), parts.is_empty()) {

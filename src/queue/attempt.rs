@@ -107,7 +107,8 @@ impl AttemptContext {
             }
             ActionState::Waiting => None,
         };
-        let (turned, free) = if next.is_none() { self.turned(account, &action, now) } else { (action.clone(), Ok(0)) };
+        let (turned, free) =
+            if next.is_none() { self.recipients_in_order(account, &action, now) } else { (action.clone(), Ok(0)) };
         let free = match free {
             Ok(free) => free,
             Err(until) => return AttemptResult::Behind(until),
@@ -116,15 +117,15 @@ impl AttemptContext {
         let octets = match octets {
             Ok(octets) => octets,
             Err(Error::Rebuilding(_)) => return AttemptResult::Rests,
-            Err(error) if next.is_none() => return self.set_aside(account, &action, &error).await,
+            Err(error) if next.is_none() => return self.hold_unreadable(account, &action, &error).await,
             // Of what is over the octets are not needed.
             Err(_) => Vec::new(),
         };
         match next {
-            Some(next) => self.keep(account, (&action, &action), next, &octets).await,
+            Some(next) => self.record_next_step(account, (&action, &action), next, &octets).await,
             None => match reason_not_entitled(&self.directory, account, (&action, &octets), now, pace) {
-                Ok(None) => self.try_it(account, &action, (&turned, free), &octets).await,
-                Ok(Some(next)) => self.keep(account, (&action, &action), next, &octets).await,
+                Ok(None) => self.attempt_delivery(account, &action, (&turned, free), &octets).await,
+                Ok(Some(next)) => self.record_next_step(account, (&action, &action), next, &octets).await,
                 Err(error @ Error::Corrupt { .. }) => {
                     tracing::warn!(%account, action = %action.id, %error, "not sent before a repair");
                     AttemptResult::Rests
@@ -139,11 +140,16 @@ impl AttemptContext {
 
     /// The action with the recipients that may be asked now before those for whom earlier mail waits, and how many may be;
     /// where it is none, until when it waits.
-    fn turned(&self, account: AccountId, action: &Action, now: UtcMillis) -> (Action, Result<usize, UtcMillis>) {
+    fn recipients_in_order(
+        &self,
+        account: AccountId,
+        action: &Action,
+        now: UtcMillis,
+    ) -> (Action, Result<usize, UtcMillis>) {
         let key = (account, action.id);
         let last = in_order_until(action, now);
         let waits = |target: &Target| match target.waits() {
-            true if now < last => self.behind(key, &target.address, now),
+            true if now < last => self.wait_of_earlier_mail(key, &target.address, now),
             _ => None,
         };
         let is_early = self.order.lock().is_early(key, now);
@@ -170,7 +176,7 @@ impl AttemptContext {
     }
 
     /// Until when the mail before an action waits that goes to the same address, if any does.
-    fn behind(&self, key: ActionKey, to: &Address, now: UtcMillis) -> Option<UtcMillis> {
+    fn wait_of_earlier_mail(&self, key: ActionKey, to: &Address, now: UtcMillis) -> Option<UtcMillis> {
         let lane = lane_digest(key.0, &to.folded());
         loop {
             let first = self.order.lock().before(key, lane)?;
@@ -187,7 +193,7 @@ impl AttemptContext {
         }
     }
 
-    async fn try_it(
+    async fn attempt_delivery(
         &self,
         account: AccountId,
         read: &Action,
@@ -240,12 +246,12 @@ impl AttemptContext {
         {
             return self.relay_down(account, read, error, octets).await;
         }
-        let heard = heard(action, &outcomes);
+        let heard = destination_health(action, &outcomes);
         let now = self.store.clock().now();
         let jitter = action.message_id.bytes().fold(0u8, u8::wrapping_add);
         let next = next_step(action, outcomes, now, &self.settings.pace, jitter);
         let read = begun.as_ref().unwrap_or(read);
-        match self.keep(account, (read, action), next, octets).await {
+        match self.record_next_step(account, (read, action), next, octets).await {
             AttemptResult::Recorded(..) => {
                 AttemptResult::Recorded(heard, if ours.is_some() { RelayHealth::Refused } else { RelayHealth::Well })
             }
@@ -271,7 +277,7 @@ impl AttemptContext {
         let known = Action { last_error: Some(error.to_owned()), ..action.clone() };
         if now >= action.expires {
             let next = too_late(&known, now, &self.settings.pace);
-            self.keep(account, (action, &known), next, octets).await;
+            self.record_next_step(account, (action, &known), next, octets).await;
         } else if action.urgent && action.last_error.is_none() {
             let done = self.store.commit(account, |txn| txn.update_action(action, &known));
             if let Ok(((), ticket)) = done
@@ -284,7 +290,7 @@ impl AttemptContext {
     }
 
     /// An action whose octets are lost cannot be sent, and is not dropped without a word.
-    async fn set_aside(&self, account: AccountId, action: &Action, error: &Error) -> AttemptResult {
+    async fn hold_unreadable(&self, account: AccountId, action: &Action, error: &Error) -> AttemptResult {
         tracing::error!(%account, action = %action.id, %error, "what an action sends cannot be read: it is held");
         let held = Action { state: ActionState::Held, last_error: Some(error.to_string()), ..action.clone() };
         let done = self.store.commit(account, |txn| txn.update_action(action, &held));
@@ -298,7 +304,7 @@ impl AttemptContext {
 
     /// Records what is next of an action, `read` being its row as this attempt read or wrote it last. What was changed by
     /// hand meanwhile stays so: nothing of the message went out then (`begin`), and the attempt is forgotten.
-    async fn keep(
+    async fn record_next_step(
         &self,
         account: AccountId,
         (read, action): (&Action, &Action),
@@ -338,7 +344,7 @@ impl AttemptContext {
         });
         let done = match done {
             Ok(((), ticket)) => {
-                say(account, action, &next);
+                log_next_step(account, action, &next);
                 ticket.wait().await
             }
             Err(error @ (Error::NotFound(_) | Error::Conflict(_))) => {
@@ -382,7 +388,7 @@ pub(super) fn lanes(account: AccountId, action: &Action) -> Vec<Digest> {
 }
 
 /// What the outcomes say of the recipients' domains.
-fn heard(action: &Action, outcomes: &[AttemptOutcome]) -> Vec<(Digest, DestinationHealth)> {
+fn destination_health(action: &Action, outcomes: &[AttemptOutcome]) -> Vec<(Digest, DestinationHealth)> {
     let waiting = action.recipients.iter().filter(|target| target.waits());
     let heard = waiting.zip(outcomes).filter_map(|(target, outcome)| {
         let heard = match outcome {
@@ -398,7 +404,7 @@ fn heard(action: &Action, outcomes: &[AttemptOutcome]) -> Vec<(Digest, Destinati
     heard.collect()
 }
 
-fn say(account: AccountId, action: &Action, next: &NextStep) {
+fn log_next_step(account: AccountId, action: &Action, next: &NextStep) {
     let (id, kind, to) = (action.id, action.kind.name(), action.to_line());
     for target in &next.failed {
         if let RecipientState::Failed { text, .. } = &target.fate {

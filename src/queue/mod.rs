@@ -22,6 +22,4 @@ pub use settings::Settings;
 pub use worker::{QueueWaker, QueueWorker};
 
 #[cfg(test)]
-mod rogue;
-#[cfg(test)]
 mod tests;

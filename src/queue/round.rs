@@ -79,7 +79,7 @@ struct CurrentTime {
     steady: MonotonicMillis,
 }
 
-fn key(wakeup: &Wakeup) -> ActionKey {
+fn action_key(wakeup: &Wakeup) -> ActionKey {
     (wakeup.account, wakeup.action)
 }
 
@@ -127,7 +127,7 @@ impl Scheduler {
     pub(super) fn recover(&mut self) {
         let half = self.store.snapshot().wakeups(WakeCondition::Attempting(UtcMillis(0)), MAX_HALF_ATTEMPTED);
         match half {
-            Ok(half) => half.into_iter().for_each(|wakeup| self.take(wakeup, false)),
+            Ok(half) => half.into_iter().for_each(|wakeup| self.add_wakeup(wakeup, false)),
             Err(error) => tracing::error!(%error, "what was half attempted cannot be read"),
         }
         if let Err(error) = self.remember() {
@@ -139,7 +139,7 @@ impl Scheduler {
         let (now, view) = (self.store.clock().now(), self.store.snapshot());
         for from in [WakeCondition::Urgent(now), WakeCondition::Due(now)] {
             for wakeup in view.wakeups(from, limits::MAX_POSTPONED_ACTIONS)? {
-                let (account, id) = key(&wakeup);
+                let (account, id) = action_key(&wakeup);
                 if let Some(action) = view.action(account, id)?.filter(|action| !is_delayed(action)) {
                     self.order.lock().wait((account, id), lanes(account, &action), action.due);
                 }
@@ -149,7 +149,7 @@ impl Scheduler {
     }
 
     /// Something was queued or changed.
-    pub(super) fn woken(&mut self) {
+    pub(super) fn note_work(&mut self) {
         self.more = true;
     }
 
@@ -172,7 +172,7 @@ impl Scheduler {
             self.sweep(now).await;
         }
         if self.more || self.next.is_some_and(|next| next <= now.wall) {
-            self.look(now.wall);
+            self.fill_window(now.wall);
         }
         let mut put_off = self.pick(now);
         put_off.append(&mut self.behind);
@@ -229,7 +229,7 @@ impl Scheduler {
         let over =
             self.store.snapshot().wakeups(WakeCondition::Forget(UtcMillis(0)), MAX_HELD_WAKEUPS).unwrap_or_default();
         for wakeup in over.iter().filter(|wakeup| matches!(wakeup.wake, WakeCondition::Forget(at) if at <= now)) {
-            let (account, id) = key(wakeup);
+            let (account, id) = action_key(wakeup);
             let done = self.store.commit(account, |txn| {
                 let action = txn.action(id)?;
                 if action.state == ActionState::Sent && action.due <= now {
@@ -246,7 +246,7 @@ impl Scheduler {
     }
 
     /// Fills the window: what a person waits for, then the rest, by time. While it is half full the rest is not looked for.
-    fn look(&mut self, now: UtcMillis) {
+    fn fill_window(&mut self, now: UtcMillis) {
         let is_filled = self.ready.len() >= MAX_HELD_WAKEUPS / 2;
         let known_next = self.next.filter(|_| is_filled);
         (self.more, self.next) = (is_filled, known_next);
@@ -287,25 +287,26 @@ impl Scheduler {
         }
         drop(snapshot);
         for (wakeup, _) in due.iter().filter(|(_, is_urgent)| *is_urgent) {
-            let place = self.ready.iter().position(|one| key(one) == key(wakeup) && one.wake != wakeup.wake);
+            let place =
+                self.ready.iter().position(|one| action_key(one) == action_key(wakeup) && one.wake != wakeup.wake);
             if place.and_then(|at| self.ready.remove(at)).is_some() {
                 // It waited here already, and a person asks for it now.
-                self.known.remove(&key(wakeup));
+                self.known.remove(&action_key(wakeup));
                 self.asked_for = true;
             }
         }
         let due: Vec<(Wakeup, bool)> =
-            due.into_iter().filter(|(wakeup, _)| !self.known.contains(&key(wakeup))).collect();
+            due.into_iter().filter(|(wakeup, _)| !self.known.contains(&action_key(wakeup))).collect();
         // What does not fit is looked for when there is room again.
         let room = (2 * MAX_HELD_WAKEUPS).saturating_sub(self.ready.len());
         self.more |= full || due.len() > room;
         for (wakeup, is_urgent) in due.into_iter().take(room) {
-            self.take(wakeup, is_urgent);
+            self.add_wakeup(wakeup, is_urgent);
         }
     }
 
-    fn take(&mut self, wakeup: Wakeup, is_urgent: bool) {
-        if !self.known.insert(key(&wakeup)) {
+    fn add_wakeup(&mut self, wakeup: Wakeup, is_urgent: bool) {
+        if !self.known.insert(action_key(&wakeup)) {
             return;
         }
         if is_urgent {
@@ -331,7 +332,7 @@ impl Scheduler {
         let mut at = 0;
         while let Some(wakeup) = self.ready.get(at).copied().filter(|_| room > 0) {
             let is_wanted = matches!(wakeup.wake, WakeCondition::Urgent(_))
-                && self.order.lock().is_wanted_now(key(&wakeup), now.wall);
+                && self.order.lock().is_wanted_now(action_key(&wakeup), now.wall);
             let may = if is_wanted { SendPermission::Go } else { self.destinations.may(wakeup.domain, now.steady) };
             match may {
                 _ if self.lanes.contains(&wakeup.lane) => at += 1,
@@ -357,7 +358,7 @@ impl Scheduler {
                         pool: Arc::clone(&self.pool),
                         order: Arc::clone(&self.order),
                     };
-                    let task = self.under_way.spawn(office.carry_out(key(&wakeup)));
+                    let task = self.under_way.spawn(office.carry_out(action_key(&wakeup)));
                     self.tasks.insert(task.id(), wakeup);
                     room = if self.relay.is_none() { room - 1 } else { 0 };
                 }
@@ -384,36 +385,36 @@ impl Scheduler {
             for (_, wakeup) in actions {
                 match &done {
                     Ok(()) => {
-                        self.known.remove(&key(&wakeup));
+                        self.known.remove(&action_key(&wakeup));
                         let mut order = self.order.lock();
-                        if !order.is_early(key(&wakeup), until.before(Duration::from_millis(1))) {
-                            order.wait(key(&wakeup), vec![wakeup.lane], until);
+                        if !order.is_early(action_key(&wakeup), until.before(Duration::from_millis(1))) {
+                            order.wait(action_key(&wakeup), vec![wakeup.lane], until);
                         }
                     }
-                    Err(_) => self.rest(wakeup, now.steady),
+                    Err(_) => self.set_to_rest(wakeup, now.steady),
                 }
             }
             self.next = Some(self.next.map_or(until, |next| next.min(until)));
         }
     }
 
-    fn rest(&mut self, wakeup: Wakeup, now: MonotonicMillis) {
-        self.resting.insert(key(&wakeup), (now.after(self.settings.relay_pause.saturating_mul(4)), wakeup));
+    fn set_to_rest(&mut self, wakeup: Wakeup, now: MonotonicMillis) {
+        self.resting.insert(action_key(&wakeup), (now.after(self.settings.relay_pause.saturating_mul(4)), wakeup));
     }
 
     /// Waits for one that is under way, and takes notice of what came of it. Nothing is lost where the wait is broken off.
-    pub(super) async fn one_done(&mut self) {
+    pub(super) async fn wait_for_attempt(&mut self) {
         match self.under_way.join_next_with_id().await {
             None => std::future::pending().await,
-            Some(Ok((id, came))) => self.note(id, came),
+            Some(Ok((id, came))) => self.apply_result(id, came),
             Some(Err(error)) => {
                 tracing::error!(%error, "an attempt ended badly");
-                self.note(error.id(), AttemptResult::Unrecorded);
+                self.apply_result(error.id(), AttemptResult::Unrecorded);
             }
         }
     }
 
-    fn note(&mut self, id: Id, came: AttemptResult) {
+    fn apply_result(&mut self, id: Id, came: AttemptResult) {
         let Some(wakeup) = self.tasks.remove(&id) else { return };
         self.lanes.remove(&wakeup.lane);
         let now = self.store.clock().steady();
@@ -427,7 +428,7 @@ impl Scheduler {
         self.destinations.cancel_probe(wakeup.domain);
         match came {
             AttemptResult::Recorded(heard, word) => {
-                self.known.remove(&key(&wakeup));
+                self.known.remove(&action_key(&wakeup));
                 // It may be due again, and whoever looked while it was under way did not see it.
                 self.more = true;
                 for (domain, heard) in heard {
@@ -453,12 +454,12 @@ impl Scheduler {
                     self.trouble.set(Some(RelayTrouble { error, until }));
                 }
             }
-            AttemptResult::Rests => self.rest(wakeup, now),
+            AttemptResult::Rests => self.set_to_rest(wakeup, now),
             AttemptResult::Behind(until) => self.behind.push((until, wakeup)),
             AttemptResult::Unrecorded => {
                 // A store that takes nothing would have every action begun in vain, one after another.
                 self.relay.record_refusal(now, &RetrySchedule { longest: self.settings.relay_pause, ..relay_pace }, 0);
-                self.rest(wakeup, now);
+                self.set_to_rest(wakeup, now);
             }
         }
     }

@@ -15,8 +15,8 @@ const ACTIONS_PER_COMMIT: usize = 256;
 /// Looks, and says in the store why nothing may be sent, if so.
 pub(super) async fn audit(store: &Store) -> Result<(), Error> {
     let own = store.clone();
-    let looked = tokio::task::spawn_blocking(move || look(&own)).await;
-    let mark = looked.map_err(|error| Error::Io(error.to_string()))??;
+    let found = tokio::task::spawn_blocking(move || find_new_mark(&own)).await;
+    let mark = found.map_err(|error| Error::Io(error.to_string()))??;
     if let Some(mark) = mark {
         if let Some(why) = &mark.held {
             tracing::error!(
@@ -31,18 +31,18 @@ pub(super) async fn audit(store: &Store) -> Result<(), Error> {
         ticket.wait().await?;
     }
     let own = store.clone();
-    let told = tokio::task::spawn_blocking(move || tell(&own)).await;
-    told.map_err(|error| Error::Io(error.to_string()))?
+    let done = tokio::task::spawn_blocking(move || notify_held_submissions(&own)).await;
+    done.map_err(|error| Error::Io(error.to_string()))?
 }
 
 /// While the queue is held, every submission that waits says so to its owner.
-fn tell(store: &Store) -> Result<(), Error> {
+fn notify_held_submissions(store: &Store) -> Result<(), Error> {
     let mark = store.snapshot().queue_mark()?;
     if mark.is_none_or(|mark| mark.held.is_none()) {
         return Ok(());
     }
     for account in store.snapshot().account_ids()? {
-        if let Err(error) = tell_one(store, account) {
+        if let Err(error) = notify_account(store, account) {
             store.health()?;
             tracing::warn!(%account, %error, "the owner of an account cannot be told that the queue is held");
         }
@@ -50,7 +50,7 @@ fn tell(store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
-fn tell_one(store: &Store, account: AccountId) -> Result<(), Error> {
+fn notify_account(store: &Store, account: AccountId) -> Result<(), Error> {
     let mut behind = None;
     loop {
         let page = store.snapshot().actions(account, behind, ACTIONS_PER_COMMIT)?;
@@ -79,7 +79,7 @@ fn tell_one(store: &Store, account: AccountId) -> Result<(), Error> {
 }
 
 /// What is to be said from now on, where it is not said already.
-fn look(store: &Store) -> Result<Option<QueueMark>, Error> {
+fn find_new_mark(store: &Store) -> Result<Option<QueueMark>, Error> {
     let snapshot = store.snapshot();
     let repaired: Vec<AccountId> = store.accounts_under_repair()?.into_iter().map(|(account, _)| account).collect();
     let audit = match snapshot.audit_queue(&repaired) {

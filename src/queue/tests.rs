@@ -8,7 +8,6 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::rogue::{RogueRelay, RogueSettings};
 use super::send::RelayExtensions;
 use super::*;
 use crate::account::{Directory, Settings as Addresses};
@@ -29,6 +28,9 @@ mod entitled;
 mod lives;
 mod order;
 mod relays;
+mod scripted_relay;
+
+use scripted_relay::{ScriptedRelay, ScriptedRelaySettings};
 
 const ANN: AccountId = AccountId(1);
 

@@ -89,9 +89,9 @@ impl QueueWorker {
             let wait = round.begin().await;
             tokio::select! {
                 () = &mut stop => break,
-                () = self.wake.notified() => round.woken(),
+                () = self.wake.notified() => round.note_work(),
                 () = tokio::time::sleep(wait.max(Duration::from_millis(5))) => {}
-                () = round.one_done() => {}
+                () = round.wait_for_attempt() => {}
             }
         }
         round.finish().await;

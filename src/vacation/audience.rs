@@ -61,13 +61,14 @@ pub(super) fn words<'a>(response: &'a VacationResponse, circle: Circle, language
     let special = all.iter().any(|(of, _)| *of == Some(circle));
     let wanted = if special { Some(circle) } else { None };
     let fitting: Vec<ReplyText<'_>> = all.into_iter().filter(|(of, _)| *of == wanted).map(|(_, words)| words).collect();
-    let read = languages.iter().find_map(|range| fitting.iter().find(|words| speaks(words.language, range)));
+    let read =
+        languages.iter().find_map(|range| fitting.iter().find(|words| matches_language_range(words.language, range)));
     read.or(fitting.first()).copied().unwrap_or_default()
 }
 
 /// Whether a tag is of a language range: the range is cut at its end until they are the same (RFC 4647 §3.4); and a tag
 /// that says more than the range serves, too.
-fn speaks(tag: Option<&str>, range: &str) -> bool {
+fn matches_language_range(tag: Option<&str>, range: &str) -> bool {
     let Some(tag) = tag.map(str::to_ascii_lowercase) else { return false };
     is_start(&tag, range) || is_start(range, &tag)
 }
@@ -86,7 +87,7 @@ mod tests {
         Variant { language, circle, text_body: Some(text.into()), ..Variant::default() }
     }
 
-    fn said<'a>(response: &'a VacationResponse, circle: Circle, languages: &[&str]) -> &'a str {
+    fn chosen_text<'a>(response: &'a VacationResponse, circle: Circle, languages: &[&str]) -> &'a str {
         let languages: Vec<String> = languages.iter().map(|one| (*one).to_owned()).collect();
         words(response, circle, &languages).text.unwrap_or_default()
     }
@@ -107,11 +108,11 @@ mod tests {
             (&["*", "de"], "weg"),
             (&["en", "de"], "weg"),
         ] {
-            assert_eq!(said(&response, Circle::Outside, languages), text, "{languages:?}");
+            assert_eq!(chosen_text(&response, Circle::Outside, languages), text, "{languages:?}");
         }
         // The first words are in a language, too, once it is said which.
         response.language = Some("en".into());
-        assert_eq!(said(&response, Circle::Outside, &["en-gb", "de"]), "away");
+        assert_eq!(chosen_text(&response, Circle::Outside, &["en-gb", "de"]), "away");
     }
 
     #[test]
@@ -122,10 +123,10 @@ mod tests {
             variant(Some("de"), Some(Circle::Outside), "aus"),
             variant(Some("fr"), None, "tous"),
         ];
-        assert_eq!(said(&response, Circle::Outside, &["fr"]), "out");
-        assert_eq!(said(&response, Circle::Outside, &["de"]), "aus");
-        assert_eq!(said(&response, Circle::Organisation, &["de"]), "all");
-        assert_eq!(said(&response, Circle::Organisation, &["fr"]), "tous");
+        assert_eq!(chosen_text(&response, Circle::Outside, &["fr"]), "out");
+        assert_eq!(chosen_text(&response, Circle::Outside, &["de"]), "aus");
+        assert_eq!(chosen_text(&response, Circle::Organisation, &["de"]), "all");
+        assert_eq!(chosen_text(&response, Circle::Organisation, &["fr"]), "tous");
     }
 
     #[test]

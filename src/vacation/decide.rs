@@ -139,18 +139,18 @@ pub struct Addressee<'a> {
 pub fn decide<'a, L: AccountLookup>(input: &Input<'a>, lookup: &L) -> Result<ReplyDecision<Addressee<'a>>, L::Error> {
     let Some(sender) = input.sender else {
         let null_sender = || Silence::new(Reason::NullSender, "");
-        return Ok(ReplyDecision::Silent(window(input).unwrap_or_else(null_sender)));
+        return Ok(ReplyDecision::Silent(silence_by_window(input).unwrap_or_else(null_sender)));
     };
     let key = told_key(input.secret, &input.notice.handle, sender);
     let told = lookup.told(&key, &input.notice.memory)?;
     // Where the directory cannot tell, silence is the safe answer.
     let may_be_own = |address: &Address| lookup.is_own(address).unwrap_or(true);
-    let silence = window(input)
-        .or_else(|| from_nobody(input, sender, may_be_own))
-        .or_else(|| automatic(input))
-        .or_else(|| unwanted(input))
-        .or_else(|| not_addressed(input))
-        .or_else(|| not_in_audience(input, sender))
+    let silence = silence_by_window(input)
+        .or_else(|| silence_by_sender(input, sender, may_be_own))
+        .or_else(|| silence_by_automation(input))
+        .or_else(|| silence_by_junk(input))
+        .or_else(|| silence_by_addressees(input))
+        .or_else(|| silence_by_audience(input, sender))
         .or_else(|| told.map(|at| Silence::new(Reason::AlreadyTold, format!("told {at}"))));
     if let Some(silence) = silence {
         return Ok(ReplyDecision::Silent(silence));
@@ -165,12 +165,12 @@ pub fn decide<'a, L: AccountLookup>(input: &Input<'a>, lookup: &L) -> Result<Rep
     })
 }
 
-fn window(input: &Input<'_>) -> Option<Silence> {
+fn silence_by_window(input: &Input<'_>) -> Option<Silence> {
     let (reason, detail) = input.notice.terms.as_ref()?.away.clone().err()?;
     Some(Silence { reason, detail })
 }
 
-fn from_nobody(input: &Input<'_>, sender: &Address, may_be_own: impl Fn(&Address) -> bool) -> Option<Silence> {
+fn silence_by_sender(input: &Input<'_>, sender: &Address, may_be_own: impl Fn(&Address) -> bool) -> Option<Silence> {
     if sender.domain().is_empty() || Address::parse(&sender.to_string()).is_err() {
         return Some(Silence::new(Reason::BadSender, sender.to_string()));
     }
@@ -188,7 +188,7 @@ fn from_nobody(input: &Input<'_>, sender: &Address, may_be_own: impl Fn(&Address
     system.map(|why| Silence::new(Reason::SystemSender, why))
 }
 
-fn automatic(input: &Input<'_>) -> Option<Silence> {
+fn silence_by_automation(input: &Input<'_>) -> Option<Silence> {
     let facts = input.facts;
     let said = [
         (Reason::AutoSubmitted, &facts.auto_submitted),
@@ -203,7 +203,7 @@ fn automatic(input: &Input<'_>) -> Option<Silence> {
     said.or_else(|| ours.map(|id| Silence::new(Reason::OurOwnReply, id.clone())))
 }
 
-fn unwanted(input: &Input<'_>) -> Option<Silence> {
+fn silence_by_junk(input: &Input<'_>) -> Option<Silence> {
     let spam = input.facts.spam.clone().filter(|_| input.settings.trust_spam_fields);
     let junk = input.junk.then(|| "filed in Junk".to_owned());
     spam.or(junk)
@@ -211,7 +211,7 @@ fn unwanted(input: &Input<'_>) -> Option<Silence> {
         .or_else(|| input.forged.map(|why| Silence::new(Reason::Unauthenticated, why)))
 }
 
-fn not_addressed(input: &Input<'_>) -> Option<Silence> {
+fn silence_by_addressees(input: &Input<'_>) -> Option<Silence> {
     let canonical = |address: &Address| input.identity.canonical(address);
     let meant: Vec<Address> = [input.recipient].into_iter().chain(input.known_as).map(canonical).collect();
     let is_meant = |to: &Address| input.notice.is_me(input.identity, to) || meant.contains(&canonical(to));
@@ -219,7 +219,7 @@ fn not_addressed(input: &Input<'_>) -> Option<Silence> {
     (!named).then(|| Silence::new(Reason::NotAddressed, format!("{} is not among the addressees", input.recipient)))
 }
 
-fn not_in_audience(input: &Input<'_>, sender: &Address) -> Option<Silence> {
+fn silence_by_audience(input: &Input<'_>, sender: &Address) -> Option<Silence> {
     let terms = input.notice.terms.as_ref()?;
     let covered = |address: Address| terms.except.iter().find(|except| except.covers(&address));
     if let Some(except) = layers(sender).find_map(covered) {

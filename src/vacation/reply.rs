@@ -51,10 +51,10 @@ pub fn reply(input: &Input<'_>, sender: &Address, is_own: impl Fn(&Address) -> b
     let values = [("subject", Some(subject.clone())), ("from", Some(sender.to_string())), ("until", until)];
     // A script has variables of its own (RFC 5229): what it says is said as it is.
     let values: &[_] = if notice.terms.is_some() { &values } else { &[] };
-    let placed = |text: &str| fill(text, values, str::to_owned);
+    let placed = |text: &str| fill_placeholders(text, values, str::to_owned);
     let (text, html, entity) = match notice.body {
         ReplyBody::Words { text, html } => {
-            let html = html.map(|html| fill(html, values, as_html));
+            let html = html.map(|html| fill_placeholders(html, values, as_html));
             let text = match (text, &html) {
                 (Some(text), _) => placed(text),
                 (None, Some(html)) => as_text(html),
@@ -71,7 +71,7 @@ pub fn reply(input: &Input<'_>, sender: &Address, is_own: impl Fn(&Address) -> b
         subject: notice.subject.map_or_else(|| subject_for(&subject), placed),
         date: now,
         message_id: message_id.clone(),
-        in_reply_to: named(facts).cloned().into_iter().collect(),
+        in_reply_to: usable_message_id(facts).cloned().into_iter().collect(),
         references: references(facts),
         fields: vec![
             ("Auto-Submitted", "auto-replied (vacation)"),
@@ -124,7 +124,7 @@ fn subject_for(original: &str) -> String {
 
 /// RFC 5322 §3.6.4: the original's References, else its only In-Reply-To, and then its own id.
 fn references(facts: &AutoReplyFacts) -> Vec<String> {
-    let Some(own) = named(facts) else { return Vec::new() };
+    let Some(own) = usable_message_id(facts) else { return Vec::new() };
     let mut all = match (facts.references.is_empty(), facts.in_reply_to.as_slice()) {
         (true, [only]) => vec![only.clone()],
         _ => facts.references.clone(),
@@ -139,14 +139,14 @@ fn references(facts: &AutoReplyFacts) -> Vec<String> {
 }
 
 /// The original's id, if it can be named.
-fn named(facts: &AutoReplyFacts) -> Option<&String> {
+fn usable_message_id(facts: &AutoReplyFacts) -> Option<&String> {
     facts.message_id.as_ref().filter(|id| id.len() <= MAX_ID_BYTES)
 }
 
 /// The owner's text with its placeholders filled in: `{subject}`, `{from}`, and `{until}`, the last day of the vacation. What
 /// is put there is data: `quoted` makes it harmless, and it is not looked at again. Unknown braces, and `{until}` where there
 /// is no end, stay as they are.
-fn fill(text: &str, values: &[(&str, Option<String>)], quoted: fn(&str) -> String) -> String {
+fn fill_placeholders(text: &str, values: &[(&str, Option<String>)], quoted: fn(&str) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {

@@ -168,17 +168,17 @@ impl AbsenceReport {
             if part.is_empty() {
                 continue;
             }
-            line(&mut out, &format!("\n{heading}"));
+            push_line(&mut out, &format!("\n{heading}"));
             for one in part.iter().take(MAX_CORRESPONDENTS) {
                 let answered = if one.answered { " (told that you are away)" } else { "" };
-                line(&mut out, &format!("\n  {}{answered}", shown(&one.person)));
-                let some = one.shown(&mut left);
+                push_line(&mut out, &format!("\n  {}{answered}", person_text(&one.person)));
+                let some = one.shown_threads(&mut left);
                 for topic in some {
-                    line(&mut out, &format!("    {}", topic.line(zone)));
+                    push_line(&mut out, &format!("    {}", topic.to_line(zone)));
                 }
-                more(&mut out, "    ", one.threads.len(), some.len(), "threads");
+                push_more(&mut out, "    ", one.threads.len(), some.len(), "threads");
             }
-            more(&mut out, "\n  ", part.len(), MAX_CORRESPONDENTS, "senders");
+            push_more(&mut out, "\n  ", part.len(), MAX_CORRESPONDENTS, "senders");
         }
         out
     }
@@ -186,31 +186,31 @@ impl AbsenceReport {
     /// As an HTML document.
     #[must_use]
     pub fn html(&self, zone: Option<&str>) -> String {
-        let title = escaped(&self.title());
+        let title = escape_html(&self.title());
         let mut out = format!(
             "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{title}</title></head><body>\n<h1>{title}</h1>\n"
         );
         let mut left = MAX_THREADS;
         for part in self.summary(zone).lines() {
-            line(&mut out, &format!("<p>{}</p>", escaped(part)));
+            push_line(&mut out, &format!("<p>{}</p>", escape_html(part)));
         }
         for (heading, machine) in HEADINGS {
             let part: Vec<&Correspondent> = self.correspondents.iter().filter(|one| one.machine == machine).collect();
             if part.is_empty() {
                 continue;
             }
-            line(&mut out, &format!("<h2>{heading}</h2>"));
+            push_line(&mut out, &format!("<h2>{heading}</h2>"));
             for one in part.iter().take(MAX_CORRESPONDENTS) {
                 let answered = if one.answered { " <em>(told that you are away)</em>" } else { "" };
-                line(&mut out, &format!("<h3>{}{answered}</h3>\n<ul>", escaped(&shown(&one.person))));
-                let some = one.shown(&mut left);
+                push_line(&mut out, &format!("<h3>{}{answered}</h3>\n<ul>", escape_html(&person_text(&one.person))));
+                let some = one.shown_threads(&mut left);
                 for topic in some {
-                    line(&mut out, &format!("<li>{}</li>", escaped(&topic.line(zone))));
+                    push_line(&mut out, &format!("<li>{}</li>", escape_html(&topic.to_line(zone))));
                 }
-                more(&mut out, "<li>", one.threads.len(), some.len(), "threads");
+                push_more(&mut out, "<li>", one.threads.len(), some.len(), "threads");
                 out.push_str("</ul>\n");
             }
-            more(&mut out, "<p>", part.len(), MAX_CORRESPONDENTS, "senders");
+            push_more(&mut out, "<p>", part.len(), MAX_CORRESPONDENTS, "senders");
         }
         out.push_str("</body></html>\n");
         out
@@ -252,7 +252,7 @@ const HEADINGS: [(&str, bool); 2] = [("People", false), ("Lists and automatic ma
 
 impl Correspondent {
     /// The threads that are shown, of so many that are left to be shown.
-    fn shown(&self, left: &mut usize) -> &[Topic] {
+    fn shown_threads(&self, left: &mut usize) -> &[Topic] {
         let most = self.threads.len().min(MAX_THREADS_EACH).min(*left);
         *left = left.saturating_sub(most);
         self.threads.get(..most).unwrap_or_default()
@@ -260,8 +260,8 @@ impl Correspondent {
 }
 
 impl Topic {
-    fn line(&self, zone: Option<&str>) -> String {
-        let subject = if self.subject.is_empty() { "(no subject)".to_owned() } else { cut(&self.subject) };
+    fn to_line(&self, zone: Option<&str>) -> String {
+        let subject = if self.subject.is_empty() { "(no subject)".to_owned() } else { shorten(&self.subject) };
         let many = match self.emails.len() {
             1 => String::new(),
             many => format!(", {many} messages"),
@@ -272,26 +272,26 @@ impl Topic {
     }
 }
 
-fn line(out: &mut String, line: &str) {
+fn push_line(out: &mut String, line: &str) {
     out.push_str(line);
     out.push('\n');
 }
 
-fn more(out: &mut String, before: &str, have: usize, shown: usize, what: &str) {
+fn push_more(out: &mut String, before: &str, have: usize, shown: usize, what: &str) {
     let left = have.saturating_sub(shown);
     if left > 0 {
-        line(out, &format!("{before}and {left} more {what}"));
+        push_line(out, &format!("{before}and {left} more {what}"));
     }
 }
 
-fn shown(person: &EmailAddress) -> String {
-    match person.name.as_deref().map(cut).filter(|name| !name.is_empty()) {
-        Some(name) => format!("{name} <{}>", cut(&person.email)),
-        None => cut(&person.email),
+fn person_text(person: &EmailAddress) -> String {
+    match person.name.as_deref().map(shorten).filter(|name| !name.is_empty()) {
+        Some(name) => format!("{name} <{}>", shorten(&person.email)),
+        None => shorten(&person.email),
     }
 }
 
-fn cut(text: &str) -> String {
+fn shorten(text: &str) -> String {
     let line = one_line(text);
     match line.char_indices().nth(MAX_LINE_CHARS) {
         Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
@@ -299,7 +299,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     super::reply::as_html(text)
 }
 
@@ -323,7 +323,7 @@ mod tests {
         }
     }
 
-    fn some() -> AbsenceReport {
+    fn sample_report() -> AbsenceReport {
         let arrivals = [
             arrival(0, "news@lists.example", "Weekly", Some(9), Some("list")),
             arrival(1, "bob@example.net", "Re: Lunch", Some(1), Some("already-told")),
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn by_correspondent_and_thread_and_people_first() {
-        let report = some();
+        let report = sample_report();
         assert_eq!(report.title(), "While you were away: 6 messages, 2 people wrote");
         assert_eq!((report.messages, report.answered, report.silent["already-told"]), (6, 1, 2));
         let who: Vec<&str> = report.correspondents.iter().map(|one| one.person.email.as_str()).collect();
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn what_strangers_wrote_does_no_harm_in_it() {
-        let report = some();
+        let report = sample_report();
         let text = report.text(Some("Europe/Berlin"));
         for wanted in [
             "From 2026-11-18 12:06 until 2026-11-21 23:26. Answered: 1.",
@@ -400,7 +400,7 @@ mod tests {
             delimiter: None,
             zone: None,
         };
-        let message = some().message(&identity, UtcMillis(0), "7");
+        let message = sample_report().message(&identity, UtcMillis(0), "7");
         let facts = crate::message::auto::AutoReplyFacts::of(&message);
         assert!(facts.auto_submitted.is_some() && message.is_ascii());
         assert_eq!(facts.subject.as_deref(), Some("While you were away: 6 messages, 2 people wrote"));

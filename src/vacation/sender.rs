@@ -18,14 +18,14 @@ pub fn sender_key(sender: &Address) -> String {
 
 /// The sender, folded, and what stands within its tags, one after the other.
 pub(super) fn layers(sender: &Address) -> impl Iterator<Item = Address> {
-    as_written(sender).map(|one| one.folded())
+    unfolded_layers(sender).map(|one| one.folded())
 }
 
 /// Whether mail comes from the account itself: its sender, or an address within the sender's tags,
 /// is the account's. `is_own` asks the directory, which may tell addresses apart by their case:
 /// each is asked for as it is written, and folded.
 pub(super) fn is_from_self(sender: &Address, is_own: impl Fn(&Address) -> bool) -> bool {
-    as_written(sender).any(|one| is_own(&one) || is_own(&one.folded()))
+    unfolded_layers(sender).any(|one| is_own(&one) || is_own(&one.folded()))
 }
 
 /// The sender, and what stands within its tags, one after the other: those that would make one
@@ -34,8 +34,8 @@ pub(super) fn is_from_self(sender: &Address, is_own: impl Fn(&Address) -> bool) 
 ///
 /// What stands within a tag was written by whoever sends. It may give a reason for silence, but
 /// never one for an answer, nor for more than a stranger is told.
-fn as_written(sender: &Address) -> impl Iterator<Item = Address> {
-    std::iter::successors(Some(sender.clone()), untagged).take(MAX_NESTED_TAGS.saturating_add(1))
+fn unfolded_layers(sender: &Address) -> impl Iterator<Item = Address> {
+    std::iter::successors(Some(sender.clone()), strip_tag).take(MAX_NESTED_TAGS.saturating_add(1))
 }
 
 /// The sender without any tag: lower case, A-labels.
@@ -51,7 +51,7 @@ pub fn plain_in_domain(sender: &Address) -> Address {
 }
 
 /// Without its outermost tag, if there is one and what is left is an address.
-fn untagged(tagged: &Address) -> Option<Address> {
+fn strip_tag(tagged: &Address) -> Option<Address> {
     let (local, domain) = (tagged.local(), tagged.domain());
     let address = |user: &str, domain: &str| {
         let found = Address::from_parts(user, domain);
@@ -154,9 +154,9 @@ pub(super) fn system_sender(sender: &Address, more: &[String]) -> Option<String>
     let system = MACHINE_NAMES.contains(&base)
         || more.iter().any(|word| word == base)
         || MACHINE_PREFIXES.iter().any(|start| base.starts_with(start))
-        || MACHINE_SUFFIXES.iter().any(|end| base.ends_with(end) || has_tail(base, end))
+        || MACHINE_SUFFIXES.iter().any(|end| base.ends_with(end) || has_recipient_tail(base, end))
         || bounce_tail
-        || is_deaf(base)
+        || refuses_answers(base)
         || detail.split('+').any(is_list_detail);
     system.then(|| format!("envelope sender {local}@"))
 }
@@ -170,7 +170,7 @@ fn is_list_detail(detail: &str) -> bool {
 }
 
 /// Whether `end` stands there with a tail that a list makes for each recipient or message: `-return-77-ann=example.org`.
-fn has_tail(base: &str, end: &str) -> bool {
+fn has_recipient_tail(base: &str, end: &str) -> bool {
     base.match_indices(end).any(|(at, _)| {
         let tail = base.get(at.saturating_add(end.len())..).unwrap_or_default();
         let numbered = tail.chars().nth(1).is_some_and(|c| c.is_ascii_digit());
@@ -180,7 +180,7 @@ fn has_tail(base: &str, end: &str) -> bool {
 
 /// Whether it says, in any usual spelling, that no answer is wanted. The words must stand for themselves: `piano-reply`
 /// does not say so.
-fn is_deaf(base: &str) -> bool {
+fn refuses_answers(base: &str) -> bool {
     let words: Vec<&str> = base.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let says = |text: &str| NO_REPLY_WORDS.contains(&text.trim_end_matches(|c: char| c.is_ascii_digit()));
     words.iter().any(|word| NO_REPLY_WORDS.iter().any(|deaf| word.starts_with(deaf) || word.ends_with(deaf)))

@@ -67,7 +67,7 @@ pub struct Failures {
     known: Mutex<HashMap<AccountId, Vec<(LoginSource, MonotonicMillis)>>>,
 }
 
-/// Until when each has paid for his failures.
+/// Until when each source has paid for its failures.
 type Penalties<K> = HashMap<K, MonotonicMillis>;
 
 /// An account, or a name that is nobody's.
@@ -93,7 +93,7 @@ impl Failures {
     /// Lets somebody try.
     ///
     /// # Errors
-    /// He or the account must wait first.
+    /// The source or the account must wait first.
     pub fn attempt(
         &self,
         source: LoginSource,
@@ -202,7 +202,7 @@ mod tests {
         }
         assert_eq!(failures.attempt(eve, None, "ann", NOW).unwrap_err(), TooManyFailures(Duration::from_secs(15)));
         failures.attempt(from("192.0.2.10"), Some(AccountId(1)), "ann", NOW).unwrap().cancel_charge();
-        // One more after the time of one; and he is refused again.
+        // One more after the time of one; and the source is refused again.
         let later = NOW.after(Duration::from_secs(15));
         drop(failures.attempt(eve, None, "ann", later).unwrap());
         assert!(failures.attempt(eve, None, "ann", later).is_err());

@@ -1,5 +1,5 @@
 //! What one connection follows: the changes of the accounts that its user may reach. Which those are is asked each time, for
-//! what is opened to him, and what is closed again, changes while he listens.
+//! mailboxes may be shared with the user, or no longer be, while the connection lasts.
 
 use std::sync::Arc;
 

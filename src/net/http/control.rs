@@ -1,6 +1,6 @@
 //! The control socket: JMAP over HTTP on a Unix socket. Who asks is known by the peer's credentials: root, the service's own
 //! user and the named administrators (users, or `@` and a group) may manage everything, any other Unix user the account that
-//! is mapped to him.
+//! is mapped to that user.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ fn caller(user: Option<User>, administrators: &[String]) -> Caller {
     Caller { admin: is_own || named, user, ..Caller::default() }
 }
 
-/// Whether a user is in a Unix group, by the lines of `/etc/group`, or his process has it as its own.
+/// Whether a user is in a Unix group, by the lines of `/etc/group` or as the own group of the user's process.
 fn is_member(groups: &str, group: &str, user: Option<&str>, gid: u32) -> bool {
     groups.lines().any(|line| {
         let mut fields = line.split(':');

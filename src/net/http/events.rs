@@ -167,7 +167,7 @@ async fn time_to_ping(ping: Option<Duration>, told: Instant) -> Duration {
 mod tests {
     use super::*;
 
-    fn wish(query: &str) -> Option<EventOptions> {
+    fn event_request(query: &str) -> Option<EventOptions> {
         EventOptions::of(&format!("/jmap/events?{query}").parse().unwrap()).ok()
     }
 
@@ -177,18 +177,18 @@ mod tests {
             let types = types.map(|types| types.iter().map(|name| (*name).to_owned()).collect());
             Some(EventOptions { types, once, ping: ping.map(Duration::from_secs) })
         };
-        assert_eq!(wish("types=*&closeafter=no&ping=0"), of(None, false, None));
-        assert_eq!(wish(""), of(None, false, None));
+        assert_eq!(event_request("types=*&closeafter=no&ping=0"), of(None, false, None));
+        assert_eq!(event_request(""), of(None, false, None));
         assert_eq!(
-            wish("types=Email,Mailbox&closeafter=state&ping=300"),
+            event_request("types=Email,Mailbox&closeafter=state&ping=300"),
             of(Some(&["Email", "Mailbox"]), true, Some(300))
         );
-        assert_eq!(wish("types=Email%2CThread&ping=1"), of(Some(&["Email", "Thread"]), false, Some(5)));
-        assert_eq!(wish("ping=99999999"), of(None, false, Some(3600)));
+        assert_eq!(event_request("types=Email%2CThread&ping=1"), of(Some(&["Email", "Thread"]), false, Some(5)));
+        assert_eq!(event_request("ping=99999999"), of(None, false, Some(3600)));
         for wrong in ["closeafter=yes", "ping=x", "ping=-1", "types=", "types=Email,,", "types=%ff"] {
-            assert_eq!(wish(wrong), None, "{wrong}");
+            assert_eq!(event_request(wrong), None, "{wrong}");
         }
-        assert_eq!(wish(&format!("types={}", vec!["x"; MAX_TYPES + 1].join(","))), None);
+        assert_eq!(event_request(&format!("types={}", vec!["x"; MAX_TYPES + 1].join(","))), None);
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Where a client is, and by which URL he came: of the connection, or as a trusted proxy says.
+//! Where a client is, and by which URL it came: of the connection, or as a trusted proxy says.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ pub struct HttpSettings {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// What URLs begin with, no slash at the end; `None`: as the client's Host says.
     pub url: Option<String>,
-    /// Who says whom he speaks for.
+    /// Proxies that are trusted to say for which client a request is.
     pub proxies: Proxies,
     /// Whose scripts may ask.
     pub origins: AllowedOrigins,

@@ -41,7 +41,7 @@ const MAX_KEYWORDS: usize = 1000;
 struct Refusal(StatusCode, &'static str, String);
 
 impl Refusal {
-    fn bad(detail: impl Into<String>) -> Self {
+    fn bad_request(detail: impl Into<String>) -> Self {
         Self(StatusCode::BAD_REQUEST, "invalidArguments", detail.into())
     }
 
@@ -115,14 +115,14 @@ pub(super) async fn import_message(
 async fn try_import(backend: &Backend, who: &RequestContext, uri: &Uri, body: Body) -> Result<Response, Refusal> {
     let wish = Arguments::of(uri)?;
     let account = open_account(backend, who, wish.text("account")?)?;
-    let mailbox = wish.text("mailbox")?.parse::<MailboxUid>().map_err(|_| Refusal::bad("mailbox: no id"))?;
+    let mailbox = wish.text("mailbox")?.parse::<MailboxUid>().map_err(|_| Refusal::bad_request("mailbox: no id"))?;
     let keywords = keywords(wish.optional("keywords").unwrap_or_default())?;
     let received_at = match wish.optional("receivedAt") {
-        Some(text) => UtcMillis::parse_rfc3339(text).ok_or_else(|| Refusal::bad("receivedAt: no date"))?,
+        Some(text) => UtcMillis::parse_rfc3339(text).ok_or_else(|| Refusal::bad_request("receivedAt: no date"))?,
         None => backend.store.clock().now(),
     };
     let known = wish.optional("known").map(str::parse::<EmailId>).transpose();
-    let known_as = known.map_err(|_| Refusal::bad("known: no id"))?;
+    let known_as = known.map_err(|_| Refusal::bad_request("known: no id"))?;
 
     let max_message = backend.settings.get().max_message;
     let most = usize::try_from(max_message).unwrap_or(usize::MAX);
@@ -183,14 +183,15 @@ fn open_account(backend: &Backend, who: &RequestContext, account: &str) -> Resul
 }
 
 fn keywords(words: &str) -> Result<BTreeSet<String>, Refusal> {
-    let wrong = |word: &str| Refusal::bad(format!("keywords: {word} is none (RFC 8621 §4.1.1)"));
+    let wrong = |word: &str| Refusal::bad_request(format!("keywords: {word} is none (RFC 8621 §4.1.1)"));
     let words: Result<BTreeSet<String>, Refusal> = words
         .split(' ')
         .filter(|word| !word.is_empty())
         .map(|word| keyword::normal(word).ok_or_else(|| wrong(word)))
         .collect();
-    words
-        .and_then(|words| if words.len() <= MAX_KEYWORDS { Ok(words) } else { Err(Refusal::bad("keywords: too many")) })
+    words.and_then(|words| {
+        if words.len() <= MAX_KEYWORDS { Ok(words) } else { Err(Refusal::bad_request("keywords: too many")) }
+    })
 }
 
 /// What a query says.
@@ -198,7 +199,7 @@ struct Arguments(Vec<(String, String)>);
 
 impl Arguments {
     fn of(uri: &Uri) -> Result<Self, Refusal> {
-        query::read(uri.query().unwrap_or_default()).map(Self).map_err(|error| Refusal::bad(error.to_string()))
+        query::read(uri.query().unwrap_or_default()).map(Self).map_err(|error| Refusal::bad_request(error.to_string()))
     }
 
     fn optional(&self, name: &str) -> Option<&str> {
@@ -206,7 +207,7 @@ impl Arguments {
     }
 
     fn text(&self, name: &str) -> Result<&str, Refusal> {
-        self.optional(name).ok_or_else(|| Refusal::bad(format!("{name} is wanted")))
+        self.optional(name).ok_or_else(|| Refusal::bad_request(format!("{name} is wanted")))
     }
 }
 

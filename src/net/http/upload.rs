@@ -46,7 +46,7 @@ pub(super) async fn upload(
     }
 }
 
-/// The account that a path names: his own, or one in which something was opened to him.
+/// The account that a path names: the user's own, or one in which something is shared with the user.
 ///
 /// # Errors
 /// 404 where it is not there for who asks.

@@ -1,8 +1,8 @@
 //! The ways in which a query can be answered, and which of them is the cheapest.
 
 use super::conjuncts::{Conjuncts, conjuncts};
-use super::listings::{ExactListing, exact, filtered, is_all_mail, merged};
-use super::{AccessPath, MIN_MAINTAINED_EMAILS, QueryPlan, on_demand, words};
+use super::listings::{ExactListing, containing_listings, exact_listing, is_all_mail, merge_plan};
+use super::{AccessPath, MIN_MAINTAINED_EMAILS, QueryPlan, describe_listing, on_demand};
 use crate::model::{AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing};
 use crate::query::id_range::IdRange;
 use crate::query::matching::evaluate::Matcher;
@@ -122,7 +122,7 @@ impl AccessPaths {
             _ if !worth => "not kept, nor worth it for so few emails",
             _ => "not kept",
         };
-        self.others.push(("listing", format!("{}: {why}", words(listing))));
+        self.others.push(("listing", format!("{}: {why}", describe_listing(listing))));
     }
 }
 
@@ -172,20 +172,20 @@ pub(in crate::query) fn access_paths(
         among: Vec::new(),
     };
     let mut paths = AccessPaths { candidates: Vec::new(), wants: None, others: Vec::new(), emails };
-    match exact(results, &asked) {
+    match exact_listing(results, &asked) {
         Err(why) => paths.others.push(("listing", why.to_owned())),
         Ok(ExactListing { listing, order, .. }) if is_all_mail(listing, results) && order.pin.is_none() => {
             paths.add_all_mail(&shelf, listing, order, &base);
         }
         Ok(exact) => paths.add_listing(&shelf, &exact, &base),
     }
-    let mut filtered: Vec<QueryPlan> = filtered(results, &asked)
+    let mut filtered: Vec<QueryPlan> = containing_listings(results, &asked)
         .into_iter()
         .filter_map(|listing| shelf.entry(listing.uid, listing.view).map(|kept| (listing, kept)))
         .filter(|(_, kept)| kept.is_whole())
         .map(|(listing, kept)| base.with_listing(listing, kept, AccessPath::Filtered))
         .collect();
-    filtered.extend(merged(snapshot, results, &asked, &base)?);
+    filtered.extend(merge_plan(snapshot, results, &asked, &base)?);
     let is_decided = |plan: &QueryPlan| plan.way != AccessPath::Merged { decides: false };
     filtered.sort_by_key(|plan| (is_decided(plan), plan.length));
     if filtered.is_empty() {

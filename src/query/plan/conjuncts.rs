@@ -63,17 +63,17 @@ impl Conjuncts {
                 let wanted = if matches!(filter, Filter::And(_)) { wanted } else { true };
                 parts.iter().for_each(|part| self.take(part, wanted));
             }
-            (Filter::Is(condition), _) => self.condition(condition, wanted),
+            (Filter::Is(condition), _) => self.add_condition(condition, wanted),
             (other, _) if is_thread_wide(other) => self.thread_wide += 1,
             (Filter::Or(parts), true) => {
                 self.others += 1;
-                self.among.extend(mailboxes(parts));
+                self.among.extend(alternative_mailboxes(parts));
             }
             _ => self.others += 1,
         }
     }
 
-    fn condition(&mut self, condition: &Condition, wanted: bool) {
+    fn add_condition(&mut self, condition: &Condition, wanted: bool) {
         let is = |word: &str, known: &str| word == known;
         match (condition, wanted) {
             // No email says that it is in all mail.
@@ -85,25 +85,25 @@ impl Conjuncts {
             (Condition::Before(at), true) | (Condition::After(at), false) => self.range = self.range.before(*at),
             (Condition::After(at), true) | (Condition::Before(at), false) => self.range = self.range.after(*at),
             (Condition::NotKeyword(word), true) | (Condition::HasKeyword(word), false) if is(word, keyword::SEEN) => {
-                self.view(ListingFilter::Unseen);
+                self.add_listing_filter(ListingFilter::Unseen);
             }
             (Condition::HasKeyword(word), true) | (Condition::NotKeyword(word), false)
                 if is(word, keyword::FLAGGED) =>
             {
-                self.view(ListingFilter::Flagged);
+                self.add_listing_filter(ListingFilter::Flagged);
             }
             (Condition::AllInThreadHaveKeyword(word), false) if is(word, keyword::SEEN) => {
-                self.view(ListingFilter::ThreadUnseen);
+                self.add_listing_filter(ListingFilter::ThreadUnseen);
             }
             (Condition::SomeInThreadHaveKeyword(word), true) | (Condition::NoneInThreadHaveKeyword(word), false)
                 if is(word, keyword::FLAGGED) =>
             {
-                self.view(ListingFilter::ThreadFlagged);
+                self.add_listing_filter(ListingFilter::ThreadFlagged);
             }
             (Condition::NoneInThreadHaveKeyword(word), true) | (Condition::SomeInThreadHaveKeyword(word), false)
                 if is(word, keyword::SEEN) =>
             {
-                self.view(ListingFilter::ThreadUntouched);
+                self.add_listing_filter(ListingFilter::ThreadUntouched);
             }
             (
                 Condition::AllInThreadHaveKeyword(_)
@@ -115,7 +115,7 @@ impl Conjuncts {
         }
     }
 
-    fn view(&mut self, view: ListingFilter) {
+    fn add_listing_filter(&mut self, view: ListingFilter) {
         if !self.views.contains(&view) {
             self.views.push(view);
         }
@@ -123,7 +123,7 @@ impl Conjuncts {
 }
 
 /// The mailboxes that these filters ask for, each once; none where one of them asks for anything else.
-fn mailboxes(parts: &[Filter]) -> Option<Vec<MailboxUid>> {
+fn alternative_mailboxes(parts: &[Filter]) -> Option<Vec<MailboxUid>> {
     let uid = |part: &Filter| match part {
         Filter::Is(Condition::InMailbox(uid)) if *uid != MailboxUid::ALL => Some(*uid),
         _ => None,

@@ -25,7 +25,7 @@ pub(super) struct ExactListing {
 }
 
 /// The listing that is the query; or why there is none.
-pub(super) fn exact(results: &QuerySpec, asked: &Conjuncts) -> Result<ExactListing, &'static str> {
+pub(super) fn exact_listing(results: &QuerySpec, asked: &Conjuncts) -> Result<ExactListing, &'static str> {
     let order = sort::order(&results.sort, &asked.views).ok_or("the order is one that no listing has")?;
     if asked.others > 0 || asked.thread_wide > 0 {
         return Err("the filter has a condition that no view answers");
@@ -81,7 +81,7 @@ pub(super) fn exact(results: &QuerySpec, asked: &Conjuncts) -> Result<ExactListi
 }
 
 /// The listings that hold every match, or, where only threads are left to decide, every one that is shown.
-pub(super) fn filtered(results: &QuerySpec, asked: &Conjuncts) -> Vec<Listing> {
+pub(super) fn containing_listings(results: &QuerySpec, asked: &Conjuncts) -> Vec<Listing> {
     let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
         asked.views.iter().partition(|view| view.is_of_emails());
     let is_natural = sort::direction(&results.sort) == Some(Direction::NewestFirst);
@@ -112,7 +112,7 @@ pub(super) fn filtered(results: &QuerySpec, asked: &Conjuncts) -> Vec<Listing> {
 }
 
 /// The listings of several mailboxes in one of which each match is, side by side.
-pub(super) fn merged(
+pub(super) fn merge_plan(
     snapshot: &Snapshot<'_>,
     results: &QuerySpec,
     asked: &Conjuncts,

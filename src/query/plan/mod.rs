@@ -155,20 +155,24 @@ impl fmt::Display for QueryPlan {
         };
         match self.way {
             AccessPath::Listing(listing) => {
-                write!(out, "listing: {}, {first}; {emails} emails, {counted}", words(listing))?;
+                write!(out, "listing: {}, {first}; {emails} emails, {counted}", describe_listing(listing))?;
             }
             AccessPath::Pinned(listing, pin) => {
-                let (view, listing) = (pin.view.name(), words(listing));
+                let (view, listing) = (pin.view.name(), describe_listing(listing));
                 let (one, other) = if pin.first { (view, "the rest") } else { ("the rest", view) };
                 write!(out, "pinned: {listing}: {one} before {other}, {first}; {emails} emails, {counted}")?;
             }
             AccessPath::AllMail => write!(out, "all mail: {emails} emails, {first}")?,
             AccessPath::Search(Some(listing)) => {
-                write!(out, "search: {}; what the index leaves of {emails} emails is decided", words(listing))?;
+                write!(
+                    out,
+                    "search: {}; what the index leaves of {emails} emails is decided",
+                    describe_listing(listing)
+                )?;
             }
             AccessPath::Search(None) => write!(out, "search: what the index leaves of {emails} emails is decided")?,
             AccessPath::Filtered(listing) => {
-                write!(out, "filtered listing: {}; each of {emails} emails is decided", words(listing))?;
+                write!(out, "filtered listing: {}; each of {emails} emails is decided", describe_listing(listing))?;
             }
             AccessPath::Merged { decides } => {
                 let uids: Vec<String> = self.among.iter().map(ToString::to_string).collect();
@@ -178,14 +182,14 @@ impl fmt::Display for QueryPlan {
             AccessPath::Generic => write!(out, "generic: each of {emails} emails is decided")?,
         }
         if let Some((uid, view)) = self.wants {
-            write!(out, "\nwanted: {}", words(Listing { uid, view, shape: Shape::Emails }))?;
+            write!(out, "\nwanted: {}", describe_listing(Listing { uid, view, shape: Shape::Emails }))?;
         }
         self.others.iter().try_for_each(|(name, why)| write!(out, "\nnot {name}: {why}"))
     }
 }
 
 /// A listing in words: `mailbox m00001 unseen, collapsed`.
-fn words(listing: Listing) -> String {
+fn describe_listing(listing: Listing) -> String {
     let mailbox =
         if listing.uid == MailboxUid::ALL { "all mail".to_owned() } else { format!("mailbox {}", listing.uid) };
     let collapsed = if listing.shape == Shape::Threads { ", collapsed" } else { "" };

@@ -37,7 +37,7 @@ fn per_thousand(some: usize, all: usize) -> usize {
 }
 
 /// The first that may come behind an email.
-fn behind(id: EmailId) -> Option<EmailId> {
+fn next_id(id: EmailId) -> Option<EmailId> {
     id.0.checked_add(1).map(EmailId)
 }
 
@@ -124,7 +124,7 @@ impl<'v> SearchWalk<'v> {
             if let Some(id) = hit {
                 told.push((id, source.index_answer(id)?));
             }
-            next = hit.and_then(behind);
+            next = hit.and_then(next_id);
         }
         self.from = next;
         if let Some(listing) = listing {
@@ -149,7 +149,7 @@ impl<'v> SearchWalk<'v> {
         let mut told = Vec::new();
         let page = self.snapshot.listing(self.account, listing, from.0.checked_sub(1).map(EmailId), most)?;
         source.reads.count_rows(page.len());
-        let last = page.last().filter(|_| page.len() == most).and_then(|(id, _)| behind(*id));
+        let last = page.last().filter(|_| page.len() == most).and_then(|(id, _)| next_id(*id));
         let mut next = Some(from);
         for (id, _) in &page {
             if next.is_none_or(|next| next > *id) || *id > self.range.last {

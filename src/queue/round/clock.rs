@@ -1,6 +1,6 @@
 //! Times in rows that a clock left too far ahead, for it was set back since.
 
-use super::{CurrentTime, MAX_HELD_WAKEUPS, Scheduler, key};
+use super::{CurrentTime, MAX_HELD_WAKEUPS, Scheduler, action_key};
 use crate::model::UtcMillis;
 use crate::outbox::clamp_times;
 use crate::store::WakeCondition;
@@ -38,7 +38,7 @@ impl Scheduler {
         while let Some(from) = left.pop() {
             let found = self.store.snapshot().wakeups(from, MAX_HELD_WAKEUPS).unwrap_or_default();
             let mut changed = false;
-            for (account, id) in found.iter().map(key) {
+            for (account, id) in found.iter().map(action_key) {
                 let done = self.store.commit(account, |txn| {
                     let action = txn.action(id)?;
                     let clamped = clamp_times(&action, wall, &pace);

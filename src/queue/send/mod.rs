@@ -96,14 +96,14 @@ impl RelayConnection {
         };
         let mut transaction = RelayTransaction::new(action, asked, &octets, self.offers);
         match self.transact(&mut transaction, record).await {
-            Ok(()) | Err(TransactionEnd::Idle) => self.made(transaction.outcomes, true),
+            Ok(()) | Err(TransactionEnd::Idle) => self.into_result(transaction.outcomes, true),
             Err(TransactionEnd::Open) => {
                 self.carried = self.carried.saturating_add(1);
-                let is_reset = self.ask(&["RSET\r\n".to_owned()]).await;
+                let is_reset = self.send_commands(&["RSET\r\n".to_owned()]).await;
                 let is_alive = is_reset.is_ok_and(|all| all.iter().all(|reply| reply.code == 250));
-                self.made(transaction.outcomes, is_alive)
+                self.into_result(transaction.outcomes, is_alive)
             }
-            Err(TransactionEnd::Broken) => self.made(transaction.outcomes, false),
+            Err(TransactionEnd::Broken) => self.into_result(transaction.outcomes, false),
             Err(TransactionEnd::Stale) => SendResult::Stale,
             Err(TransactionEnd::Unrecorded(error)) => SendResult::Unrecorded(error),
         }
@@ -131,7 +131,7 @@ impl RelayConnection {
     /// MAIL, and RCPT for each recipient that has no outcome yet. Returns those that were accepted.
     async fn send_envelope(&mut self, transaction: &mut RelayTransaction<'_>) -> Result<Vec<usize>, TransactionEnd> {
         let (commands, going) = transaction.envelope_commands(self.offers);
-        let replies = match self.ask(&commands).await {
+        let replies = match self.send_commands(&commands).await {
             Ok(replies) => replies,
             // It was well a moment ago. What it breaks off over is this message, unless it had been lying idle.
             Err(BrokenConversation { answered: 0, .. }) if self.carried > 0 => return Err(TransactionEnd::Stale),
@@ -146,19 +146,19 @@ impl RelayConnection {
         for (at, reply) in going.iter().zip(replies) {
             match classify(SmtpStage::Recipient(accepted.len()), reply) {
                 AttemptOutcome::Sent(_) => accepted.push(*at),
-                outcome => set(&mut transaction.outcomes, *at, outcome),
+                outcome => set_outcome(&mut transaction.outcomes, *at, outcome),
             }
         }
         if !accepted.is_empty() {
             return Ok(accepted);
         }
-        let is_broken = transaction.outcomes.iter().flatten().any(concerns_us);
-        fill(&mut transaction.outcomes, &AttemptOutcome::TooMany);
+        let is_broken = transaction.outcomes.iter().flatten().any(is_relay_refusal);
+        fill_undecided(&mut transaction.outcomes, &AttemptOutcome::TooMany);
         Err(if is_broken { TransactionEnd::Broken } else { TransactionEnd::Open })
     }
 
     async fn begin_data(&mut self, transaction: &mut RelayTransaction<'_>) -> Result<(), TransactionEnd> {
-        let reply = match self.ask(&["DATA\r\n".to_owned()]).await {
+        let reply = match self.send_commands(&["DATA\r\n".to_owned()]).await {
             Ok(replies) => replies.into_iter().next(),
             Err(BrokenConversation { text, .. }) => return Err(transaction.break_off(text)),
         };
@@ -202,14 +202,14 @@ impl RelayConnection {
         for (place, at) in taken.iter().enumerate() {
             let reply = replies.get(if answers == 1 { 0 } else { place });
             let outcome = reply.map_or_else(unknown, |reply| classify(SmtpStage::End, reply));
-            alive &= !concerns_us(&outcome);
-            set(outcomes, *at, outcome);
+            alive &= !is_relay_refusal(&outcome);
+            set_outcome(outcomes, *at, outcome);
         }
         alive
     }
 
     /// Commands, all at once where the relay allows it (RFC 2920), and their answers.
-    async fn ask(&mut self, commands: &[String]) -> Result<Vec<RelayAnswer>, BrokenConversation> {
+    async fn send_commands(&mut self, commands: &[String]) -> Result<Vec<RelayAnswer>, BrokenConversation> {
         let (mut replies, patience) = (Vec::with_capacity(commands.len()), self.client.timeout);
         let batches: Vec<&[String]> =
             if self.offers.pipelining { vec![commands] } else { commands.chunks(1).collect() };
@@ -229,7 +229,7 @@ impl RelayConnection {
         Ok(replies)
     }
 
-    fn made(self, outcomes: Vec<Option<AttemptOutcome>>, alive: bool) -> SendResult {
+    fn into_result(self, outcomes: Vec<Option<AttemptOutcome>>, alive: bool) -> SendResult {
         let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or(AttemptOutcome::TooMany)).collect();
         SendResult::Made { outcomes, connection: alive.then_some(self) }
     }
@@ -301,14 +301,14 @@ impl<'a> RelayTransaction<'a> {
 
     /// The conversation broke off: whoever has no outcome yet is to be asked again.
     fn break_off(&mut self, text: String) -> TransactionEnd {
-        fill(&mut self.outcomes, &AttemptOutcome::Temporary { text, scope: RefusalScope::Message });
+        fill_undecided(&mut self.outcomes, &AttemptOutcome::Temporary { text, scope: RefusalScope::Message });
         TransactionEnd::Broken
     }
 
     /// The relay refused the whole message.
     fn refuse(&mut self, refusal: &AttemptOutcome) -> TransactionEnd {
-        fill(&mut self.outcomes, refusal);
-        if concerns_us(refusal) { TransactionEnd::Broken } else { TransactionEnd::Open }
+        fill_undecided(&mut self.outcomes, refusal);
+        if is_relay_refusal(refusal) { TransactionEnd::Broken } else { TransactionEnd::Open }
     }
 }
 
@@ -351,18 +351,18 @@ fn answer(reply: &Response<String>) -> RelayAnswer {
     RelayAnswer { code: reply.code, status: reply.esc, text: reply.message.clone() }
 }
 
-fn concerns_us(outcome: &AttemptOutcome) -> bool {
+fn is_relay_refusal(outcome: &AttemptOutcome) -> bool {
     matches!(outcome, AttemptOutcome::Temporary { scope: RefusalScope::Relay, .. })
 }
 
-fn set(outcomes: &mut [Option<AttemptOutcome>], at: usize, outcome: AttemptOutcome) {
+fn set_outcome(outcomes: &mut [Option<AttemptOutcome>], at: usize, outcome: AttemptOutcome) {
     if let Some(place) = outcomes.get_mut(at) {
         *place = Some(outcome);
     }
 }
 
 /// All that were not decided.
-fn fill(outcomes: &mut [Option<AttemptOutcome>], outcome: &AttemptOutcome) {
+fn fill_undecided(outcomes: &mut [Option<AttemptOutcome>], outcome: &AttemptOutcome) {
     for place in outcomes.iter_mut().filter(|place| place.is_none()) {
         *place = Some(outcome.clone());
     }

@@ -25,14 +25,14 @@ type RelayClient = SmtpClient<Box<dyn RelayStream>>;
 pub(super) async fn open(relay: &Relay) -> Result<RelayConnection, String> {
     let wrong = |what: &dyn Display| format!("{}: {what}", relay.place);
     // Of what is read before a message the whole is bounded, too: a relay that speaks an octet a minute is none.
-    let opening = timeout(relay.patience.saturating_mul(4), opened(relay));
+    let opening = timeout(relay.patience.saturating_mul(4), open_connection(relay));
     match opening.await {
         Ok(done) => done.map_err(|error| wrong(&error)),
         Err(_) => Err(wrong(&"it does not come to an end with greeting and EHLO")),
     }
 }
 
-async fn opened(relay: &Relay) -> Result<RelayConnection, String> {
+async fn open_connection(relay: &Relay) -> Result<RelayConnection, String> {
     let (stream, is_local) = connect(relay).await?;
     let mut client = SmtpClient { stream, timeout: relay.patience };
     let mut encrypted = false;

@@ -19,7 +19,7 @@ fn queue_many(store: &Store, count: usize, name: impl Fn(usize) -> Address) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_drain_while_few_are_held() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     const COUNT: usize = 1500;
     queue_many(&store, COUNT, |n| at_home(&format!("u{n}")));
@@ -45,10 +45,10 @@ async fn thousands_drain_while_few_are_held() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn to_one_recipient_they_go_in_order_and_to_others_beside_them() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     let now = store.clock().now();
-    let order = |seen: &rogue::RelayedMail| -> Option<usize> {
+    let order = |seen: &scripted_relay::RelayedMail| -> Option<usize> {
         seen.rcpt[0].contains("<bob@").then(|| seen.message.lines().next()?.strip_prefix("Subject: ")?.parse().ok())?
     };
     commit(&store, |txn| {
@@ -73,7 +73,7 @@ async fn a_domain_that_refuses_is_probed_and_the_others_go_on() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
     let store = store_over(Arc::new(MemoryEngine::new()), clock.clone());
     let refuses = Some(("down.example", "451 4.4.1 no way there\r\n"));
-    let rogue = RogueRelay::of(RogueSettings { refuses, ..RogueSettings::default() });
+    let rogue = ScriptedRelay::of(ScriptedRelaySettings { refuses, ..ScriptedRelaySettings::default() });
     let (port, _server) = rogue.start().await;
     queue_many(&store, 400, |n| {
         Address::from_parts(format!("u{n}"), if n % 4 == 0 { "well.example" } else { "down.example" })
@@ -115,7 +115,7 @@ async fn a_domain_that_refuses_is_probed_and_the_others_go_on() {
 async fn a_relay_that_is_down_for_an_hour_loses_and_repeats_nothing() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
     let store = store_over(Arc::new(MemoryEngine::new()), clock.clone());
-    let rogue = RogueRelay::default();
+    let rogue = ScriptedRelay::default();
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -173,7 +173,7 @@ async fn a_hundred_thousand_drain_in_flat_memory() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Arc::new(RocksEngine::open(&dir.path().join("store"), &Options::default()).unwrap());
     let store = store_over(engine, Arc::new(SystemClock));
-    let rogue = RogueRelay::default();
+    let rogue = ScriptedRelay::default();
     *rogue.keeps.lock() = false;
     let (port, _server) = rogue.start().await;
     queue_many(&store, count, |n| at_home(&format!("u{n}")));

@@ -35,7 +35,7 @@ fn apart(change: impl FnOnce() + Send) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn held_submission_is_not_sent_from_an_address_that_became_another_s() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     let (directory, boss) = (directory(&store), Address::parse("boss@example.org").unwrap());
     apart(|| directory.add_alias(ANN, &boss).unwrap());
@@ -88,7 +88,7 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
     ];
     for (table, key, value) in rows {
         let engine = Arc::new(MemoryEngine::new());
-        let (store, rogue) = (store_over(engine.clone(), Arc::new(SystemClock)), RogueRelay::default());
+        let (store, rogue) = (store_over(engine.clone(), Arc::new(SystemClock)), ScriptedRelay::default());
         let (port, _server) = rogue.start().await;
         let settings = Arc::new(settings(port));
         let alias = || apart(|| directory(&store).add_alias_domain("example.com", "example.org").unwrap());

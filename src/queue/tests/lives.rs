@@ -6,7 +6,7 @@ use crate::outbox::submission::order;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_go_out_once_and_failures_are_told_apart() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     // An attempt that an earlier run recorded counts as sent: it is not sent again.
     queue_reply(&store, "interrupted", ActionState::Attempting);
@@ -39,7 +39,7 @@ async fn replies_go_out_once_and_failures_are_told_apart() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_relay_that_is_down_is_waited_for_and_costs_no_attempts() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -62,15 +62,15 @@ async fn a_relay_that_is_down_is_waited_for_and_costs_no_attempts() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusals_that_concern_us_hold_all_and_cost_no_attempts() {
     for manners in [
-        RogueSettings { greeting: "554 5.7.1 go away\r\n", ..RogueSettings::default() },
-        RogueSettings { greeting: "nonsense\r\n", ..RogueSettings::default() },
-        RogueSettings { greeting: "220-half a", ..RogueSettings::default() },
-        RogueSettings { sender: "530 5.7.0 authenticate first\r\n", ..RogueSettings::default() },
-        RogueSettings { sender: "421 4.3.2 closing\r\n", ..RogueSettings::default() },
-        RogueSettings { sender: "452 4.3.1 no room\r\n", ..RogueSettings::default() },
-        RogueSettings { lmtp: true, ..RogueSettings::default() },
+        ScriptedRelaySettings { greeting: "554 5.7.1 go away\r\n", ..ScriptedRelaySettings::default() },
+        ScriptedRelaySettings { greeting: "nonsense\r\n", ..ScriptedRelaySettings::default() },
+        ScriptedRelaySettings { greeting: "220-half a", ..ScriptedRelaySettings::default() },
+        ScriptedRelaySettings { sender: "530 5.7.0 authenticate first\r\n", ..ScriptedRelaySettings::default() },
+        ScriptedRelaySettings { sender: "421 4.3.2 closing\r\n", ..ScriptedRelaySettings::default() },
+        ScriptedRelaySettings { sender: "452 4.3.1 no room\r\n", ..ScriptedRelaySettings::default() },
+        ScriptedRelaySettings { lmtp: true, ..ScriptedRelaySettings::default() },
     ] {
-        let (store, rogue) = (store(), RogueRelay::of(manners.clone()));
+        let (store, rogue) = (store(), ScriptedRelay::of(manners.clone()));
         let (port, _server) = rogue.start().await;
         for to in ["a", "bb", "ccc"] {
             queue_reply(&store, to, ActionState::Waiting);
@@ -82,7 +82,7 @@ async fn refusals_that_concern_us_hold_all_and_cost_no_attempts() {
         let tried = rogue.connections.load(Ordering::SeqCst);
         assert!((1..=12).contains(&tried), "{tried} connections: {manners:?}");
         assert!(left(&store).len() == 3 && left(&store).iter().all(|action| action.attempts == 0), "{manners:?}");
-        *rogue.manners.lock() = RogueSettings::default();
+        *rogue.manners.lock() = ScriptedRelaySettings::default();
         until("all sent", || left(&store).is_empty()).await;
         assert_eq!(rogue.seen.lock().len(), 3, "{manners:?}");
         working.stop().await;
@@ -94,7 +94,7 @@ async fn refusals_that_concern_us_hold_all_and_cost_no_attempts() {
 async fn a_store_that_takes_no_record_is_waited_for_and_nothing_goes_out_twice() {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let store = store_over(engine.clone(), Arc::new(SystemClock));
-    let rogue = RogueRelay::default();
+    let rogue = ScriptedRelay::default();
     let (port, _server) = rogue.start().await;
     // The queue's own mark is there before anything fails.
     let working = Working::start(&store, settings(port));
@@ -120,7 +120,7 @@ async fn a_store_that_takes_no_record_is_waited_for_and_nothing_goes_out_twice()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_depends_waits_and_goes_with_what_it_depends_on() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     let chain = |first: &str, second: &str| {
         let one = queue(&store, &submission(&store, &[first]));
@@ -159,7 +159,7 @@ async fn what_depends_waits_and_goes_with_what_it_depends_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_for_good_is_told_to_a_real_sender() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     let (email, blob) = file(&store, b"Subject: for others\r\nMessage-ID: <m@x>\r\n\r\nbody\r\n");
     let redirect = |sender: Option<&str>, to: &[&str]| RedirectAction {
@@ -205,7 +205,7 @@ async fn a_queue_that_is_not_what_it_should_be_is_held_until_it_is_accepted() {
     // The marks of: another line of history (a backup restored), and none.
     for mark in [Some(QueueMark { epoch: 1, held: None }), None] {
         let engine = Arc::new(MemoryEngine::new());
-        let (store, rogue) = (store_over(engine.clone(), Arc::new(SystemClock)), RogueRelay::default());
+        let (store, rogue) = (store_over(engine.clone(), Arc::new(SystemClock)), ScriptedRelay::default());
         let (port, _server) = rogue.start().await;
         queue_reply(&store, "bob", ActionState::Waiting);
         match &mark {
@@ -249,7 +249,7 @@ async fn what_is_missing_from_the_queue_is_noticed() {
     for table in [Table::Outbox, Table::OutboxDue] {
         let engine = Arc::new(MemoryEngine::new());
         let store = store_over(engine.clone(), Arc::new(SystemClock));
-        let rogue = RogueRelay::default();
+        let rogue = ScriptedRelay::default();
         let (port, _server) = rogue.start().await;
         Working::start(&store, settings(port)).stop().await;
         queue_reply(&store, "bob", ActionState::Waiting);
@@ -267,7 +267,7 @@ async fn what_is_missing_from_the_queue_is_noticed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_person_waits_for_goes_first_and_what_is_held_not_at_all() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     for n in 0..20 {
         queue_reply(&store, &format!("u{n}"), ActionState::Waiting);
@@ -309,7 +309,7 @@ pub(super) fn submit(store: &Store, to: &[&str], parameters: &[(&str, &str)]) ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_says_what_became_of_it_and_goes_without_bcc() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     let id = submit(&store, &["bob", "bad"], &[("ENVID", "q1"), ("RET", "HDRS")]);
     let read = || store.snapshot().object::<EmailSubmission>(ANN, id).unwrap().unwrap();
@@ -329,7 +329,7 @@ async fn a_submission_says_what_became_of_it_and_goes_without_bcc() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_is_taken_back_until_its_message_goes_out() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     let held = submit(&store, &["held"], &[("HOLDFOR", "3600")]);
     let (lazy, slow) = (submit(&store, &["lazy"], &[]), submit(&store, &["slow"], &[]));
@@ -361,7 +361,7 @@ async fn a_submission_is_taken_back_until_its_message_goes_out() {
 /// from then on the command is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_while_the_relay_is_asked_is_kept_and_one_that_comes_too_late_says_so() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     let (email, blob) = file(&store, b"Subject: for others\r\nMessage-ID: <m@x>\r\n\r\nbody\r\n");
     let redirect = |to: &str| RedirectAction {

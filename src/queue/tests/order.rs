@@ -26,16 +26,16 @@ fn redirect(store: &Store, subject: &str, to: &[&str]) -> ActionId {
 }
 
 /// The subjects that an address got, in order.
-fn got(rogue: &RogueRelay, to: &str) -> Vec<String> {
+fn got(rogue: &ScriptedRelay, to: &str) -> Vec<String> {
     let mark = format!("<{to}>");
     let seen = rogue.seen.lock();
     let to_it = seen.iter().filter(|seen| seen.taken && seen.rcpt.iter().any(|line| line.contains(&mark)));
     to_it.map(|seen| seen.message.lines().next().unwrap().trim_start_matches("Subject: ").to_owned()).collect()
 }
 
-fn bed() -> (Arc<FixedClock>, Store, RogueRelay) {
+fn bed() -> (Arc<FixedClock>, Store, ScriptedRelay) {
     let clock = Arc::new(FixedClock::at(NINE));
-    (clock.clone(), store_over(Arc::new(MemoryEngine::new()), clock), RogueRelay::default())
+    (clock.clone(), store_over(Arc::new(MemoryEngine::new()), clock), ScriptedRelay::default())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -199,7 +199,7 @@ async fn a_clock_that_was_years_ahead_for_a_moment_gives_up_nothing_untried() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_copy_of_a_reply_that_nobody_got_goes_with_it() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     let mut copies = Vec::new();
     for to in ["never", "refused", "bob"] {
@@ -219,7 +219,7 @@ async fn the_copy_of_a_reply_that_nobody_got_goes_with_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_in_a_queue_that_is_held_says_so() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     let id = lives::submit(&store, &["bob"], &[]);
     let done = store.commit(AccountId::SITE, |txn| {

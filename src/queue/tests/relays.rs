@@ -16,7 +16,8 @@ fn only(store: &Store) -> Action {
 async fn many_recipients_go_in_as_many_goes_as_the_relay_wants() {
     // One that says so, and one that we know not to take more.
     for (most, ours) in [(10, 100), (100, 7)] {
-        let (store, rogue) = (store(), RogueRelay::of(RogueSettings { most, ..RogueSettings::default() }));
+        let (store, rogue) =
+            (store(), ScriptedRelay::of(ScriptedRelaySettings { most, ..ScriptedRelaySettings::default() }));
         let (port, _server) = rogue.start().await;
         let names: Vec<String> = (0..25).map(|n| format!("u{n}")).collect();
         queue(&store, &submission(&store, &names.iter().map(String::as_str).collect::<Vec<_>>()));
@@ -39,11 +40,11 @@ async fn what_is_not_ascii_goes_as_seven_bit_text_where_it_must() {
     let raw = "Subject: x\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\
                Content-Transfer-Encoding: 8bit\r\n\r\nGr\u{fc}\u{df}e\r\n";
     for (manners, goes) in [
-        (RogueSettings::default(), 1),
-        (RogueSettings { offers: vec![], ..RogueSettings::default() }, 1),
-        (RogueSettings { seven_bit: true, ..RogueSettings::default() }, 2),
+        (ScriptedRelaySettings::default(), 1),
+        (ScriptedRelaySettings { offers: vec![], ..ScriptedRelaySettings::default() }, 1),
+        (ScriptedRelaySettings { seven_bit: true, ..ScriptedRelaySettings::default() }, 2),
     ] {
-        let (store, rogue) = (store(), RogueRelay::of(manners.clone()));
+        let (store, rogue) = (store(), ScriptedRelay::of(manners.clone()));
         let (port, _server) = rogue.start().await;
         let (_, blob) = file(&store, raw.as_bytes());
         let queued = submission(&store, &["bob"]);
@@ -66,7 +67,8 @@ async fn what_is_not_ascii_goes_as_seven_bit_text_where_it_must() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_is_not_ascii_needs_smtputf8() {
     for (offers, sent) in [(vec!["8BITMIME"], false), (vec!["8BITMIME", "SMTPUTF8"], true)] {
-        let (store, rogue) = (store(), RogueRelay::of(RogueSettings { offers, ..RogueSettings::default() }));
+        let (store, rogue) =
+            (store(), ScriptedRelay::of(ScriptedRelaySettings { offers, ..ScriptedRelaySettings::default() }));
         let (port, _server) = rogue.start().await;
         queue(&store, &submission(&store, &["jürgen", "bob"]));
         let working = Working::start(&store, settings(port));
@@ -81,7 +83,8 @@ async fn an_address_that_is_not_ascii_needs_smtputf8() {
 /// RFC 2033 §4.2: an answer for each recipient, and those that came count where the conversation breaks off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_lmtp_each_recipient_is_answered() {
-    let (store, rogue) = (store(), RogueRelay::of(RogueSettings { lmtp: true, ..RogueSettings::default() }));
+    let (store, rogue) =
+        (store(), ScriptedRelay::of(ScriptedRelaySettings { lmtp: true, ..ScriptedRelaySettings::default() }));
     let (port, _server) = rogue.start().await;
     queue(&store, &submission(&store, &["bob", "refused", "bad", "defer"]));
     let mut settings = settings(port);
@@ -96,7 +99,8 @@ async fn over_lmtp_each_recipient_is_answered() {
     clean(&store);
 
     // The first of three is answered, and then the line is cut: the others are sent again, and the first is not.
-    let (store, rogue) = (super::store(), RogueRelay::of(RogueSettings { lmtp: true, ..RogueSettings::default() }));
+    let (store, rogue) =
+        (super::store(), ScriptedRelay::of(ScriptedRelaySettings { lmtp: true, ..ScriptedRelaySettings::default() }));
     let (port, _server) = rogue.start().await;
     queue(&store, &submission(&store, &["first", "cut", "third"]));
     settings.relay.place = RelayAddress::Tcp { host: "127.0.0.1".into(), port };
@@ -110,7 +114,7 @@ async fn over_lmtp_each_recipient_is_answered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_relay_may_be_a_unix_socket() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("smtp");
     let _server = rogue.serve_unix(tokio::net::UnixListener::bind(&path).unwrap());
@@ -125,7 +129,7 @@ async fn a_relay_may_be_a_unix_socket() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_carries_many_messages_and_no_more_than_it_may() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     for n in 0..60 {
         queue_reply(&store, &format!("u{n}"), ActionState::Waiting);
@@ -146,7 +150,7 @@ async fn a_connection_carries_many_messages_and_no_more_than_it_may() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_relay_that_says_more_than_it_was_asked_is_not_believed() {
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     queue_reply(&store, "twice", ActionState::Waiting);
     let working = Working::start(&store, settings(port));
@@ -159,7 +163,7 @@ async fn a_relay_that_says_more_than_it_was_asked_is_not_believed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_message_ends_before_its_end() {
     let raw = ".\r\nRSET\r\nMAIL FROM:<evil@example.com>\r\n.\n.\r.\r\n..\r\n";
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     let queued = reply("bob", store.clock().now());
     queue(&store, &NewAction { octets: raw.as_bytes().to_vec(), ..queued });
@@ -180,8 +184,10 @@ async fn a_password_is_said_where_it_may_be() {
         ("AUTH PLAIN", "535 5.7.8 wrong\r\n", false),
         ("AUTH CRAM-MD5", "235 2.7.0 fine\r\n", false),
     ] {
-        let (store, rogue) =
-            (store(), RogueRelay::of(RogueSettings { offers: vec![offer], auth, ..RogueSettings::default() }));
+        let (store, rogue) = (
+            store(),
+            ScriptedRelay::of(ScriptedRelaySettings { offers: vec![offer], auth, ..ScriptedRelaySettings::default() }),
+        );
         let (port, _server) = rogue.start().await;
         queue_reply(&store, "bob", ActionState::Waiting);
         let mut settings = settings(port);
@@ -219,7 +225,7 @@ async fn tls_holds_where_it_must() {
         (Tls::Implicit, "two", "mda.test.example", false),
         (Tls::Implicit, "one", "other.test.example", false),
     ] {
-        let (store, rogue) = (store(), RogueRelay::default());
+        let (store, rogue) = (store(), ScriptedRelay::default());
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (own, secure) = (rogue.clone(), acceptor.clone());
@@ -249,7 +255,7 @@ async fn tls_holds_where_it_must() {
         working.stop().await;
     }
     // Where TLS is wanted and not offered nothing is sent.
-    let (store, rogue) = (store(), RogueRelay::default());
+    let (store, rogue) = (store(), ScriptedRelay::default());
     let (port, _server) = rogue.start().await;
     queue_reply(&store, "bob", ActionState::Waiting);
     let mut settings = settings(port);

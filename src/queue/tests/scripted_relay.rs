@@ -1,4 +1,4 @@
-//! A relay that misbehaves as it is told: by the local part of a recipient, and by its manners.
+//! A relay for tests: it answers, and misbehaves, as its settings and the local part of a recipient tell it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ pub(super) struct RelayedMail {
 
 /// How it behaves towards all.
 #[derive(Debug, Clone)]
-pub(super) struct RogueSettings {
+pub(super) struct ScriptedRelaySettings {
     pub(super) greeting: &'static str,
     pub(super) offers: Vec<&'static str>,
     /// Recipients that it takes of one message.
@@ -41,7 +41,7 @@ pub(super) struct RogueSettings {
     pub(super) seven_bit: bool,
 }
 
-impl Default for RogueSettings {
+impl Default for ScriptedRelaySettings {
     fn default() -> Self {
         Self {
             greeting: "220 rogue\r\n",
@@ -60,8 +60,8 @@ impl Default for RogueSettings {
 const SLOW_RELAY_PAUSE: std::time::Duration = std::time::Duration::from_millis(400);
 
 #[derive(Debug, Clone)]
-pub(super) struct RogueRelay {
-    pub(super) manners: Arc<Mutex<RogueSettings>>,
+pub(super) struct ScriptedRelay {
+    pub(super) manners: Arc<Mutex<ScriptedRelaySettings>>,
     pub(super) seen: Arc<Mutex<Vec<RelayedMail>>>,
     /// Every command line.
     pub(super) heard: Arc<Mutex<Vec<String>>>,
@@ -72,14 +72,14 @@ pub(super) struct RogueRelay {
     pub(super) keeps: Arc<Mutex<bool>>,
 }
 
-impl Default for RogueRelay {
+impl Default for ScriptedRelay {
     fn default() -> Self {
-        Self::of(RogueSettings::default())
+        Self::of(ScriptedRelaySettings::default())
     }
 }
 
-impl RogueRelay {
-    pub(super) fn of(manners: RogueSettings) -> Self {
+impl ScriptedRelay {
+    pub(super) fn of(manners: ScriptedRelaySettings) -> Self {
         Self {
             manners: Arc::new(Mutex::new(manners)),
             seen: Arc::default(),
@@ -237,7 +237,7 @@ impl RogueRelay {
 }
 
 /// What it says after the dot, and whether it goes on.
-fn after(manners: &RogueSettings, rcpt: &[String], message: &str) -> (String, bool) {
+fn after(manners: &ScriptedRelaySettings, rcpt: &[String], message: &str) -> (String, bool) {
     let to = |name: &str| rcpt.iter().any(|line| line.contains(&format!("<{name}@")));
     if manners.seven_bit && !message.is_ascii() {
         return ("554 5.6.3 eight bits\r\n".into(), true);
