@@ -17,7 +17,6 @@ use tracing_subscriber::{Layer as _, Registry, fmt};
 pub struct Settings {
     /// Least level, or directives such as `info,restante::queue=debug`.
     pub level: String,
-    /// Where to.
     pub output: Output,
 }
 
@@ -28,7 +27,6 @@ pub enum Output {
     Auto,
     /// Lines on standard error.
     Plain,
-    /// The journal.
     Journald,
 }
 

@@ -21,13 +21,11 @@ const MAX_EMAILS_EXAMINED: usize = 1000;
 pub struct AccountSnapshot<'a> {
     /// The state that is read.
     pub snapshot: &'a Snapshot<'a>,
-    /// Whose.
     pub account: AccountId,
     /// Who that is.
     pub identity: &'a Identity,
     /// The addresses that the directory leads to it.
     pub own: &'a OwnAddresses,
-    /// Now.
     pub now: UtcMillis,
     /// The key of our own ids.
     pub secret: &'a [u8; 32],

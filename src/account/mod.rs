@@ -62,13 +62,10 @@ impl Settings {
 /// Where an address leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedAddress {
-    /// The account.
     pub account: AccountId,
-    /// Its row.
     pub row: AccountRow,
     /// The address that led there, folded, without detail and in its real domain; a catch-all keeps what was asked.
     pub address: Address,
-    /// The detail.
     pub detail: Option<String>,
 }
 
@@ -90,7 +87,7 @@ struct Inner {
     store: Store,
     settings: LiveValue<Settings>,
     known: Arc<RwLock<Option<Arc<DirectoryCache>>>>,
-    /// Held by whoever changes the directory, from the first look to the last commit: a name that was free stays so.
+    /// Held by a change of the directory from its first read to its last commit: a name that was free stays free.
     changing: Mutex<()>,
     /// Damage that was logged.
     reported: Mutex<HashSet<String>>,

@@ -50,7 +50,6 @@ impl Config {
         }
     }
 
-    /// Our name.
     #[must_use]
     pub fn hostname(&self) -> String {
         let own = || {

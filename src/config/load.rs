@@ -14,7 +14,6 @@ const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
-    /// The file.
     pub file: PathBuf,
     /// The line, from 1; `None` when it is about the whole file.
     pub line: Option<usize>,

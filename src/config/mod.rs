@@ -51,7 +51,6 @@ pub struct Config {
     pub relay: RelaySection,
     /// What waits to go out.
     pub queue: QueueSection,
-    /// The responder.
     pub vacation: VacationSection,
     /// Own verification of senders.
     pub verify: VerifySection,
@@ -61,9 +60,7 @@ pub struct Config {
     pub upkeep: UpkeepSection,
     /// What was counted.
     pub metrics: MetricsSection,
-    /// Bounds.
     pub limits: LimitsSection,
-    /// The log.
     pub log: LogSection,
 }
 
@@ -171,7 +168,6 @@ impl Default for DirectorySection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsValue {
-    /// Plain text.
     None,
     /// STARTTLS where offered.
     #[default]
@@ -197,9 +193,7 @@ pub enum ProtocolValue {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RelaySection {
-    /// Its host.
     pub host: String,
-    /// Its port.
     pub port: u16,
     /// A Unix socket in their place.
     pub socket: Option<PathBuf>,
@@ -280,7 +274,6 @@ impl Default for QueueSection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Authentication {
-    /// Anything.
     Off,
     /// No failure: of DMARC, or of SPF without an aligned DKIM pass.
     #[default]
@@ -461,7 +454,6 @@ pub struct MetricsSection {
 pub struct LogSection {
     /// Least level, or directives.
     pub level: String,
-    /// Where to.
     pub format: LogFormat,
 }
 
@@ -480,6 +472,5 @@ pub enum LogFormat {
     Auto,
     /// Lines on standard error.
     Plain,
-    /// The journal.
     Journald,
 }

@@ -55,7 +55,6 @@ pub struct Settings {
     pub hostname: String,
     /// Whether over quota is for good (552 5.2.2) or for now (452 4.2.2).
     pub quota_is_permanent: bool,
-    /// The vacation's.
     pub vacation: vacation::Settings,
 }
 

@@ -6,7 +6,6 @@
 
 use crate::vacation::{RateCharge, RateLimiter};
 
-/// The counters.
 #[derive(Debug, Default)]
 pub(super) struct RateLimiters {
     pub(super) replies: RateLimiter,

@@ -28,7 +28,6 @@ pub struct AutoReplyFacts {
     pub spam: Option<String>,
     /// Addresses in To, Cc, Bcc and their Resent- kin.
     pub destinations: Vec<Address>,
-    /// From.
     pub from: Vec<EmailAddress>,
     /// Subject, decoded.
     pub subject: Option<String>,
@@ -59,7 +58,7 @@ const AUTOREPLY_FIELDS: [&str; 3] = ["X-Autoreply", "X-Autorespond", "X-Autogene
 /// from stands in `docs/vacation.md`.
 const MACHINE_FIELDS: [&str; 5] =
     ["X-Cron-Env", "X-Facebook-Notify", "X-eBay-MailTracker", "X-AutoReply-From", "X-Mail-Autoreply"];
-/// The same of fields that also have other values: the word that counts, in lower case.
+/// Fields of automatic mail that also have other values, with the word that says so, in lower case.
 const MACHINE_FIELD_WORDS: [(&str, &str); 4] = [
     ("X-Amazon-Mail-Relay-Type", "notification"),
     ("X-FC-MachineGenerated", "true"),

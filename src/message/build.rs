@@ -18,7 +18,6 @@ pub use part::{PartContent, PartDraft};
 pub struct MessageTree {
     /// The header, without what describes the body.
     pub fields: Vec<EncodedField>,
-    /// The body.
     pub body: PartDraft,
 }
 

@@ -23,15 +23,11 @@ use crate::model::{EmailAddress, UtcMillis};
 /// A message to be built.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Draft {
-    /// From.
     pub from: EmailAddress,
-    /// To.
     pub to: EmailAddress,
     /// Reply-To.
     pub reply_to: Option<EmailAddress>,
-    /// Subject.
     pub subject: String,
-    /// Date.
     pub date: UtcMillis,
     /// Message-ID, without angle brackets.
     pub message_id: String,
@@ -41,7 +37,6 @@ pub struct Draft {
     pub references: Vec<String>,
     /// Fields of our own: fixed names, ASCII values.
     pub fields: Vec<(&'static str, &'static str)>,
-    /// The text.
     pub text: String,
     /// The HTML beside it.
     pub html: Option<String>,
@@ -104,13 +99,10 @@ fn is_tag(tag: &str) -> bool {
 /// A report to be built (RFC 6522).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportDraft {
-    /// From.
     pub from: EmailAddress,
     /// To; at least one.
     pub to: Vec<EmailAddress>,
-    /// Subject.
     pub subject: String,
-    /// Date.
     pub date: UtcMillis,
     /// Message-ID, without angle brackets.
     pub message_id: String,
@@ -127,10 +119,8 @@ pub struct ReportDraft {
 /// How much of the original comes back with a report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Original {
-    /// Nothing.
     #[default]
     Nothing,
-    /// Its header.
     Header(String),
     /// All of it, octet for octet.
     Whole(Vec<u8>),

@@ -78,7 +78,7 @@ pub fn decoded_len(encoding: u8, octets: &[u8]) -> usize {
     })
 }
 
-/// The beginning of a content: at least `most` bytes, if it has so many.
+/// The beginning of a content: at least `most` bytes, or all of a shorter one.
 #[must_use]
 pub fn decode_prefix(encoding: u8, octets: &[u8], most: usize) -> (Cow<'_, [u8]>, bool) {
     if octets.len() <= DECODE_CHUNK {

@@ -113,7 +113,6 @@ impl Form {
 pub enum FormValue {
     /// Raw, Text.
     Text(String),
-    /// Addresses.
     Addresses(Vec<EmailAddress>),
     /// `GroupedAddresses`.
     Groups(Vec<Group>),

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Reads what came from outside. Whoever wrote it, and whatever in it makes a parser panic: the mail is kept all the same.
+/// Reads a message from outside. A parser that panics does not keep the mail from being stored.
 pub fn catch_parser_panic<T>(what: &str, read: impl FnOnce() -> T) -> Option<T> {
     let read = catch_unwind(AssertUnwindSafe(read));
     if read.is_err() {

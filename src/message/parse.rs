@@ -293,7 +293,7 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Adds words with one space between them, until there are so many characters.
+/// Adds words with one space between them, until the text has the wanted number of characters.
 fn join(out: &mut String, text: &str, chars: usize) {
     let mut left = chars.saturating_sub(out.chars().count());
     for word in words(text) {

@@ -53,7 +53,7 @@ fn plain(text: &str) -> Option<(String, &str)> {
     Some((id.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect(), behind))
 }
 
-/// The same of an id with a quoted string (RFC 5322 §4.5.4 obs-id-left), which may hold blanks and
+/// The id in angle brackets where it has a quoted string (RFC 5322 §4.5.4 obs-id-left), which may hold blanks and
 /// brackets. Takes one of the attempts where the quotes do not close: the next one may walk over
 /// the same bytes again.
 fn quoted<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> {

@@ -13,7 +13,7 @@ pub fn rows(raw: &[u8], secrets: &Secrets) -> MessageRows {
     rows_of(&Message::parse(raw), secrets)
 }
 
-/// The rows of a message, whoever wrote it: where a parser panics, those of its octets alone. For whatever must file every
+/// The rows of a message; where a parser panics, the rows that follow from its bytes alone. For whatever must file every
 /// message, and make the same of it once more.
 #[must_use]
 pub fn rows_or_bare(raw: &[u8], secrets: &Secrets) -> MessageRows {

@@ -9,7 +9,6 @@ use super::clock::{Day, UtcMillis};
 /// Who is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Audience {
-    /// Everybody.
     #[default]
     Everyone,
     /// People whom the owner has written to.
@@ -23,7 +22,6 @@ pub enum Audience {
 pub enum Circle {
     /// In a domain of the owner's organisation.
     Organisation,
-    /// Elsewhere.
     Outside,
 }
 
@@ -55,11 +53,8 @@ pub struct Variant {
     pub language: Option<String>,
     /// For whom; everybody where it is not said.
     pub circle: Option<Circle>,
-    /// The subject.
     pub subject: Option<String>,
-    /// The text.
     pub text_body: Option<String>,
-    /// The HTML.
     pub html_body: Option<String>,
 }
 
@@ -137,7 +132,6 @@ pub struct Absence {
 pub enum ToldLifetime {
     /// As long as the account's response is of this generation; and where its days come again, since they last began.
     Response {
-        /// The generation.
         generation: u32,
         /// Since when; what was told before counts no more.
         since: Option<UtcMillis>,

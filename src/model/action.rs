@@ -83,7 +83,6 @@ pub struct Target {
 /// What became of a message for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum RecipientState {
-    /// Nothing yet.
     #[default]
     Waiting,
     /// The next hop has it; what it said.

@@ -21,7 +21,6 @@ pub const MAX_DEPTH: usize = 8;
 pub enum BlobBase {
     /// The message of an email, its own trace before it.
     Email(EmailId),
-    /// An upload.
     Upload(BlobHash),
 }
 
@@ -41,7 +40,6 @@ impl BlobId {
         Self { base: BlobBase::Email(id), parts: SmallVec::new() }
     }
 
-    /// An upload.
     #[must_use]
     pub fn upload(hash: BlobHash) -> Self {
         Self { base: BlobBase::Upload(hash), parts: SmallVec::new() }

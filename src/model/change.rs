@@ -19,7 +19,6 @@ pub enum DataType {
     VacationResponse = 5,
     /// The account itself.
     Account = 6,
-    /// Queued actions.
     Outbox = 7,
     /// RFC 8621 §6.
     Identity = 8,
@@ -49,7 +48,6 @@ impl DataType {
 /// The types that one commit changed in one account, with the newest change of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Whose.
     pub account: AccountId,
     /// What, and up to which change number.
     pub types: Vec<(DataType, ModSeq)>,

@@ -200,7 +200,6 @@ impl Clock for SystemClock {
 pub struct Stopwatch(std::time::Instant);
 
 impl Stopwatch {
-    /// Starts it.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
     pub fn start() -> Self {

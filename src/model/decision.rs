@@ -7,7 +7,6 @@ use super::id::{ActionId, EmailId};
 /// A row of the decision log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// When.
     pub at: UtcMillis,
     /// For which email.
     pub email: EmailId,

@@ -58,7 +58,6 @@ pub struct EmailAddress {
 /// The Date field: an instant and the zone that it was written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SentAt {
-    /// The instant.
     pub at: UtcMillis,
     /// Minutes east of UTC.
     pub offset_minutes: i16,
@@ -129,13 +128,9 @@ pub struct PartOffsets {
 /// What a list of emails shows, kept so that it need not be parsed again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EmailContent {
-    /// From.
     pub from: Vec<EmailAddress>,
-    /// To.
     pub to: Vec<EmailAddress>,
-    /// Cc.
     pub cc: Vec<EmailAddress>,
-    /// Bcc.
     pub bcc: Vec<EmailAddress>,
     /// Sender.
     pub sender: Vec<EmailAddress>,
@@ -145,7 +140,6 @@ pub struct EmailContent {
     pub blank: u8,
     /// Subject, in the Text form of RFC 8621 §4.1.2.2: no controls but tabs.
     pub subject: Option<String>,
-    /// Date.
     pub sent_at: Option<SentAt>,
     /// Message-ID, without angle brackets.
     pub message_id: Vec<String>,

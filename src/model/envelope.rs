@@ -126,11 +126,8 @@ pub enum DsnReturn {
 /// The original client as a trusted peer described it (Postfix XFORWARD / XCLIENT).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientInfo {
-    /// Host name.
     pub name: Option<String>,
-    /// Network address.
     pub addr: Option<String>,
-    /// Port.
     pub port: Option<u16>,
     /// HELO name.
     pub helo: Option<String>,

@@ -4,25 +4,18 @@
 //! it is sought in and runs from none into the next. The body has band 0, for most words are there and small numbers are
 //! short.
 
-/// From.
 pub const FROM: u16 = 1;
-/// To.
 pub const TO: u16 = 2;
-/// Cc.
 pub const CC: u16 = 4;
-/// Bcc.
 pub const BCC: u16 = 8;
 /// Delivered-To of the message itself: where earlier hops delivered it.
 pub const DELIVERED_TO: u16 = 16;
-/// Subject.
 pub const SUBJECT: u16 = 32;
-/// The text.
 pub const BODY: u16 = 64;
 /// File names of attachments.
 pub const ATTACHMENT_NAME: u16 = 128;
 /// Media types of attachments.
 pub const ATTACHMENT_TYPE: u16 = 256;
-/// List-Id.
 pub const LIST_ID: u16 = 512;
 /// Message-ID, In-Reply-To, References.
 pub const MESSAGE_ID: u16 = 1024;

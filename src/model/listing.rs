@@ -43,9 +43,7 @@ pub enum Shape {
 pub struct Listing {
     /// The mailbox; 0 is all mail.
     pub uid: MailboxUid,
-    /// The filter.
     pub view: ListingFilter,
-    /// The shape.
     pub shape: Shape,
 }
 
@@ -89,7 +87,6 @@ impl ListingFilter {
 /// How long a listing is, whether its positions are counted, and how far back its history reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListingStats {
-    /// Its emails.
     pub total: u64,
     /// Where its ranks begin, if it has any: no rank row counts what stands before this email, and none is of one.
     pub front: Option<EmailId>,
@@ -119,7 +116,6 @@ pub enum ListingStage {
 /// A view of a mailbox that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaintainedListing {
-    /// Which.
     pub view: ListingFilter,
     /// How far it has come.
     pub stage: ListingStage,
@@ -166,7 +162,6 @@ impl MaintainedListing {
         now < self.asked || now.since(self.asked) >= USE_MARK_INTERVAL
     }
 
-    /// One shape.
     #[must_use]
     pub fn tally(&self, shape: Shape) -> ListingStats {
         match shape {

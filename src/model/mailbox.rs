@@ -177,7 +177,6 @@ pub enum Role {
     Drafts,
     /// What the owner sent.
     Sent,
-    /// Spam.
     Junk,
     /// What is to be destroyed.
     Trash,
@@ -187,7 +186,6 @@ pub enum Role {
     Important,
     /// All mail.
     All,
-    /// Flagged mail.
     Flagged,
     /// Subscribed.
     Subscribed,
@@ -195,7 +193,6 @@ pub enum Role {
     Scheduled,
     /// Put away until later.
     Snoozed,
-    /// Notes.
     Memos,
 }
 

@@ -31,7 +31,6 @@ pub struct PushSubscription {
 pub struct PushKeys {
     /// Its public key.
     pub p256dh: Vec<u8>,
-    /// Its secret.
     pub auth: Vec<u8>,
 }
 

@@ -1,14 +1,13 @@
 //! Identities as a client sees them: as whom the owner sends (RFC 8621 §6). `identity` is who an account *is*.
 //!
 //! An account has one for each of its addresses without anyone's doing. Those are rows like the owner's own, so that states
-//! tell of them alike; `steps` says what brings them up to date with the account, which whoever reads identities does first.
+//! tell of them alike; `steps` says what brings them up to date with the account, which every reader of identities does first.
 
 use super::address::{Address, fold_domain};
 use super::email::EmailAddress;
 use super::id::ObjectId;
 use super::limits;
 
-/// An identity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SenderIdentity {
     /// The From name.

@@ -8,14 +8,12 @@ use super::clock::UtcMillis;
 use super::id::{ActionId, EmailId, ObjectId, ThreadId};
 use super::limits;
 
-/// A submission.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EmailSubmission {
     /// As whom it was sent.
     pub identity: ObjectId,
     /// What was sent; it may be gone by now.
     pub email: EmailId,
-    /// Its thread.
     pub thread: ThreadId,
     /// The Message-ID of what was sent, without angle brackets; empty where it has none.
     pub message_id: String,
@@ -46,7 +44,6 @@ pub struct EnvelopeAddress {
     pub parameters: Option<BTreeMap<String, Option<String>>>,
 }
 
-/// A recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SubmissionRecipient {
     /// The forward path.

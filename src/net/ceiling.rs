@@ -1,4 +1,4 @@
-//! What all connections together may hold: so many connections, so many octets of messages under way.
+//! Bounds on all connections together: their number, and the bytes of the messages that they are receiving.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ struct Inner {
 }
 
 impl Ceiling {
-    /// Ceilings of so many connections and octets.
+    /// Creates ceilings for connections and bytes.
     #[must_use]
     pub fn new(most_connections: usize, most_octets: u64) -> Self {
         let (connections, octets) = (AtomicUsize::new(0), AtomicU64::new(0));
@@ -70,7 +70,7 @@ pub struct MemoryPermit {
 }
 
 impl MemoryPermit {
-    /// Takes more, if there are so many left.
+    /// Takes `by` more bytes, if as many are left.
     #[must_use]
     pub fn grow(&mut self, by: usize) -> bool {
         let by = by as u64;

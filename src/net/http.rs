@@ -94,9 +94,7 @@ pub struct ControlSettings {
 
 /// What is served, by whichever door.
 pub struct Backend {
-    /// The store.
     pub store: Store,
-    /// The accounts.
     pub directory: Directory,
     /// The way in.
     pub deliver: Arc<DeliverFn>,
@@ -104,7 +102,6 @@ pub struct Backend {
     pub settings: LiveValue<ControlSettings>,
     /// Those of the public door.
     pub http: LiveValue<HttpSettings>,
-    /// Long work.
     pub jobs: Jobs,
     /// Push subscriptions that were made of late.
     pushes: SubscriptionTimes,
@@ -117,11 +114,11 @@ pub struct Backend {
     held: InFlight,
     /// What uploads hold while they come in, mostly in files.
     coming: InFlight,
-    /// Memory for what came in whole and goes into the store: that takes as long as the disk does, whoever sent it.
+    /// Memory for what came in whole and goes into the store: that takes as long as the disk does, however fast the client is.
     storing: ByteSemaphore,
     /// Messages on their way out.
     out_flight: ByteSemaphore,
-    /// Requests under way, by who asks.
+    /// Requests under way, by caller.
     requests: ConcurrencyLimit,
     uploads: ConcurrencyLimit,
     /// What was uploaded of late.
@@ -143,7 +140,7 @@ impl ByteSemaphore {
         Self(Arc::new(Semaphore::new(usize::try_from(kib).unwrap_or(usize::MAX))), kib)
     }
 
-    /// Room for so many octets, as soon as there is; all there is where they are more. `None` where there is none for long.
+    /// Waits for room for `octets`, or for all the room there is where they are more. `None` where the wait is too long.
     async fn take(&self, octets: usize) -> Option<OwnedSemaphorePermit> {
         let kib = u32::try_from(octets.div_ceil(KIB)).unwrap_or(u32::MAX).clamp(1, self.1);
         timeout(ROOM_TIMEOUT, Arc::clone(&self.0).acquire_many_owned(kib)).await.ok()?.ok()

@@ -235,7 +235,6 @@ fn is_of_the_client(error: &io::Error) -> bool {
 pub enum Peer {
     /// Someone on this machine who may open the socket; as which user, where the kernel tells.
     Unix(Option<User>),
-    /// An address.
     Tcp(std::net::IpAddr),
 }
 

@@ -42,7 +42,7 @@ pub struct LmtpSettings {
     pub idle: Duration,
     /// Whole time of a session.
     pub session: Duration,
-    /// Bodies above so many octets are collected in a file.
+    /// Bodies of more bytes are collected in a file.
     pub body_in_memory: usize,
     /// Where such files are.
     pub spill: PathBuf,

@@ -21,7 +21,6 @@ const RECIPIENT_REFUSALS_BEFORE_REST: u32 = 5;
 /// Whether an action may go to a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendPermission {
-    /// Yes.
     Go,
     /// One is asking: what comes of it is waited for.
     Asking,
@@ -110,7 +109,7 @@ impl Destinations {
         self.known.entry(domain).or_default().record_refusal(now, pace, jitter);
     }
 
-    /// It refused one recipient for now: so many in a row are a refusal of all.
+    /// It refused one recipient for now; `RECIPIENT_REFUSALS_BEFORE_REST` such refusals in a row count as a refusal of all.
     pub fn record_recipient_refusal(
         &mut self,
         domain: DomainDigest,

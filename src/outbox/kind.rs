@@ -65,7 +65,6 @@ pub struct ReplyAction {
 pub struct RedirectAction {
     /// The envelope sender; `None` is `<>`.
     pub sender: Option<Address>,
-    /// To whom.
     pub recipients: Vec<Address>,
     /// The email, where it was kept, too.
     pub email: Option<EmailId>,

@@ -139,7 +139,6 @@ pub struct MdnDraft {
     pub from: EmailAddress,
     /// Who wants to hear.
     pub to: Vec<EmailAddress>,
-    /// Its subject.
     pub subject: String,
     /// What people read.
     pub text: String,

@@ -8,15 +8,13 @@ use super::schedule::{AttemptOutcome, RefusalScope};
 pub enum SmtpStage {
     /// MAIL.
     Sender,
-    /// RCPT, after so many recipients of the same message were taken.
+    /// RCPT, with the number of recipients of the same message that were accepted before.
     Recipient(usize),
-    /// DATA.
     Data,
     /// The message, after its final dot.
     End,
 }
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayAnswer {
     /// The three digits.

@@ -13,11 +13,9 @@ const MAX_HEADER_BYTES: usize = 16 * 1024;
 /// Who reports, when, and under which Message-ID (without angle brackets).
 #[derive(Debug, Clone, Copy)]
 pub struct Reporter<'a> {
-    /// Our name.
     pub hostname: &'a str,
     /// The Message-ID of the report.
     pub message_id: &'a str,
-    /// When.
     pub now: UtcMillis,
 }
 

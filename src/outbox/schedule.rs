@@ -41,9 +41,7 @@ pub enum RefusalScope {
     Relay,
     /// The recipient's domain.
     Destination,
-    /// This recipient.
     Recipient,
-    /// This message.
     Message,
 }
 
@@ -78,7 +76,6 @@ pub enum ActionStep {
 pub struct LostAction {
     /// The code of the reason, as the owner's log has it.
     pub reason: &'static str,
-    /// Why.
     pub why: String,
     /// Whether its recipient counts as not told.
     pub forget_told: bool,
@@ -111,7 +108,7 @@ impl Default for RetrySchedule {
 }
 
 impl RetrySchedule {
-    /// The wait after so many failures; `jitter` is 0 to 255, and spreads it over a quarter more.
+    /// Returns the wait after a number of failures; `jitter` is 0 to 255, and spreads it over a quarter more.
     #[must_use]
     pub fn delay(&self, failures: u32, jitter: u8) -> Duration {
         let factor = 1u32.checked_shl(failures.min(20)).unwrap_or(u32::MAX);

@@ -41,13 +41,13 @@ pub enum BadEnvelope {
     Property(String, String),
     /// `noRecipients`.
     NoRecipients,
-    /// `tooManyRecipients`: more than so many.
+    /// `tooManyRecipients`: more than this number.
     TooMany(usize),
     /// `invalidRecipients`: these.
     Recipients(Vec<String>),
 }
 
-/// The order that an envelope is, with at most so many recipients and no more delay than that (`maxDelayedSend`).
+/// Reads an envelope as an order to send, within the bounds on recipients and delay (`maxDelayedSend`).
 ///
 /// # Errors
 /// What is wrong with it.

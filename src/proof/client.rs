@@ -15,7 +15,6 @@ use super::results::own_fields;
 use crate::message::header::{Field, Header};
 use crate::model::Envelope;
 
-/// The client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SpfClient {
     pub(super) address: IpAddr,

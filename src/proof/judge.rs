@@ -20,7 +20,6 @@ use crate::model::Address;
 /// What makes a sender a forger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// Nothing.
     Off,
     /// A failure: of DMARC, or of SPF without an aligned DKIM pass.
     #[default]

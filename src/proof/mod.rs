@@ -24,7 +24,6 @@ use crate::model::{Address, Envelope};
 /// Whose results are believed, and what they must say.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// The authserv-ids.
     pub authserv_ids: Vec<String>,
     /// What they must say.
     pub policy: Policy,

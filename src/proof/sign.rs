@@ -136,7 +136,6 @@ impl SigningKey {
         &self.domain
     }
 
-    /// Its selector.
     #[must_use]
     pub fn selector(&self) -> &str {
         &self.selector
@@ -198,9 +197,7 @@ fn der(tag: u8, content: &[u8]) -> Vec<u8> {
 pub struct SignError {
     /// Whose key failed.
     pub domain: String,
-    /// Which.
     pub selector: String,
-    /// How.
     pub problem: String,
 }
 

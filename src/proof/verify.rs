@@ -62,7 +62,6 @@ pub struct VerifySettings {
     pub cache: u64,
     /// Domains whose ARC seals are believed.
     pub sealers: Vec<String>,
-    /// Our name.
     pub hostname: String,
 }
 

@@ -20,7 +20,7 @@ struct Left {
 }
 
 impl Allowance {
-    /// An allowance of so many bytes of messages and rows of emails.
+    /// Creates an allowance of `bytes` of messages and `rows` of emails.
     #[must_use]
     pub fn of(bytes: u64, rows: u64) -> Self {
         Self(Some(Arc::new(Left { bytes: bytes.into(), rows: rows.into() })))
@@ -29,7 +29,7 @@ impl Allowance {
     /// Charges bytes.
     ///
     /// # Errors
-    /// `TooMuchRead` where no so many are left.
+    /// `TooMuchRead` where fewer are left.
     pub(super) fn take(&self, bytes: u64) -> Result<(), Error> {
         let Some(left) = &self.0 else { return Ok(()) };
         let taken = left.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));

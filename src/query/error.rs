@@ -25,7 +25,6 @@ pub enum Error {
     /// `tooManyChanges`.
     #[error("there are more changes than asked for")]
     TooManyChanges,
-    /// Reading failed.
     #[error(transparent)]
     Store(#[from] store::Error),
 }

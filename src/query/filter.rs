@@ -15,7 +15,6 @@ pub enum Filter {
     Or(Vec<Self>),
     /// None of these; true of none.
     Not(Vec<Self>),
-    /// One condition.
     Is(Condition),
 }
 
@@ -89,7 +88,6 @@ pub struct Dependencies {
 }
 
 impl Dependencies {
-    /// Of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { mutable: self.mutable || other.mutable, threads: self.threads || other.threads }

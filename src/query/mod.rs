@@ -53,7 +53,6 @@ use walk::EmailWalk;
 /// An answer, and how it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerWithPlan<T> {
-    /// The answer.
     pub answer: T,
     /// How; and what, if it were kept, would find it faster.
     pub plan: QueryPlan,

@@ -8,9 +8,7 @@ use crate::model::{AccountId, EmailId, ModSeq};
 /// Which emails, in which order: what a query and its changes have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QuerySpec {
-    /// Whose.
     pub account: AccountId,
-    /// Which.
     pub filter: Filter,
     /// In which order; newest first where there is none.
     pub sort: Vec<Comparator>,
@@ -77,9 +75,8 @@ pub struct Window {
 pub enum Start {
     /// At this index; a negative one counts from the end.
     Position(i64),
-    /// At this email, or so many behind it (before it, where negative).
+    /// At this email, or `offset` emails behind it (before it, where negative).
     Anchor {
-        /// The email.
         id: EmailId,
         /// `anchorOffset`.
         offset: i64,
@@ -95,7 +92,6 @@ impl Default for Start {
 /// The answer of Email/query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryAnswer {
-    /// The section.
     pub ids: Vec<EmailId>,
     /// The index of its first in the complete list; the one asked for where the section is empty.
     pub position: usize,

@@ -28,7 +28,6 @@ impl FromIterator<MailboxUid> for Scope {
 pub struct ScopedChange {
     /// Its last change; of one that left the scope, the change by which it did.
     pub at: ModSeq,
-    /// Its thread.
     pub thread: ThreadId,
     /// Whether it was in the scope at the state.
     pub was: bool,
@@ -43,7 +42,6 @@ pub struct ScopedChange {
 pub type ScopedChanges = BTreeMap<EmailId, ScopedChange>;
 
 impl Scope {
-    /// Its mailboxes.
     #[must_use]
     pub fn mailboxes(&self) -> &BTreeSet<MailboxUid> {
         &self.0

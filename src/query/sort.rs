@@ -13,7 +13,6 @@ use crate::query::filter::Dependencies;
 /// One comparator (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparator {
-    /// By what.
     pub property: SortProperty,
     /// Lowest first.
     pub ascending: bool,
@@ -30,9 +29,9 @@ pub enum SortProperty {
     SentAt,
     /// Its octets.
     Size,
-    /// The name, else the address, of the first of From.
+    /// The name, else the address, of the first person in From.
     From,
-    /// The same of To.
+    /// The name, else the address, of the first person in To.
     To,
     /// The base subject (RFC 5256 §2.1).
     Subject,

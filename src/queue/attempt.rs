@@ -54,7 +54,6 @@ pub(super) enum AttemptResult {
 pub(super) enum RelayHealth {
     /// Nothing: it was not asked.
     None,
-    /// It works.
     Well,
     /// It refuses us.
     Refused,
@@ -67,7 +66,6 @@ pub(super) enum DestinationHealth {
     Reached,
     /// It refused one recipient for now.
     RefusedOne,
-    /// It refuses.
     Refused,
 }
 

@@ -38,7 +38,6 @@ pub enum RelayAddress {
     Tcp {
         /// Its name or address.
         host: String,
-        /// Its port.
         port: u16,
     },
     /// A Unix socket.
@@ -57,7 +56,6 @@ pub enum Protocol {
 /// TLS to the relay (RFC 3207, RFC 8314 §3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tls {
-    /// None.
     None,
     /// STARTTLS where it is offered, whatever the certificate says.
     Opportunistic,
@@ -70,9 +68,7 @@ pub enum Tls {
 /// Who we are to the relay (RFC 4954).
 #[derive(Clone, PartialEq, Eq)]
 pub struct RelayCredentials {
-    /// The name.
     pub user: String,
-    /// The password.
     pub password: String,
     /// Whether it may go over a connection that is neither encrypted nor of this machine.
     pub in_the_clear: bool,

@@ -30,7 +30,6 @@ pub struct QueueWorker {
 pub struct QueueWaker(Arc<Notify>);
 
 impl QueueWaker {
-    /// Wakes it.
     pub fn ring(&self) {
         self.0.notify_one();
     }

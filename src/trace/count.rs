@@ -14,7 +14,6 @@ use prometheus_client::registry::Registry;
 /// How a message for a recipient ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
-    /// Filed.
     Filed,
     /// It was there: a retry.
     Again,
@@ -130,7 +129,6 @@ pub fn attempted(kind: &'static str, result: &'static str) {
 pub struct SessionGauge(());
 
 impl SessionGauge {
-    /// One more.
     pub fn begin() -> Self {
         COUNTS.sessions.inc();
         Self(())

@@ -12,15 +12,13 @@ use crate::message::rows_or_bare;
 use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, MailboxUid, ThreadId, UtcMillis};
 use crate::store::{EncodedMessage, Error, NewEmail, Snapshot, Store, Ticket, Txn};
 
-/// A millisecond that is full moves an email on to a later one: by so many at most, where millions came at once.
+/// Milliseconds by which an email may be moved on where its own millisecond is full.
 const MAX_ID_SHIFT_MS: i64 = 64;
 
 /// What is to be filed.
 #[derive(Debug, Clone)]
 pub struct AppendRequest<'a> {
-    /// The message.
     pub raw: &'a [u8],
-    /// Where.
     pub mailbox: MailboxUid,
     /// Its keywords, normal form.
     pub keywords: BTreeSet<String>,
@@ -57,9 +55,7 @@ impl AppendOutcome {
 /// An email that was filed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendedEmail {
-    /// Its id.
     pub email: EmailId,
-    /// Its thread.
     pub thread: ThreadId,
     /// What was done.
     pub outcome: AppendOutcome,

@@ -63,7 +63,6 @@ impl Letters {
         letters
     }
 
-    /// The file.
     #[must_use]
     pub fn write(&self) -> String {
         let known = self.0.iter().enumerate();

@@ -31,7 +31,6 @@ pub struct MailboxPath {
 }
 
 impl MailboxPath {
-    /// The Inbox.
     #[must_use]
     pub fn inbox() -> Self {
         Self { inbox: true, names: Vec::new() }

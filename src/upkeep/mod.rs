@@ -103,10 +103,11 @@ pub struct Upkeep {
 
 /// What a step had to do.
 enum StepResult {
-    /// Nothing.
     Idle,
     /// Something, and whether there is more of it.
-    Worked { left: bool },
+    Worked {
+        left: bool,
+    },
 }
 
 type Task = fn(&Store, AccountId, &Settings, &mut RoundReport) -> Result<StepResult, Error>;

@@ -13,11 +13,8 @@ use crate::model::{Address, Circle, Identity, VacationResponse};
 pub(super) struct ReplyText<'a> {
     /// The language that it is in, where that is known.
     pub(super) language: Option<&'a str>,
-    /// The subject.
     pub(super) subject: Option<&'a str>,
-    /// The text.
     pub(super) text: Option<&'a str>,
-    /// The HTML.
     pub(super) html: Option<&'a str>,
 }
 

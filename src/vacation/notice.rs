@@ -31,7 +31,6 @@ const MAX_ADDRESSES: usize = 1000;
 pub struct Notice<'a> {
     /// Under what it is remembered who was told.
     pub handle: Handle<'a>,
-    /// How long.
     pub memory: ToldLifetime,
     /// More addresses that count as the owner's (RFC 5230 §4.5).
     pub addresses: Cow<'a, [Address]>,
@@ -39,7 +38,6 @@ pub struct Notice<'a> {
     pub from: Option<EmailAddress>,
     /// Its Reply-To.
     pub reply_to: Option<EmailAddress>,
-    /// Its subject.
     pub subject: Option<&'a str>,
     /// What it says.
     pub body: ReplyBody<'a>,
@@ -57,12 +55,7 @@ pub struct Notice<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyBody<'a> {
     /// Text and HTML, as far as there is either.
-    Words {
-        /// The text.
-        text: Option<&'a str>,
-        /// The HTML.
-        html: Option<&'a str>,
-    },
+    Words { text: Option<&'a str>, html: Option<&'a str> },
     /// A MIME entity: header fields, an empty line, and content (RFC 5230 §4.8).
     Entity(&'a str),
 }
@@ -83,7 +76,6 @@ pub struct Terms<'a> {
 /// Where a copy of a reply is filed (RFC 8580).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fcc {
-    /// The mailbox.
     pub mailbox: String,
     /// The mailbox with this use instead, where there is one (RFC 8579): `\Sent`.
     pub special_use: Option<String>,
@@ -108,7 +100,6 @@ pub struct Script {
     pub subject: Option<String>,
     /// `:mime`: the reason is a MIME entity.
     pub mime: bool,
-    /// The reason.
     pub reason: String,
     /// `:fcc`, with its `:flags`, `:create` and `:specialuse`.
     pub fcc: Option<Fcc>,
@@ -123,7 +114,6 @@ pub struct ScriptArguments {
     pub from: Option<String>,
     /// `:subject`.
     pub subject: Option<String>,
-    /// The reason.
     pub reason: String,
 }
 

@@ -13,7 +13,6 @@ const HALF_HOUR: u64 = 30 * 60 * 1000;
 /// Keys remembered; beyond it the oldest half hour is forgotten at once.
 const MAX_TRACKED_KEYS: usize = 100_000;
 
-/// The counters.
 #[derive(Debug, Default)]
 pub struct RateLimiter {
     slot: u64,
@@ -21,7 +20,7 @@ pub struct RateLimiter {
     before: HashMap<RateKey, u32>,
 }
 
-/// A reply that was counted: whoever sends none after all gives it back.
+/// A reply that was counted. It is given back (`refund`) where no reply is sent after all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateCharge {
     slot: u64,

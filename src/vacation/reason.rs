@@ -7,10 +7,8 @@ macro_rules! reasons {
         pub enum Reason { $($(#[$doc])* $name),* }
 
         impl Reason {
-            /// Every rule.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// Its code.
             #[must_use]
             pub fn code(self) -> &'static str {
                 match self { $(Self::$name => $code),* }

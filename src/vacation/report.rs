@@ -17,11 +17,9 @@ pub struct Arrival {
     pub email: EmailId,
     /// Its thread; none where it is destroyed.
     pub thread: Option<ThreadId>,
-    /// When.
     pub at: UtcMillis,
     /// Its From, or what is known of its sender.
     pub from: EmailAddress,
-    /// Its subject.
     pub subject: String,
     /// Whether it is still unread.
     pub unread: bool,
@@ -32,11 +30,9 @@ pub struct Arrival {
 /// What came, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AbsenceReport {
-    /// Since when.
     pub began: Option<UtcMillis>,
     /// Until when; none where the owner is still away.
     pub ended: Option<UtcMillis>,
-    /// Messages.
     pub messages: usize,
     /// Those that were answered.
     pub answered: usize,
@@ -51,7 +47,6 @@ pub struct AbsenceReport {
 /// Somebody who wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correspondent {
-    /// Who.
     pub person: EmailAddress,
     /// Whether all that came from there is mail of machines: lists, notices, spam.
     pub machine: bool,
@@ -251,7 +246,7 @@ impl AbsenceReport {
 const HEADINGS: [(&str, bool); 2] = [("People", false), ("Lists and automatic mail", true)];
 
 impl Correspondent {
-    /// The threads that are shown, of so many that are left to be shown.
+    /// Returns the threads that are shown, and takes them from the number that may still be shown.
     fn shown_threads(&self, left: &mut usize) -> &[Topic] {
         let most = self.threads.len().min(MAX_THREADS_EACH).min(*left);
         *left = left.saturating_sub(most);

@@ -1,6 +1,6 @@
 //! Passwords that were right within the last minutes, so that hashing is not paid on each request of a client.
 //!
-//! What is held is a hash, keyed with a secret of this process, of the PHC string and the password: whoever reads the
+//! What is held is a hash, keyed with a secret of this process, of the PHC string and the password: a reader of the
 //! memory later finds no password in it, and a password that was changed or taken away, whose PHC string is gone from the
 //! account, is not remembered any more.
 

@@ -1,6 +1,6 @@
-//! Logins that failed, by where they came from and by whom they were for: whoever guesses must wait longer and longer.
+//! Failed logins, by source and by account: a source that guesses must wait longer and longer.
 //!
-//! Each failure costs a time that has to pass; who owes more than so many of them waits. What must hold:
+//! Each failure costs a time that has to pass; a source that owes more than a number of them must wait. What must hold:
 //! - one source has few guesses, and all sources together have few guesses at one account;
 //! - no stranger locks an owner out: a source from which an account was logged in to before is counted for that account
 //!   by itself, and neither what other sources do, nor what that source does to other accounts, holds it up;
@@ -47,9 +47,9 @@ pub struct TooManyFailures(pub Duration);
 
 /// Failures at once of one source, and what each costs.
 const SOURCE_FAILURES: (i64, Duration) = (20, Duration::from_secs(15));
-/// The same of one account, whatever sources they come from.
+/// Failures that one account may have at once, from all sources, and the time that each costs.
 const ACCOUNT_FAILURES: (i64, Duration) = (100, Duration::from_secs(6));
-/// The same of one account and a source from which it was logged in to before.
+/// Failures of one account from a source that logged in to it before, and the time that each costs.
 const OWN_SOURCE_FAILURES: (i64, Duration) = SOURCE_FAILURES;
 /// Sources, and accounts, that are held.
 const MAX_TRACKED_KEYS: usize = 65_536;

@@ -1,4 +1,4 @@
-//! `backup` and `restore`. A backup is made by whoever has the store open: the service when it runs. A restore makes a data
+//! `backup` and `restore`. A backup is made by the process that has the store open: the service when it runs. A restore makes a data
 //! directory of its own, and never touches the one in use.
 
 use std::path::{Path, PathBuf};

@@ -27,7 +27,7 @@ pub(in crate::cli) struct AccountInfo {
     pub(in crate::cli) zone: TimeZone,
 }
 
-/// Finds an account by its name or any of its addresses; for "" the one that is mapped to who asks.
+/// Finds an account by its name or any of its addresses; for "" the one that is mapped to the Unix user.
 ///
 /// # Errors
 /// There is none, it is somebody else's, or no service.

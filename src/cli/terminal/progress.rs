@@ -24,7 +24,7 @@ pub(in crate::cli) struct ByteProgress {
 }
 
 impl ByteProgress {
-    /// Begins; of so many octets.
+    /// Begins a bar of `octets` bytes.
     pub(in crate::cli) fn new(verb: &'static str, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
@@ -36,7 +36,7 @@ impl ByteProgress {
         Self { bar, verb, total, done: 0, watch: Stopwatch::start(), next: LINE_INTERVAL }
     }
 
-    /// So many octets more, and what there is to say of the whole.
+    /// Adds bytes that were done, and shows a message.
     pub(in crate::cli) fn more(&mut self, octets: u64, says: impl Fn() -> String) {
         self.done = self.done.saturating_add(octets);
         if let Some(bar) = &self.bar {

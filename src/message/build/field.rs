@@ -15,17 +15,13 @@ const MAX_NAME_BYTES: usize = 76;
 pub enum FieldValue {
     /// What stands after the colon: ASCII, folded as it is to be.
     Raw(String),
-    /// Text.
     Text(String),
-    /// Addresses.
     Addresses(Vec<EmailAddress>),
     /// Addresses in groups.
     Groups(Vec<Group>),
     /// Message ids without angle brackets.
     MessageIds(Vec<String>),
-    /// A date.
     Date(SentAt),
-    /// URLs.
     Urls(Vec<String>),
 }
 

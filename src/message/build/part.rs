@@ -23,7 +23,6 @@ pub struct PartDraft {
     pub params: Vec<(String, String)>,
     /// Its file name.
     pub name: Option<String>,
-    /// Its disposition.
     pub disposition: Option<String>,
     /// Parameters of Content-Disposition, without `filename`.
     pub disposition_params: Vec<(String, String)>,
@@ -33,7 +32,6 @@ pub struct PartDraft {
     pub language: Vec<String>,
     /// Content-Location.
     pub location: Option<String>,
-    /// Further fields.
     pub fields: Vec<EncodedField>,
     /// What it holds.
     pub content: PartContent,
@@ -46,7 +44,6 @@ pub enum PartContent {
     Text(String),
     /// Octets.
     Octets(Vec<u8>),
-    /// Parts.
     Parts(Vec<PartDraft>),
 }
 

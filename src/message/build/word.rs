@@ -9,7 +9,7 @@ pub(super) const FOLDED_LINE_BYTES: usize = 78;
 pub(super) const MAX_WORD_BYTES: usize = 900;
 /// Octets of the text of an encoded word: 75 (RFC 2047 §2) without `=?utf-8?q?` and `?=`.
 const ENCODED_WORD_BYTES: usize = 63;
-/// The same of the first one, however long the name of its field.
+/// Bytes of the first encoded word of a field, however long the name of the field.
 const FIRST_ENCODED_WORD_BYTES: usize = 16;
 /// Where a name begins, at most, as a rule.
 const MAX_NAME_COLUMN: usize = 12;

@@ -41,7 +41,6 @@ const ON_BEHALF_OF: [&[&str]; 7] = [
 pub struct Group {
     /// Its name; none of a run outside of groups.
     pub name: Option<String>,
-    /// Its addresses.
     pub addresses: Vec<EmailAddress>,
 }
 
@@ -193,7 +192,7 @@ fn word_end(text: &str) -> usize {
     text.find(|c| is_blank(c) || ",;:\"(<>)".contains(c)).unwrap_or(text.len())
 }
 
-/// The mailboxes of an item, at most so many: one, but where commas lack between them.
+/// The mailboxes of an item, bounded: one, except where commas are missing between several.
 fn people(mut item: AddressItem<'_>, most: usize) -> Vec<EmailAddress> {
     let is_angle = |(piece, _): &(AddressPiece<'_>, bool)| matches!(piece, AddressPiece::Angle(_));
     if !item.iter().any(is_angle) {

@@ -18,7 +18,6 @@ use crate::model::limits;
 /// A part (RFC 8621 §4.1.4 `EmailBodyPart`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Part<'a> {
-    /// Its number.
     pub number: u32,
     /// Whether it holds parts, and has no content of its own.
     pub is_multipart: bool,
@@ -37,7 +36,6 @@ pub struct Part<'a> {
     pub disposition: Option<String>,
     /// Its Content-ID without angle brackets.
     pub cid: Option<String>,
-    /// Its languages.
     pub language: Option<Vec<String>>,
     /// Its Content-Location.
     pub location: Option<String>,
@@ -71,7 +69,6 @@ impl<'a> Part<'a> {
 /// The parts of a message, and what they are for. The lists hold parts by their number, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Structure<'a> {
-    /// The whole.
     pub root: Part<'a>,
     /// What to show to who wants text.
     pub text: Vec<u32>,
@@ -93,7 +90,6 @@ pub struct BodyValue {
 }
 
 impl Message<'_> {
-    /// The structure.
     #[must_use]
     pub fn structure(&self) -> Structure<'_> {
         let mut root = Part { media_type: "text/plain".into(), charset: Some("us-ascii".into()), ..Part::default() };

@@ -34,7 +34,6 @@ pub enum DeliveryAction {
     Failed,
     /// It could not yet.
     Delayed,
-    /// It was.
     Delivered,
     /// It went on to where there are no such reports.
     Relayed,
@@ -46,7 +45,6 @@ impl DeliveryAction {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Failed, Self::Delayed, Self::Delivered, Self::Relayed, Self::Expanded];
 
-    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

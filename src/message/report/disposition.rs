@@ -21,7 +21,6 @@ pub struct DispositionReport {
     pub final_recipient: String,
     /// Original-Message-ID, in its angle brackets.
     pub original_message_id: Option<String>,
-    /// Who acted.
     pub action: ActionMode,
     /// Who said that it be told.
     pub sending: SendingMode,

@@ -23,7 +23,6 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// Octets of a value.
 pub const MAX_VALUE_BYTES: usize = 900;
 
-/// A report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// What people read.
@@ -100,7 +99,7 @@ impl Report {
     }
 }
 
-/// The decoded content of a part, of which so many octets are read.
+/// The decoded content of a part, of which at most `most` bytes are read.
 fn content(message: &Message<'_>, part: &Part<'_>, most: usize) -> Vec<u8> {
     let place = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
     let parts = message.parts();

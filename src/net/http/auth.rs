@@ -40,7 +40,7 @@ impl<T: Into<Problem>> From<T> for AuthFailure {
     }
 }
 
-/// Lets a request through with who asks, or says how to log in.
+/// Passes a request on with its authenticated caller, or answers how to log in.
 pub(super) async fn authenticate(State(backend): State<Arc<Backend>>, mut request: Request, next: Next) -> Response {
     let connection = request.extensions().get::<ConnectionInfo>().cloned();
     let Some(connection) = connection else {

@@ -13,7 +13,7 @@ use crate::model::limits;
 pub(super) struct BodyPace {
     /// In each time of this length
     pub(super) window: Duration,
-    /// there must come at least so many bytes.
+    /// the client must send at least this number of bytes.
     pub(super) least: usize,
     /// The longest that all of it may take.
     pub(super) whole: Duration,
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of pieces, each of which comes after so many milliseconds.
+    /// A body of pieces, each of which comes after a number of milliseconds.
     fn body(pieces: Vec<(u64, usize)>) -> Body {
         let (sender, mut receiver) = mpsc::channel(1);
         tokio::spawn(async move {

@@ -2,7 +2,7 @@
 //! streams are not: of a blob ranges are asked for, and an event must not wait for the next.
 //!
 //! zstd is done here, a piece at a time, by the library that the store is compressed with; the others by `tower_http`, which leaves
-//! alone what has a coding already. Whoever takes all of them alike gets zstd: it is the fastest.
+//! alone what has a coding already. A client that accepts all codings alike gets zstd: it is the fastest.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

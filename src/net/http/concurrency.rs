@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// So many at once of each.
+/// A bound on what each key may have under way at once.
 #[derive(Debug, Clone)]
 pub(super) struct ConcurrencyLimit {
     most: usize,

@@ -1,6 +1,6 @@
 //! Serves the connections of one HTTP listener, whichever door it is, within bounds.
 //!
-//! - So many connections at once, and of one user or address only a share of them, so that nobody keeps the others out.
+//! - Connections are bounded, in all and for each user or address, so that no client keeps the others out.
 //! - A connection on which no request is under way is closed after `Times::idle`: one that never says anything, one that
 //!   sends a head too slowly, and one of HTTP/2 that only answers pings. An event stream and a WebSocket are under way.
 //! - A client that does not read what it is sent, or too slowly (`reading`), or does not answer pings, is left within a

@@ -60,7 +60,7 @@ pub(super) fn control_permits(places: HttpLimits) -> impl Fn(Peer) -> Option<Htt
     }
 }
 
-/// Says of each request who asks.
+/// Adds to each request its caller, by the credentials of the peer.
 async fn identify_peer(State(backend): State<Arc<Backend>>, mut request: Request, next: Next) -> Response {
     let user = match request.extensions().get::<ConnectionInfo>().map(|connection| connection.peer) {
         Some(Peer::Unix(user)) => user,
@@ -72,7 +72,7 @@ async fn identify_peer(State(backend): State<Arc<Backend>>, mut request: Request
     next.run(request).await
 }
 
-/// Serves what was counted, and nothing else, on a listener of its own: whoever can connect may read it.
+/// Serves what was counted, and nothing else, on a listener of its own. Every client that can connect may read it.
 pub async fn serve_metrics(bound: BoundListener, store: Store, stop: StopSignal) {
     let router =
         Router::new().route("/metrics", get(|State(store): State<Store>| async move { metrics_response(&store) }));

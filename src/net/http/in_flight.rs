@@ -23,7 +23,6 @@ struct InFlightTotals {
 /// What may be held.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// In all.
     pub(super) all: u64,
     /// By one account.
     pub(super) each: u64,
@@ -76,7 +75,7 @@ impl InFlight {
 }
 
 impl Reservation {
-    /// Takes room for so many bytes more.
+    /// Takes room for `bytes` more, if there is room.
     ///
     /// # Errors
     /// There is none; what was held stays held.

@@ -15,7 +15,7 @@ use crate::wire::http::{Network, authority, client, forwarded, x_forwarded_for};
 /// Proxies that say whom they speak for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proxies {
-    /// Whoever may open our Unix socket.
+    /// Every process that may open the Unix socket.
     pub unix: bool,
     /// Those at these addresses.
     pub networks: Vec<Network>,
@@ -23,7 +23,6 @@ pub struct Proxies {
     pub standard: bool,
 }
 
-/// A connection.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionInfo {
     /// Who is at the other end.

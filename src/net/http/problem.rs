@@ -50,7 +50,7 @@ impl Problem {
         &self.body
     }
 
-    /// The same with a wait before the next try.
+    /// This problem with a `Retry-After`.
     pub(super) fn after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }
     }

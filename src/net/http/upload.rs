@@ -49,7 +49,7 @@ pub(super) async fn upload(
 /// The account that a path names: the user's own, or one in which something is shared with the user.
 ///
 /// # Errors
-/// 404 where it is not there for who asks.
+/// 404 where the user may not know of it.
 pub(super) fn account(backend: &Backend, who: &RequestContext, named: &str) -> Result<Account, Problem> {
     let missing = || Problem::new(StatusCode::NOT_FOUND, "no such account");
     let id = named.parse::<AccountId>().map_err(|_| missing())?;

@@ -62,7 +62,7 @@ fn encrypt_with(
     Ok(body)
 }
 
-/// So many octets of key material.
+/// Length of key material, in bytes.
 #[derive(Clone, Copy)]
 struct Length(usize);
 

@@ -134,7 +134,6 @@ fn observed_accounts(store: &Store, account: AccountId) -> Result<Vec<ObservedAc
     Ok([ObservedAccount::own(account)].into_iter().chain(shared).collect())
 }
 
-/// One subscription.
 struct SubscriptionTask {
     store: Store,
     directory: Directory,

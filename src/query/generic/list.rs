@@ -15,9 +15,9 @@ use crate::store::Snapshot;
 /// What is wanted of the complete list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListRequest {
-    /// So many of its first.
+    /// Number of first results that are wanted.
     pub(super) most: usize,
-    /// Its length.
+    /// Whether its length is wanted.
     pub(super) total: bool,
 }
 

@@ -30,7 +30,7 @@ enum RestKind {
     ById,
     /// The smaller listing shows none of its thread.
     ByThread,
-    /// There is one part: of each thread its oldest email. It shows so many threads.
+    /// There is one part: the oldest email of each thread. The value is the number of threads.
     OldestOfThreads(u64),
 }
 

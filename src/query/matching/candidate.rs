@@ -61,7 +61,7 @@ impl<'v> CandidateSource<'v> {
         (0..self.hits.len()).map(|needle| self.fold_modseq(needle, id)).collect()
     }
 
-    /// The same of one needle.
+    /// Returns what the search index says of an email for one needle.
     fn fold_modseq(&mut self, needle: usize, id: EmailId) -> Result<Option<ModSeq>, Error> {
         let Some(PairedHits { leads, follows }) = self.hits.get_mut(needle) else { return Ok(None) };
         let walk = if leads.is_beyond(id) { follows.get_or_insert_with(|| leads.restarted()) } else { leads };

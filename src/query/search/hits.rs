@@ -134,7 +134,7 @@ enum HitSource<'v> {
         left: u64,
         /// Hits that were read already: a scan for each would cost more than what it reads.
         ahead: VecDeque<EmailId>,
-        /// So many at once.
+        /// Number of hits that are read at once.
         most: usize,
     },
     Fold {

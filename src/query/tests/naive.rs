@@ -34,7 +34,6 @@ pub(super) const MARKS: [&str; 3] = ["one", "ONE  two", "5.1"];
 pub(super) const ALIASES: [&str; 4] = ["me@a.example", "Shop@a.example", "me+list@b.example", "jürgen@a.example"];
 /// Where earlier hops delivered a message.
 pub(super) const HOPS: [&str; 2] = ["shop@a.example", "Old@c.example"];
-/// Keywords.
 pub(super) const KEYWORDS: [&str; 4] = ["$seen", "$flagged", "$draft", "work"];
 /// The mailbox with role trash: the accounts of these tests have 1 Inbox, 2 Trash, 3 Archive.
 pub(super) const TRASH: MailboxUid = MailboxUid(2);
@@ -130,7 +129,6 @@ impl NaiveDraft {
     }
 }
 
-/// One email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NaiveMail {
     pub(super) id: EmailId,

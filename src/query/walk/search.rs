@@ -13,7 +13,6 @@ use crate::store::Snapshot;
 /// Hits looked at together where many hits are no results.
 const MAX_SEARCH_BATCH: usize = 256;
 
-/// A walk.
 #[derive(Debug)]
 pub(in crate::query) struct SearchWalk<'v> {
     snapshot: &'v Snapshot<'v>,
@@ -31,7 +30,7 @@ pub(in crate::query) struct SearchWalk<'v> {
     index_met: usize,
 }
 
-/// So many of 1,000.
+/// Returns `some` in thousandths of `all`.
 fn per_thousand(some: usize, all: usize) -> usize {
     some.saturating_mul(1000).checked_div(all).unwrap_or(0)
 }

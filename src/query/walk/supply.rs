@@ -14,7 +14,6 @@ use crate::store::{Error, Snapshot};
 pub(super) const MIN_READ_BATCH: usize = 64;
 pub(super) const MAX_READ_BATCH: usize = 256;
 
-/// A walk.
 #[derive(Debug)]
 pub(in crate::query) struct Supply<'v> {
     snapshot: &'v Snapshot<'v>,

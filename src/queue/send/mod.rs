@@ -234,7 +234,6 @@ impl RelayConnection {
         SendResult::Made { outcomes, connection: alive.then_some(self) }
     }
 
-    /// Says goodbye.
     pub(super) async fn quit(mut self) {
         self.client.timeout = Duration::from_secs(5);
         let end: Result<_, Error> = self.client.cmd(b"QUIT\r\n").await;
@@ -299,7 +298,7 @@ impl<'a> RelayTransaction<'a> {
         (commands, going.into_iter().map(|(at, _)| at).collect())
     }
 
-    /// The conversation broke off: whoever has no outcome yet is to be asked again.
+    /// The conversation broke off: recipients without an outcome are tried again.
     fn break_off(&mut self, text: String) -> TransactionEnd {
         fill_undecided(&mut self.outcomes, &AttemptOutcome::Temporary { text, scope: RefusalScope::Message });
         TransactionEnd::Broken
@@ -319,7 +318,7 @@ struct BrokenConversation {
     answered: usize,
 }
 
-/// Reads so many answers, and keeps those that came where it breaks off. What comes beyond them belongs to nobody: the next
+/// Reads one answer for each command, and keeps those that came where the connection breaks off. What comes beyond them belongs to nobody: the next
 /// reader would take it for its own answer, so it is an error.
 async fn read(stream: &mut Box<dyn RelayStream>, many: usize, out: &mut Vec<RelayAnswer>) -> Result<(), String> {
     let wanted = out.len().saturating_add(many);

@@ -18,7 +18,6 @@ const INTERNAL: &str = "DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA";
 /// What stands next in a mailbox file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MboxEntry {
-    /// A message.
     Mail(Box<MboxMessage>),
     /// One that is larger than messages may be, from this octet of the file on.
     TooLarge(u64),
@@ -31,7 +30,6 @@ pub enum MboxEntry {
 pub struct MboxMessage {
     /// Its octets.
     pub octets: Vec<u8>,
-    /// Its marks.
     pub marks: MessageFlags,
     /// The date of its `From ` line.
     pub from_date: Option<UtcMillis>,

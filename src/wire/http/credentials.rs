@@ -16,7 +16,6 @@ pub enum Credentials {
         /// One of its passwords.
         password: String,
     },
-    /// A token.
     Bearer(String),
 }
 

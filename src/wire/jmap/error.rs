@@ -40,7 +40,6 @@ impl RequestError {
 pub enum MethodError {
     /// No such method, or its capability is not in `using`.
     UnknownMethod,
-    /// Wrong arguments.
     InvalidArguments(String),
     /// A result reference leads nowhere.
     InvalidResultReference(String),

@@ -24,13 +24,11 @@ const PASSED_OVER: [&str; 6] = [
 pub struct Invocation {
     /// Name of the method, or `error`.
     pub name: String,
-    /// Its arguments.
     pub arguments: Map<String, Value>,
     /// The client's name for the call.
     pub id: String,
 }
 
-/// A request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// The capabilities that it uses.
@@ -41,7 +39,6 @@ pub struct Request {
     pub created_ids: Option<Map<String, Value>>,
 }
 
-/// A response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
     /// The answers, in order.
@@ -53,7 +50,6 @@ pub struct Response {
 }
 
 impl Response {
-    /// As JSON.
     #[must_use]
     pub fn json(self) -> Value {
         let responses: Vec<Value> =

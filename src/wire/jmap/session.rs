@@ -11,7 +11,6 @@ pub type Capability = (&'static str, Value);
 pub mod path {
     /// The session, where clients look for it (RFC 8620 §2.2).
     pub const WELL_KNOWN: &str = "/.well-known/jmap";
-    /// The session.
     pub const SESSION: &str = "/jmap/session";
     /// Requests (RFC 8620 §3.1).
     pub const API: &str = "/jmap";
@@ -30,7 +29,6 @@ pub mod path {
 /// An account in a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionAccount {
-    /// Its id.
     pub id: String,
     /// The name that the user sees.
     pub name: String,
@@ -70,7 +68,6 @@ impl fmt::Display for SessionState {
     }
 }
 
-/// A session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionObject {
     /// What the server can do.

@@ -7,7 +7,6 @@ use crate::wire::smtp::Reply;
 /// them whenever it waits: before reading, and before it answers a step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'s> {
-    /// Read more.
     NeedInput,
     /// A transaction begins: forget what is left of the last one.
     Begin,

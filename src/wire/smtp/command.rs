@@ -3,7 +3,6 @@
 use super::path::{PathError, parameters, path, xtext};
 use crate::model::Address;
 
-/// One command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// LHLO with the client's name.
@@ -14,21 +13,15 @@ pub enum Command {
     Mail(Option<Address>, Vec<(String, String)>),
     /// RCPT TO with its parameters.
     Rcpt(Address, Vec<(String, String)>),
-    /// DATA.
     Data,
     /// BDAT: octets that follow, and whether they are the last.
     Bdat(u64, bool),
-    /// RSET.
     Rset,
     /// NOOP, with or without an argument.
     Noop,
-    /// VRFY.
     Vrfy,
-    /// HELP.
     Help,
-    /// QUIT.
     Quit,
-    /// STARTTLS.
     StartTls,
     /// XFORWARD with its attributes; an unavailable one is `None`.
     XForward(Vec<(String, Option<String>)>),

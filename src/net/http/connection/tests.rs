@@ -15,6 +15,10 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// A listener on a Unix socket with short times; it serves until the switch is dropped.
 async fn listening(router: Router, idle: Duration) -> (TempDir, Switch) {
+    listening_with(router, Times { idle, unread: LONG }).await
+}
+
+async fn listening_with(router: Router, times: Times) -> (TempDir, Switch) {
     let dir = tempfile::tempdir().unwrap();
     let bound = BoundListener::bind(&ListenAddress::Unix(dir.path().join("s")), &Access::Everybody)
         .await
@@ -22,7 +26,6 @@ async fn listening(router: Router, idle: Duration) -> (TempDir, Switch) {
         .pop()
         .unwrap();
     let places = HttpLimits::new(Ceiling::new(100, 0));
-    let times = Times { idle, unread: LONG };
     let (switch, stop) = switch();
     tokio::spawn(HttpListener { router, place: move |_| places.permit(), tls: |_| None, times }.serve(bound, stop));
     (dir, switch)
@@ -139,16 +142,8 @@ async fn an_answer_is_under_way_until_it_is_read() {
 #[tokio::test]
 async fn an_answer_of_which_nothing_is_taken_ends_its_connection() {
     let router = Router::new().route("/", get(|| async { "here" }));
-    let dir = tempfile::tempdir().unwrap();
-    let bound = BoundListener::bind(&ListenAddress::Unix(dir.path().join("s")), &Access::Everybody)
-        .await
-        .unwrap()
-        .pop()
-        .unwrap();
-    let places = HttpLimits::new(Ceiling::new(100, 0));
     let times = Times { idle: Duration::from_millis(400), unread: Duration::from_millis(200) };
-    let (_switch, stop) = switch();
-    tokio::spawn(HttpListener { router, place: move |_| places.permit(), tls: |_| None, times }.serve(bound, stop));
+    let (dir, _switch) = listening_with(router, times).await;
     // SETTINGS_INITIAL_WINDOW_SIZE is 0; then GET / in HPACK's static table, to the authority "x".
     let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
     let headers = [0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x84, 0x86, 0x41, 1, b'x'];
