@@ -2,6 +2,7 @@
 
 pub(in crate::store) mod check;
 pub(in crate::store) mod counts;
+pub(in crate::store) mod destroyed;
 pub(in crate::store) mod lost;
 pub(in crate::store) mod many;
 pub(in crate::store) mod purge;

@@ -2,18 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{DataType, EmailId, ListingFilter, MailboxCounts, MailboxUid, ModSeq, ThreadId};
+use crate::model::{DataType, EmailId, MailboxCounts, MailboxUid, ModSeq, ThreadId};
 use crate::store::engine::Table;
 use crate::store::error::Error;
+use crate::store::listing::check::THREAD_FILTERS;
 use crate::store::repair::check::{Checker, RowFix};
 use crate::store::row::{RowFormat as _, Thread};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{ModSeqKey, ThreadIdKey};
 use crate::store::table::{Table as _, ThreadByModseq, Threads};
-
-/// The thread views, by the bit that says that a thread is in them.
-pub(in crate::store) const THREAD_VIEWS: [ListingFilter; 3] =
-    [ListingFilter::ThreadUnseen, ListingFilter::ThreadFlagged, ListingFilter::ThreadUntouched];
 
 /// A thread as it is recounted.
 #[derive(Default)]
@@ -50,7 +47,7 @@ impl Checker<'_> {
                 continue;
             };
             numbers.push((wanted.updated.0, !wanted.deleted, id.0));
-            let bits = THREAD_VIEWS.iter().enumerate().filter(|(_, view)| wanted.shows(**view));
+            let bits = THREAD_FILTERS.iter().enumerate().filter(|(_, filter)| wanted.shows(**filter));
             self.census.threads.push(bits.fold(0, |bits, (at, _)| bits | 1 << at));
             for uid in wanted.members.keys() {
                 let counts = counts.entry(*uid).or_default();

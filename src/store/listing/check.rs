@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, HashSet};
 use crate::model::{
     EmailId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, ModSeq, Shape, ThreadId,
 };
-use crate::store::email::threads_check::THREAD_VIEWS;
 use crate::store::engine::Table;
 use crate::store::error::Error;
 use crate::store::listing::rank;
@@ -18,6 +17,10 @@ use crate::store::row::{RankCount, RowFormat};
 use crate::store::table::codec::{KeyPart as _, Prefix};
 use crate::store::table::keys::{IndexKey, ListKey, MailboxKey, ThreadIndexKey};
 use crate::store::table::{MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Present, Table as _};
+
+/// The filters on threads. `Census::threads` has a bit for each, in this order.
+pub(in crate::store) const THREAD_FILTERS: [ListingFilter; 3] =
+    [ListingFilter::ThreadUnseen, ListingFilter::ThreadFlagged, ListingFilter::ThreadUntouched];
 
 /// The four tables of listings, side by side.
 struct Tables<'a> {
@@ -197,7 +200,7 @@ impl Checker<'_> {
     fn thread_shows(&self, at: u32, view: ListingFilter) -> bool {
         let thread = usize::try_from(at).ok().and_then(|at| self.census.thread_of.get(at));
         let bits = thread.and_then(|thread| self.census.threads.get(usize::try_from(*thread).ok()?));
-        let bit = THREAD_VIEWS.iter().position(|known| *known == view);
+        let bit = THREAD_FILTERS.iter().position(|known| *known == view);
         bits.zip(bit).is_some_and(|(bits, bit)| bits >> bit & 1 == 1)
     }
 

@@ -7,7 +7,6 @@ pub(in crate::store) mod changes;
 pub(in crate::store) mod committer;
 pub(in crate::store) mod guard;
 pub(in crate::store) mod history;
-pub(in crate::store) mod history_read;
 #[cfg(any(test, feature = "internals"))]
 mod inspect;
 pub(in crate::store) mod overlay;

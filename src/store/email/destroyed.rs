@@ -1,10 +1,8 @@
-//! Destroyed emails that can be restored, and the bytes of messages.
+//! Destroyed emails, as long as they can be restored.
 
-use crate::model::{AccountId, BlobHash, EmailId, EmailMetadata, UtcMillis};
-use crate::store::blob::read::append;
+use crate::model::{AccountId, EmailId, EmailMetadata, UtcMillis};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::FRAME;
 use crate::store::table::keys::{BlobRefKey, EmailKey, PurgeKey};
 use crate::store::table::{self, BlobRefs, EmailPurge};
 use crate::store::txn::snapshot::Snapshot;
@@ -58,37 +56,5 @@ impl Snapshot<'_> {
             },
         )?;
         Ok(out)
-    }
-
-    /// A message as it was received, without any email's trace prefix.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn raw_message(&self, blob: &BlobHash) -> Result<Option<Vec<u8>>, Error> {
-        let mut octets = Vec::new();
-        Ok(append(&*self.read, blob, 0..u64::MAX, &mut octets)?.then_some(octets))
-    }
-
-    /// The beginning of a message as it was received: a long one is read frame by frame until
-    /// `is_enough` says so of what was read.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn raw_message_until(
-        &self,
-        blob: &BlobHash,
-        is_enough: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Option<Vec<u8>>, Error> {
-        let mut octets = Vec::new();
-        loop {
-            let before = octets.len();
-            let frame = before as u64..(before as u64).saturating_add(FRAME as u64);
-            if !append(&*self.read, blob, frame, &mut octets)? {
-                return Ok(None);
-            }
-            if octets.len() == before || is_enough(&octets) {
-                return Ok(Some(octets));
-            }
-        }
     }
 }
