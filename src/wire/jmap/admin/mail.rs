@@ -383,3 +383,47 @@ pub struct IndexedEmail {
     /// Bytes.
     pub size: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::{MailPurgeAnswer, MailQueryAnswer};
+
+    fn read<T: Serialize + DeserializeOwned>(written: &Value) -> T {
+        let answer: T = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&answer).unwrap(), *written);
+        answer
+    }
+
+    #[test]
+    fn both_answers_of_a_query_are_read_as_they_are_written() {
+        let plan = json!({
+            "strategy": "listing", "listing": {"mailboxId": "m1", "view": "every", "collapsed": true}, "length": 3,
+            "ranked": false, "wanted": {"mailboxId": "m1", "view": "unseen"},
+            "others": [{"strategy": "generic", "reason": "slow"}], "text": "listing",
+        });
+        let row = json!({
+            "id": "e1", "threadId": "t1", "receivedAt": "2026-11-21T09:00:00Z",
+            "from": [{"name": null, "email": "bob@example.org"}], "to": [], "subject": null, "keywords": ["$seen"],
+            "preview": "", "hasAttachment": false, "size": 7, "messageId": ["1@x"],
+            "snippet": {"subject": null, "preview": "<mark>x</mark>"},
+            "thread": {"emails": 1, "unreadEmails": 0, "latestEmailId": "e1", "latestReceivedAt": null},
+        });
+        let found = json!({
+            "queryState": "1-2", "canCalculateChanges": true, "position": 0, "total": null, "ids": ["e1"],
+            "list": [row], "plan": plan,
+        });
+        assert!(matches!(read(&found), MailQueryAnswer::Found(found) if found.list.len() == 1));
+        assert!(matches!(read(&json!({"plan": plan})), MailQueryAnswer::Explained { .. }));
+    }
+
+    #[test]
+    fn both_answers_of_a_purge_are_read_as_they_are_written() {
+        let named = json!({"purged": {"e1": null}, "notPurged": {"e2": {"type": "notFound", "description": "email"}}});
+        assert!(matches!(read(&named), MailPurgeAnswer::Named { .. }));
+        assert!(matches!(read(&json!({"count": 2})), MailPurgeAnswer::All { count: 2 }));
+    }
+}
