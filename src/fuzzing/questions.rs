@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value};
 
 use super::bounded;
-use crate::jmap::email::filter::filter as read_filter;
-use crate::jmap::email::query::SectionArgs;
-use crate::jmap::email::sort::sort as read_sort;
+use crate::jmap::email::search::filter::filter as read_filter;
+use crate::jmap::email::search::query::SectionArgs;
+use crate::jmap::email::search::sort::sort as read_sort;
 use crate::message::rows;
 use crate::model::clock::FixedClock;
 use crate::model::{AccountId, AccountRow, Address, ListingFilter, MailboxUid, ModSeq, Role, UtcMillis, limits};

@@ -206,7 +206,7 @@ fn account_capability(name: &'static str, account: &Account, uploads: &UploadSet
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jmap::email::sort::sort;
+    use crate::jmap::email::search::sort::sort;
 
     #[test]
     fn every_advertised_sort_property_is_accepted() {

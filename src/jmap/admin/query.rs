@@ -3,9 +3,9 @@
 
 use super::{AdminMethod, mail, tell};
 use crate::jmap::context::Context;
-use crate::jmap::email::filter::filter;
-use crate::jmap::email::query::SectionArgs;
-use crate::jmap::email::sort;
+use crate::jmap::email::search::filter::filter;
+use crate::jmap::email::search::query::SectionArgs;
+use crate::jmap::email::search::sort;
 use crate::jmap::method::Call;
 use crate::jmap::standard::state;
 use crate::model::{AccountId, EmailId, Shape, limits};

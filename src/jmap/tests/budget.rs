@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{account_of, call, context, letters};
 use crate::jmap::budget::Budget;
 use crate::jmap::dispatch::{names, run_within};
-use crate::jmap::email::read_tests::filed;
+use crate::jmap::email::read::tests::filed;
 use crate::jmap::{CAPABILITIES, Caller, Context, run};
 use crate::model::limits;
 use crate::wire::jmap::parse;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::jmap::email::keep::Commits;
-use crate::jmap::email::read_tests::filed;
+use crate::jmap::email::read::tests::filed;
+use crate::jmap::email::write::keep::Commits;
 use crate::jmap::failure::SetFailure;
 use crate::jmap::tests::{account_of, call, context, error};
 use crate::jmap::{CAPABILITIES, Context, run};

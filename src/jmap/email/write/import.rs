@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::blobs::octets;
 use super::filing::{self, Filing};
 use super::keep::{Commits, NewMessage, keep};
 use crate::jmap::context::Account;
+use crate::jmap::email::blobs::octets;
 use crate::jmap::failure::SetFailure;
 use crate::jmap::method::{Call, Method};
 use crate::jmap::standard::{InvalidProperties, SetResponse, state};

@@ -83,7 +83,7 @@ pub(in crate::jmap) struct BodyArgs {
 
 /// What is asked for of bodies.
 #[derive(Debug)]
-pub(super) struct Bodies {
+pub(in crate::jmap::email) struct Bodies {
     fields: Vec<PartField>,
     headers: Vec<NamedHeader>,
     text: bool,
@@ -97,13 +97,13 @@ pub(super) struct Bodies {
 
 /// A message as it is shown: what was put before it, and itself.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TracedMessage<'m> {
+pub(in crate::jmap::email) struct TracedMessage<'m> {
     /// The trace fields of its delivery.
-    pub(super) prefix: &'m [u8],
+    pub(in crate::jmap::email) prefix: &'m [u8],
     /// The message as received.
-    pub(super) raw: &'m [u8],
+    pub(in crate::jmap::email) raw: &'m [u8],
     /// The blob id of both.
-    pub(super) blob: &'m BlobId,
+    pub(in crate::jmap::email) blob: &'m BlobId,
 }
 
 impl Bodies {
@@ -111,7 +111,7 @@ impl Bodies {
     ///
     /// # Errors
     /// `requestTooLarge` for more `header:` properties than one call may ask for.
-    pub(super) fn of(context: &Context, args: BodyArgs) -> Result<Self, MethodError> {
+    pub(in crate::jmap::email) fn of(context: &Context, args: BodyArgs) -> Result<Self, MethodError> {
         let mut bodies = Self {
             text: args.fetch_text_body_values,
             html: args.fetch_html_body_values,
@@ -132,7 +132,7 @@ impl Bodies {
     }
 
     /// What is given where nothing is asked for.
-    pub(super) fn usual(context: &Context) -> Self {
+    pub(in crate::jmap::email) fn usual(context: &Context) -> Self {
         Self {
             fields: USUAL_FIELDS.to_vec(),
             headers: Vec::new(),
@@ -156,7 +156,7 @@ impl Bodies {
     ///
     /// # Errors
     /// `requestTooLarge` where the answer has no room for it.
-    pub(super) fn show_header(
+    pub(in crate::jmap::email) fn show_header(
         &self,
         wanted: &RequestedProperties,
         whole: TracedMessage<'_>,
@@ -170,7 +170,7 @@ impl Bodies {
     ///
     /// # Errors
     /// `requestTooLarge` where the answer has no room for it.
-    pub(super) fn show(
+    pub(in crate::jmap::email) fn show(
         &self,
         wanted: &RequestedProperties,
         whole: TracedMessage<'_>,
@@ -268,12 +268,12 @@ fn listed<'s, 'm>(structure: &'s Structure<'m>, numbers: &'s [u32]) -> impl Iter
 
 /// The fields of two headers, one after the other, the second within `limits::MAX_HEADER_BYTES`.
 #[derive(Clone)]
-pub(super) struct JoinedFields<'m> {
+pub(in crate::jmap::email) struct JoinedFields<'m> {
     rest: std::vec::IntoIter<Field<'m>>,
 }
 
 impl<'m> JoinedFields<'m> {
-    pub(super) fn new(prefix: &'m [u8], raw: &'m [u8]) -> Self {
+    pub(in crate::jmap::email) fn new(prefix: &'m [u8], raw: &'m [u8]) -> Self {
         let raw = raw.get(..limits::MAX_HEADER_BYTES).unwrap_or(raw);
         Self { rest: fields(prefix).chain(fields(raw)).collect::<Vec<_>>().into_iter() }
     }
@@ -290,7 +290,7 @@ impl<'m> Iterator for JoinedFields<'m> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jmap::email::property::EmailProperty;
+    use crate::jmap::email::read::property::EmailProperty;
     use crate::jmap::tests::context;
     use crate::model::EmailId;
     use crate::wire::jmap::arguments;

@@ -68,7 +68,7 @@ impl HeaderFields {
 ///
 /// # Errors
 /// `invalidProperties`, `blobNotFound`, `tooLarge`; what concerns the whole call.
-pub(super) fn message(
+pub(in crate::jmap::email) fn message(
     context: &Context,
     account: &Account,
     object: &Map<String, Value>,

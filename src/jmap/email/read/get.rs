@@ -141,11 +141,11 @@ pub(in crate::jmap) fn head(
 
 /// Shows emails to the caller.
 #[derive(Clone, Copy)]
-pub(super) struct EmailDisplay<'a> {
-    pub(super) context: &'a Context,
-    pub(super) snapshot: &'a Snapshot<'a>,
-    pub(super) account: &'a Account,
-    pub(super) rights: &'a Rights,
+pub(in crate::jmap::email) struct EmailDisplay<'a> {
+    pub(in crate::jmap::email) context: &'a Context,
+    pub(in crate::jmap::email) snapshot: &'a Snapshot<'a>,
+    pub(in crate::jmap::email) account: &'a Account,
+    pub(in crate::jmap::email) rights: &'a Rights,
 }
 
 /// The rows of an email that the caller sees: the second, trace prefix and content, where it is needed.
@@ -166,7 +166,7 @@ impl EmailDisplay<'_> {
     }
 
     /// The properties of one email, which is read for itself.
-    pub(super) fn one(
+    pub(in crate::jmap::email) fn one(
         &self,
         id: EmailId,
         (wanted, bodies): (&RequestedProperties, &Bodies),

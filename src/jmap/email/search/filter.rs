@@ -49,7 +49,7 @@ enum EmailCondition {
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedFilter`.
-pub(super) fn of(call: &Call<'_>, given: Option<&Value>) -> Result<Filter, MethodError> {
+pub(in crate::jmap::email) fn of(call: &Call<'_>, given: Option<&Value>) -> Result<Filter, MethodError> {
     let filter = filter(given)?;
     if has_our_own(&filter) && !call.uses(ADMIN) {
         return Err(MethodError::UnsupportedFilter(format!("attachmentName and attachmentType belong to {ADMIN}")));
@@ -135,7 +135,7 @@ fn of_condition(condition: EmailCondition) -> Result<Filter, MethodError> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn keyword(name: &str, word: &str) -> Result<String, String> {
+pub(in crate::jmap::email) fn keyword(name: &str, word: &str) -> Result<String, String> {
     keyword::normal(word).ok_or_else(|| format!("{name}: {} is no keyword", short(word)))
 }
 

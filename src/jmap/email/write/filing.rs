@@ -15,17 +15,17 @@ use crate::store::Snapshot;
 use crate::wire::jmap::SetError;
 
 /// The names of these properties.
-pub(super) const NAMES: [&str; 3] = ["mailboxIds", "keywords", "receivedAt"];
+pub(in crate::jmap::email) const NAMES: [&str; 3] = ["mailboxIds", "keywords", "receivedAt"];
 
 /// What is said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Filing {
+pub(in crate::jmap::email) struct Filing {
     /// One at least.
-    pub(super) mailboxes: BTreeSet<MailboxUid>,
+    pub(in crate::jmap::email) mailboxes: BTreeSet<MailboxUid>,
     /// Normal form; `None` where nothing is said.
-    pub(super) keywords: Option<BTreeSet<String>>,
+    pub(in crate::jmap::email) keywords: Option<BTreeSet<String>>,
     /// Likewise.
-    pub(super) received_at: Option<UtcMillis>,
+    pub(in crate::jmap::email) received_at: Option<UtcMillis>,
 }
 
 impl Filing {
@@ -33,7 +33,7 @@ impl Filing {
     ///
     /// # Errors
     /// `tooManyKeywords`.
-    pub(super) fn read(
+    pub(in crate::jmap::email) fn read(
         ids: &CreationIds,
         object: &Map<String, Value>,
         wrong: &mut InvalidProperties,
@@ -60,7 +60,7 @@ fn names<'v>(property: &str, value: &'v Value) -> Result<Vec<&'v String>, SetErr
 }
 
 /// `mailboxIds`, creation ids replaced: one at least. Whether they are there is asked by `prove`.
-pub(super) fn mailboxes(ids: &CreationIds, value: &Value) -> Result<BTreeSet<MailboxUid>, SetError> {
+pub(in crate::jmap::email) fn mailboxes(ids: &CreationIds, value: &Value) -> Result<BTreeSet<MailboxUid>, SetError> {
     let wanted = |what: &str| SetError::property("mailboxIds", what);
     let one = |id: &String| {
         let uid = ids.resolve(id).and_then(|id| id.parse().ok());
@@ -71,7 +71,7 @@ pub(super) fn mailboxes(ids: &CreationIds, value: &Value) -> Result<BTreeSet<Mai
 }
 
 /// `keywords`, in normal form.
-pub(super) fn keywords(value: &Value) -> Result<BTreeSet<String>, SetError> {
+pub(in crate::jmap::email) fn keywords(value: &Value) -> Result<BTreeSet<String>, SetError> {
     let wanted = |word: &String| SetError::property("keywords", format!("\"{word}\" is no keyword (RFC 8621 §4.1.1)"));
     let one = |word: &String| keyword::normal(word).ok_or_else(|| wanted(word));
     let found = names("keywords", value)?.into_iter().map(one).collect::<Result<BTreeSet<_>, SetError>>()?;
@@ -85,7 +85,7 @@ pub(super) fn keywords(value: &Value) -> Result<BTreeSet<String>, SetError> {
 ///
 /// # Errors
 /// Those of reading; `invalidProperties`.
-pub(super) fn prove(
+pub(in crate::jmap::email) fn prove(
     snapshot: &Snapshot<'_>,
     (account, rights): (&Account, &Rights),
     mailboxes: &BTreeSet<MailboxUid>,

@@ -19,7 +19,7 @@ use crate::wire::jmap::{MethodError, SetError};
 
 /// The commits of a call: in which state the first may begin, and from which state to which they led.
 #[derive(Debug, Default)]
-pub(super) struct Commits {
+pub(in crate::jmap::email) struct Commits {
     stand: Option<SetStates>,
 }
 
@@ -38,7 +38,7 @@ impl Commits {
     ///
     /// # Errors
     /// `stateMismatch`, and what concerns the whole call; once something was done, that is the object's.
-    pub(super) fn run<T>(
+    pub(in crate::jmap::email) fn run<T>(
         &mut self,
         is_right: impl Fn(ModSeq) -> bool,
         commit: impl FnOnce(&mut dyn FnMut(&mut Txn<'_>) -> Result<Option<()>, Error>) -> Result<(T, Ticket), Error>,
@@ -70,7 +70,7 @@ impl Commits {
     }
 
     /// After a commit that is durable; `now` is the state that it left.
-    pub(super) fn leave(&mut self, now: Option<ModSeq>) {
+    pub(in crate::jmap::email) fn leave(&mut self, now: Option<ModSeq>) {
         if let (Some(stand), Some(now)) = (&mut self.stand, now) {
             stand.after(now, true);
         }
@@ -80,7 +80,7 @@ impl Commits {
     ///
     /// # Errors
     /// `stateMismatch` where that is not the right one; those of reading.
-    pub(super) fn stand(
+    pub(in crate::jmap::email) fn stand(
         self,
         snapshot: &Snapshot<'_>,
         account: &Account,
@@ -95,7 +95,7 @@ impl Commits {
 
     /// Makes an error of the call the object's own once something was done: an error of the call
     /// would say that nothing was (RFC 8620 §3.6.2).
-    pub(super) fn of_one(&self, failure: SetFailure) -> SetFailure {
+    pub(in crate::jmap::email) fn of_one(&self, failure: SetFailure) -> SetFailure {
         match failure {
             SetFailure::Call(error) if self.stand.is_some() => {
                 SetFailure::Object(SetError::ServerFail(error.description()))
@@ -107,25 +107,25 @@ impl Commits {
 
 /// A message to be filed.
 #[derive(Debug)]
-pub(super) struct NewMessage<'m> {
+pub(in crate::jmap::email) struct NewMessage<'m> {
     /// Its octets.
-    pub(super) raw: &'m [u8],
+    pub(in crate::jmap::email) raw: &'m [u8],
     /// The trace fields that it was delivered with.
-    pub(super) prefix: &'m [u8],
+    pub(in crate::jmap::email) prefix: &'m [u8],
     /// Where it is filed.
-    pub(super) filing: &'m Filing,
+    pub(in crate::jmap::email) filing: &'m Filing,
     /// Its keywords where nothing is said.
-    pub(super) keywords: BTreeSet<String>,
+    pub(in crate::jmap::email) keywords: BTreeSet<String>,
     /// When it was received, likewise.
-    pub(super) received_at: UtcMillis,
+    pub(in crate::jmap::email) received_at: UtcMillis,
     /// Whether it may not be there twice.
-    pub(super) once: bool,
+    pub(in crate::jmap::email) once: bool,
 }
 
 /// An email that was filed.
 #[derive(Debug)]
-pub(super) struct FiledEmail {
-    pub(super) id: EmailId,
+pub(in crate::jmap::email) struct FiledEmail {
+    pub(in crate::jmap::email) id: EmailId,
     thread: ThreadId,
     size: u64,
     received_at: UtcMillis,
@@ -133,7 +133,7 @@ pub(super) struct FiledEmail {
 
 impl FiledEmail {
     /// What the client cannot know of it (RFC 8621 §4.6, §4.8).
-    pub(super) fn object(&self) -> Map<String, Value> {
+    pub(in crate::jmap::email) fn object(&self) -> Map<String, Value> {
         let mut object = Map::new();
         object.insert("id".into(), self.id.to_string().into());
         object.insert("blobId".into(), BlobId::email(self.id).to_string().into());
@@ -144,7 +144,7 @@ impl FiledEmail {
 
     /// The same with when it was received, where that is not what the client said: the client said
     /// nothing, or a time before 1970 or within a second, which is not kept.
-    pub(super) fn object_dated(&self, filing: &Filing) -> Map<String, Value> {
+    pub(in crate::jmap::email) fn object_dated(&self, filing: &Filing) -> Map<String, Value> {
         let mut object = self.object();
         let told = date(Some(self.received_at));
         let kept = told.as_str().and_then(UtcMillis::parse_rfc3339);
@@ -156,7 +156,7 @@ impl FiledEmail {
 
     /// The same where RFC 8621 wants no `receivedAt` that the client did not say (§4.7, §4.8), but
     /// for one that was changed.
-    pub(super) fn object_changed(&self, filing: &Filing) -> Map<String, Value> {
+    pub(in crate::jmap::email) fn object_changed(&self, filing: &Filing) -> Map<String, Value> {
         if filing.received_at.is_some() { self.object_dated(filing) } else { self.object() }
     }
 }
@@ -165,7 +165,7 @@ impl FiledEmail {
 ///
 /// # Errors
 /// What concerns the whole call; why this one is refused.
-pub(super) fn keep(
+pub(in crate::jmap::email) fn keep(
     context: &Context,
     account: &Account,
     commits: &mut Commits,

@@ -78,7 +78,7 @@ pub(in crate::jmap) enum EmailProperty {
 
 impl NamedHeader {
     /// Whether a name is that of a header field.
-    pub(super) fn is_named(name: &str) -> bool {
+    pub(in crate::jmap::email) fn is_named(name: &str) -> bool {
         name.starts_with("header:")
     }
 }
@@ -130,9 +130,9 @@ impl Property for EmailProperty {
 
 /// The properties that are asked for, each once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct RequestedProperties {
-    pub(super) metadata: Vec<MetadataProperty>,
-    pub(super) content: Vec<ContentProperty>,
+pub(in crate::jmap::email) struct RequestedProperties {
+    pub(in crate::jmap::email) metadata: Vec<MetadataProperty>,
+    pub(in crate::jmap::email) content: Vec<ContentProperty>,
     message: Vec<MessageProperty>,
     headers: Vec<NamedHeader>,
 }
@@ -142,7 +142,7 @@ impl RequestedProperties {
     ///
     /// # Errors
     /// `requestTooLarge` for more `header:` properties than one call may ask for.
-    pub(super) fn of(properties: impl IntoIterator<Item = EmailProperty>) -> Result<Self, MethodError> {
+    pub(in crate::jmap::email) fn of(properties: impl IntoIterator<Item = EmailProperty>) -> Result<Self, MethodError> {
         let mut wanted = Self::default();
         for property in properties {
             match property {
@@ -156,38 +156,38 @@ impl RequestedProperties {
     }
 
     /// What Email/get gives where nothing is asked for (RFC 8621 §4.2).
-    pub(super) fn usual() -> Self {
+    pub(in crate::jmap::email) fn usual() -> Self {
         Self { metadata: MetadataProperty::ALL.to_vec(), ..Self::usual_of_message() }
     }
 
     /// What Email/parse gives where nothing is asked for (RFC 8621 §4.9).
-    pub(super) fn usual_of_message() -> Self {
+    pub(in crate::jmap::email) fn usual_of_message() -> Self {
         let (content, message) = (ContentProperty::ALL.to_vec(), USUAL_OF_MESSAGE.to_vec());
         Self { content, message, ..Self::default() }
     }
 
     /// What of the message is asked for.
-    pub(super) fn of_body(&self) -> &[MessageProperty] {
+    pub(in crate::jmap::email) fn of_body(&self) -> &[MessageProperty] {
         &self.message
     }
 
     /// Whether the content row is needed.
-    pub(super) fn needs_content(&self) -> bool {
+    pub(in crate::jmap::email) fn needs_content(&self) -> bool {
         !self.content.is_empty()
     }
 
     /// Whether the message or its header must be read.
-    pub(super) fn needs_message(&self) -> bool {
+    pub(in crate::jmap::email) fn needs_message(&self) -> bool {
         !self.message.is_empty() || !self.headers.is_empty()
     }
 
     /// Whether more of the message must be read than its header.
-    pub(super) fn needs_body(&self) -> bool {
+    pub(in crate::jmap::email) fn needs_body(&self) -> bool {
         self.message.iter().any(|property| *property != MessageProperty::Headers)
     }
 
     /// What the metadata says.
-    pub(super) fn of_metadata(&self, id: EmailId, email: &EmailMetadata, object: &mut JsonObject) {
+    pub(in crate::jmap::email) fn of_metadata(&self, id: EmailId, email: &EmailMetadata, object: &mut JsonObject) {
         for property in &self.metadata {
             let value = match property {
                 MetadataProperty::Id => id.to_string().into(),
@@ -203,7 +203,7 @@ impl RequestedProperties {
     }
 
     /// What the content row says.
-    pub(super) fn of_content(&self, mut content: EmailContent, object: &mut JsonObject) {
+    pub(in crate::jmap::email) fn of_content(&self, mut content: EmailContent, object: &mut JsonObject) {
         let ids = |ids: &mut Vec<String>| if ids.is_empty() { Value::Null } else { std::mem::take(ids).into() };
         let blank = content.blank;
         let with = |bit: u8, all: &mut Vec<EmailAddress>| {
@@ -230,7 +230,7 @@ impl RequestedProperties {
     }
 
     /// What `header:` properties and `headers` show of a header.
-    pub(super) fn of_header<'f>(
+    pub(in crate::jmap::email) fn of_header<'f>(
         &self,
         header: &(impl Iterator<Item = Field<'f>> + Clone),
         object: &mut JsonObject,
@@ -245,7 +245,7 @@ impl RequestedProperties {
 }
 
 /// Adds what is not there.
-pub(super) fn add<P: PartialEq>(properties: &mut Vec<P>, property: P) {
+pub(in crate::jmap::email) fn add<P: PartialEq>(properties: &mut Vec<P>, property: P) {
     if !properties.contains(&property) {
         properties.push(property);
     }
@@ -255,7 +255,10 @@ pub(super) fn add<P: PartialEq>(properties: &mut Vec<P>, property: P) {
 ///
 /// # Errors
 /// `requestTooLarge` for more of them than one call may ask for.
-pub(super) fn add_header(headers: &mut Vec<NamedHeader>, header: NamedHeader) -> Result<(), MethodError> {
+pub(in crate::jmap::email) fn add_header(
+    headers: &mut Vec<NamedHeader>,
+    header: NamedHeader,
+) -> Result<(), MethodError> {
     add(headers, header);
     if headers.len() > limits::MAX_HEADER_PROPERTIES {
         return Err(MethodError::RequestTooLarge("more header: properties than one call may ask for"));
@@ -264,10 +267,10 @@ pub(super) fn add_header(headers: &mut Vec<NamedHeader>, header: NamedHeader) ->
 }
 
 /// Told of each value before it becomes part of the answer; an error ends the call.
-pub(super) type ValueCheck<'a> = dyn Fn(&Value) -> Result<(), MethodError> + 'a;
+pub(in crate::jmap::email) type ValueCheck<'a> = dyn Fn(&Value) -> Result<(), MethodError> + 'a;
 
 /// What properties `header:…` show of a header.
-pub(super) fn shown<'f>(
+pub(in crate::jmap::email) fn shown<'f>(
     headers: &[NamedHeader],
     header: &(impl Iterator<Item = Field<'f>> + Clone),
     object: &mut JsonObject,
@@ -285,7 +288,7 @@ pub(super) fn shown<'f>(
 }
 
 /// `EmailHeader[]` (RFC 8621 §4.1.3).
-pub(super) fn all_fields<'f>(
+pub(in crate::jmap::email) fn all_fields<'f>(
     header: impl Iterator<Item = Field<'f>>,
     grow: &ValueCheck<'_>,
 ) -> Result<Value, MethodError> {
@@ -324,6 +327,6 @@ fn people(all: Vec<EmailAddress>) -> Value {
 }
 
 /// `{name: true}`.
-pub(super) fn set_of(names: impl Iterator<Item = String>) -> Value {
+pub(in crate::jmap::email) fn set_of(names: impl Iterator<Item = String>) -> Value {
     Value::Object(names.map(|name| (name, Value::Bool(true))).collect())
 }

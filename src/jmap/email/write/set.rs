@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::body::Bodies;
 use super::create;
 use super::filing::{self, Filing};
-use super::get::EmailDisplay;
 use super::keep::{Commits, FiledEmail, NewMessage, keep};
-use super::property::{ContentProperty, EmailProperty, RequestedProperties, set_of};
 use crate::jmap::context::{Account, Context};
+use crate::jmap::email::read::body::Bodies;
+use crate::jmap::email::read::get::EmailDisplay;
+use crate::jmap::email::read::property::{ContentProperty, EmailProperty, RequestedProperties, set_of};
 use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::Rights;

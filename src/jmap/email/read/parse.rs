@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::blobs::octets;
 use super::body::{Bodies, BodyArgs, TracedMessage};
 use super::property::{EmailProperty, MetadataProperty, RequestedProperties};
+use crate::jmap::email::blobs::octets;
 use crate::jmap::method::{Call, Method};
 use crate::message::content::content;
 use crate::message::header::is_message;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::jmap::Context;
-use crate::jmap::email::read_tests::filed;
+use crate::jmap::email::read::tests::filed;
 use crate::jmap::tests::{account_of, call, context};
 
 struct Fixture {
