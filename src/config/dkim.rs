@@ -20,7 +20,7 @@ impl Config {
     ///
     /// # Errors
     /// What is wrong with the first key that is.
-    pub fn signer(&self) -> Result<Option<Arc<Signer>>, String> {
+    pub(super) fn signer(&self) -> Result<Option<Arc<Signer>>, String> {
         let keys = self.dkim.keys.iter().map(DkimKeySection::read).collect::<Result<Vec<_>, _>>()?;
         Ok((!keys.is_empty()).then(|| Arc::new(Signer::new(keys))))
     }

@@ -137,7 +137,7 @@ pub const DESTROYED_EMAIL_RETENTION: Duration = Duration::from_secs(60 * 24 * 36
 pub const LISTING_HISTORY_RETENTION: Duration = Duration::from_secs(60 * 24 * 3600);
 /// How long a listing that was made on demand is kept after its last use.
 pub const UNUSED_LISTING_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How long told senders are remembered after the response is over.
+/// How long a told sender is remembered after the reply, once the response is off or over.
 pub const TOLD_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
 /// How long a message id that is not seen again leads to its thread.
 pub const THREAD_REF_RETENTION: Duration = Duration::from_secs(730 * 24 * 3600);

@@ -1,5 +1,6 @@
-//! Small objects of an account: identities, submissions, push subscriptions, share notifications. One mechanism keeps them
-//! all (`store::commit::objects`); what they hold stands in `sender`, `submission`, `push` and `share`.
+//! Small objects of an account: identities, submissions, push subscriptions, share notifications.
+//!
+//! `store::account::objects` keeps all of them; what they hold is defined in `sender`, `submission`, `push` and `share`.
 
 use super::change::DataType;
 

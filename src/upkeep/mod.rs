@@ -8,7 +8,7 @@
 //!   priority all the same, for it holds an account's lock at times, and those who wait for the lock must not wait long.
 //! - What cannot be done in one account is said in the log and tried again in the next round; the others go on.
 //!
-//! How long things are kept is said in `Settings`; what is done with them, in `store::commit`.
+//! How long things are kept is said in `Settings`; what is done with them, in the methods of `store::Txn` that `steps` calls.
 
 mod run;
 mod steps;

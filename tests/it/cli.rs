@@ -226,6 +226,28 @@ fn port_25_is_not_for_lmtp() {
 }
 
 #[test]
+fn config_check_reads_the_files_of_the_relay() {
+    let bed = Bed::new("");
+    let missing = bed.dir.join("missing");
+    let empty = bed.dir.join("empty");
+    fs::write(&empty, "").unwrap();
+    fs::set_permissions(&empty, fs::Permissions::from_mode(0o600)).unwrap();
+    for (settings, key, file) in [
+        (format!("tls-ca = {missing:?}"), "tls-ca", &missing),
+        (format!("tls-ca = {empty:?}"), "tls-ca", &empty),
+        (format!("user = \"us\"\npassword-file = {missing:?}"), "password-file", &missing),
+        (format!("user = \"us\"\npassword-file = {empty:?}"), "password-file", &empty),
+    ] {
+        bed.configure(&format!("[relay]\n{settings}\n"));
+        let done = bed.run(&["config", "check"]);
+        assert_eq!(done.status.code(), Some(78), "{settings}: {done:?}");
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(said.contains(key) && said.contains(&file.display().to_string()), "{settings}: {said}");
+    }
+    fs::remove_dir_all(&bed.dir).unwrap();
+}
+
+#[test]
 fn an_account_is_changed_where_it_is_named_and_stays_elsewhere() {
     let mut bed = Bed::new("");
     bed.start();

@@ -25,10 +25,10 @@ pub(in crate::cli) fn run(command: &ConfigCommand, path: Option<&Path>) -> Resul
         }
         ConfigCommand::Check => {
             let config = load(path).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
-            // Certificate and keys are read too: what `serve` would stumble over is said here.
+            // Reads the certificates, keys and passwords that `serve` reads, so that their faults are reported here.
             config.lmtp_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
             config.http_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
-            config.signer().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
+            config.queue_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
             let file = path.unwrap_or(Path::new(DEFAULT_PATH));
             if file.exists() {
                 output::line(&format!("{}: in order", file.display()));

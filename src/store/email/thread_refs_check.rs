@@ -10,7 +10,7 @@
 //! (`row::thread_ref`). Hence:
 //!
 //! - A reference that is not there surely was, if no thread younger than the email's was ever forgotten. What a younger dead
-//!   thread was named by, and an older one is from then on, counts as forgotten, too (`commit::threads`).
+//!   thread was named by, and an older one is from then on, counts as forgotten, too (`email::threads`).
 //! - If the email began its thread, all its ids named it, and do so while the thread lives. Earlier versions let a guest's
 //!   thread take its place: such a row is named and put right, too.
 //!

@@ -1,4 +1,5 @@
-//! The next small piece of an account's folding, made from a view without the account's lock; `commit::folds` writes it.
+//! The next small piece of an account's folding, made from a snapshot without the account's lock;
+//! [`Txn::write_folds`](crate::store::Txn::write_folds) writes it.
 //!
 //! A fold inverts token rows into blocks. When enough folds of a level have gathered they are merged into one of the next,
 //! piece by piece; where a merge stands is in its row, so that whoever comes next goes on from there, after a kill too.

@@ -1,9 +1,9 @@
-//! The folds of the search index: a piece that was made from a view is written, if what it was made from still stands.
+//! The folds of the search index: a piece that was made from a snapshot is written, if what it was made from still stands.
 //!
 //! Each piece is one batch, and names in the row of the folds what it leaves to be done: after a kill between two of them
 //! every search answers as before, and the next piece goes on. Token rows go in the batch that writes their blocks.
 //!
-//! An email that is destroyed before it was folded loses its token row at once (`commit::email`), and one that was folded
+//! An email that is destroyed before it was folded loses its token row at once (`email::write`), and one that was folded
 //! is left out of the next merge: a restored email has a new id and comes in as any other does, through `message::rows`,
 //! for the store cannot read mail.
 
