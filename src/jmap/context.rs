@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::blob::{UploadRates, UploadSettings};
 use super::budget::Budget;
 use super::jobs::Jobs;
 use super::subscription::SubscriptionTimes;
+use super::uploads::{UploadRates, UploadSettings};
 use crate::account::Directory;
 use crate::model::{AccountId, AccountRow, Address, LiveValue, RelayTrouble, UtcMillis};
 use crate::store::{Error, ListingRequest, Store};

@@ -27,9 +27,10 @@ mod standard;
 mod submission;
 mod subscription;
 mod thread;
+mod uploads;
 mod vacation;
 
-pub use blob::{Blob, BlobReader, UploadRates, UploadSettings};
+pub use blob::{Blob, BlobReader};
 pub use budget::Budget;
 pub use context::{Account, Caller, Context, DeliverFn};
 pub use dispatch::{CAPABILITIES, run};
@@ -37,6 +38,7 @@ pub use jobs::Jobs;
 pub use push::{ObservedAccount, PushState};
 pub use session::session;
 pub use subscription::SubscriptionTimes;
+pub use uploads::{UploadRates, UploadSettings};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::blob::UploadSettings;
 use super::context::{Account, Context};
 use super::method::{Call, Method};
 use super::session::entry;
@@ -19,6 +18,7 @@ use super::standard::{
     ChangedObjects, GetObjects, NoArguments, ObjectChanges, ObjectQuery, ObjectType, QueryObjects, SetArguments,
     object_of,
 };
+use super::uploads::UploadSettings;
 use crate::model::{AccountId, AccountRow, Address, Identity};
 use crate::store::Error;
 use crate::wire::jmap::json::or_null;

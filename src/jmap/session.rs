@@ -10,9 +10,10 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::blob::{self, UploadSettings};
+use super::blob;
 use super::context::{Account, Context};
 use super::dispatch::CAPABILITIES;
+use super::uploads::UploadSettings;
 use crate::model::{AccountId, AccountRow, Address, MailboxCounts, UtcMillis, limits};
 use crate::query::Collation;
 use crate::store::{Error, Snapshot};

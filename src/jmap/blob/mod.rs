@@ -13,14 +13,12 @@
 
 mod copy;
 mod management;
-mod uploads;
 
 use std::ops::Range;
 
 pub(super) use copy::BlobCopy;
 pub(super) use management::{BlobGet, BlobLookup, BlobUpload};
 pub(super) use management::{DATA_SOURCES, LOOKED_UP, digests, max_blob_set};
-pub use uploads::{UploadRateExceeded, UploadRates, UploadSettings};
 
 use crate::message::Message;
 use crate::message::decode::Decoder;
@@ -29,6 +27,7 @@ use crate::store::{Error, Store};
 
 use super::context::{Account, Context};
 use super::rights::Rights;
+use super::uploads::UploadRateExceeded;
 use crate::wire::jmap::MethodError;
 
 /// Octets that are read from the store at once: one frame of a message.
