@@ -8,13 +8,7 @@ use super::method::{Call, FollowUpCall, RegisteredMethod};
 use super::registry;
 use super::session::session_state;
 use super::standard::CreationIds;
-use crate::wire::jmap::{
-    ADMIN, BLOB, CORE, Invocation, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, Request, Response, SUBMISSION, VACATION,
-    WEBSOCKET, reference,
-};
-
-/// The capabilities that are known here.
-pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, MDN, QUOTA, BLOB, PRINCIPALS, WEBSOCKET, ADMIN];
+use crate::wire::jmap::{Invocation, MethodError, Request, Response, reference};
 
 /// The names of all methods, and whether each only reads.
 #[cfg(test)]

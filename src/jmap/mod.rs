@@ -33,10 +33,10 @@ mod vacation;
 pub use blob::{Blob, BlobReader};
 pub use budget::Budget;
 pub use context::{Account, Caller, Context, DeliverFn};
-pub use dispatch::{CAPABILITIES, run};
+pub use dispatch::run;
 pub use jobs::Jobs;
 pub use push::{ObservedAccount, PushState};
-pub use session::session;
+pub use session::{CAPABILITIES, session};
 pub use subscription::SubscriptionTimes;
 pub use uploads::{UploadRates, UploadSettings};
 

@@ -1,7 +1,7 @@
 //! The Session resource: what the server can do, with its limits as they are enforced, and which accounts the caller may
 //! use (RFC 8620 §2, RFC 8621 §1.3).
 //!
-//! - Every capability of `dispatch` stands in it; a capability with nothing more to say is an empty object.
+//! - Every capability that a request may use stands in it; a capability with nothing more to say is an empty object.
 //! - The state of a session is a digest of what can differ from one caller or moment to another, so that the answer to a
 //!   request tells it without a session being made. A new member of the session that depends on anything but the
 //!   program, the base URL, the upload settings and the accounts must be added to `state_of`.
@@ -12,13 +12,17 @@ use serde_json::{Value, json};
 
 use super::blob;
 use super::context::{Account, Context};
-use super::dispatch::CAPABILITIES;
 use super::uploads::UploadSettings;
 use crate::model::{AccountId, AccountRow, Address, MailboxCounts, UtcMillis, limits};
 use crate::query::Collation;
 use crate::store::{Error, Snapshot};
 use crate::wire::jmap::session::{Capability, SessionAccount, SessionObject, SessionState, path};
-use crate::wire::jmap::{ADMIN, BLOB, CORE, MAIL, MethodError, PRINCIPALS, PRINCIPALS_OWNER, SUBMISSION, WEBSOCKET};
+use crate::wire::jmap::{
+    ADMIN, BLOB, CORE, MAIL, MDN, MethodError, PRINCIPALS, PRINCIPALS_OWNER, QUOTA, SUBMISSION, VACATION, WEBSOCKET,
+};
+
+/// The capabilities that are known here.
+pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, MDN, QUOTA, BLOB, PRINCIPALS, WEBSOCKET, ADMIN];
 
 /// Returns the caller's session.
 ///
