@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::budget::Budget;
 use super::jobs::Jobs;
-use super::subscription::SubscriptionTimes;
+use super::subscription_times::SubscriptionTimes;
 use super::uploads::{UploadRates, UploadSettings};
 use crate::account::Directory;
 use crate::model::{AccountId, AccountRow, Address, LiveValue, RelayTrouble, UtcMillis};

@@ -26,6 +26,7 @@ mod share;
 mod standard;
 mod submission;
 mod subscription;
+mod subscription_times;
 mod thread;
 mod uploads;
 mod vacation;
@@ -37,7 +38,7 @@ pub use dispatch::run;
 pub use jobs::Jobs;
 pub use push::{ObservedAccount, PushState};
 pub use session::{CAPABILITIES, session};
-pub use subscription::SubscriptionTimes;
+pub use subscription_times::SubscriptionTimes;
 pub use uploads::{UploadRates, UploadSettings};
 
 #[cfg(test)]

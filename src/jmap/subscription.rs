@@ -4,13 +4,11 @@
 //! Nothing but a code is sent to a URL before the client gave that code back, and few are made in an hour: so nobody can
 //! have others flooded (§8.6).
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,7 +17,7 @@ use super::failure::{SetFailure, TxnResult};
 use super::method::{Call, Method};
 use super::standard::value::utc_date;
 use super::standard::{GetObjects, InvalidProperties, ObjectType, SetResponse, get_from, object_of};
-use crate::model::{AccountId, MonotonicMillis, ObjectId, PushKeys, PushSubscription, UtcMillis, limits};
+use crate::model::{AccountId, ObjectId, PushKeys, PushSubscription, UtcMillis, limits};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::standard::GetAnswer;
 use crate::wire::jmap::{Answer, JsonObject, MethodError, Patch, Property as _, SetError, properties};
@@ -50,38 +48,10 @@ impl PushSubscriptionProperty {
 /// The longest that a subscription lives without being renewed (§7.2: at least 48 hours, and better a week). One that was
 /// made by a token that ends lives as long as that.
 const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How many a user makes in an hour.
-const MAX_CREATED_PER_HOUR: usize = 60;
-const HOUR: Duration = Duration::from_secs(3600);
 /// Octets of a URL, of an id of a device, and types that are named.
 const MAX_URL_BYTES: usize = 2048;
 const MAX_DEVICE_ID_BYTES: usize = 255;
 const MAX_TYPES: usize = 64;
-
-/// When each user's subscriptions of the last hour were made, those that are gone too. Cheap to clone.
-#[derive(Debug, Clone, Default)]
-pub struct SubscriptionTimes(Arc<Mutex<BTreeMap<AccountId, VecDeque<MonotonicMillis>>>>);
-
-impl SubscriptionTimes {
-    /// Takes note of one more.
-    ///
-    /// # Errors
-    /// `rateLimit` where there are as many as may be.
-    fn take(&self, account: AccountId, now: MonotonicMillis) -> Result<(), SetError> {
-        let mut all = self.0.lock();
-        let of_late = |at: &MonotonicMillis| now.since(*at) < HOUR;
-        all.retain(|_, made| made.back().is_some_and(of_late));
-        let made = all.entry(account).or_default();
-        while made.front().is_some_and(|at| !of_late(at)) {
-            made.pop_front();
-        }
-        if made.len() >= MAX_CREATED_PER_HOUR {
-            return Err(SetError::RateLimit(format!("{MAX_CREATED_PER_HOUR} subscriptions may be made in an hour")));
-        }
-        made.push_back(now);
-        Ok(())
-    }
-}
 
 /// Whose the caller's subscriptions are: the account that logged in, or the first that is mapped to who asks.
 fn owner(context: &Context) -> Result<Account, MethodError> {

@@ -1,10 +1,14 @@
 //! Push subscriptions: how they are made, verified, bounded, and whose they are.
 
+use std::sync::Arc;
+
 use serde_json::{Map, json};
 
 use super::*;
 use crate::jmap::Caller;
+use crate::jmap::subscription_times::{HOUR, MAX_CREATED_PER_HOUR, SubscriptionTimes};
 use crate::jmap::tests::{call, context, error};
+use crate::model::MonotonicMillis;
 
 #[test]
 fn a_subscription_is_made_verified_and_its_credentials_alone() {
