@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 
 use super::budget::Budget;
 use super::context::Context;
+use super::creation_ids::CreationIds;
 use super::method::{Call, FollowUpCall, RegisteredMethod};
 use super::registry;
 use super::session::session_state;
-use super::standard::CreationIds;
 use crate::wire::jmap::{Invocation, MethodError, Request, Response, reference};
 
 /// The names of all methods, and whether each only reads.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use serde_json::{Map, Value};
 
 use super::context::{Account, Context};
-use super::standard::CreationIds;
+use super::creation_ids::CreationIds;
 use crate::model::AccountId;
 use crate::wire::jmap::{Answer, MethodArguments, MethodError, arguments};
 

@@ -7,6 +7,7 @@ pub mod admin;
 mod blob;
 mod budget;
 mod context;
+mod creation_ids;
 mod dispatch;
 pub mod email;
 mod failure;

@@ -1,7 +1,6 @@
-//! What the standard methods have in common (RFC 8620 §5): states, creation ids, and the arguments and answers of /get,
+//! What the standard methods have in common (RFC 8620 §5): states, and the arguments and answers of /get,
 //! /changes and /set. What a property is, and what a change of it does, is each type's own.
 
-mod created;
 mod filter;
 mod object_type;
 pub(super) mod people;
@@ -14,7 +13,6 @@ mod stored;
 pub(super) mod value;
 mod wrong;
 
-pub(super) use created::CreationIds;
 pub(super) use filter::{condition, sort_by};
 pub(super) use object_type::{
     ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, client_state, get_from, object_of,

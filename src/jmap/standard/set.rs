@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::created::CreationIds;
 use super::state::state;
 use crate::jmap::context::{Account, Context, NamedObjects, distinct};
+use crate::jmap::creation_ids::CreationIds;
 use crate::jmap::failure::SetFailure;
 use crate::model::{DataType, ModSeq, limits};
 use crate::store::{Error, Txn};

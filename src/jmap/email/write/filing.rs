@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::jmap::context::Account;
+use crate::jmap::creation_ids::CreationIds;
 use crate::jmap::failure::TxnResult;
 use crate::jmap::rights::Rights;
+use crate::jmap::standard::InvalidProperties;
 use crate::jmap::standard::value::utc_date;
-use crate::jmap::standard::{CreationIds, InvalidProperties};
 use crate::model::{MailboxUid, UtcMillis, keyword, limits};
 use crate::store::Snapshot;
 use crate::wire::jmap::SetError;

@@ -7,23 +7,23 @@ use serde_json::{Map, Value};
 
 /// What creation ids stand for, over the calls of one request.
 #[derive(Debug, Default)]
-pub(in crate::jmap) struct CreationIds(RefCell<BTreeMap<String, String>>);
+pub(super) struct CreationIds(RefCell<BTreeMap<String, String>>);
 
 impl CreationIds {
     /// Begins with what the client says of earlier requests.
-    pub(in crate::jmap) fn new(given: Option<&Map<String, Value>>) -> Self {
+    pub(super) fn new(given: Option<&Map<String, Value>>) -> Self {
         let known = given.into_iter().flatten();
         let known = known.filter_map(|(name, id)| Some((name.clone(), id.as_str()?.to_owned())));
         Self(RefCell::new(known.collect()))
     }
 
     /// Notes what was created under a name. A name that is used again stands for the last.
-    pub(in crate::jmap) fn note(&self, name: &str, id: &str) {
+    pub(super) fn note(&self, name: &str, id: &str) {
         self.0.borrow_mut().insert(name.to_owned(), id.to_owned());
     }
 
     /// An id as it is; of `#name` what that stands for, or nothing where that is not known.
-    pub(in crate::jmap) fn resolve(&self, id: &str) -> Option<String> {
+    pub(super) fn resolve(&self, id: &str) -> Option<String> {
         match id.strip_prefix('#') {
             Some(name) => self.0.borrow().get(name).cloned(),
             None => Some(id.to_owned()),
@@ -31,17 +31,17 @@ impl CreationIds {
     }
 
     /// All that is noted so far, for [`Self::reset`].
-    pub(in crate::jmap) fn known(&self) -> BTreeMap<String, String> {
+    pub(super) fn known(&self) -> BTreeMap<String, String> {
         self.0.borrow().clone()
     }
 
     /// Forgets what was noted since `known`: a commit begins with this, for it may be run again.
-    pub(in crate::jmap) fn reset(&self, known: &BTreeMap<String, String>) {
+    pub(super) fn reset(&self, known: &BTreeMap<String, String>) {
         self.0.borrow_mut().clone_from(known);
     }
 
     /// All of them, for the response.
-    pub(in crate::jmap) fn all(&self) -> Map<String, Value> {
+    pub(super) fn all(&self) -> Map<String, Value> {
         self.0.borrow().iter().map(|(name, id)| (name.clone(), id.clone().into())).collect()
     }
 }
