@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::store::check::Progress;
 use crate::store::{Error, Store};
 use crate::wire::jmap::MethodError;
-use crate::wire::jmap::admin::store::{JobGetAnswer, JobRef, JobResult, JobStage};
+use crate::wire::jmap::admin::store::{JobGetAnswer, JobRef, JobResult, JobStage, StoreProgress};
 
 /// What is under way, or was last.
 #[derive(Debug, Clone, Default)]
@@ -56,7 +56,20 @@ impl JobProgress {
     /// The same of a check or a repair.
     #[must_use]
     pub fn tell_store(&self, at: &Progress) -> bool {
-        self.tell(JobStage::Store(super::admin::store::progress(at)))
+        self.tell(JobStage::Store(at.into()))
+    }
+}
+
+impl From<&Progress> for StoreProgress {
+    fn from(at: &Progress) -> Self {
+        Self {
+            number: at.number as u64,
+            accounts: at.accounts as u64,
+            account: at.account.to_string(),
+            table: at.table.to_owned(),
+            rows: at.rows,
+            written: at.written,
+        }
     }
 }
 

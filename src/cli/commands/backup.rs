@@ -129,7 +129,7 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     let secrets = store.secrets().clone();
     let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
     let found = store.check_deep(Some(&remake), &mut |at| {
-        meter.show(&JobStage::Store(words::progress(at)));
+        meter.show(&JobStage::Store(at.into()));
         true
     });
     let found = words::checked(&found.map_err(|error| job::failed(&error))?);

@@ -37,7 +37,7 @@ pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> R
         let secrets = store.secrets().clone();
         let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
         let found = store.check_deep(args.blobs.then_some(&remake), &mut |at| {
-            meter.show(&JobStage::Store(admin::store::progress(at)));
+            meter.show(&JobStage::Store(at.into()));
             true
         });
         admin::store::checked(&found.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?)

@@ -70,7 +70,7 @@ fn here(
     let secrets = store.secrets().clone();
     let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
     let done = store.repair(scope, some, &remake, &mut |at| {
-        meter.show(&JobStage::Store(words::progress(at)));
+        meter.show(&JobStage::Store(at.into()));
         true
     });
     Ok(words::repaired(&done.map_err(|error| job::failed(&error))?))

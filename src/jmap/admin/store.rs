@@ -7,12 +7,12 @@ use crate::jmap::method::Call;
 use crate::message::rows_or_bare;
 use crate::model::AccountId;
 use crate::store::backup::Backup;
-use crate::store::check::{Breach, CheckReport, Progress};
+use crate::store::check::{Breach, CheckReport};
 use crate::store::repair::{RepairReport, RepairScope};
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::admin::store::{
     BackupFacts, CheckFindings, JobGet, JobGetAnswer, JobRef, JobResult, JobStage, RepairOutcome, StoreBackup,
-    StoreBackupArguments, StoreCheck, StoreCheckArguments, StoreProgress, StoreRepair, StoreRepairArguments,
+    StoreBackupArguments, StoreCheck, StoreCheckArguments, StoreRepair, StoreRepairArguments,
 };
 
 impl AdminMethod for StoreCheck {
@@ -26,19 +26,6 @@ impl AdminMethod for StoreCheck {
             let found = store.check_deep(args.blobs.then_some(&remake), &mut |at| pace.tell_store(at))?;
             Ok(JobResult::Check(checked(&found)))
         })
-    }
-}
-
-/// How far a check or a repair is.
-#[must_use]
-pub fn progress(at: &Progress) -> StoreProgress {
-    StoreProgress {
-        number: at.number as u64,
-        accounts: at.accounts as u64,
-        account: at.account.to_string(),
-        table: at.table.to_owned(),
-        rows: at.rows,
-        written: at.written,
     }
 }
 
