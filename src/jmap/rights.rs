@@ -10,6 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::{Map, Value};
+
 use super::context::Account;
 use crate::model::mailbox::Right;
 use crate::model::{EmailMetadata, MailboxUid, ModSeq};
@@ -148,4 +150,9 @@ impl Rights {
 /// Those of reading.
 pub(super) fn unchanged_since(snapshot: &Snapshot<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
     if account.guest.is_none() { Ok(true) } else { snapshot.is_sharing_unchanged_since(account.id, since) }
+}
+
+/// `MailboxRights` (RFC 8621 §2).
+pub(super) fn rights_object(bits: u16) -> Map<String, Value> {
+    Right::all().map(|right| (right.name().to_owned(), (bits & right.bit() != 0).into())).collect()
 }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::context::{Account, Context, date};
 use super::failure::{SetFailure, TxnResult};
-use super::mailbox::rights;
 use super::method::Call;
+use super::rights::rights_object;
 use super::standard::value::UtcDate;
 use super::standard::{
     ChangedObjects, GetObjects, NoArguments, ObjectChanges, ObjectQuery, ObjectType, QueryObjects, SetObjects,
@@ -72,7 +72,7 @@ fn changed_by(context: &Context) -> ChangedBy {
 }
 
 fn object(id: ObjectId, told: &ShareNotification, properties: &[ShareNotificationProperty]) -> JsonObject {
-    let some_rights = |bits| if bits == 0 { Value::Null } else { rights(bits).into() };
+    let some_rights = |bits| if bits == 0 { Value::Null } else { rights_object(bits).into() };
     object_of(properties, |property| match property {
         ShareNotificationProperty::Id => id.to_string().into(),
         ShareNotificationProperty::Created => date(Some(told.created)),

@@ -9,12 +9,12 @@ pub(super) use set::MailboxSet;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::budget::Budget;
 use super::context::Account;
 use super::method::Call;
-use super::rights::unchanged_since;
+use super::rights::{rights_object, unchanged_since};
 use super::standard::object_of;
 use crate::model::mailbox::Right;
 use crate::model::{AccountId, Mailbox, MailboxCounts, MailboxUid, ModSeq, Role};
@@ -173,11 +173,11 @@ fn value(uid: MailboxUid, mailbox: &Mailbox, property: MailboxProperty) -> Value
         MailboxProperty::UnreadEmails => counts.unread_emails.into(),
         MailboxProperty::TotalThreads => counts.total_threads.into(),
         MailboxProperty::UnreadThreads => counts.unread_threads.into(),
-        MailboxProperty::MyRights => rights(mine(mailbox)).into(),
+        MailboxProperty::MyRights => rights_object(mine(mailbox)).into(),
         MailboxProperty::IsSubscribed => mailbox.subscribed.into(),
         MailboxProperty::ShareWith => {
             let shares = mailbox.shares.iter();
-            or_null(shares.map(|(with, bits)| (with.to_string(), rights(*bits).into())).collect())
+            or_null(shares.map(|(with, bits)| (with.to_string(), rights_object(*bits).into())).collect())
         }
         MailboxProperty::Attributes => {
             mailbox.attributes.iter().map(|(name, text)| (name.clone(), text.clone())).collect()
@@ -188,11 +188,6 @@ fn value(uid: MailboxUid, mailbox: &Mailbox, property: MailboxProperty) -> Value
 /// What the caller may do with one: nobody destroys the inbox.
 fn mine(mailbox: &Mailbox) -> u16 {
     if mailbox.role == Some(Role::Inbox) { mailbox.rights & !Right::Delete.bit() } else { mailbox.rights }
-}
-
-/// `MailboxRights` (RFC 8621 §2).
-pub(in crate::jmap) fn rights(bits: u16) -> Map<String, Value> {
-    Right::all().map(|right| (right.name().to_owned(), (bits & right.bit() != 0).into())).collect()
 }
 
 #[cfg(test)]
