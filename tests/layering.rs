@@ -81,6 +81,7 @@ const CIRCLES: &[(&str, &[ListedCircle])] = &[
     ("upkeep", &[]),
     ("deliver", &[]),
     ("queue", &[]),
+    ("jmap", &[]),
     ("transfer", &[]),
     ("net", &[]),
     ("cli", &[]),
