@@ -109,6 +109,29 @@ impl Context {
         }
     }
 
+    /// All octets of the blob whose id a client wrote. `None` where there is no such blob for the caller.
+    ///
+    /// # Errors
+    /// As `blob`.
+    pub(super) fn octets_by_id(&self, account: &Account, id: &str) -> Result<Option<Vec<u8>>, MethodError> {
+        match id.parse::<BlobId>() {
+            // How large it may be is said where it is put to use.
+            Ok(id) => self.blob_octets(account, &id, u64::MAX),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Whether there is a blob for the caller with the id that a client wrote.
+    ///
+    /// # Errors
+    /// As `blob`.
+    pub(super) fn has_blob(&self, account: &Account, id: &str) -> Result<bool, MethodError> {
+        match id.parse::<BlobId>() {
+            Ok(id) => self.blob(account, &id).map(|blob| blob.is_some()),
+            Err(_) => Ok(false),
+        }
+    }
+
     /// The octets of a blob that lie in a range, charged to the request.
     ///
     /// # Errors

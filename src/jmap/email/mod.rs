@@ -1,6 +1,5 @@
 //! Email, as JMAP has it (RFC 8621 §4).
 
-mod blobs;
 pub(in crate::jmap) mod read;
 pub mod search;
 mod write;

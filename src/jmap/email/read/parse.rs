@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::body::{Bodies, BodyArgs, TracedMessage};
 use super::property::{EmailProperty, MetadataProperty, RequestedProperties};
-use crate::jmap::email::blobs::octets;
 use crate::jmap::method::{Call, Method};
 use crate::message::content::content;
 use crate::message::header::is_message;
@@ -64,7 +63,7 @@ impl Method for EmailParse {
         let bodies = Bodies::of(context, body)?;
         let (mut parsed, mut not_parsable, mut not_found) = (JsonObject::new(), Vec::new(), Vec::new());
         for id in args.blob_ids {
-            let raw = octets(context, &account, &id)?;
+            let raw = context.octets_by_id(&account, &id)?;
             let (Some(raw), Ok(blob)) = (raw, id.parse::<BlobId>()) else {
                 not_found.push(id);
                 continue;

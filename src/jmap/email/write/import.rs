@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::filing::{self, Filing};
 use super::keep::{Commits, NewMessage, keep};
 use crate::jmap::context::Account;
-use crate::jmap::email::blobs::octets;
 use crate::jmap::failure::SetFailure;
 use crate::jmap::method::{Call, Method};
 use crate::jmap::standard::{InvalidProperties, SetResponse, state};
@@ -88,7 +87,7 @@ fn one(
     wrong.finish()?;
     context.budget.file(0)?;
     let blob = call.created.resolve(blob).unwrap_or_default();
-    let raw = octets(context, account, &blob)?;
+    let raw = context.octets_by_id(account, &blob)?;
     // RFC 8621 §4.8: an id that is not found is invalid as any other value.
     let raw = raw.ok_or_else(|| SetError::property("blobId", "there is no such blob"))?;
     if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {

@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 
 use super::{HeaderFields, is_of_body};
 use crate::jmap::context::{Account, Context};
-use crate::jmap::email::blobs;
 use crate::jmap::standard::InvalidProperties;
 use crate::message::build::{PartContent, PartDraft};
 use crate::message::forms::{Form, HeaderProperty};
@@ -269,12 +268,12 @@ impl<'a> PartBuilder<'a> {
                 };
                 // Of what is beyond measure, or wrong already, it is only asked what is not there.
                 if self.attached > limits::MAX_ATTACHMENTS_BYTES || !self.wrong.is_empty() {
-                    if !blobs::is_there(self.context, self.account, id)? {
+                    if !self.context.has_blob(self.account, id)? {
                         self.lacks(id);
                     }
                     return Ok(PartContent::Octets(Vec::new()));
                 }
-                let Some(octets) = blobs::octets(self.context, self.account, id)? else {
+                let Some(octets) = self.context.octets_by_id(self.account, id)? else {
                     self.lacks(id);
                     return Ok(PartContent::Octets(Vec::new()));
                 };
