@@ -1,9 +1,9 @@
 //! Principal (RFC 9670 §2): whom the caller can share with. Each account is one, and its id is the account's; they stand in
 //! the caller's own account.
 //!
-//! A user learns of those who have an address in a domain in which he has one, and of those who opened something to him; an
-//! administrator of all. Nothing of them is changed here, and what changed is not kept: the state is a digest of what is
-//! there.
+//! A user sees the accounts that have an address in one of the user's own domains, and those that shared
+//! something with the user. An administrator sees all. No principal is changed here, and no history of changes is kept:
+//! the state is a digest of what is visible.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -168,7 +168,7 @@ impl Principal {
     }
 }
 
-/// The principals that the caller may know of, by id, and the accounts that he may reach.
+/// The principals that the caller may know of, by id, and the accounts that the caller may reach.
 pub(super) struct VisiblePrincipals {
     all: Vec<Principal>,
     reachable: Vec<Account>,
@@ -244,7 +244,7 @@ fn domains(primary: &Address, addresses: &[Address]) -> BTreeSet<String> {
     addresses.iter().chain([primary]).map(|address| address.folded().domain().to_owned()).collect()
 }
 
-/// Whether the caller, for an account of his, may know of another: so that he can share with it.
+/// Whether the owner of the account `own` may know of another account, and so share a mailbox with it.
 ///
 /// # Errors
 /// Those of reading.

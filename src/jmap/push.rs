@@ -27,8 +27,8 @@ const MAX_TYPES: [(&str, DataType); 8] = [
     ("ShareNotification", DataType::ShareNotification),
 ];
 
-/// Of these a guest is told, in an account in which something was opened to him. That something changed he learns of all
-/// mailboxes, what it was only of his: the account has one order of changes.
+/// The types of which a guest is notified in a shared account. A guest is notified of changes in any mailbox
+/// of the account, since the account has one sequence of changes, but sees only what was shared.
 const GUEST_TYPES: [DataType; 3] = [DataType::Email, DataType::Thread, DataType::Mailbox];
 
 /// An account whose changes are followed.
@@ -163,7 +163,7 @@ mod tests {
         }
         assert!(states.get("EmailDelivery").is_some() && states.get("VacationResponse").is_none(), "{change}");
         assert_eq!(known.catch_up(store, None).unwrap(), None);
-        // Whoever comes back with what he knew is told the same; of other types nothing.
+        // A client that returns with its earlier states is told the same change, and nothing of other types.
         let mut back = PushState::of(&before, store, &[ObservedAccount::own(ann)]).unwrap();
         assert_eq!(back.catch_up(store, None).unwrap(), Some(change));
         let mut back = PushState::of(&before, store, &[ObservedAccount::own(ann)]).unwrap();

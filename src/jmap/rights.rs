@@ -1,12 +1,14 @@
 //! What the caller may see of an account, and do in it (RFC 8621 §2 `myRights`, RFC 9670).
 //!
-//! Its owner may do all that the mailboxes' own rows allow. To anyone else, a guest, single mailboxes were opened, each
-//! with rights of its own. What must hold: a guest sees an email if it is in a mailbox that he may read, and of the mailboxes
-//! that it is in those alone that he has any right in; what he does not see is, to him, not there. A right that an email
-//! needs in "its mailboxes" it needs in all of them, those that he does not see among them (RFC 8621 §2 maySetSeen,
-//! maySetKeywords).
+//! The owner may do everything that the rows of the mailboxes allow. A guest may use the mailboxes that
+//! the owner shared, each with rights of its own.
 //!
-//! Rights are read in the same view, or the same commit, as what they are asked for.
+//! - A guest sees an email if it is in at least one mailbox that the guest may read.
+//! - Of the mailboxes of such an email, the guest sees those in which the guest has any right.
+//! - What a guest does not see does not exist in any answer to that guest.
+//! - A right that RFC 8621 §2 requires in "all mailboxes" of an email (maySetSeen, maySetKeywords) is
+//!   required in those too that the guest does not see.
+//! - Rights are read in the same snapshot, or the same commit, as the objects that they guard.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,21 +27,21 @@ const SEEN: &str = "$seen";
 /// What the caller may do in which mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Rights {
-    /// All, for the account is his.
+    /// The caller owns the account and has every right.
     Owner,
-    /// What was opened to him.
+    /// The caller has the rights that the owner shared.
     Guest(SharedMailboxes),
 }
 
 /// The mailboxes of an account as a guest has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SharedMailboxes {
-    /// Those in which he has any right.
+    /// The rights, as bits of [`Right`], of each mailbox in which the guest has any.
     rights: BTreeMap<MailboxUid, u16>,
 }
 
 impl Rights {
-    /// Of the caller in an account.
+    /// Reads the rights of the caller in an account.
     ///
     /// # Errors
     /// Those of reading.
@@ -55,7 +57,7 @@ impl Rights {
         Ok(Self::Guest(opened))
     }
 
-    /// Whether he has a right in a mailbox.
+    /// Whether the caller has a right in a mailbox.
     pub(super) fn may(&self, uid: MailboxUid, right: Right) -> bool {
         match self {
             Self::Owner => true,
@@ -63,7 +65,7 @@ impl Rights {
         }
     }
 
-    /// Whether he may read a mailbox.
+    /// Whether the caller may read a mailbox.
     pub(super) fn reads(&self, uid: MailboxUid) -> bool {
         self.may(uid, Right::ReadItems)
     }
@@ -74,7 +76,7 @@ impl Rights {
         Some(opened.rights.keys().copied().filter(|uid| self.reads(*uid)).collect())
     }
 
-    /// Whether he has any right in a mailbox, and so knows of it.
+    /// Whether the caller has any right in a mailbox, and so may know that it exists.
     pub(super) fn knows(&self, uid: MailboxUid) -> bool {
         match self {
             Self::Owner => true,
@@ -82,7 +84,7 @@ impl Rights {
         }
     }
 
-    /// Whether he may read an email.
+    /// Whether the caller may read an email.
     pub(super) fn sees(&self, email: &EmailMetadata) -> bool {
         match self {
             Self::Owner => true,
@@ -90,7 +92,7 @@ impl Rights {
         }
     }
 
-    /// An email as he sees it, if he does.
+    /// The email with only the mailboxes that the caller may read; `None` if there is none.
     pub(super) fn seen(&self, email: EmailMetadata) -> Option<EmailMetadata> {
         if !self.sees(&email) {
             return None;
@@ -99,7 +101,7 @@ impl Rights {
         Some(EmailMetadata { mailboxes, ..email })
     }
 
-    /// Whether he has a right in all of these mailboxes.
+    /// Proves that the caller has a right in each of these mailboxes.
     ///
     /// # Errors
     /// `forbidden`.
@@ -115,7 +117,7 @@ impl Rights {
         }
     }
 
-    /// Whether he may change an email so.
+    /// Proves that the caller may give an email these mailboxes and keywords.
     ///
     /// # Errors
     /// `forbidden`.
@@ -137,7 +139,7 @@ impl Rights {
         Ok(())
     }
 
-    /// The mailboxes of an email that he does not read: what he says of the others leaves them as they are.
+    /// The mailboxes of an email that the caller does not see. An update by the caller leaves them as they are.
     pub(super) fn unread(&self, email: &EmailMetadata) -> BTreeSet<MailboxUid> {
         email.mailboxes.iter().copied().filter(|uid| !self.reads(*uid)).collect()
     }

@@ -188,7 +188,7 @@ fn shares(
     let mut shares = BTreeMap::new();
     for (name, rights) in wanted {
         let found = context.directory.find_account(name)?;
-        // Who may not see all accounts is told of one that he may not know as of one that is not there.
+        // To a caller who may not see an account, the answer is the same as if the account did not exist.
         let stranger = || bad(format!("no account {name} to share with"));
         let (with, _) = found.filter(|(id, _)| *id != account).ok_or_else(stranger)?;
         let may = mailbox.shares.contains_key(&with) || principal::may_know(context, account, with)?;

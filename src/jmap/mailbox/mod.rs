@@ -128,8 +128,9 @@ impl VisibleMailboxes {
     }
 }
 
-/// The mailboxes that a guest knows of, with his rights and subscriptions: those in which he has any right, and those above
-/// them, of which he learns the name and nothing else, so that the tree is what it is for everybody.
+/// The mailboxes that a guest may know of, with the guest's rights and subscriptions: those in which the
+/// guest has any right, and their ancestors, of which the guest learns the name alone. The tree is thus the
+/// same for everybody.
 fn opened(
     all: BTreeMap<MailboxUid, Mailbox>,
     owner: AccountId,

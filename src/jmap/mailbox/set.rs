@@ -6,8 +6,8 @@
 //! together. All is one commit, but for mailboxes that go with their emails: those go in steps, after it, and what they
 //! meet is said of them alone.
 //!
-//! A guest may do what his rights in the mailboxes let him, and choose for himself what he is subscribed to. What he makes
-//! under a mailbox is open to the same people as that one.
+//! A guest may do what the shared rights in each mailbox allow, and choose the guest's own subscriptions.
+//! A mailbox that a guest makes is shared with the same people as its parent.
 
 use std::collections::BTreeMap;
 

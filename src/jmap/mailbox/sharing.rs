@@ -52,7 +52,7 @@ impl MailboxSetCall<'_> {
         Ok(whole)
     }
 
-    /// With whom a mailbox is to be shared (RFC 9670 §4): principals, each with his rights; who has none is left out.
+    /// With whom a mailbox is to be shared (RFC 9670 §4): principals with their rights; a principal without any right is left out.
     pub(super) fn shares(&self, row: &Mailbox, value: &Value) -> Result<BTreeMap<AccountId, u16>, SetError> {
         let bad = |what: &str| SetError::property(MailboxProperty::ShareWith.name(), what);
         let empty = Map::new();

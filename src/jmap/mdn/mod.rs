@@ -1,4 +1,4 @@
-//! MDN (RFC 9007): the owner lets a message's sender know what became of it, and reads what others let him know.
+//! MDN (RFC 9007): the owner notifies a message's sender of what became of it, and reads such notifications of others.
 //!
 //! `wish` is an MDN as a client asks for it, `send` puts it into the outbox, `parse` shows one that came. What a request for a
 //! notification is, and when it must not be answered, is `outbox::mdn`'s.

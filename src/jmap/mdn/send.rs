@@ -173,8 +173,9 @@ impl MdnSender<'_> {
         Ok((email, request.ok_or_else(nobody)?))
     }
 
-    /// For whom it is sent: who the client says, if he is the account; else the identity, and of one that stands for a
-    /// domain the address there to which the message came.
+    /// The address for which the notification is sent: the one that the client names, if it belongs to the
+    /// account; else that of the identity. An identity for a whole domain gives the address of that domain
+    /// to which the message came.
     fn person(&self, wish: &MdnObject, request: &MdnRequest) -> Result<Address, SetError> {
         if !self.me.may_use(&self.identity)? {
             let gone = format!("{} is no more the account's address", self.identity.email);
