@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn every_property_is_a_fact_and_no_other() {
         let facts = members(serde_json::to_value(facts(&VacationResponse::default())).unwrap());
-        let mut names: Vec<&str> = VacationProperty::ALL.iter().map(|property| property.name()).collect();
+        let mut names: Vec<&str> = VacationProperty::ALL.iter().map(crate::wire::jmap::Property::name).collect();
         names.sort_unstable();
         assert_eq!(facts.keys().map(String::as_str).collect::<Vec<_>>(), names);
     }

@@ -78,7 +78,14 @@ pub(in crate::store) fn check_messages(
         match found.id() {
             Some(key) => drop(candidates.insert(key.blob)),
             None => {
-                report(on_fault, AccountId::SITE, Table::BlobPurge, &found.key, "no key of this table", RowFix::Delete)?
+                report(
+                    on_fault,
+                    AccountId::SITE,
+                    Table::BlobPurge,
+                    &found.key,
+                    "no key of this table",
+                    RowFix::Delete,
+                )?;
             }
         }
     }

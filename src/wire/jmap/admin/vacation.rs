@@ -1,4 +1,4 @@
-//! The vacation of an account: the VacationResponse of RFC 8621 §8, and what is said of an absence beyond that.
+//! The vacation of an account: the `VacationResponse` of RFC 8621 §8, and the settings beyond it.
 
 use std::collections::BTreeMap;
 
