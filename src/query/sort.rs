@@ -116,7 +116,7 @@ pub(super) struct ListingOrder {
     pub(super) direction: Direction,
 }
 
-/// The order that a sort asks of emails that all are in the views `listing::range`; `None` where listings do not know it. A
+/// The order that a sort asks of emails that are all in the same listings; `None` where listings do not know it. A
 /// comparator that is the same for all of them says nothing.
 #[must_use]
 pub(super) fn order(sort: &[Comparator], shown: &[ListingFilter]) -> Option<ListingOrder> {

@@ -162,7 +162,13 @@ fn serve_listing_request(
         Ok(is_finished) => report.made += usize::from(is_finished),
         // The mailbox was destroyed after the query.
         Err(Error::NotFound(_)) => {}
-        Err(error) => return Err(error),
+        Err(Error::Full) => return Err(Error::Full),
+        // One listing that cannot be made keeps the account from none of its other tasks.
+        Err(error) => {
+            store.health()?;
+            tracing::warn!(%account, %error, "a listing that a query asked for was not made");
+            report.failed += 1;
+        }
     }
     Ok(StepResult::Worked { left: true })
 }

@@ -92,7 +92,8 @@ impl AdminMethod for MailDestroy {
         With(named, args): OfAccount<EmailIds>,
     ) -> Result<MailDestroyAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
-        let outcomes = each(context, account, args.ids, Txn::destroy_email)?;
+        #[expect(clippy::redundant_closure_for_method_calls, reason = "the method has the lifetime of one transaction")]
+        let outcomes = each(context, account, args.ids, |txn, id| txn.destroy_email(id))?;
         Ok(MailDestroyAnswer { destroyed: outcomes.done, not_destroyed: outcomes.refused })
     }
 }
@@ -176,7 +177,11 @@ impl AdminMethod for MailPurge {
                 }
             }
             (false, Some(ids)) => {
-                let outcomes = each(context, account, ids, Txn::purge_email)?;
+                #[expect(
+                    clippy::redundant_closure_for_method_calls,
+                    reason = "the method has the lifetime of one transaction"
+                )]
+                let outcomes = each(context, account, ids, |txn, id| txn.purge_email(id))?;
                 Ok(MailPurgeAnswer::Named { purged: outcomes.done, not_purged: outcomes.refused })
             }
             _ => Err(MethodError::InvalidArguments("either ids or all is wanted".into())),

@@ -26,8 +26,7 @@ impl AdminMethod for MailList {
         let (account, _) = context.account_of(&named)?;
         let snapshot = context.store.snapshot();
         let name = args.mailbox.unwrap_or_else(|| "inbox".into());
-        let found = snapshot.find_mailbox(account, &name)?;
-        let (uid, mailbox) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
+        let (uid, mailbox) = mailboxes::find(context, account, &name)?;
         let shape = if args.collapse_threads { Shape::Threads } else { Shape::Emails };
         let (limit, after) = (rows(args.limit)?, email_id("after", args.after.as_deref())?);
         let listing = Listing { uid, view: ListingFilter::Every, shape };

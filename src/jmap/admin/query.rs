@@ -1,7 +1,7 @@
 //! Mail/query: a question in the words of Email/query (RFC 8621 §4.4), with what a list shows of each email found; or how
 //! the question would be answered.
 
-use super::{AdminMethod, mail, tell};
+use super::{AdminMethod, mail, mailboxes, tell};
 use crate::jmap::context::Context;
 use crate::jmap::email::search::filter::filter;
 use crate::jmap::email::search::query::SectionArgs;
@@ -30,7 +30,7 @@ impl AdminMethod for MailQuery {
         let (account, _) = context.account_of(&named)?;
         let snapshot = context.store.snapshot();
         let secrets = context.store.secrets();
-        let results = spec(context, &snapshot, account, &args)?;
+        let results = spec(context, account, &args)?;
         if args.explain {
             return Ok(MailQueryAnswer::Explained { plan: plan(&explain(&snapshot, &results)?) });
         }
@@ -60,16 +60,10 @@ impl AdminMethod for MailQuery {
     }
 }
 
-fn spec(
-    context: &Context,
-    snapshot: &Snapshot<'_>,
-    account: AccountId,
-    args: &MailQueryArguments,
-) -> Result<QuerySpec, MethodError> {
+fn spec(context: &Context, account: AccountId, args: &MailQueryArguments) -> Result<QuerySpec, MethodError> {
     let mut filter = filter(args.filter.as_ref())?;
     if let Some(name) = &args.mailbox {
-        let found = snapshot.find_mailbox(account, name)?;
-        let (uid, _) = found.ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))?;
+        let (uid, _) = mailboxes::find(context, account, name)?;
         let inside = Filter::Is(Condition::InMailbox(uid));
         filter = if filter == Filter::default() { inside } else { Filter::And(vec![inside, filter]) };
     }

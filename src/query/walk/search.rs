@@ -63,8 +63,8 @@ impl<'v> SearchWalk<'v> {
         Self { snapshot, account, options, listing, range, from, step: 1, listing_met: 1000, index_met: 1000 }
     }
 
-    /// The next emails, of which `room` are wanted, and where threads are `listing::range` one of each other thread: those that do not
-    /// match by what is known without their message are left out. Nothing at the end.
+    /// The next emails, of which `room` are wanted; where threads are listed, one of each thread that was not met yet. Emails
+    /// that do not match by what is known without their message are left out. Nothing at the end.
     pub(in crate::query) fn hits(
         &mut self,
         matcher: &Matcher,

@@ -60,6 +60,10 @@ impl WaitingRequests {
         is_added
     }
 
+    fn has(&self, account: AccountId) -> bool {
+        self.by_account.get(&account).is_some_and(|waiting| !waiting.is_empty())
+    }
+
     fn take(&mut self, account: AccountId) -> Option<ListingRequest> {
         let of_account = self.by_account.get_mut(&account)?;
         let first = of_account.pop_first();
@@ -81,11 +85,13 @@ impl Store {
     /// Asks upkeep to extend listings of an account, or to note that they were used. Writes nothing and waits for nothing.
     pub fn request_listings(&self, account: AccountId, requests: impl IntoIterator<Item = ListingRequest>) {
         let all = self.listing_requests();
-        let mut is_new = false;
+        let mut is_asked = false;
         for request in requests {
-            is_new |= all.waiting.lock().add(account, request);
+            is_asked = true;
+            all.waiting.lock().add(account, request);
         }
-        if is_new {
+        // Requests may have waited since upkeep failed, on a full disk for example: it is woken for those, too.
+        if is_asked && all.waiting.lock().has(account) {
             all.listeners.read().iter().for_each(|listener| listener(account));
         }
     }
@@ -96,7 +102,8 @@ impl Store {
         self.listing_requests().waiting.lock().take(account)
     }
 
-    /// Calls `listener` with the account of each new request, from the thread of the query: it must be quick.
+    /// Calls `listener` with the account whenever a query asks for something and requests of the account wait, from the
+    /// thread of the query: it must be quick.
     pub fn on_listing_request(&self, listener: impl Fn(AccountId) + Send + Sync + 'static) {
         self.listing_requests().listeners.write().push(Box::new(listener));
     }
@@ -119,7 +126,14 @@ impl Txn<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+    use crate::model::UtcMillis;
+    use crate::model::clock::FixedClock;
+    use crate::store::Options;
+    use crate::store::engine::memory::MemoryEngine;
 
     fn request(mailbox: usize, action: ListingAction) -> ListingRequest {
         let mailbox = MailboxUid(u32::try_from(mailbox).unwrap());
@@ -142,6 +156,26 @@ mod tests {
         assert_eq!(waiting.take(AccountId(2)), Some(second));
         assert_eq!((waiting.count, waiting.by_account.len()), (0, 0));
         assert!(waiting.add(AccountId(1), second), "what was taken may be asked for again");
+    }
+
+    #[test]
+    fn upkeep_is_woken_again_for_what_still_waits() {
+        let clock = Arc::new(FixedClock::at(UtcMillis(0)));
+        let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
+        let woken = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&woken);
+        store.on_listing_request(move |account| {
+            assert_eq!(account, AccountId(1));
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let request = request(1, ListingAction::Extend);
+        store.request_listings(AccountId(1), [request]);
+        store.request_listings(AccountId(1), [request]);
+        assert_eq!(woken.load(Ordering::Relaxed), 2, "upkeep may have failed since the first request");
+        store.request_listings(AccountId(1), []);
+        assert_eq!(woken.load(Ordering::Relaxed), 2, "nothing was asked");
+        assert_eq!(store.take_listing_request(AccountId(1)), Some(request));
+        assert_eq!(store.take_listing_request(AccountId(1)), None, "it waits once");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::jmap::rights::{Rights, unchanged_since};
 use crate::jmap::standard::value::wanted;
 use crate::jmap::standard::{client_state, state};
 use crate::model::limits;
-use crate::query::{self as questions, Query, QueryChanges, QuerySpec, Start, Window};
+use crate::query::{self as questions, Query, QueryChanges, QueryOptions, QuerySpec, Start, Window};
 use crate::wire::jmap::json::MAX_SAFE_INTEGER;
 use crate::wire::jmap::primitive::is_id;
 use crate::wire::jmap::standard::{
@@ -40,7 +40,7 @@ fn spec(
         collapse: beside.collapse_threads,
         scope: rights.scope(),
         reads: call.context.budget.searched(),
-        ..QuerySpec::default()
+        options: QueryOptions::default(),
     })
 }
 
