@@ -12,7 +12,7 @@ use crate::message::header::first;
 use crate::message::refs::message_ids;
 use crate::message::report::{Report, ReportContent, report};
 use crate::message::{Message, catch_parser_panic};
-use crate::model::{BlobId, EmailId, limits};
+use crate::model::{EmailId, limits};
 use crate::query::{self, Condition, Filter, Query, QuerySpec, Window};
 use crate::wire::jmap::json::or_null;
 use crate::wire::jmap::{Answer, JsonObject, MethodError};
@@ -61,9 +61,7 @@ fn parse(context: &Context, account: &Account, ids: BTreeSet<String>) -> Result<
     let mut originals = Originals { context, account, known: BTreeMap::new() };
     let (mut parsed, mut not_parsable, mut not_found) = (JsonObject::new(), Vec::new(), Vec::new());
     for id in ids {
-        let blob = id.parse::<BlobId>().ok();
-        let raw = blob.map(|blob| context.blob_octets(account, &blob, u64::MAX)).transpose();
-        let Some(raw) = raw?.flatten() else {
+        let Some(raw) = context.octets_by_id(account, &id)? else {
             not_found.push(id);
             continue;
         };

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::filing::{self, Filing};
+use super::filing::Filing;
 use super::keep::{Commits, NewMessage, keep};
 use crate::jmap::context::Account;
 use crate::jmap::failure::SetFailure;
 use crate::jmap::method::{Call, FollowUpCall, Method};
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{InvalidProperties, SetResponse, newest, state};
+use crate::jmap::standard::{SetResponse, newest, state};
 use crate::model::{DataType, EmailId, ModSeq, limits};
 use crate::wire::jmap::standard::{CopyAnswer, CopyArgs};
 use crate::wire::jmap::{JsonObject, MethodError, SetError};
@@ -78,17 +78,8 @@ fn one(
     is_right: impl Fn(ModSeq) -> bool,
     object: &JsonObject,
 ) -> Result<(EmailId, JsonObject), SetFailure> {
-    let mut wrong = InvalidProperties::default();
-    for unknown in object.keys().filter(|name| *name != "id" && !filing::NAMES.contains(&name.as_str())) {
-        wrong.add(unknown, "a copy cannot have another");
-    }
-    let id = object.get("id").and_then(Value::as_str).unwrap_or_default();
-    if id.is_empty() {
-        wrong.add("id", "an id is wanted");
-    }
     let context = call.context;
-    let filing = Filing::read(call.created, object, &mut wrong)?;
-    wrong.finish()?;
+    let (id, filing) = Filing::with_source(call.created, object, "id", "a copy cannot have another")?;
     context.budget.file(0)?;
     let id = call.created.resolve(id).and_then(|id| id.parse::<EmailId>().ok()).ok_or(SetError::NotFound)?;
     let (email, prefix, raw) = {

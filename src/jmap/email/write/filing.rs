@@ -30,6 +30,30 @@ pub(in crate::jmap::email) struct Filing {
 }
 
 impl Filing {
+    /// Reads an object that makes an email of something stored already: the id under `source`, and the filing.
+    /// Of any other property `unknown` says why it is wrong.
+    ///
+    /// # Errors
+    /// `invalidProperties`, `tooManyKeywords`.
+    pub(in crate::jmap::email) fn with_source<'o>(
+        ids: &CreationIds,
+        object: &'o Map<String, Value>,
+        source: &str,
+        unknown: &str,
+    ) -> Result<(&'o str, Self), SetError> {
+        let mut wrong = InvalidProperties::default();
+        for name in object.keys().filter(|name| *name != source && !NAMES.contains(&name.as_str())) {
+            wrong.add(name, unknown);
+        }
+        let id = object.get(source).and_then(Value::as_str).unwrap_or_default();
+        if id.is_empty() {
+            wrong.add(source, "an id is wanted");
+        }
+        let filing = Self::read(ids, object, &mut wrong)?;
+        wrong.finish()?;
+        Ok((id, filing))
+    }
+
     /// Reads the properties of an object that has others, too. What is read is of use where nothing is wrong.
     ///
     /// # Errors

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::filing::{self, Filing};
+use super::filing::Filing;
 use super::keep::{Commits, NewMessage, keep};
 use crate::jmap::context::Account;
 use crate::jmap::failure::SetFailure;
 use crate::jmap::method::{Call, Method};
-use crate::jmap::standard::{InvalidProperties, SetResponse, state};
+use crate::jmap::standard::{SetResponse, state};
 use crate::message::header::{first, is_message};
 use crate::message::parse::date;
 use crate::model::{UtcMillis, limits};
@@ -74,17 +73,8 @@ fn one(
     is_right: impl Fn(crate::model::ModSeq) -> bool,
     object: &JsonObject,
 ) -> Result<JsonObject, SetFailure> {
-    let mut wrong = InvalidProperties::default();
-    for unknown in object.keys().filter(|name| *name != "blobId" && !filing::NAMES.contains(&name.as_str())) {
-        wrong.add(unknown, "no such property");
-    }
-    let blob = object.get("blobId").and_then(Value::as_str).unwrap_or_default();
-    if blob.is_empty() {
-        wrong.add("blobId", "an id is wanted");
-    }
     let context = call.context;
-    let filing = Filing::read(call.created, object, &mut wrong)?;
-    wrong.finish()?;
+    let (blob, filing) = Filing::with_source(call.created, object, "blobId", "no such property")?;
     context.budget.file(0)?;
     let blob = call.created.resolve(blob).unwrap_or_default();
     let raw = context.octets_by_id(account, &blob)?;
