@@ -85,13 +85,17 @@ impl Store {
     /// Asks upkeep to extend listings of an account, or to note that they were used. Writes nothing and waits for nothing.
     pub fn request_listings(&self, account: AccountId, requests: impl IntoIterator<Item = ListingRequest>) {
         let all = self.listing_requests();
-        let mut is_asked = false;
-        for request in requests {
-            is_asked = true;
-            all.waiting.lock().add(account, request);
-        }
-        // Requests may have waited since upkeep failed, on a full disk for example: it is woken for those, too.
-        if is_asked && all.waiting.lock().has(account) {
+        let is_wakeup_due = {
+            let mut waiting = all.waiting.lock();
+            let mut is_asked = false;
+            for request in requests {
+                is_asked = true;
+                waiting.add(account, request);
+            }
+            // Requests may have waited since upkeep failed, on a full disk for example: it is woken for those, too.
+            is_asked && waiting.has(account)
+        };
+        if is_wakeup_due {
             all.listeners.read().iter().for_each(|listener| listener(account));
         }
     }
