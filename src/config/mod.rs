@@ -405,7 +405,7 @@ impl Default for UpkeepSection {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LimitsSection {
-    /// Largest message.
+    /// The largest message that is accepted.
     pub message: ByteSize,
     /// Recipients a transaction.
     pub recipients: usize,

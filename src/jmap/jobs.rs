@@ -74,7 +74,7 @@ impl From<&Progress> for StoreProgress {
 }
 
 impl Jobs {
-    /// Begins one.
+    /// Begins a job on a thread of its own.
     ///
     /// # Errors
     /// `Conflict` while another is under way.

@@ -116,7 +116,6 @@ fn topic(topic: Topic) -> TopicFacts {
 }
 
 impl AdminMethod for DecisionList {
-    /// Newest first.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<DecisionListArguments>,

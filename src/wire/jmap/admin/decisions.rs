@@ -30,7 +30,7 @@ pub struct DecisionListArguments {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionListAnswer {
-    /// Newest first.
+    /// The decisions, newest first.
     pub list: Vec<DecisionFacts>,
     /// When the vacation began, or will.
     pub began: Option<String>,
@@ -62,7 +62,7 @@ pub struct ToldListArguments {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldListAnswer {
-    /// Newest first.
+    /// The told senders, newest first.
     pub list: Vec<ToldSender>,
 }
 
@@ -151,7 +151,7 @@ pub struct CorrespondentFacts {
     /// Whether all that came from there is mail of machines.
     pub machine: bool,
     pub answered: bool,
-    /// Newest first.
+    /// The threads of the correspondent, newest first.
     pub threads: Vec<TopicFacts>,
 }
 

@@ -40,7 +40,7 @@ pub struct MailListArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailListAnswer {
     pub mailbox: ListedMailbox,
-    /// Newest first.
+    /// The emails of the page, newest first.
     pub list: Vec<EmailRow>,
 }
 
@@ -360,7 +360,7 @@ pub struct MailIndexArguments {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailIndexAnswer {
     pub mailboxes: Vec<IndexedMailbox>,
-    /// Newest first.
+    /// The emails of the page, newest first.
     pub list: Vec<IndexedEmail>,
 }
 
