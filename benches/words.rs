@@ -16,7 +16,8 @@ review branch merge failure recovery backup restore schedule holiday absence ret
 snow storm cloud sunshine spring summer autumn field forest animal horse sheep bird apple orange cherry lemon kindly \
 regards sincerely yours thanks question answer proposal decision reason example number amount measure length weight";
 
-/// A stream of words with a rank law like that of a language: the first ones often, the last ones seldom.
+/// A stream of words with a rank law like that of a language: the first ones often, the last ones
+/// seldom.
 #[derive(Debug)]
 pub(crate) struct Words {
     list: Vec<&'static str>,
@@ -43,7 +44,8 @@ impl Words {
         usize::try_from(at).ok().and_then(|at| self.list.get(at)).copied().unwrap_or("the")
     }
 
-    /// A message of about `size` octets, with lines that end in CRLF; `number` tells it from all others.
+    /// A message of about `size` octets, with lines that end in CRLF; `number` tells it from all
+    /// others.
     pub(crate) fn message(&mut self, number: u64, to: &str, size: usize) -> Vec<u8> {
         let subject = format!("{} {} {} {number}", self.word(), self.word(), self.word());
         let mut text = format!(
@@ -57,7 +59,11 @@ impl Words {
         while text.len() + 2 < size {
             // Now and then something that is nowhere else: a number, a name.
             let rare = self.roll().is_multiple_of(24);
-            let word = if rare { format!("{:x}", self.roll() & 0xff_ffff) } else { self.word().to_owned() };
+            let word = if rare {
+                format!("{:x}", self.roll() & 0xff_ffff)
+            } else {
+                self.word().to_owned()
+            };
             if column + word.len() > 70 {
                 text.push_str("\r\n");
                 column = 0;

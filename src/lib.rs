@@ -13,9 +13,10 @@
 //! `fuzzing`, the bodies of the fuzz targets, stands above them all.
 //!
 //! # What others reach
-//! Every room is `pub(crate)`, so that rustc finds what nobody uses. The benches, the fuzz targets and `tests/it` are
-//! crates of their own; what they need is re-exported by [`internals`] and [`fuzzing`], and by nothing else. Both are
-//! left out without the feature `internals`, which is how dead code is looked for.
+//! Every room is `pub(crate)`, so that rustc finds what nobody uses. The benches, the fuzz targets
+//! and `tests/it` are crates of their own; what they need is re-exported by [`internals`] and
+//! [`fuzzing`], and by nothing else. Both are left out without the feature `internals`, which is
+//! how dead code is looked for.
 
 pub(crate) mod model;
 pub(crate) mod trace;
@@ -69,8 +70,8 @@ pub mod internals {
     pub mod model {
         pub use crate::model::clock;
         pub use crate::model::{
-            AccountId, AccountRow, Address, EmailId, ListingFilter, ListingStage, LiveValue, MailboxUid, ModSeq, Role,
-            UtcMillis,
+            AccountId, AccountRow, Address, EmailId, ListingFilter, ListingStage, LiveValue,
+            MailboxUid, ModSeq, Role, UtcMillis,
         };
     }
     /// Signs messages (`tests/it/proof.rs`).
@@ -80,12 +81,16 @@ pub mod internals {
     /// Asks of the store what a client asks (`benches/mailbox`).
     #[cfg(feature = "internals")]
     pub mod query {
-        pub use crate::query::{Condition, Filter, Query, QueryChanges, QuerySpec, Start, Window, changes, query};
+        pub use crate::query::{
+            Condition, Filter, Query, QueryChanges, QuerySpec, Start, Window, changes, query,
+        };
     }
     /// Fills and changes a store, and reads what it weighs (`benches/mailbox`, `benches/jmap`).
     #[cfg(feature = "internals")]
     pub mod store {
-        pub use crate::store::{ClientState, EncodedMessage, NewEmail, NewMailbox, Options, Store, Ticket};
+        pub use crate::store::{
+            ClientState, EncodedMessage, NewEmail, NewMailbox, Options, Store, Ticket,
+        };
     }
     /// The background work beside the client's (`benches/mailbox`).
     #[cfg(feature = "internals")]

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // One provider of cryptography for the whole process; a second call would only say that it is there.
+    // One provider of cryptography for the whole process; a second call would only say that it is
+    // there.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     restante::main()
 }

@@ -1,6 +1,7 @@
 //! L0: tracing set-up: level and output of the log; and what is counted (`count`).
 //!
-//! What must hold, wherever something is logged: no body, no subject and no password ever becomes a field.
+//! What must hold, wherever something is logged: no body, no subject and no password ever becomes a
+//! field.
 
 pub mod count;
 
@@ -73,7 +74,10 @@ pub fn is_level(level: &str) -> bool {
 fn filter(level: &str) -> Result<EnvFilter, TraceError> {
     // A single unknown word would be taken for the name of a module, and silence everything.
     let known = |word: &str| {
-        matches!(word.to_ascii_lowercase().as_str(), "off" | "error" | "warn" | "info" | "debug" | "trace")
+        matches!(
+            word.to_ascii_lowercase().as_str(),
+            "off" | "error" | "warn" | "info" | "debug" | "trace"
+        )
     };
     let bad = || TraceError::Level(level.to_owned());
     if !level.split(',').all(|part| part.contains('=') || known(part.trim())) {
@@ -110,7 +114,12 @@ pub fn init(settings: &Settings) -> Result<LevelHandle, TraceError> {
             ),
         )
     };
-    tracing_subscriber::registry().with(filter).with(journal).with(plain).try_init().map_err(|_| TraceError::Again)?;
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(journal)
+        .with(plain)
+        .try_init()
+        .map_err(|_| TraceError::Again)?;
     Ok(LevelHandle(Arc::new(move |filter| handle.reload(filter).is_ok())))
 }
 
@@ -120,9 +129,13 @@ mod tests {
 
     #[test]
     fn levels() {
-        for (text, good) in
-            [("info", true), ("WARN", true), ("info,restante::queue=debug", true), ("loud", false), ("a=b", false)]
-        {
+        for (text, good) in [
+            ("info", true),
+            ("WARN", true),
+            ("info,restante::queue=debug", true),
+            ("loud", false),
+            ("a=b", false),
+        ] {
             assert_eq!(is_level(text), good, "{text}");
         }
     }

@@ -5,8 +5,8 @@
 //! - The page of the store has every table with its key, its row and its home, and no other.
 //! - Where a comment in `src/` cites a page and one of its headings, the heading exists.
 //!
-//! Only the text of the files is read, as in `layering.rs`. Blocks of code in the pages are drawings,
-//! and are not looked at either.
+//! Only the text of the files is read, as in `layering.rs`. Blocks of code in the pages are
+//! drawings, and are not looked at either.
 #![allow(clippy::panic, clippy::expect_used, reason = "test code")]
 
 #[path = "layering/scanner.rs"]
@@ -24,7 +24,8 @@ const PAGES: [&str; 2] = ["docs/storage.md", "docs/path.md"];
 #[test]
 fn names_in_the_pages_exist() {
     let sources = product();
-    let tables: BTreeSet<String> = declared_tables(&sources).into_iter().map(|table| table.name).collect();
+    let tables: BTreeSet<String> =
+        declared_tables(&sources).into_iter().map(|table| table.name).collect();
     let declared = Declarations::of(&sources);
     let (mut wrong, mut seen) = (Vec::new(), 0);
     for page in PAGES {
@@ -52,9 +53,18 @@ fn page_of_the_store_has_every_table_and_no_other() {
     let page = read("docs/storage.md");
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<&str> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
-        let code = |at: usize| cells.get(at).and_then(|cell| cell.strip_prefix('`')?.strip_suffix('`'));
+        let code =
+            |at: usize| cells.get(at).and_then(|cell| cell.strip_prefix('`')?.strip_suffix('`'));
         let home = cells.get(3).filter(|_| cells.len() == 5)?;
-        Some(Table { name: code(0)?.into(), key: code(1)?.into(), row: code(2)?.into(), home: (*home).into() }.line())
+        Some(
+            Table {
+                name: code(0)?.into(),
+                key: code(1)?.into(),
+                row: code(2)?.into(),
+                home: (*home).into(),
+            }
+            .line(),
+        )
     });
     let described: Vec<String> = rows.collect();
     let (mut sorted, mut expected) = (described.clone(), declared);
@@ -75,11 +85,19 @@ fn headings_that_comments_cite_exist() {
                 wrong.push(format!("{}: no page `{page}`", source.path.display()));
             }
             // A heading is cited as: `docs/page.md`, "Heading".
-            let Some(heading) = rest.strip_prefix(", \"").and_then(|rest| rest.split('"').next()) else { continue };
+            let Some(heading) = rest.strip_prefix(", \"").and_then(|rest| rest.split('"').next())
+            else {
+                continue;
+            };
             seen += 1;
-            let has = |line: &str| line.starts_with('#') && line.trim_start_matches('#').trim() == heading;
+            let has = |line: &str| {
+                line.starts_with('#') && line.trim_start_matches('#').trim() == heading
+            };
             if !read(page).lines().any(has) {
-                wrong.push(format!("{}: `{page}` has no heading \"{heading}\"", source.path.display()));
+                wrong.push(format!(
+                    "{}: `{page}` has no heading \"{heading}\"",
+                    source.path.display()
+                ));
             }
         }
     }
@@ -136,7 +154,8 @@ impl Name {
             chars.next().is_some_and(|c| c.is_ascii_alphabetic())
                 && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
         };
-        let is_placeholder = |part: &String| matches!(part.as_str(), "Type" | "module" | "function");
+        let is_placeholder =
+            |part: &String| matches!(part.as_str(), "Type" | "module" | "function");
         if !parts.iter().all(is_word) || parts.iter().any(is_placeholder) {
             return Self::Free;
         }
@@ -159,7 +178,8 @@ struct Declarations {
     modules: BTreeSet<Vec<String>>,
     /// Items by the module that declares them or names them in a `use`.
     items: BTreeMap<String, Vec<Vec<String>>>,
-    /// Functions, fields, variants and constants by type and name, with the modules of the declarations.
+    /// Functions, fields, variants and constants by type and name, with the modules of the
+    /// declarations.
     members: BTreeMap<(String, String), Vec<Vec<String>>>,
 }
 
@@ -187,20 +207,25 @@ impl Declarations {
     /// Whether the last part is declared by what the parts before it name.
     fn have(&self, parts: &[String]) -> bool {
         let Some((name, owner)) = parts.split_last() else { return false };
-        let has_type = owner.last().filter(|last| last.starts_with(|c: char| c.is_ascii_uppercase()));
+        let has_type =
+            owner.last().filter(|last| last.starts_with(|c: char| c.is_ascii_uppercase()));
         let (declared, module) = match has_type {
             Some(owner_type) => {
-                let (found, prefix) = (self.members.get(&(owner_type.clone(), name.clone())), owner.len() - 1);
+                let (found, prefix) =
+                    (self.members.get(&(owner_type.clone(), name.clone())), owner.len() - 1);
                 (found, owner.get(..prefix).unwrap_or_default())
             }
             None => (self.items.get(name), owner),
         };
-        let is_within =
-            |declared: &Vec<String>| module.is_empty() || declared.windows(module.len()).any(|part| part == module);
+        let is_within = |declared: &Vec<String>| {
+            module.is_empty() || declared.windows(module.len()).any(|part| part == module)
+        };
         let is_right_there = |declared: &Vec<String>| declared.ends_with(module);
         declared.is_some_and(|all| {
             // A type may be named by its room alone; a function by the module that has it.
-            all.iter().any(|declared| if has_type.is_some() { is_within(declared) } else { is_right_there(declared) })
+            all.iter().any(|declared| {
+                if has_type.is_some() { is_within(declared) } else { is_right_there(declared) }
+            })
         }) || self.modules.iter().any(|known| known.ends_with(parts))
     }
 
@@ -220,32 +245,47 @@ impl Declarations {
                 ")" | "]" => parentheses = parentheses.saturating_sub(1),
                 "mod" if is_open => {
                     next = Some(Scope::Module(word(at + 1).to_owned()));
-                    self.modules.insert([source.module.as_slice(), &[word(at + 1).to_owned()]].concat());
+                    self.modules
+                        .insert([source.module.as_slice(), &[word(at + 1).to_owned()]].concat());
                 }
                 "use" if is_open => next = Some(Scope::Use),
-                "impl" if is_open && next.is_none() => next = Some(Scope::Functions(implemented(&words, at))),
+                "impl" if is_open && next.is_none() => {
+                    next = Some(Scope::Functions(implemented(&words, at)))
+                }
                 "trait" => next = Some(Scope::Functions(word(at + 1).to_owned())),
                 "struct" => next = Some(Scope::Struct(word(at + 1).to_owned())),
                 "enum" => next = Some(Scope::Enum(word(at + 1).to_owned())),
                 "fn" => next = Some(Scope::Other),
                 _ => {}
             }
-            let in_tests = scopes.iter().any(|scope| matches!(scope, Scope::Module(name) if name == "tests"));
+            let in_tests =
+                scopes.iter().any(|scope| matches!(scope, Scope::Module(name) if name == "tests"));
             if in_tests || !is_name(word(at)) {
                 continue;
             }
             let name = word(at).to_owned();
-            let is_item =
-                matches!(before, "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "mod" | "as");
-            let is_used = matches!(next, Some(Scope::Use)) || matches!(scopes.last(), Some(Scope::Use));
-            // Macros that declare types: `key! { Name {…} }`, `table! { Name = 1 … }`, `number_id!(Name, …)`.
-            let is_macro = matches!(scopes.last(), Some(Scope::Other)) && matches!(word(at + 1), "{" | "=");
+            let is_item = matches!(
+                before,
+                "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "mod" | "as"
+            );
+            let is_used =
+                matches!(next, Some(Scope::Use)) || matches!(scopes.last(), Some(Scope::Use));
+            // Macros that declare types: `key! { Name {…} }`, `table! { Name = 1 … }`,
+            // `number_id!(Name, …)`.
+            let is_macro =
+                matches!(scopes.last(), Some(Scope::Other)) && matches!(word(at + 1), "{" | "=");
             let is_macro = is_macro || (before == "(" && at >= 3 && word(at - 2) == "!");
             let starts_upper = name.starts_with(|c: char| c.is_ascii_uppercase());
             match scopes.last() {
-                Some(Scope::Functions(owner)) if is_item && before != "as" => self.add_member(owner, name, source),
-                Some(Scope::Struct(owner)) if word(at + 1) == ":" => self.add_member(owner, name, source),
-                Some(Scope::Enum(owner)) if starts_upper && parentheses == 0 && matches!(before, "{" | "," | "]") => {
+                Some(Scope::Functions(owner)) if is_item && before != "as" => {
+                    self.add_member(owner, name, source)
+                }
+                Some(Scope::Struct(owner)) if word(at + 1) == ":" => {
+                    self.add_member(owner, name, source)
+                }
+                Some(Scope::Enum(owner))
+                    if starts_upper && parentheses == 0 && matches!(before, "{" | "," | "]") =>
+                {
                     self.add_member(owner, name, source);
                 }
                 _ if is_item || is_used || (is_macro && starts_upper) => {
@@ -276,7 +316,9 @@ fn implemented(words: &[(String, usize)], start: usize) -> String {
             ">" if before != "-" => depth = depth.saturating_sub(1),
             "{" | "where" if depth == 0 => break,
             "for" if depth == 0 => (found, is_path) = (String::new(), true),
-            word if depth == 0 && is_path && is_name(word) && before != "'" => word.clone_into(&mut found),
+            word if depth == 0 && is_path && is_name(word) && before != "'" => {
+                word.clone_into(&mut found)
+            }
             _ => {}
         }
         before = word;
@@ -300,7 +342,10 @@ impl Table {
 
 /// The tables that `table!` declares. Their names are texts, so the file is read as it is.
 fn declared_tables(sources: &[Source]) -> Vec<Table> {
-    let file = sources.iter().find(|source| source.path.ends_with("src/store/table/mod.rs")).expect("the tables");
+    let file = sources
+        .iter()
+        .find(|source| source.path.ends_with("src/store/table/mod.rs"))
+        .expect("the tables");
     let (_, text) = file.text.split_once("\ntable! {").expect("the declarations");
     let (text, _) = text.split_once("\n}\n").expect("their end");
     let mut tables = Vec::new();
@@ -332,7 +377,8 @@ fn declarations_are_found_and_missing_names_are_noticed() {
             RowKey { account: u32 } }
         #[cfg(test)] mod tests { fn only_in_tests() {} }
     "#;
-    let source = Source { path: "src/store/mod.rs".into(), module: vec!["store".into()], text: text.into() };
+    let source =
+        Source { path: "src/store/mod.rs".into(), module: vec!["store".into()], text: text.into() };
     let declared = Declarations::of(&[source]);
     let has = |name: &str| match Name::of(name) {
         Name::Path(parts) => declared.have(&parts),
@@ -348,7 +394,9 @@ fn declarations_are_found_and_missing_names_are_noticed() {
     for name in missing.split_whitespace() {
         assert!(!has(name), "{name} is not declared");
     }
-    for name in ["`src/…`", "restante check", "$seen", "queryState", "Email/get", "-", "RESTANTE_FIXTURE"] {
+    for name in
+        ["`src/…`", "restante check", "$seen", "queryState", "Email/get", "-", "RESTANTE_FIXTURE"]
+    {
         assert_eq!(Name::of(name.trim_matches('`')), Name::Free, "{name}");
     }
     assert_eq!(Name::of("src/store/mod.rs"), Name::File);

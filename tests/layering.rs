@@ -1,7 +1,9 @@
-//! The house as a test: which room may name which, who owns each foreign crate, and how long a file may be.
+//! The house as a test: which room may name which, who owns each foreign crate, and how long a file
+//! may be.
 //!
-//! It reads the text of `src/` with comments and literals taken out; links in documentation may point anywhere. A new
-//! room needs a row in [`ROOMS`] first, and a row that lets a room look up the stairs is a change of the design.
+//! It reads the text of `src/` with comments and literals taken out; links in documentation may
+//! point anywhere. A new room needs a row in [`ROOMS`] first, and a row that lets a room look up
+//! the stairs is a change of the design.
 #![allow(clippy::panic, clippy::expect_used, reason = "test code")]
 
 #[path = "layering/scanner.rs"]
@@ -60,20 +62,39 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper", &["net", "cli"]),
     ("hyper_util", &["net", "cli"]),
     ("toml", &["config"]),
-    // The committer's ticket is the one thing inside that the edges await; `deliver` lends a long parse to other threads.
+    // The committer's ticket is the one thing inside that the edges await; `deliver` lends a long
+    // parse to other threads.
     ("prometheus_client", &["trace::count"]),
-    ("tokio", &["net", "queue", "cli", "deliver", "store::txn::committer", "proof::verify", "proof::sign::tests"]),
+    (
+        "tokio",
+        &[
+            "net",
+            "queue",
+            "cli",
+            "deliver",
+            "store::txn::committer",
+            "proof::verify",
+            "proof::sign::tests",
+        ],
+    ),
 ];
 
 /// Files that name each other in a circle, and the reason.
 type ListedCircle = (&'static [&'static str], &'static str);
 
-/// Rooms whose files are held to the second level too, and the circles between files that remain, each with its reason.
+/// Rooms whose files are held to the second level too, and the circles between files that remain,
+/// each with its reason.
 const CIRCLES: &[(&str, &[ListedCircle])] = &[
     ("model", &[]),
     ("trace", &[]),
     ("wire", &[]),
-    ("message", &[(&["header", "parse"], "a field is read by parse; parse finds the fields of a part by header")]),
+    (
+        "message",
+        &[(
+            &["header", "parse"],
+            "a field is read by parse; parse finds the fields of a part by header",
+        )],
+    ),
     ("vacation", &[]),
     ("outbox", &[]),
     ("proof", &[]),
@@ -88,8 +109,14 @@ const CIRCLES: &[(&str, &[ListedCircle])] = &[
     (
         "config",
         &[
-            (&["check", "load"], "loading ends with the check, which reports its problems as the loader does"),
-            (&["convert", "http"], "`[http]` is converted beside its section, with the helpers of the other sections"),
+            (
+                &["check", "load"],
+                "loading ends with the check, which reports its problems as the loader does",
+            ),
+            (
+                &["convert", "http"],
+                "`[http]` is converted beside its section, with the helpers of the other sections",
+            ),
         ],
     ),
     ("query", &[]),
@@ -108,7 +135,9 @@ fn rooms_name_only_rooms_below() {
             continue;
         };
         for (named, line) in source.rooms_named() {
-            let Some((_, other, _)) = ROOMS.iter().find(|(name, ..)| *name == named) else { continue };
+            let Some((_, other, _)) = ROOMS.iter().find(|(name, ..)| *name == named) else {
+                continue;
+            };
             let fine = named == *room
                 || (named == "trace" && *storey > 0)
                 || allowed.contains(&named.as_str())
@@ -126,21 +155,29 @@ fn files_of_a_room_name_each_other_in_no_circle() {
     let all = sources("src");
     for (room, listed) in CIRCLES {
         let found = circles(&second_level(room, &all));
-        let mut known: Vec<BTreeSet<&str>> = listed.iter().map(|(files, _)| files.iter().copied().collect()).collect();
+        let mut known: Vec<BTreeSet<&str>> =
+            listed.iter().map(|(files, _)| files.iter().copied().collect()).collect();
         known.sort();
         let found: Vec<BTreeSet<&str>> =
             found.iter().map(|circle| circle.iter().map(String::as_str).collect()).collect();
         assert_eq!(found, known, "circles between the files of `{room}`, found and listed");
-        assert!(listed.iter().all(|(_, reason)| !reason.is_empty()), "a circle of `{room}` has no reason");
+        assert!(
+            listed.iter().all(|(_, reason)| !reason.is_empty()),
+            "a circle of `{room}` has no reason"
+        );
     }
 }
 
-/// Which files or folders of a room name which others. Tests are left out, and so is the file that declares the room's
-/// modules: a name that it re-exports counts as one of the module that it comes from.
+/// Which files or folders of a room name which others. Tests are left out, and so is the file that
+/// declares the room's modules: a name that it re-exports counts as one of the module that it comes
+/// from.
 fn second_level(room: &str, all: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
-    let of_room = || all.iter().filter(|source| source.module.first().is_some_and(|first| first == room));
-    let declared: Vec<(String, usize)> =
-        of_room().filter(|source| source.module.len() == 1).flat_map(|source| words(&source.text)).collect();
+    let of_room =
+        || all.iter().filter(|source| source.module.first().is_some_and(|first| first == room));
+    let declared: Vec<(String, usize)> = of_room()
+        .filter(|source| source.module.len() == 1)
+        .flat_map(|source| words(&source.text))
+        .collect();
     let word = |at: usize| declared.get(at).map_or("", |(word, _)| word.as_str());
     let (mut modules, mut exports) = (BTreeSet::new(), BTreeMap::new());
     for at in 0..declared.len() {
@@ -150,7 +187,11 @@ fn second_level(room: &str, all: &[Source]) -> BTreeMap<String, BTreeSet<String>
                 modules.insert(word(at + 1).to_owned());
             }
             "use" if word(at + 2) == "::" => {
-                exports.extend(heads(&declared, at + 3).into_iter().map(|(name, _)| (name, word(at + 1).to_owned())));
+                exports.extend(
+                    heads(&declared, at + 3)
+                        .into_iter()
+                        .map(|(name, _)| (name, word(at + 1).to_owned())),
+                );
             }
             _ => {}
         }
@@ -158,9 +199,16 @@ fn second_level(room: &str, all: &[Source]) -> BTreeMap<String, BTreeSet<String>
     let mut named: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in of_room() {
         let is_test = source.module.iter().any(|part| part == "tests" || part.ends_with("_tests"));
-        let Some(own) = source.module.get(1).filter(|own| modules.contains(*own) && !is_test) else { continue };
+        let Some(own) = source.module.get(1).filter(|own| modules.contains(*own) && !is_test)
+        else {
+            continue;
+        };
         let text = source.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        let outside = Source { path: source.path.clone(), module: source.module.clone(), text: text.to_owned() };
+        let outside = Source {
+            path: source.path.clone(),
+            module: source.module.clone(),
+            text: text.to_owned(),
+        };
         for (name, _) in outside.siblings_named() {
             let other = exports.get(&name).unwrap_or(&name);
             if other != own && modules.contains(other) {
@@ -184,10 +232,12 @@ fn circles(edges: &BTreeMap<String, BTreeSet<String>>) -> Vec<BTreeSet<String>> 
         }
         seen
     };
-    let all: BTreeMap<&String, BTreeSet<String>> = edges.keys().map(|node| (node, reached(node))).collect();
+    let all: BTreeMap<&String, BTreeSet<String>> =
+        edges.keys().map(|node| (node, reached(node))).collect();
     let mut found: BTreeSet<BTreeSet<String>> = BTreeSet::new();
     for (node, reach) in all.iter().filter(|(node, reach)| reach.contains(**node)) {
-        let circle = reach.iter().filter(|other| all.get(other).is_some_and(|back| back.contains(*node)));
+        let circle =
+            reach.iter().filter(|other| all.get(other).is_some_and(|back| back.contains(*node)));
         found.insert(circle.cloned().collect());
     }
     found.into_iter().collect()
@@ -203,8 +253,17 @@ fn circles_are_found() {
         edges
     };
     assert!(circles(&edges(&[("a", "b"), ("b", "c"), ("a", "c")])).is_empty());
-    let found = circles(&edges(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("e", "f"), ("f", "g"), ("g", "e")]));
-    let found: Vec<Vec<&str>> = found.iter().map(|circle| circle.iter().map(String::as_str).collect()).collect();
+    let found = circles(&edges(&[
+        ("a", "b"),
+        ("b", "c"),
+        ("c", "b"),
+        ("c", "d"),
+        ("e", "f"),
+        ("f", "g"),
+        ("g", "e"),
+    ]));
+    let found: Vec<Vec<&str>> =
+        found.iter().map(|circle| circle.iter().map(String::as_str).collect()).collect();
     assert_eq!(found, [vec!["b", "c"], vec!["e", "f", "g"]]);
     let text = "//! x\nmod a; pub mod b;\n#[cfg(test)]\nmod tests;\npub use b::{Bee, Sea as C};";
     let source = |module: &[&str], text: &str| Source {
@@ -214,7 +273,10 @@ fn circles_are_found() {
     };
     let room = [
         source(&["queue"], text),
-        source(&["queue", "a"], "use super::Bee;\n#[cfg(test)]\nmod tests { use super::super::b; }"),
+        source(
+            &["queue", "a"],
+            "use super::Bee;\n#[cfg(test)]\nmod tests { use super::super::b; }",
+        ),
         source(&["queue", "b", "inner"], "fn f() { crate::queue::a::g(); super::own(); }"),
         source(&["queue", "tests"], "use super::a;"),
     ];
@@ -236,10 +298,18 @@ fn each_foreign_crate_has_one_owner() {
         }
         let module = source.module.join("::");
         for (name, line) in source.crates_named() {
-            let Some((_, owners)) = OWNERS.iter().find(|(owned, _)| *owned == name) else { continue };
-            if !owners.iter().any(|owner| module == *owner || module.starts_with(&format!("{owner}::"))) {
+            let Some((_, owners)) = OWNERS.iter().find(|(owned, _)| *owned == name) else {
+                continue;
+            };
+            if !owners
+                .iter()
+                .any(|owner| module == *owner || module.starts_with(&format!("{owner}::")))
+            {
                 let owners = owners.join("`, `");
-                wrong.push(format!("{}:{line}: `{name}` belongs to `{owners}`", source.path.display()));
+                wrong.push(format!(
+                    "{}:{line}: `{name}` belongs to `{owners}`",
+                    source.path.display()
+                ));
             }
         }
     }
@@ -262,7 +332,8 @@ fn files_stay_short() {
     let mut wrong = Vec::new();
     for folder in ["src", "tests", "benches"] {
         for source in sources(folder) {
-            let name = source.path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
+            let name =
+                source.path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
             let lines = source.text.lines().count();
             if lines > WALL && name != "tests.rs" && !name.ends_with("_tests.rs") {
                 wrong.push(format!("{}: {lines} lines", source.path.display()));
@@ -275,8 +346,9 @@ fn files_stay_short() {
 /// Type names that several rooms may define: each room has its own, and names it with the room.
 const SHARED_NAMES: &[&str] = &["Settings", "Error", "Inner", "Command"];
 
-/// A type name has one meaning in the whole crate (docs/glossary.md). Names that tests define for themselves, and the
-/// tables of the store, which `table!` names as they are called on disk, are not looked at.
+/// A type name has one meaning in the whole crate (docs/glossary.md). Names that tests define for
+/// themselves, and the tables of the store, which `table!` names as they are called on disk, are
+/// not looked at.
 #[test]
 fn no_type_name_is_defined_in_two_rooms() {
     let mut rooms: BTreeMap<String, BTreeMap<String, PathBuf>> = BTreeMap::new();
@@ -291,7 +363,8 @@ fn no_type_name_is_defined_in_two_rooms() {
                 _ => rest.trim_start(),
             });
             let mut words = rest.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-            let (Some("struct" | "enum" | "trait" | "type" | "union"), Some(name)) = (words.next(), words.next())
+            let (Some("struct" | "enum" | "trait" | "type" | "union"), Some(name)) =
+                (words.next(), words.next())
             else {
                 continue;
             };
@@ -303,8 +376,8 @@ fn no_type_name_is_defined_in_two_rooms() {
     assert!(rooms.is_empty(), "defined in several rooms: {rooms:#?}");
 }
 
-/// The folders and files of the store, those that others are built on first; what stands in one line does not name its
-/// neighbours.
+/// The folders and files of the store, those that others are built on first; what stands in one
+/// line does not name its neighbours.
 const STORE_ORDER: &[&[&str]] = &[
     &["error"],
     &["row"],
@@ -360,7 +433,9 @@ fn folders_of_the_store_name_only_what_they_are_built_on() {
             }
             match STORE_CIRCLES.iter().find(|(from, to, _)| *from == own && *to == named) {
                 Some(known) => seen.push(known),
-                None => wrong.push(format!("{}:{line}: `{own}` names `{named}`", source.path.display())),
+                None => {
+                    wrong.push(format!("{}:{line}: `{own}` names `{named}`", source.path.display()))
+                }
             }
         }
     }

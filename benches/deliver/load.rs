@@ -1,4 +1,5 @@
-//! The client side: sessions that each wait for the answer before the next message, as Postfix does.
+//! The client side: sessions that each wait for the answer before the next message, as Postfix
+//! does.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -38,7 +39,11 @@ impl Measured {
     /// Milliseconds from the first command to the last answer of a transaction.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         let at = ((self.latencies.len().max(1) - 1) as f64 * part).round();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index below the length")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an index below the length"
+        )]
         self.latencies.get(at as usize).map_or(0.0, |micros| f64::from(*micros) / 1000.0)
     }
 }
@@ -92,7 +97,14 @@ impl Load {
         all
     }
 
-    fn session(&self, socket: &Path, session: usize, first: u64, next: &AtomicU64, over: &AtomicBool) -> Measured {
+    fn session(
+        &self,
+        socket: &Path,
+        session: usize,
+        first: u64,
+        next: &AtomicU64,
+        over: &AtomicBool,
+    ) -> Measured {
         let mut measured = Measured::default();
         let mut words = Words::new(session as u64 + first);
         let stream = UnixStream::connect(socket).expect("the socket");
@@ -110,7 +122,8 @@ impl Load {
         assert_eq!(reply(), 220);
         output.write_all(b"LHLO bench.example\r\n").expect("the socket");
         assert_eq!(reply(), 250);
-        let accounts: Vec<usize> = (0..self.recipients).map(|k| session * self.recipients.max(1) + k).collect();
+        let accounts: Vec<usize> =
+            (0..self.recipients).map(|k| session * self.recipients.max(1) + k).collect();
         while !over.load(Ordering::Relaxed) {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if self.count.is_some_and(|count| number - first >= count) {
@@ -118,7 +131,8 @@ impl Load {
             }
             let to: Vec<String> = accounts.iter().map(|account| address(*account)).collect();
             let message = words.message(number, &to.join(",\r\n "), self.size);
-            let mut envelope = format!("MAIL FROM:<sender{session}@example.net> SIZE={}\r\n", message.len());
+            let mut envelope =
+                format!("MAIL FROM:<sender{session}@example.net> SIZE={}\r\n", message.len());
             for one in &to {
                 envelope.push_str(&format!("RCPT TO:<{one}>\r\n"));
             }

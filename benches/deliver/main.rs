@@ -1,9 +1,11 @@
-//! LMTP under load, over real sockets: the service in a process of its own, and next to it, in the same run, a plain
-//! sink that only appends to one file and syncs for all who wait. What the second can do is what the disk allows.
+//! LMTP under load, over real sockets: the service in a process of its own, and next to it, in the
+//! same run, a plain sink that only appends to one file and syncs for all who wait. What the second
+//! can do is what the disk allows.
 //!
-//! `cargo bench --ignore-rust-version --bench deliver -- --sessions 20 --seconds 30 --size 4096 --recipients 1`
-//! `cargo bench --ignore-rust-version --bench deliver -- --count 30000`: until that many are in, then each is looked up.
-//! `--only service|sink` runs one of them; `--no-trace` leaves out the short run under strace that counts syncs.
+//! `cargo bench --ignore-rust-version --bench deliver -- --sessions 20 --seconds 30 --size 4096
+//! --recipients 1` `cargo bench --ignore-rust-version --bench deliver -- --count 30000`: until that
+//! many are in, then each is looked up. `--only service|sink` runs one of them; `--no-trace` leaves
+//! out the short run under strace that counts syncs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -38,8 +40,15 @@ struct Options {
 }
 
 fn options() -> Options {
-    let mut options =
-        Options { sessions: 20, seconds: 30, size: 4096, recipients: 1, count: None, only: None, trace: true };
+    let mut options = Options {
+        sessions: 20,
+        seconds: 30,
+        size: 4096,
+        recipients: 1,
+        count: None,
+        only: None,
+        trace: true,
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| panic!("{word} wants a value"));
@@ -67,8 +76,10 @@ fn main() {
         return;
     }
     let options = options();
-    let dir = std::env::var_os("RESTANTE_BENCH_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench"), |named| Path::new(&named).to_path_buf());
+    let dir = std::env::var_os("RESTANTE_BENCH_DIR").map_or_else(
+        || Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench"),
+        |named| Path::new(&named).to_path_buf(),
+    );
     println!(
         "{} sessions, {} octets, {} recipients, in {}; durable commits",
         options.sessions,
@@ -85,13 +96,17 @@ fn main() {
     };
     let mut rates = Vec::new();
     for kind in ["sink", "service"] {
-        if options.only.as_deref().is_some_and(|only| only != kind) || (kind == "sink" && options.count.is_some()) {
+        if options.only.as_deref().is_some_and(|only| only != kind)
+            || (kind == "sink" && options.count.is_some())
+        {
             continue;
         }
-        let service = Service::start(kind, &dir, options.sessions * options.recipients.max(1), false);
+        let service =
+            Service::start(kind, &dir, options.sessions * options.recipients.max(1), false);
         // A warm start for both: connections, caches, the first memtable.
         if options.count.is_none() {
-            Load { time: Duration::from_secs(2), count: None, ..load.clone() }.run(&service, 1 << 40);
+            Load { time: Duration::from_secs(2), count: None, ..load.clone() }
+                .run(&service, 1 << 40);
         }
         let before = service.usage();
         let measured = load.run(&service, 0);
@@ -128,12 +143,14 @@ fn report(kind: &str, measured: &Measured, used: &service::Usage) {
 
 /// A short run under strace, for the one number that the kernel does not count by process.
 fn count_syncs(load: &Load, dir: &Path, options: &Options) {
-    let service = Service::start("service", dir, options.sessions * options.recipients.max(1), true);
+    let service =
+        Service::start("service", dir, options.sessions * options.recipients.max(1), true);
     if !service.traced() {
         println!("syncs a delivery: not counted, strace is lacking");
         return service.stop();
     }
-    let measured = Load { time: Duration::from_secs(5), count: None, ..load.clone() }.run(&service, 0);
+    let measured =
+        Load { time: Duration::from_secs(5), count: None, ..load.clone() }.run(&service, 0);
     let syncs = service.stop_and_count();
     println!(
         "syncs: {syncs} for {} deliveries under strace, {:.3} a delivery",

@@ -57,7 +57,8 @@ impl Service {
             socket.display()
         );
         fs::write(&config, text).expect("the configuration");
-        let trace = (traced && Command::new("strace").arg("-V").output().is_ok()).then(|| dir.join("strace"));
+        let trace = (traced && Command::new("strace").arg("-V").output().is_ok())
+            .then(|| dir.join("strace"));
         let mut command = match (&trace, kind) {
             (_, "sink") => {
                 let mut command = Command::new(std::env::current_exe().expect("this program"));
@@ -78,14 +79,23 @@ impl Service {
             }
         };
         let log = fs::File::create(dir.join("log")).expect("the log");
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("the program");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("the program");
         let service = Self { socket, config, trace, child };
         let begin = Instant::now();
         let control = sockets.join("control");
         while UnixStream::connect(&service.socket).is_err()
             || (kind != "sink" && UnixStream::connect(&control).is_err())
         {
-            assert!(begin.elapsed() < Duration::from_secs(60), "it does not come up; see {}/log", dir.display());
+            assert!(
+                begin.elapsed() < Duration::from_secs(60),
+                "it does not come up; see {}/log",
+                dir.display()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
         if kind != "sink" {
@@ -97,18 +107,27 @@ impl Service {
     }
 
     fn command(&self, arguments: &[&str]) -> Vec<u8> {
-        let done =
-            Command::new(PROGRAM).arg("--config").arg(&self.config).args(arguments).output().expect("the program");
+        let done = Command::new(PROGRAM)
+            .arg("--config")
+            .arg(&self.config)
+            .args(arguments)
+            .output()
+            .expect("the program");
         assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
         done.stdout
     }
 
     pub(crate) fn usage(&self) -> Usage {
-        let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap_or_default();
+        let read = |name: &str| {
+            fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap_or_default()
+        };
         let stat = read("stat");
-        // The name in parentheses may hold spaces; user and system time are fields 14 and 15, in ticks of 10 ms.
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let field = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        // The name in parentheses may hold spaces; user and system time are fields 14 and 15, in
+        // ticks of 10 ms.
+        let fields: Vec<&str> =
+            stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let field =
+            |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let named = |text: &str, name: &str| -> u64 {
             let line = text.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
@@ -130,7 +149,9 @@ impl Service {
             while let Some(last) = page.last() {
                 let after = last["id"].as_str().expect("an id").to_owned();
                 for row in &page {
-                    let number = row["subject"].as_str().and_then(|text| text.rsplit(' ').next()?.parse().ok());
+                    let number = row["subject"]
+                        .as_str()
+                        .and_then(|text| text.rsplit(' ').next()?.parse().ok());
                     let number: u64 = number.unwrap_or_else(|| panic!("not ours: {row}"));
                     *left.entry(number).or_insert(1000) += 1;
                 }
@@ -163,12 +184,15 @@ impl Service {
         // The program under strace, not strace: it must end in order.
         let children = format!("/proc/{0}/task/{0}/children", self.child.id());
         let inner = fs::read_to_string(children).unwrap_or_default();
-        if let Some(pid) = inner.split_whitespace().next().and_then(|pid| Pid::from_raw(pid.parse().ok()?)) {
+        if let Some(pid) =
+            inner.split_whitespace().next().and_then(|pid| Pid::from_raw(pid.parse().ok()?))
+        {
             kill_process(pid, Signal::TERM).ok();
             self.child.wait().ok();
         }
         self.end();
-        let summary = self.trace.as_ref().and_then(|out| fs::read_to_string(out).ok()).unwrap_or_default();
+        let summary =
+            self.trace.as_ref().and_then(|out| fs::read_to_string(out).ok()).unwrap_or_default();
         let counts = summary.lines().filter_map(|line| {
             let mut words = line.split_whitespace();
             let (count, name) = (words.next()?, words.next()?);

@@ -1,5 +1,5 @@
-//! The least that durable delivery can cost: an LMTP server that appends each message to one file, and syncs once for
-//! all who wait. It keeps no order, no index, no accounts.
+//! The least that durable delivery can cost: an LMTP server that appends each message to one file,
+//! and syncs once for all who wait. It keeps no order, no index, no accounts.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};

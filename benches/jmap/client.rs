@@ -1,4 +1,5 @@
-//! A client that keeps its connection: HTTP/1.1 on a Unix socket, no more of it than these answers need.
+//! A client that keeps its connection: HTTP/1.1 on a Unix socket, no more of it than these answers
+//! need.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

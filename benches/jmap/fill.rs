@@ -32,9 +32,13 @@ fn account(store: &Store, user: &str, size: u64) {
     let id = match directory.find_account(user).expect("the directory") {
         Some((id, _)) => id,
         None => {
-            let id = directory.add(&NewAccount::at(Address::parse(user).expect("an address"))).expect("an account");
+            let id = directory
+                .add(&NewAccount::at(Address::parse(user).expect("an address")))
+                .expect("an account");
             let phc = hash_password(PASSWORD).expect("a password");
-            directory.update(id, |row| row.passwords.push(("bench".into(), phc.clone()))).expect("a password");
+            directory
+                .update(id, |row| row.passwords.push(("bench".into(), phc.clone())))
+                .expect("a password");
             id
         }
     };
@@ -44,12 +48,18 @@ fn account(store: &Store, user: &str, size: u64) {
     for number in there..size {
         let mut raw = words.message(number, user, SIZE);
         if number % 3 == 2 {
-            let head = format!("References: <thread-{}@bench.example>\r\n", number / 30 * 10 + number % 10);
+            let head = format!(
+                "References: <thread-{}@bench.example>\r\n",
+                number / 30 * 10 + number % 10
+            );
             raw.splice(0..0, head.into_bytes());
         }
         let message = EncodedMessage::new(&rows(&raw, store.secrets()));
-        let keywords: BTreeSet<String> =
-            if number.is_multiple_of(10) { BTreeSet::new() } else { BTreeSet::from(["$seen".to_owned()]) };
+        let keywords: BTreeSet<String> = if number.is_multiple_of(10) {
+            BTreeSet::new()
+        } else {
+            BTreeSet::from(["$seen".to_owned()])
+        };
         let (_, ticket) = store.commit_message(&[id], &message, &raw, |txn| {
             txn.create_email(&NewEmail {
                 message: &message,

@@ -1,9 +1,10 @@
-//! What a client's questions cost over HTTP: the usual start (Mailbox/get; the 50 newest threads of the Inbox with what a
-//! list shows of them) in one request, alone and on 16 connections at once, and then each method by itself with the CPU
-//! time that the service used for it.
+//! What a client's questions cost over HTTP: the usual start (Mailbox/get; the 50 newest threads of
+//! the Inbox with what a list shows of them) in one request, alone and on 16 connections at once,
+//! and then each method by itself with the CPU time that the service used for it.
 //!
-//! `cargo bench --ignore-rust-version --bench jmap -- --size 100000 --rounds 200`
-//! `--keep` leaves the store for the next run. It lies in `RESTANTE_BENCH_DIR`, else in Cargo's directory for such things.
+//! `cargo bench --ignore-rust-version --bench jmap -- --size 100000 --rounds 200` `--keep` leaves
+//! the store for the next run. It lies in `RESTANTE_BENCH_DIR`, else in Cargo's directory for such
+//! things.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -52,8 +53,10 @@ fn main() {
             other => panic!("what is {other}?"),
         }
     }
-    let dir = std::env::var_os("RESTANTE_BENCH_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("jmap"), |named| Path::new(&named).join("jmap"));
+    let dir = std::env::var_os("RESTANTE_BENCH_DIR").map_or_else(
+        || Path::new(env!("CARGO_TARGET_TMPDIR")).join("jmap"),
+        |named| Path::new(&named).join("jmap"),
+    );
     if !options.keep {
         drop(std::fs::remove_dir_all(&dir));
     }
@@ -100,10 +103,13 @@ struct Start {
 impl Start {
     fn of(client: &mut Client) -> Self {
         let session = client.session();
-        let account = session["primaryAccounts"]["urn:ietf:params:jmap:mail"].as_str().expect("an account");
-        let roles = json!([["Mailbox/query", {"accountId": account, "filter": {"role": "inbox"}}, "0"]]);
+        let account =
+            session["primaryAccounts"]["urn:ietf:params:jmap:mail"].as_str().expect("an account");
+        let roles =
+            json!([["Mailbox/query", {"accountId": account, "filter": {"role": "inbox"}}, "0"]]);
         let inbox = client.ask(&request(&roles))["methodResponses"][0][1]["ids"][0].clone();
-        let reference = |of: &str, name: &str, path: &str| json!({"resultOf": of, "name": name, "path": path});
+        let reference =
+            |of: &str, name: &str, path: &str| json!({"resultOf": of, "name": name, "path": path});
         let calls = json!([
             ["Mailbox/get", {"accountId": account, "ids": null}, "0"],
             ["Email/query", query(account, &inbox), "1"],
@@ -117,11 +123,18 @@ impl Start {
         assert_eq!(answer["methodResponses"][4][0], "Email/get", "{answer}");
         let octets = answer.to_string().len();
         let emails = &answer["methodResponses"][4][1];
-        let keyword = |email: &Value| (email["id"].as_str().unwrap().to_owned(), json!({"keywords/bench": true}));
-        let update: Map<String, Value> = emails["list"].as_array().unwrap().iter().take(10).map(keyword).collect();
+        let keyword = |email: &Value| {
+            (email["id"].as_str().unwrap().to_owned(), json!({"keywords/bench": true}))
+        };
+        let update: Map<String, Value> =
+            emails["list"].as_array().unwrap().iter().take(10).map(keyword).collect();
         let set = json!([["Email/set", {"accountId": account, "update": update}, "0"]]);
         let set = client.ask(&request(&set));
-        assert_eq!(set["methodResponses"][0][1]["updated"].as_object().map(Map::len), Some(10), "{set}");
+        assert_eq!(
+            set["methodResponses"][0][1]["updated"].as_object().map(Map::len),
+            Some(10),
+            "{set}"
+        );
         Self { account: account.to_owned(), inbox, calls, octets, state: emails["state"].clone() }
     }
 
@@ -133,7 +146,10 @@ impl Start {
         let with = |what: &str, arguments: Value| {
             let mut arguments = arguments;
             arguments["#ids"] = reference.clone();
-            let calls = json!([["Email/query", query(account, &self.inbox), "0"], ["Email/get", arguments, "1"]]);
+            let calls = json!([
+                ["Email/query", query(account, &self.inbox), "0"],
+                ["Email/get", arguments, "1"]
+            ]);
             (what.to_owned(), calls)
         };
         vec![
@@ -146,7 +162,10 @@ impl Start {
                 "Email/query and 50 with bodies",
                 json!({"accountId": account, "properties": ["bodyStructure", "bodyValues"], "fetchTextBodyValues": true}),
             ),
-            one("Email/changes, 10 of them", json!({"accountId": account, "sinceState": self.state})),
+            one(
+                "Email/changes, 10 of them",
+                json!({"accountId": account, "sinceState": self.state}),
+            ),
         ]
     }
 }
@@ -173,7 +192,13 @@ fn query(account: &str, inbox: &Value) -> Value {
 }
 
 /// The requests go to the connections in turn.
-fn measure(name: &str, service: &Service, connections: usize, rounds: usize, requests: &[(&str, Vec<u8>)]) {
+fn measure(
+    name: &str,
+    service: &Service,
+    connections: usize,
+    rounds: usize,
+    requests: &[(&str, Vec<u8>)],
+) {
     let (before, begin) = (service.cpu(), Instant::now());
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
         let one = |(user, request): &(&str, Vec<u8>)| {
@@ -185,8 +210,12 @@ fn measure(name: &str, service: &Service, connections: usize, rounds: usize, req
             };
             (0..rounds).map(timed).collect::<Vec<_>>()
         };
-        let threads: Vec<_> =
-            requests.iter().cycle().take(connections).map(|request| scope.spawn(move || one(request))).collect();
+        let threads: Vec<_> = requests
+            .iter()
+            .cycle()
+            .take(connections)
+            .map(|request| scope.spawn(move || one(request)))
+            .collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("a client")).collect()
     });
     let (took, cpu) = (begin.elapsed(), service.cpu() - before);

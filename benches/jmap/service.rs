@@ -34,11 +34,21 @@ impl Service {
         fs::write(&config, text).expect("the configuration");
         let log = fs::File::create(dir.join("log")).expect("the log");
         let mut command = Command::new(PROGRAM);
-        command.arg("--config").arg(&config).arg("serve").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command
+            .arg("--config")
+            .arg(&config)
+            .arg("serve")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
         let service = Self { socket, child: command.spawn().expect("the program") };
         let begin = Instant::now();
         while UnixStream::connect(&service.socket).is_err() {
-            assert!(begin.elapsed() < Duration::from_secs(60), "it does not come up; see {}/log", dir.display());
+            assert!(
+                begin.elapsed() < Duration::from_secs(60),
+                "it does not come up; see {}/log",
+                dir.display()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
         service
@@ -50,9 +60,11 @@ impl Service {
 
     /// Seconds of CPU time, user and system.
     pub(crate) fn cpu(&self) -> f64 {
-        // The name in parentheses may hold spaces; the times are fields 14 and 15, in ticks of 10 ms.
+        // The name in parentheses may hold spaces; the times are fields 14 and 15, in ticks of 10
+        // ms.
         let stat = self.read("stat");
-        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+        let fields =
+            stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
         fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
     }
 
@@ -60,7 +72,8 @@ impl Service {
     pub(crate) fn resident(&self) -> u64 {
         let status = self.read("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+        line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+            * 1024
     }
 
     pub(crate) fn stop(mut self) {

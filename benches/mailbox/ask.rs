@@ -1,7 +1,9 @@
 //! Reads: pages, anchors, changes, searches.
 
 use restante::internals::model::{EmailId, ModSeq};
-use restante::internals::query::{Condition, Filter, Query, QueryChanges, QuerySpec, Start, Window, changes, query};
+use restante::internals::query::{
+    Condition, Filter, Query, QueryChanges, QuerySpec, Start, Window, changes, query,
+};
 use restante::internals::store::{ClientState, Store};
 
 use crate::Options;
@@ -24,11 +26,15 @@ fn page(store: &Store, results: QuerySpec, start: Start, total: bool) -> Vec<Ema
 pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     let unseen = [Condition::NotKeyword("$seen".into())];
     // One email in ten is unseen.
-    for (name, collapse, more, one_in) in
-        [("", false, [].as_slice(), 1), (", collapsed", true, &[], 1), (", unseen", false, unseen.as_slice(), 10)]
-    {
+    for (name, collapse, more, one_in) in [
+        ("", false, [].as_slice(), 1),
+        (", collapsed", true, &[], 1),
+        (", unseen", false, unseen.as_slice(), 10),
+    ] {
         let results = |account: &Account| inbox(account, collapse, more);
-        let part = |account: &Account, of: u64| Start::Position(i64::try_from(account.size / one_in / of).unwrap());
+        let part = |account: &Account, of: u64| {
+            Start::Position(i64::try_from(account.size / one_in / of).unwrap())
+        };
         measure(options, accounts, &format!("first page{name}"), |account, _| {
             assert_eq!(page(store, results(account), Start::Position(0), false).len(), PAGE);
         });
@@ -41,7 +47,12 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
             });
         }
         measure(options, accounts, &format!("last page{name}"), |account, _| {
-            let ids = page(store, results(account), Start::Position(-i64::try_from(PAGE).unwrap()), false);
+            let ids = page(
+                store,
+                results(account),
+                Start::Position(-i64::try_from(PAGE).unwrap()),
+                false,
+            );
             assert_eq!(ids.len(), PAGE);
         });
         measure_after(
@@ -50,7 +61,10 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
             &format!("page by anchor{name}"),
             |account, _| *page(store, results(account), part(account, 20), false).first().unwrap(),
             |account, _, id| {
-                assert_eq!(page(store, results(account), Start::Anchor { id, offset: -10 }, false).len(), PAGE);
+                assert_eq!(
+                    page(store, results(account), Start::Anchor { id, offset: -10 }, false).len(),
+                    PAGE
+                );
             },
         );
         measure_after(
@@ -59,7 +73,8 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
             &format!("queryChanges after 10 changes{name}"),
             |account, round| ten_changes(store, account, round),
             |account, _, since| {
-                let asked = QueryChanges { results: results(account), since, ..QueryChanges::default() };
+                let asked =
+                    QueryChanges { results: results(account), since, ..QueryChanges::default() };
                 changes(&store.snapshot(), store.secrets(), &asked).unwrap();
             },
         );
@@ -70,24 +85,35 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
         "changes after 10 changes",
         |account, round| ten_changes(store, account, round),
         |account, _, since| {
-            let found = store.snapshot().email_changes(account.id, ClientState::at(since), 100).unwrap().unwrap();
+            let found = store
+                .snapshot()
+                .email_changes(account.id, ClientState::at(since), 100)
+                .unwrap()
+                .unwrap();
             assert_eq!(found.updated.len(), 10);
         },
     );
     measure(options, accounts, "first page of what is larger than an octet", |account, _| {
         let larger = [Condition::MinSize(2)];
-        assert_eq!(page(store, inbox(account, false, &larger), Start::Position(0), false).len(), PAGE);
+        assert_eq!(
+            page(store, inbox(account, false, &larger), Start::Position(0), false).len(),
+            PAGE
+        );
     });
     searches(store, accounts, options);
 }
 
 /// The first page once more, when the newest of the largest account were destroyed.
 pub(crate) fn again(store: &Store, accounts: &[Account], options: &Options) {
-    for (name, collapse) in
-        [("first page behind the destroyed", false), ("first page behind the destroyed, collapsed", true)]
-    {
+    for (name, collapse) in [
+        ("first page behind the destroyed", false),
+        ("first page behind the destroyed, collapsed", true),
+    ] {
         measure(options, accounts, name, |account, _| {
-            assert_eq!(page(store, inbox(account, collapse, &[]), Start::Position(0), false).len(), PAGE);
+            assert_eq!(
+                page(store, inbox(account, collapse, &[]), Start::Position(0), false).len(),
+                PAGE
+            );
         });
     }
 }

@@ -1,5 +1,6 @@
-//! What goes on beside deliveries, and what they notice of it: the making of a list, folding, purging. Once as the
-//! service does it, whose upkeep gives way to who writes; and once flat out, as no service does it.
+//! What goes on beside deliveries, and what they notice of it: the making of a list, folding,
+//! purging. Once as the service does it, whose upkeep gives way to who writes; and once flat out,
+//! as no service does it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -58,7 +59,8 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
         make(store, BUSY);
     }
     let idle = || ();
-    let drop_list = || while store.commit(large.id, |txn| txn.drop_listing(INBOX, LIST, 2_000)).unwrap().0 {};
+    let drop_list =
+        || while store.commit(large.id, |txn| txn.drop_listing(INBOX, LIST, 2_000)).unwrap().0 {};
     let begin_list = || {
         drop_list();
         keep(store, large.id, INBOX, LIST, 1);
@@ -67,7 +69,9 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
         drop_list();
         let ids = store.snapshot().emails(largest.id, None, DESTROYED).unwrap();
         for part in ids.chunks(500) {
-            let destroyed = store.commit(largest.id, |txn| part.iter().try_for_each(|(id, _)| txn.destroy_email(*id)));
+            let destroyed = store.commit(largest.id, |txn| {
+                part.iter().try_for_each(|(id, _)| txn.destroy_email(*id))
+            });
             destroyed.unwrap().1.wait_blocking().unwrap();
         }
     };
@@ -77,7 +81,10 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
         i64::try_from(state.emails).unwrap() - i64::try_from(state.unfolded).unwrap()
     };
     let purged = || {
-        -i64::try_from(store.snapshot().destroyed_emails(largest.id, UtcMillis(0), usize::MAX).unwrap().len()).unwrap()
+        -i64::try_from(
+            store.snapshot().destroyed_emails(largest.id, UtcMillis(0), usize::MAX).unwrap().len(),
+        )
+        .unwrap()
     };
     let lists = AtomicI64::new(0);
     let served = |settings: Settings, stop: &AtomicBool| {
@@ -104,16 +111,25 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
     let hard_purge = |stop: &AtomicBool| {
         let mut left = true;
         while left && !stop.load(Ordering::Relaxed) {
-            let (done, ticket) = store.commit(largest.id, |txn| txn.purge_emails(txn.now(), 64)).unwrap();
+            let (done, ticket) =
+                store.commit(largest.id, |txn| txn.purge_emails(txn.now(), 64)).unwrap();
             ticket.wait_blocking().unwrap();
             left = done.left;
         }
     };
     let serve = |stop: &AtomicBool| served(Settings::default(), stop);
-    let purge = |stop: &AtomicBool| served(Settings { restore: Duration::ZERO, ..Settings::default() }, stop);
+    let purge = |stop: &AtomicBool| {
+        served(Settings { restore: Duration::ZERO, ..Settings::default() }, stop)
+    };
     let made = || lists.load(Ordering::Relaxed);
     let all = [
-        Beside { name: "p99 ms of deliveries alone", before: &idle, work: &|_| (), done: &|| 0, unit: "beside" },
+        Beside {
+            name: "p99 ms of deliveries alone",
+            before: &idle,
+            work: &|_| (),
+            done: &|| 0,
+            unit: "beside",
+        },
         Beside {
             name: "p99 ms while the service makes a list",
             before: &begin_list,
@@ -128,7 +144,13 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
             done: &folded,
             unit: FOLDED,
         },
-        Beside { name: "p99 ms while the service purges", before: &destroy, work: &purge, done: &purged, unit: PURGED },
+        Beside {
+            name: "p99 ms while the service purges",
+            before: &destroy,
+            work: &purge,
+            done: &purged,
+            unit: PURGED,
+        },
         Beside {
             name: "flat out: lists made and dropped",
             before: &drop_list,
@@ -136,8 +158,20 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
             done: &made,
             unit: "lists",
         },
-        Beside { name: "flat out: texts folded", before: &drop_list, work: &hard_fold, done: &folded, unit: FOLDED },
-        Beside { name: "flat out: emails purged", before: &destroy, work: &hard_purge, done: &purged, unit: PURGED },
+        Beside {
+            name: "flat out: texts folded",
+            before: &drop_list,
+            work: &hard_fold,
+            done: &folded,
+            unit: FOLDED,
+        },
+        Beside {
+            name: "flat out: emails purged",
+            before: &destroy,
+            work: &hard_purge,
+            done: &purged,
+            unit: PURGED,
+        },
     ];
     report(store, options, &all);
 }
@@ -173,12 +207,16 @@ fn report(store: &Store, options: &Options, all: &[Beside<'_>]) {
         runs.sort_by(|one, other| one.p99.total_cmp(&other.p99));
         let Run { p99, delivered, done } = runs[ROUNDS / 2];
         let times = p99 / *first.get_or_insert(p99);
-        println!("{name:<46}{p99:>12.2}{times:>10.2}{:>10} deliveries/s {done:>8} {unit}", delivered as u64 / SECONDS);
+        println!(
+            "{name:<46}{p99:>12.2}{times:>10.2}{:>10} deliveries/s {done:>8} {unit}",
+            delivered as u64 / SECONDS
+        );
     }
 }
 
-/// The ninety-ninth of a hundred latencies of durable deliveries to a small account in milliseconds, while something runs
-/// beside them, and how many there were. No other run delivers the same messages.
+/// The ninety-ninth of a hundred latencies of durable deliveries to a small account in
+/// milliseconds, while something runs beside them, and how many there were. No other run delivers
+/// the same messages.
 fn deliveries(store: &Store, run: u64, beside: &(dyn Fn(&AtomicBool) + Sync)) -> (f64, usize) {
     let stop = AtomicBool::new(false);
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
@@ -187,7 +225,8 @@ fn deliveries(store: &Store, run: u64, beside: &(dyn Fn(&AtomicBool) + Sync)) ->
             .map(|session| {
                 let stop = &stop;
                 scope.spawn(move || {
-                    let begin = u64::from(std::process::id()) << 32 | run << 26 | (session as u64) << 22;
+                    let begin =
+                        u64::from(std::process::id()) << 32 | run << 26 | (session as u64) << 22;
                     let mut words = Words::new(begin);
                     let mut times = Vec::new();
                     while !stop.load(Ordering::Relaxed) {

@@ -1,4 +1,5 @@
-//! Writes: a flag, a move, a destroy, ten thousand moves, a delivery. Durable ones; the disk's part is in each.
+//! Writes: a flag, a move, a destroy, ten thousand moves, a delivery. Durable ones; the disk's part
+//! is in each.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
@@ -18,14 +19,18 @@ pub(crate) fn flag(store: &Store, account: &Account, id: EmailId, word: &str) {
     if !keywords.remove(word) {
         keywords.insert(word.to_owned());
     }
-    let (_, ticket) =
-        store.commit(account.id, |txn| txn.update_email(id, old.mailboxes.clone(), keywords.clone())).unwrap();
+    let (_, ticket) = store
+        .commit(account.id, |txn| txn.update_email(id, old.mailboxes.clone(), keywords.clone()))
+        .unwrap();
     ticket.wait_blocking().unwrap();
 }
 
 fn move_to(store: &Store, account: AccountId, id: EmailId, to: MailboxUid) -> Ticket {
     let old = store.snapshot().email(account, id).unwrap().unwrap();
-    store.commit(account, |txn| txn.update_email(id, BTreeSet::from([to]), old.keywords.clone())).unwrap().1
+    store
+        .commit(account, |txn| txn.update_email(id, BTreeSet::from([to]), old.keywords.clone()))
+        .unwrap()
+        .1
 }
 
 /// Some email of the account, another each round, from all over it.
@@ -61,14 +66,20 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
         "one email destroyed",
         |account, round| some(store, account, round),
         |account, _, id| {
-            store.commit(account.id, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
+            store
+                .commit(account.id, |txn| txn.destroy_email(id))
+                .unwrap()
+                .1
+                .wait_blocking()
+                .unwrap();
         },
     );
     deliveries(store, accounts, options);
     moves(store, accounts, options);
 }
 
-/// A delivery into each account and into an empty one, many under way at once, so that the CPU's part shows.
+/// A delivery into each account and into an empty one, many under way at once, so that the CPU's
+/// part shows.
 fn deliveries(store: &Store, accounts: &[Account], options: &Options) {
     const ROUND: u64 = 200;
     let name = "200 deliveries (first: an empty account)";
@@ -88,7 +99,8 @@ fn deliveries(store: &Store, accounts: &[Account], options: &Options) {
         for n in 0..ROUND {
             let number = 10_000_000 + round * ROUND + n;
             let at = UtcMillis(1_900_000_000_000 + i64::try_from(number).unwrap());
-            under_way.push_back(deliver(store, account.id, &message(&mut words, number), at, number).1);
+            under_way
+                .push_back(deliver(store, account.id, &message(&mut words, number), at, number).1);
             if under_way.len() > 32 {
                 under_way.pop_front().unwrap().wait_blocking().unwrap();
             }
@@ -117,7 +129,8 @@ fn moves(store: &Store, accounts: &[Account], options: &Options) {
                 let (_, ticket) = store
                     .commit(account.id, |txn| {
                         for id in part {
-                            let old = txn.snapshot().email(account.id, *id)?.map(|email| email.keywords);
+                            let old =
+                                txn.snapshot().email(account.id, *id)?.map(|email| email.keywords);
                             txn.update_email(*id, BTreeSet::from([to]), old.unwrap_or_default())?;
                         }
                         Ok(())

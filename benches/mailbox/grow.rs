@@ -1,10 +1,13 @@
-//! Accounts of a given size: every third email answers an earlier one, most are read, some are flagged.
+//! Accounts of a given size: every third email answers an earlier one, most are read, some are
+//! flagged.
 
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 
 use restante::internals::message::rows;
-use restante::internals::model::{AccountId, AccountRow, Address, EmailId, ListingFilter, MailboxUid, Role, UtcMillis};
+use restante::internals::model::{
+    AccountId, AccountRow, Address, EmailId, ListingFilter, MailboxUid, Role, UtcMillis,
+};
 use restante::internals::store::{EncodedMessage, NewEmail, NewMailbox, Store, Ticket};
 
 use crate::words::Words;
@@ -53,7 +56,12 @@ pub(crate) fn account(store: &Store, size: u64) -> Account {
     }
     under_way.into_iter().for_each(|ticket| ticket.wait_blocking().unwrap());
     if there < size {
-        println!("filled {} with {} emails in {:.0} s", account.id, size - there, start.elapsed().as_secs_f64());
+        println!(
+            "filled {} with {} emails in {:.0} s",
+            account.id,
+            size - there,
+            start.elapsed().as_secs_f64()
+        );
     }
     crate::beside::settle(store, account.id);
     while !keep(store, account.id, INBOX, ListingFilter::Unseen, 2_000) {}
@@ -61,7 +69,13 @@ pub(crate) fn account(store: &Store, size: u64) -> Account {
 }
 
 /// One step of making a view; says whether it is whole.
-pub(crate) fn keep(store: &Store, account: AccountId, uid: MailboxUid, view: ListingFilter, most: usize) -> bool {
+pub(crate) fn keep(
+    store: &Store,
+    account: AccountId,
+    uid: MailboxUid,
+    view: ListingFilter,
+    most: usize,
+) -> bool {
     let (whole, ticket) = store.commit(account, |txn| txn.extend_listing(uid, view, most)).unwrap();
     ticket.wait_blocking().unwrap();
     whole
@@ -77,8 +91,15 @@ pub(crate) fn make(store: &Store, id: AccountId) {
     let (_, ticket) = store
         .commit(id, |txn| {
             txn.register(&row);
-            for (name, role) in [("Inbox", Role::Inbox), ("Archive", Role::Archive), ("Trash", Role::Trash)] {
-                txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
+            for (name, role) in
+                [("Inbox", Role::Inbox), ("Archive", Role::Archive), ("Trash", Role::Trash)]
+            {
+                txn.create_mailbox(&NewMailbox {
+                    name: name.into(),
+                    parent: None,
+                    role: Some(role),
+                    sort_order: 0,
+                })?;
             }
             Ok(())
         })
@@ -90,8 +111,10 @@ pub(crate) fn make(store: &Store, id: AccountId) {
 pub(crate) fn message(words: &mut Words, number: u64) -> Vec<u8> {
     let mut raw = words.message(number, "reader@bench.example", SIZE);
     if number % 3 == 2 {
-        // The id of the one before is its number and a random word: an answer names a stable one instead.
-        let head = format!("References: <thread-{}@bench.example>\r\n", number / 30 * 10 + number % 10);
+        // The id of the one before is its number and a random word: an answer names a stable one
+        // instead.
+        let head =
+            format!("References: <thread-{}@bench.example>\r\n", number / 30 * 10 + number % 10);
         raw.splice(0..0, head.into_bytes());
     }
     if number % 1000 == 7 {
@@ -102,7 +125,13 @@ pub(crate) fn message(words: &mut Words, number: u64) -> Vec<u8> {
 }
 
 /// Files a message in the Inbox; the ticket is the caller's to redeem.
-pub(crate) fn deliver(store: &Store, account: AccountId, raw: &[u8], at: UtcMillis, number: u64) -> (EmailId, Ticket) {
+pub(crate) fn deliver(
+    store: &Store,
+    account: AccountId,
+    raw: &[u8],
+    at: UtcMillis,
+    number: u64,
+) -> (EmailId, Ticket) {
     let message = EncodedMessage::new(&rows(raw, store.secrets()));
     let mut keywords = BTreeSet::new();
     if !number.is_multiple_of(10) {

@@ -1,10 +1,11 @@
-//! What a mailbox costs as it grows: accounts of several sizes side by side in one store, the same question put to each
-//! in turn, so that what the machine does meanwhile falls on all alike. The last column says how many times the smallest
-//! account's time the largest takes.
+//! What a mailbox costs as it grows: accounts of several sizes side by side in one store, the same
+//! question put to each in turn, so that what the machine does meanwhile falls on all alike. The
+//! last column says how many times the smallest account's time the largest takes.
 //!
-//! `cargo bench --ignore-rust-version --bench mailbox -- --sizes 1000,10000,100000,1000000 --rounds 200`
-//! `--keep` leaves the store for the next run, which then fills only what is missing; `--only words` asks only what has
-//! one of these words in its name. The store lies in `RESTANTE_BENCH_DIR`, else in Cargo's directory for such things.
+//! `cargo bench --ignore-rust-version --bench mailbox -- --sizes 1000,10000,100000,1000000 --rounds
+//! 200` `--keep` leaves the store for the next run, which then fills only what is missing; `--only
+//! words` asks only what has one of these words in its name. The store lies in
+//! `RESTANTE_BENCH_DIR`, else in Cargo's directory for such things.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -43,12 +44,16 @@ impl Options {
 }
 
 fn options() -> Options {
-    let mut options = Options { sizes: vec![1_000, 10_000, 100_000], rounds: 200, keep: false, only: Vec::new() };
+    let mut options =
+        Options { sizes: vec![1_000, 10_000, 100_000], rounds: 200, keep: false, only: Vec::new() };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| panic!("{word} wants a value"));
         match word.as_str() {
-            "--sizes" => options.sizes = value().split(',').map(|size| size.parse().expect("a number")).collect(),
+            "--sizes" => {
+                options.sizes =
+                    value().split(',').map(|size| size.parse().expect("a number")).collect()
+            }
             "--rounds" => options.rounds = value().parse().expect("a number"),
             "--only" => options.only = value().split(',').map(str::to_owned).collect(),
             "--keep" => options.keep = true,
@@ -71,8 +76,10 @@ fn main() {
         drop(std::fs::remove_dir_all(&dir));
     }
     std::fs::create_dir_all(&dir).expect("a directory for the store");
-    let store = Store::open(&dir, &StoreOptions::default(), std::sync::Arc::new(SystemClock)).expect("the store");
-    let accounts: Vec<grow::Account> = options.sizes.iter().map(|size| grow::account(&store, *size)).collect();
+    let store = Store::open(&dir, &StoreOptions::default(), std::sync::Arc::new(SystemClock))
+        .expect("the store");
+    let accounts: Vec<grow::Account> =
+        options.sizes.iter().map(|size| grow::account(&store, *size)).collect();
     report::head(&options.sizes);
     ask::all(&store, &accounts, &options);
     change::all(&store, &accounts, &options);

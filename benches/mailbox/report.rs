@@ -17,7 +17,12 @@ pub(crate) fn head(sizes: &[u64]) {
 }
 
 /// Puts a question to each account in turn, so many rounds, and prints the median of each.
-pub(crate) fn measure(options: &Options, accounts: &[Account], name: &str, mut ask: impl FnMut(&Account, u64)) {
+pub(crate) fn measure(
+    options: &Options,
+    accounts: &[Account],
+    name: &str,
+    mut ask: impl FnMut(&Account, u64),
+) {
     measure_after(options, accounts, name, |_, _| (), |account, round, ()| ask(account, round));
 }
 
@@ -40,8 +45,8 @@ pub(crate) fn measure_after<P>(
     }
 }
 
-/// The same, and how many times as long it takes as another question, which is asked before each: a machine that is
-/// slow for a while is so for both.
+/// The same, and how many times as long it takes as another question, which is asked before each: a
+/// machine that is slow for a while is so for both.
 pub(crate) fn measure_against(
     options: &Options,
     accounts: &[Account],
@@ -69,7 +74,8 @@ fn medians<const N: usize>(
     accounts: &[Account],
     mut ask: impl FnMut(&Account, u64) -> [Duration; N],
 ) -> Vec<[f64; N]> {
-    let mut times: Vec<[Vec<Duration>; N]> = accounts.iter().map(|_| std::array::from_fn(|_| Vec::new())).collect();
+    let mut times: Vec<[Vec<Duration>; N]> =
+        accounts.iter().map(|_| std::array::from_fn(|_| Vec::new())).collect();
     let budget = Duration::from_secs(30);
     let begun = Instant::now();
     // The first two rounds warm what is cached.
@@ -110,15 +116,28 @@ pub(crate) fn disk(store: &Store, dir: &Path) {
         let all = snapshot.accounts().unwrap();
         all.iter().map(|(id, _)| snapshot.account_state(*id).unwrap().emails).sum()
     };
-    let octets: u64 = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
-    println!("{:.0} octets on disk a message of {} octets", octets as f64 / emails as f64, crate::grow::SIZE);
-    println!("{:<24}{:>14}{:>16}{:>16}{:>8}", "table", "rows/message", "octets/message", "written/message", "times");
+    let octets: u64 =
+        std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    println!(
+        "{:.0} octets on disk a message of {} octets",
+        octets as f64 / emails as f64,
+        crate::grow::SIZE
+    );
+    println!(
+        "{:<24}{:>14}{:>16}{:>16}{:>8}",
+        "table", "rows/message", "octets/message", "written/message", "times"
+    );
     for (table, usage) in store.usage() {
         let (rows, live, written) = (usage.rows as f64, usage.octets as f64, usage.written as f64);
         let each = |number: f64| number / emails as f64;
         if usage.rows > 0 || usage.written > 0 {
             let times = if usage.flushed == 0 { 0.0 } else { written / usage.flushed as f64 };
-            println!("{table:<24}{:>14.2}{:>16.1}{:>16.1}{times:>8.1}", each(rows), each(live), each(written));
+            println!(
+                "{table:<24}{:>14.2}{:>16.1}{:>16.1}{times:>8.1}",
+                each(rows),
+                each(live),
+                each(written)
+            );
         }
     }
 }

@@ -1,11 +1,12 @@
-//! What came into an account within a time, by its decision log: for the report on the owner's return.
+//! What came into an account within a time, by its decision log: for the report on the owner's
+//! return.
 
 use crate::model::{AccountId, Decision, EmailAddress, UtcMillis, Verdict, limits};
 use crate::store::{Error, Snapshot};
 use crate::vacation::{AbsenceReport, Arrival};
 
-/// The report of what came since `began` (`None`: as far back as decisions are kept) and before `ended`; of more than
-/// `limits::MAX_LISTED_ROWS` messages the newest.
+/// The report of what came since `began` (`None`: as far back as decisions are kept) and before
+/// `ended`; of more than `limits::MAX_LISTED_ROWS` messages the newest.
 ///
 /// # Errors
 /// Those of reading the store.
@@ -33,7 +34,11 @@ pub fn report(
     Ok(AbsenceReport::of(&arrivals?, (began, ended), cut))
 }
 
-fn arrival(snapshot: &Snapshot<'_>, account: AccountId, decision: Decision) -> Result<Arrival, Error> {
+fn arrival(
+    snapshot: &Snapshot<'_>,
+    account: AccountId,
+    decision: Decision,
+) -> Result<Arrival, Error> {
     let email = snapshot.email(account, decision.email)?;
     let content = snapshot.content(account, decision.email)?.map(|(_, content)| content);
     let sender = || decision.sender.as_ref().map_or_else(|| "<>".to_owned(), ToString::to_string);

@@ -1,11 +1,12 @@
-//! Changing the directory. Each function returns when its change is durable; none may be called from an asynchronous
-//! task (they wait for the disk).
+//! Changing the directory. Each function returns when its change is durable; none may be called
+//! from an asynchronous task (they wait for the disk).
 //!
-//! - Who changes the directory does so alone. A name is one account's: no other has it as its name or as an address that
-//!   leads to it, and none is read as an account's id.
-//! - An account is made by one write, with its mailboxes and the addresses that lead to it: there is no half of one.
-//! - An account that goes loses its primary address in its own row first, and then its addresses and its rows: what is left
-//!   after a crash gets no mail, and the next removal removes it.
+//! - Who changes the directory does so alone. A name is one account's: no other has it as its name
+//!   or as an address that leads to it, and none is read as an account's id.
+//! - An account is made by one write, with its mailboxes and the addresses that lead to it: there
+//!   is no half of one.
+//! - An account that goes loses its primary address in its own row first, and then its addresses
+//!   and its rows: what is left after a crash gets no mail, and the next removal removes it.
 
 use super::Directory;
 use crate::model::{AccountId, AccountRow, Address, AddressRow, Role};
@@ -32,7 +33,8 @@ pub struct NewAccount {
     pub unix_user: Option<String>,
     /// Other addresses of it.
     pub aliases: Vec<Address>,
-    /// Whether it begins with a mailbox for each usual role, or with the Inbox alone; as the site has it where not said.
+    /// Whether it begins with a mailbox for each usual role, or with the Inbox alone; as the site
+    /// has it where not said.
     pub all_mailboxes: Option<bool>,
 }
 
@@ -106,7 +108,11 @@ impl Directory {
             tokens: Vec::new(),
             addresses: Some(aliases.iter().map(ToString::to_string).collect()),
         };
-        let usual = if new.all_mailboxes.unwrap_or(settings.all_mailboxes) { STANDARD_MAILBOXES.len() } else { 1 };
+        let usual = if new.all_mailboxes.unwrap_or(settings.all_mailboxes) {
+            STANDARD_MAILBOXES.len()
+        } else {
+            1
+        };
         let ticket = self.0.store.commit_together(&[AccountId::SITE, account], |txn| {
             if txn.account() == AccountId::SITE {
                 txn.set_address(&primary.to_string(), Some(&AddressRow::Primary(account)));
@@ -118,7 +124,12 @@ impl Directory {
             txn.set_account(&row);
             for ((name, role), order) in STANDARD_MAILBOXES.iter().zip(1..).take(usual) {
                 let role = Some(*role);
-                txn.create_mailbox(&NewMailbox { name: (*name).into(), parent: None, role, sort_order: order * 10 })?;
+                txn.create_mailbox(&NewMailbox {
+                    name: (*name).into(),
+                    parent: None,
+                    role,
+                    sort_order: order * 10,
+                })?;
             }
             Ok(())
         })?;
@@ -145,7 +156,11 @@ impl Directory {
     ///
     /// # Errors
     /// `NotFound`, and those of the store.
-    pub fn update<T>(&self, account: AccountId, edit: impl Fn(&mut AccountRow) -> T) -> Result<T, Error> {
+    pub fn update<T>(
+        &self,
+        account: AccountId,
+        edit: impl Fn(&mut AccountRow) -> T,
+    ) -> Result<T, Error> {
         let _alone = self.0.changing.lock();
         let addresses = self.addresses_of(account)?;
         self.change(account, |txn| {
@@ -185,8 +200,8 @@ impl Directory {
         self.claim(account, &key, &AddressRow::CatchAll(account))
     }
 
-    /// Lets one domain stand for another. It is looked up once: a domain that stands for another has no addresses of its
-    /// own, and is nobody's target.
+    /// Lets one domain stand for another. It is looked up once: a domain that stands for another
+    /// has no addresses of its own, and is nobody's target.
     ///
     /// # Errors
     /// `Conflict` where it does so already or would break that, and those of the store.
@@ -200,14 +215,17 @@ impl Directory {
         self.refuse_names_in(&alias, &real)?;
         self.site(|txn| {
             for (address, row) in txn.snapshot().directory()?.addresses {
-                let is_in_alias = address.rsplit_once('@').is_some_and(|(_, domain)| domain == alias);
+                let is_in_alias =
+                    address.rsplit_once('@').is_some_and(|(_, domain)| domain == alias);
                 let row = match row {
                     Ok(row) => row,
                     Err(damage) if is_in_alias && !address.starts_with("@@") => return Err(damage),
                     Err(_) => continue,
                 };
                 let conflict = match &row {
-                    AddressRow::AliasDomain(_) if address == format!("@@{alias}") => Some(address_taken(&alias)),
+                    AddressRow::AliasDomain(_) if address == format!("@@{alias}") => {
+                        Some(address_taken(&alias))
+                    }
                     AddressRow::AliasDomain(target) if *target == alias => {
                         let other = address.trim_start_matches('@');
                         Some(Error::Conflict(format!("{other} stands for {alias}")))
@@ -215,8 +233,12 @@ impl Directory {
                     AddressRow::AliasDomain(_) if address == format!("@@{real}") => {
                         Some(Error::Conflict(format!("{real} stands for another domain itself")))
                     }
-                    AddressRow::Primary(_) | AddressRow::Alias(_) | AddressRow::CatchAll(_) if is_in_alias => {
-                        Some(Error::Conflict(format!("{address} would be reached no more: remove it first")))
+                    AddressRow::Primary(_) | AddressRow::Alias(_) | AddressRow::CatchAll(_)
+                        if is_in_alias =>
+                    {
+                        Some(Error::Conflict(format!(
+                            "{address} would be reached no more: remove it first"
+                        )))
                     }
                     _ => None,
                 };
@@ -240,7 +262,9 @@ impl Directory {
     /// Refuses an address that nothing would ever lead to, for its domain stands for another.
     fn check_real_domain(&self, address: &Address) -> Result<(), Error> {
         match self.cache()?.alias_domains.iter().find(|(alias, _)| alias == address.domain()) {
-            Some((alias, real)) => Err(Error::Conflict(format!("{alias} stands for {real}: give the address there"))),
+            Some((alias, real)) => {
+                Err(Error::Conflict(format!("{alias} stands for {real}: give the address there")))
+            }
             None => Ok(()),
         }
     }
@@ -292,7 +316,8 @@ impl Directory {
         })
     }
 
-    /// Removes an account with all its mail. A step at a time; what is left after a crash, the next call removes.
+    /// Removes an account with all its mail. A step at a time; what is left after a crash, the next
+    /// call removes.
     ///
     /// # Errors
     /// `NotFound`, and those of the store.
@@ -310,7 +335,11 @@ impl Directory {
             let row = txn.snapshot().account(account)?;
             if let Some(row) = row {
                 // From now on it is neither complete nor to be completed.
-                txn.set_account(&AccountRow { active: false, primary: Address::from_parts("", ""), ..row });
+                txn.set_account(&AccountRow {
+                    active: false,
+                    primary: Address::from_parts("", ""),
+                    ..row
+                });
             }
             Ok(())
         })?;
@@ -331,7 +360,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Refuses a name that another account has, that leads to one as an address, or that reads as an account's id.
+    /// Refuses a name that another account has, that leads to one as an address, or that reads as
+    /// an account's id.
     fn check_name_is_free(&self, name: &str) -> Result<(), Error> {
         if name.trim().is_empty() {
             return Err(Error::Conflict("an account needs a name".into()));
@@ -340,18 +370,30 @@ impl Directory {
             return Err(Error::Conflict(format!("{name} would be taken for the id of an account")));
         }
         if let Some((_, row)) = self.find_account(name)? {
-            let by = if row.name.eq_ignore_ascii_case(name) { "is its name" } else { "is an address of it" };
+            let by = if row.name.eq_ignore_ascii_case(name) {
+                "is its name"
+            } else {
+                "is an address of it"
+            };
             return Err(Error::Conflict(format!("there is an account {}: {name} {by}", row.name)));
         }
         Ok(())
     }
 
     /// Refuses an address that is taken, or that is the name of an account but this one.
-    fn check_address_is_free(&self, account: Option<AccountId>, address: &Address) -> Result<(), Error> {
+    fn check_address_is_free(
+        &self,
+        account: Option<AccountId>,
+        address: &Address,
+    ) -> Result<(), Error> {
         self.check_key_is_free(account.unwrap_or(AccountId::SITE), &address.to_string())?;
-        let named = |(id, row): &(AccountId, AccountRow)| Some(*id) != account && self.is_name(row, address);
+        let named = |(id, row): &(AccountId, AccountRow)| {
+            Some(*id) != account && self.is_name(row, address)
+        };
         match self.0.store.snapshot().accounts()?.into_iter().find(named) {
-            Some((_, row)) => Err(Error::Conflict(format!("there is an account named {}", row.name))),
+            Some((_, row)) => {
+                Err(Error::Conflict(format!("there is an account named {}", row.name)))
+            }
             None => Ok(()),
         }
     }
@@ -361,11 +403,14 @@ impl Directory {
         Address::parse(&row.name).is_ok_and(|name| settings.form(&name) == *address)
     }
 
-    /// Refuses to let a domain stand for another where an account is named like an address that would lead to another one.
+    /// Refuses to let a domain stand for another where an account is named like an address that
+    /// would lead to another one.
     fn refuse_names_in(&self, alias: &str, real: &str) -> Result<(), Error> {
         let (snapshot, settings) = (self.0.store.snapshot(), self.settings().get());
         for (id, row) in snapshot.accounts()? {
-            let Ok(name) = Address::parse(&row.name).map(|name| settings.form(&name)) else { continue };
+            let Ok(name) = Address::parse(&row.name).map(|name| settings.form(&name)) else {
+                continue;
+            };
             let leads = match name.domain() == alias {
                 true => snapshot.address(&Address::from_parts(name.local(), real).to_string())?,
                 false => None,
@@ -387,7 +432,11 @@ impl Directory {
         self.change(AccountId::SITE, change)
     }
 
-    fn change<T>(&self, account: AccountId, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    fn change<T>(
+        &self,
+        account: AccountId,
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let (value, ticket) = self.0.store.commit(account, change)?;
         ticket.wait_blocking()?;
         Ok(value)

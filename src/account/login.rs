@@ -1,15 +1,18 @@
-//! Who logs in: by a password, kept as a PHC string of Argon2id, or by a token, kept as a hash of its 32 random octets.
-//! Neither is ever kept as it is.
+//! Who logs in: by a password, kept as a PHC string of Argon2id, or by a token, kept as a hash of
+//! its 32 random octets. Neither is ever kept as it is.
 //!
-//! Hashing a password takes tens of milliseconds and 19 MiB on purpose, so [`Logins::verify`] is for a thread that may
-//! wait, and few at once; a password that was right is remembered for some minutes under a keyed hash ([`cache`]).
-//! Failures are counted by source and by account ([`failures`]). What must hold:
-//! - a login that fails computes as many hashes whatever the name is: as many as the account with most passwords has. An
-//!   unknown name, an account without passwords, and one with many of them cannot be told apart by time;
+//! Hashing a password takes tens of milliseconds and 19 MiB on purpose, so [`Logins::verify`] is
+//! for a thread that may wait, and few at once; a password that was right is remembered for some
+//! minutes under a keyed hash ([`cache`]). Failures are counted by source and by account
+//! ([`failures`]). What must hold:
+//! - a login that fails computes as many hashes whatever the name is: as many as the account with
+//!   most passwords has. An unknown name, an account without passwords, and one with many of them
+//!   cannot be told apart by time;
 //! - a password or token that is taken away opens nothing from the next look on.
 //!
-//! An account that takes no mail (`active` is false) can still log in: to refuse mail is one thing, to be kept from one's
-//! own mail another. A user who must be kept out loses all passwords and tokens.
+//! An account that takes no mail (`active` is false) can still log in: to refuse mail is one thing,
+//! to be kept from one's own mail another. A user who must be kept out loses all passwords and
+//! tokens.
 
 mod cache;
 mod failures;
@@ -63,13 +66,18 @@ pub fn hash_password(password: &str) -> Result<String, BadPassword> {
 #[must_use]
 pub fn verify_password(password: &str, phc: &str) -> bool {
     password.len() <= MAX_PASSWORD_BYTES
-        && PasswordHash::new(phc)
-            .is_ok_and(|hash| Argon2::default().verify_password(normal(password).as_bytes(), &hash).is_ok())
+        && PasswordHash::new(phc).is_ok_and(|hash| {
+            Argon2::default().verify_password(normal(password).as_bytes(), &hash).is_ok()
+        })
 }
 
 /// NFC, as RFC 8265 §4.2.2 has it: one client sends `é` as one character, another as two.
 fn normal(password: &str) -> std::borrow::Cow<'_, str> {
-    if is_nfc_quick(password.chars()) == IsNormalized::Yes { password.into() } else { password.nfc().collect() }
+    if is_nfc_quick(password.chars()) == IsNormalized::Yes {
+        password.into()
+    } else {
+        password.nfc().collect()
+    }
 }
 
 /// A new token: its text, which is shown once, and its hash, which is kept.
@@ -78,7 +86,8 @@ fn normal(password: &str) -> std::borrow::Cow<'_, str> {
 /// The machine has no randomness.
 pub fn new_token() -> Result<(String, [u8; 32]), Error> {
     let mut secret = [0; 32];
-    getrandom::fill(&mut secret).map_err(|error| Error::Io(format!("no randomness for a token: {error}")))?;
+    getrandom::fill(&mut secret)
+        .map_err(|error| Error::Io(format!("no randomness for a token: {error}")))?;
     let text = format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(secret));
     let hash = token_hash(&text);
     Ok((text, hash))
@@ -115,11 +124,16 @@ pub struct Login {
 }
 
 impl Directory {
-    /// When the time of a password or token of that name is over; `None` where it never is, or there is no such.
+    /// When the time of a password or token of that name is over; `None` where it never is, or
+    /// there is no such.
     ///
     /// # Errors
     /// Those of reading the store.
-    pub fn expires(&self, account: AccountId, credential: &str) -> Result<Option<UtcMillis>, Error> {
+    pub fn expires(
+        &self,
+        account: AccountId,
+        credential: &str,
+    ) -> Result<Option<UtcMillis>, Error> {
         let Some((_, row)) = self.find_account(&account.to_string())? else { return Ok(None) };
         let token = row.tokens.iter().find(|token| token_credential(&token.hash) == credential);
         Ok(token.and_then(|token| token.expires))
@@ -129,9 +143,15 @@ impl Directory {
     ///
     /// # Errors
     /// Those of reading the store.
-    pub fn is_valid(&self, account: AccountId, credential: &str, now: UtcMillis) -> Result<bool, Error> {
+    pub fn is_valid(
+        &self,
+        account: AccountId,
+        credential: &str,
+        now: UtcMillis,
+    ) -> Result<bool, Error> {
         let Some((_, row)) = self.find_account(&account.to_string())? else { return Ok(false) };
-        let valid = row.tokens.iter().filter(|token| token.expires.is_none_or(|expires| now < expires));
+        let valid =
+            row.tokens.iter().filter(|token| token.expires.is_none_or(|expires| now < expires));
         let mut names = row.passwords.iter().map(|(_, phc)| password_credential(phc));
         Ok(names.any(|name| name == credential)
             || valid.map(|token| token_credential(&token.hash)).any(|name| name == credential))
@@ -159,10 +179,17 @@ impl Logins {
     /// The machine has no randomness.
     pub fn new(directory: Directory, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let cached = LoginCache::new()?;
-        Ok(Self(Arc::new(Inner { directory, clock, cached, failures: Failures::default(), hashes: AtomicU64::new(0) })))
+        Ok(Self(Arc::new(Inner {
+            directory,
+            clock,
+            cached,
+            failures: Failures::default(),
+            hashes: AtomicU64::new(0),
+        })))
     }
 
-    /// The account of a name (or one of its addresses) whose password this was within the last minutes. Costs little.
+    /// The account of a name (or one of its addresses) whose password this was within the last
+    /// minutes. Costs little.
     ///
     /// # Errors
     /// Those of reading the directory.
@@ -173,7 +200,8 @@ impl Logins {
         Ok(known.map(|(_, phc)| Login { account, credential: password_credential(phc) }))
     }
 
-    /// The account of a name (or one of its addresses) that has this password. Takes long: for a thread that may wait.
+    /// The account of a name (or one of its addresses) that has this password. Takes long: for a
+    /// thread that may wait.
     ///
     /// # Errors
     /// Those of reading the directory.
@@ -185,12 +213,15 @@ impl Logins {
         let known = passwords.iter().take(limits::MAX_PASSWORDS).map(|(_, phc)| Some(phc));
         let lacking = std::iter::repeat_n(None, rounds.saturating_sub(passwords.len()));
         let right = known.chain(lacking).find(|phc| self.password_matches(password, *phc));
-        let Some((phc, (account, _))) = right.flatten().zip(found.as_ref()) else { return Ok(None) };
+        let Some((phc, (account, _))) = right.flatten().zip(found.as_ref()) else {
+            return Ok(None);
+        };
         self.0.cached.put(phc, password, self.0.clock.steady());
         Ok(Some(Login { account: *account, credential: password_credential(phc) }))
     }
 
-    /// Hashes a password as that of a PHC string is; whether it is the one. It is none where there is no such string.
+    /// Hashes a password as that of a PHC string is; whether it is the one. It is none where there
+    /// is no such string.
     fn password_matches(&self, password: &str, phc: Option<&String>) -> bool {
         self.0.hashes.fetch_add(1, Ordering::Relaxed);
         verify_password(password, phc.unwrap_or(&NOBODY)) && phc.is_some()
@@ -213,19 +244,23 @@ impl Logins {
         Ok(found.map(|account| Login { account, credential: token_credential(&hash) }))
     }
 
-    /// Whether a connected user may stay: the password or token of the login is neither changed nor taken away, and has
-    /// not expired.
+    /// Whether a connected user may stay: the password or token of the login is neither changed nor
+    /// taken away, and has not expired.
     #[must_use]
     pub fn is_valid(&self, account: AccountId, credential: &str) -> bool {
         self.0.directory.is_valid(account, credential, self.0.clock.now()).unwrap_or(false)
     }
 
-    /// Lets somebody try a password: of the account of that name, from that source. It counts as a failure until it is
-    /// said that it was none.
+    /// Lets somebody try a password: of the account of that name, from that source. It counts as a
+    /// failure until it is said that it was none.
     ///
     /// # Errors
     /// How long the client must wait first.
-    pub fn attempt(&self, source: LoginSource, name: &str) -> Result<LoginAttempt<'_>, TooManyFailures> {
+    pub fn attempt(
+        &self,
+        source: LoginSource,
+        name: &str,
+    ) -> Result<LoginAttempt<'_>, TooManyFailures> {
         let account = self.0.directory.find_account(name).ok().flatten().map(|(id, _)| id);
         self.0.failures.attempt(source, account, name, self.0.clock.steady())
     }

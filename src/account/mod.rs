@@ -1,11 +1,12 @@
 //! L3: who exists here: accounts, the addresses that lead to them, and who may log in.
 //!
-//! An address leads to an account by itself, without its detail (`user+detail`), through an alias domain, or by its
-//! domain's catch-all, in this order. The whole directory is held in memory and read anew after a change of it is
-//! durable, so that RCPT costs a look-up.
+//! An address leads to an account by itself, without its detail (`user+detail`), through an alias
+//! domain, or by its domain's catch-all, in this order. The whole directory is held in memory and
+//! read anew after a change of it is durable, so that RCPT costs a look-up.
 //!
-//! A row that cannot be read, or that another names and that is lost, keeps nobody but its own from the directory: it is
-//! logged once, and what would lead to it or through it is an error that is temporary, never "nobody has that address".
+//! A row that cannot be read, or that another names and that is lost, keeps nobody but its own from
+//! the directory: it is logged once, and what would lead to it or through it is an error that is
+//! temporary, never "nobody has that address".
 
 mod acquaintance;
 pub mod arrivals;
@@ -44,7 +45,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { delimiter: Some('+'), case_sensitive: false, postmaster: None, all_mailboxes: true, zone: None }
+        Self {
+            delimiter: Some('+'),
+            case_sensitive: false,
+            postmaster: None,
+            all_mailboxes: true,
+            zone: None,
+        }
     }
 }
 
@@ -52,7 +59,10 @@ impl Settings {
     /// The form in which an address is kept and looked up.
     fn form(&self, address: &Address) -> Address {
         if self.case_sensitive {
-            Address::from_parts(address.local(), crate::model::address::fold_domain(address.domain()))
+            Address::from_parts(
+                address.local(),
+                crate::model::address::fold_domain(address.domain()),
+            )
         } else {
             address.folded()
         }
@@ -64,7 +74,8 @@ impl Settings {
 pub struct ResolvedAddress {
     pub account: AccountId,
     pub row: AccountRow,
-    /// The address that led there, folded, without detail and in its real domain; a catch-all keeps what was asked.
+    /// The address that led there, folded, without detail and in its real domain; a catch-all keeps
+    /// what was asked.
     pub address: Address,
     pub detail: Option<String>,
 }
@@ -87,7 +98,8 @@ struct Inner {
     store: Store,
     settings: LiveValue<Settings>,
     known: Arc<RwLock<Option<Arc<DirectoryCache>>>>,
-    /// Held by a change of the directory from its first read to its last commit: a name that was free stays free.
+    /// Held by a change of the directory from its first read to its last commit: a name that was
+    /// free stays free.
     changing: Mutex<()>,
     /// Damage that was logged.
     reported: Mutex<HashSet<String>>,
@@ -105,7 +117,8 @@ struct DirectoryCache {
     tokens: HashMap<[u8; 32], (AccountId, Option<UtcMillis>)>,
     /// Passwords of the account that has most of them.
     most_passwords: usize,
-    /// What is wrong with the rows of these, which are damaged or lost: what would lead to them is put off.
+    /// What is wrong with the rows of these, which are damaged or lost: what would lead to them is
+    /// put off.
     damaged_accounts: BTreeMap<AccountId, Error>,
     damaged_addresses: BTreeMap<String, Error>,
 }
@@ -140,7 +153,8 @@ impl Directory {
         if let Some(known) = self.0.known.read().clone() {
             return Ok(known);
         }
-        // Under the write lock, so that a change that becomes durable meanwhile makes this stale afterwards.
+        // Under the write lock, so that a change that becomes durable meanwhile makes this stale
+        // afterwards.
         let mut slot = self.0.known.write();
         let known = Arc::new(DirectoryCache::of(self.0.store.snapshot().directory()?));
         self.report(&known);
@@ -167,13 +181,16 @@ impl Directory {
         Ok(known.accounts.is_empty() && known.damaged_accounts.is_empty())
     }
 
-    /// Where an address leads; `None` where nobody has it. Whether the account takes mail is the caller's to look at.
+    /// Where an address leads; `None` where nobody has it. Whether the account takes mail is the
+    /// caller's to look at.
     ///
     /// # Errors
     /// `Corrupt` where a row that would tell is damaged or lost, and those of reading the store.
     pub fn resolve(&self, address: &Address) -> Result<Option<ResolvedAddress>, Error> {
         let (known, settings) = (self.cache()?, self.0.settings.get());
-        let Some((account, address, detail)) = known.lookup(&settings, address)? else { return Ok(None) };
+        let Some((account, address, detail)) = known.lookup(&settings, address)? else {
+            return Ok(None);
+        };
         let row = known.account(account)?.cloned();
         Ok(row.map(|row| ResolvedAddress { account, row, address, detail }))
     }
@@ -199,10 +216,17 @@ impl Directory {
     /// The account that a token of this hash logs in to, unless its time is over.
     ///
     /// # Errors
-    /// `Corrupt` where it may be a token of an account whose row is damaged, and those of reading the store.
-    pub fn account_of_token(&self, hash: &[u8; 32], now: UtcMillis) -> Result<Option<AccountId>, Error> {
+    /// `Corrupt` where it may be a token of an account whose row is damaged, and those of reading
+    /// the store.
+    pub fn account_of_token(
+        &self,
+        hash: &[u8; 32],
+        now: UtcMillis,
+    ) -> Result<Option<AccountId>, Error> {
         let known = self.cache()?;
-        let Some((account, expires)) = known.tokens.get(hash) else { return known.unless_damaged() };
+        let Some((account, expires)) = known.tokens.get(hash) else {
+            return known.unless_damaged();
+        };
         Ok(expires.is_none_or(|expires| now < expires).then_some(*account))
     }
 
@@ -241,11 +265,13 @@ impl Directory {
         Ok(self.cache()?.catch_alls.get(&account).cloned().unwrap_or_default())
     }
 
-    /// The id of the account that `find` gives, also where its own row is damaged or lost: then it is found by its id and by
-    /// its addresses. An address whose row is damaged or lost is the account's that names it.
+    /// The id of the account that `find` gives, also where its own row is damaged or lost: then it
+    /// is found by its id and by its addresses. An address whose row is damaged or lost is the
+    /// account's that names it.
     ///
     /// # Errors
-    /// `Corrupt` where it may be an account that only its id still tells, and those of reading the store.
+    /// `Corrupt` where it may be an account that only its id still tells, and those of reading the
+    /// store.
     pub fn find_damaged_account(&self, name: &str) -> Result<Option<AccountId>, Error> {
         let damage = match self.find_account(name) {
             Err(damage @ Error::Corrupt { .. }) => damage,
@@ -259,14 +285,16 @@ impl Directory {
         let key = known.in_real_domain(self.0.settings.get().form(&address))?.to_string();
         let by_row = known.row(&key).ok().flatten().and_then(AddressRow::account);
         let names = |row: &AccountRow| {
-            row.primary.to_string() == key || row.addresses.as_ref().is_some_and(|all| all.contains(&key))
+            row.primary.to_string() == key
+                || row.addresses.as_ref().is_some_and(|all| all.contains(&key))
         };
         let by_account = || known.accounts.iter().find(|(_, row)| names(row)).map(|(id, _)| *id);
         by_row.or_else(by_account).map_or(Err(damage), |id| Ok(Some(id)))
     }
 
-    /// The account of that id, that name, or that primary address or alias, through an alias domain too. Never by a
-    /// catch-all or without a detail: who manages accounts and mistypes one must not get at another.
+    /// The account of that id, that name, or that primary address or alias, through an alias domain
+    /// too. Never by a catch-all or without a detail: who manages accounts and mistypes one must
+    /// not get at another.
     ///
     /// # Errors
     /// `Corrupt` where it may be an account whose row is damaged, and those of reading the store.
@@ -278,7 +306,9 @@ impl Directory {
         {
             return Ok(Some((id, row.clone())));
         }
-        if let Some((id, row)) = known.accounts.iter().find(|(_, row)| row.name.eq_ignore_ascii_case(name)) {
+        if let Some((id, row)) =
+            known.accounts.iter().find(|(_, row)| row.name.eq_ignore_ascii_case(name))
+        {
             return Ok(Some((*id, row.clone())));
         }
         let Ok(address) = Address::parse(name) else {
@@ -307,13 +337,15 @@ impl OwnAddresses {
         Ok(found.is_some_and(|(account, ..)| account == self.account))
     }
 
-    /// Whether the row of an address, without a look at its detail or at an alias domain, is damaged or lost.
+    /// Whether the row of an address, without a look at its detail or at an alias domain, is
+    /// damaged or lost.
     #[must_use]
     pub fn is_damaged(&self, address: &Address) -> bool {
         self.known.row(&self.settings.form(address).to_string()).is_err()
     }
 
-    /// Whether the account takes a whole domain, given in folded form: whether it has the catch-all of it.
+    /// Whether the account takes a whole domain, given in folded form: whether it has the catch-all
+    /// of it.
     ///
     /// # Errors
     /// `Corrupt` where the row of the catch-all is damaged or lost.
@@ -336,12 +368,18 @@ impl DirectoryCache {
             };
             match &row {
                 AddressRow::AliasDomain(real) => {
-                    known.alias_domains.push((address.trim_start_matches('@').to_owned(), real.clone()));
+                    known
+                        .alias_domains
+                        .push((address.trim_start_matches('@').to_owned(), real.clone()));
                 }
                 AddressRow::Primary(account) | AddressRow::Alias(account) => {
                     if let Ok(address) = Address::parse(&address) {
                         let of = known.of.entry(*account).or_default();
-                        if matches!(row, AddressRow::Primary(_)) { of.insert(0, address) } else { of.push(address) }
+                        if matches!(row, AddressRow::Primary(_)) {
+                            of.insert(0, address)
+                        } else {
+                            of.push(address)
+                        }
                     }
                 }
                 AddressRow::CatchAll(account) => {
@@ -353,7 +391,9 @@ impl DirectoryCache {
         for (id, row) in rows.accounts {
             match row {
                 Ok(row) => {
-                    known.tokens.extend(row.tokens.iter().map(|token| (token.hash, (id, token.expires))));
+                    known
+                        .tokens
+                        .extend(row.tokens.iter().map(|token| (token.hash, (id, token.expires))));
                     known.most_passwords = known.most_passwords.max(row.passwords.len());
                     known.accounts.insert(id, row);
                 }
@@ -387,18 +427,20 @@ impl DirectoryCache {
         self.damaged_accounts.values().next().map_or(Ok(None), |damage| Err(damage.clone()))
     }
 
-    /// The account that an address leads to, the address that led there, and the detail. A damaged row on the way is an
-    /// error: what is less exact must not take what may be another's.
+    /// The account that an address leads to, the address that led there, and the detail. A damaged
+    /// row on the way is an error: what is less exact must not take what may be another's.
     fn lookup(
         &self,
         settings: &Settings,
         address: &Address,
     ) -> Result<Option<(AccountId, Address, Option<String>)>, Error> {
         let address = match address.domain() {
-            "" if address.local().eq_ignore_ascii_case("postmaster") => match &settings.postmaster {
-                Some(postmaster) => postmaster,
-                None => return Ok(None),
-            },
+            "" if address.local().eq_ignore_ascii_case("postmaster") => {
+                match &settings.postmaster {
+                    Some(postmaster) => postmaster,
+                    None => return Ok(None),
+                }
+            }
             _ => address,
         };
         let real = self.in_real_domain(settings.form(address))?;

@@ -1,8 +1,8 @@
 //! An account's own row names the addresses that lead to it, so that one that is lost is missed.
 //!
 //! - What an address leads to and what the account's row names is one write.
-//! - Rows that an earlier version wrote name none: they are completed at the next start of the service, or by the next change
-//!   of the account.
+//! - Rows that an earlier version wrote name none: they are completed at the next start of the
+//!   service, or by the next change of the account.
 //! - `changing` is held from the first look to the write.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,17 +13,24 @@ use crate::model::{AccountId, AccountRow, AddressRow};
 use crate::store::{Error, Ticket};
 
 impl Directory {
-    /// Has the rows of all accounts name their addresses, as those that an earlier version wrote do not: once they do, an
-    /// address that is lost is missed. An account that is being repaired, or whose row is damaged, is left for the next time.
+    /// Has the rows of all accounts name their addresses, as those that an earlier version wrote do
+    /// not: once they do, an address that is lost is missed. An account that is being repaired, or
+    /// whose row is damaged, is left for the next time.
     ///
     /// # Errors
     /// Those of the store.
     pub fn name_addresses(&self) -> Result<usize, Error> {
         let _alone = self.0.changing.lock();
         let rows = self.0.store.snapshot().directory()?;
-        let unnamed = |row: &&Result<AccountRow, Error>| row.as_ref().is_ok_and(|row| row.addresses.is_none());
-        let mut of: BTreeMap<AccountId, BTreeSet<String>> =
-            rows.accounts.iter().filter(|(_, row)| unnamed(row)).map(|(id, _)| (*id, BTreeSet::new())).collect();
+        let unnamed = |row: &&Result<AccountRow, Error>| {
+            row.as_ref().is_ok_and(|row| row.addresses.is_none())
+        };
+        let mut of: BTreeMap<AccountId, BTreeSet<String>> = rows
+            .accounts
+            .iter()
+            .filter(|(_, row)| unnamed(row))
+            .map(|(id, _)| (*id, BTreeSet::new()))
+            .collect();
         for (address, row) in rows.addresses {
             if let Ok(AddressRow::Alias(account) | AddressRow::CatchAll(account)) = row
                 && let Some(of) = of.get_mut(&account)
@@ -43,11 +50,12 @@ impl Directory {
         tickets.into_iter().try_for_each(Ticket::wait_blocking).map(|()| named)
     }
 
-    /// The aliases and catch-alls of an account: as its row names them, or as they lead to it where an earlier version wrote
-    /// the row.
+    /// The aliases and catch-alls of an account: as its row names them, or as they lead to it where
+    /// an earlier version wrote the row.
     pub(super) fn addresses_of(&self, account: AccountId) -> Result<BTreeSet<String>, Error> {
         let snapshot = self.0.store.snapshot();
-        if let Some(named) = snapshot.account(account)?.ok_or(Error::NotFound("account"))?.addresses {
+        if let Some(named) = snapshot.account(account)?.ok_or(Error::NotFound("account"))?.addresses
+        {
             return Ok(named);
         }
         let leads = |row: Result<AddressRow, Error>| match row {
@@ -58,8 +66,14 @@ impl Directory {
         Ok(all.filter_map(|(address, row)| leads(row).then_some(address)).collect())
     }
 
-    /// Lets an address lead to an account. A row that stands there and cannot be read is written anew.
-    pub(super) fn claim(&self, account: AccountId, key: &str, row: &AddressRow) -> Result<(), Error> {
+    /// Lets an address lead to an account. A row that stands there and cannot be read is written
+    /// anew.
+    pub(super) fn claim(
+        &self,
+        account: AccountId,
+        key: &str,
+        row: &AddressRow,
+    ) -> Result<(), Error> {
         let found = self.addresses_of(account)?;
         self.check_key_is_free(account, key)?;
         self.write_address(account, key, Some(row), &found)
@@ -80,8 +94,9 @@ impl Directory {
         self.write_address(account, key, None, &found)
     }
 
-    /// Writes where an address leads, and what the account's own row names, in one commit. `found` are the addresses of
-    /// the account, for a row that names none yet. The caller holds `changing`.
+    /// Writes where an address leads, and what the account's own row names, in one commit. `found`
+    /// are the addresses of the account, for a row that names none yet. The caller holds
+    /// `changing`.
     fn write_address(
         &self,
         account: AccountId,
@@ -94,7 +109,8 @@ impl Directory {
                 txn.set_address(key, row);
                 return Ok(());
             }
-            let named = txn.snapshot().account(account)?.ok_or(Error::NotFound("account"))?.addresses;
+            let named =
+                txn.snapshot().account(account)?.ok_or(Error::NotFound("account"))?.addresses;
             let mut addresses = named.unwrap_or_else(|| found.clone());
             if row.is_some() {
                 addresses.insert(key.to_owned());
@@ -110,14 +126,19 @@ impl Directory {
     pub(super) fn check_key_is_free(&self, account: AccountId, key: &str) -> Result<(), Error> {
         let mut rows = self.0.store.snapshot().directory()?;
         let names = |row: &AccountRow| {
-            row.primary.to_string() == key || row.addresses.iter().flatten().any(|named| named == key)
+            row.primary.to_string() == key
+                || row.addresses.iter().flatten().any(|named| named == key)
         };
         match rows.addresses.remove(key) {
             None => Ok(()),
             Some(Ok(_)) => Err(address_taken(key)),
             Some(Err(damage)) => {
                 let mut others = rows.accounts.iter().filter(|(id, _)| **id != account);
-                if others.any(|(_, row)| row.as_ref().is_ok_and(names)) { Err(damage) } else { Ok(()) }
+                if others.any(|(_, row)| row.as_ref().is_ok_and(names)) {
+                    Err(damage)
+                } else {
+                    Ok(())
+                }
             }
         }
     }

@@ -11,7 +11,10 @@ mod damage;
 
 fn directory(settings: Settings) -> Directory {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-    Directory::new(Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap(), settings)
+    Directory::new(
+        Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap(),
+        settings,
+    )
 }
 
 fn address(text: &str) -> Address {
@@ -27,7 +30,10 @@ fn addresses_lead_where_they_should() {
     let directory = directory(Settings::default());
     let ann = directory.add(&NewAccount::at(address("Ann@Example.org"))).unwrap();
     let bob = directory
-        .add(&NewAccount { aliases: vec![address("b.o.b@example.org")], ..NewAccount::at(address("bob@example.org")) })
+        .add(&NewAccount {
+            aliases: vec![address("b.o.b@example.org")],
+            ..NewAccount::at(address("bob@example.org"))
+        })
         .unwrap();
     directory.add_alias(ann, &address("ann+exact@example.org")).unwrap();
     directory.add_catch_all(bob, "Shop.example").unwrap();
@@ -47,8 +53,14 @@ fn addresses_lead_where_they_should() {
     }
     assert_eq!(directory.identity(bob).unwrap().addresses[0], address("bob@example.org"));
     assert!(directory.identity(ann).unwrap().is_me(&address("Ann+x@example.net")));
-    assert!(matches!(directory.add(&NewAccount::at(address("ann@example.org"))), Err(Error::Conflict(_))));
-    assert!(matches!(directory.add_alias(bob, &address("ann@example.org")), Err(Error::Conflict(_))));
+    assert!(matches!(
+        directory.add(&NewAccount::at(address("ann@example.org"))),
+        Err(Error::Conflict(_))
+    ));
+    assert!(matches!(
+        directory.add_alias(bob, &address("ann@example.org")),
+        Err(Error::Conflict(_))
+    ));
     assert_eq!(directory.find_account("bob@example.org").unwrap().unwrap().0, bob);
 }
 
@@ -84,8 +96,11 @@ fn own_addresses_keep_their_case_where_it_tells_them_apart() {
     let bob = NewAccount { name: Some("bob".into()), ..NewAccount::at(address("ann@example.org")) };
     let bob = directory.add(&bob).unwrap();
     directory.add_alias(ann, &address("\"Odd one\"@example.org")).unwrap();
-    for (account, wanted) in [(ann, &["Ann@example.org", "\"Odd one\"@example.org"][..]), (bob, &["ann@example.org"])] {
-        let (me, own) = (directory.identity(account).unwrap(), directory.own_addresses(account).unwrap());
+    for (account, wanted) in
+        [(ann, &["Ann@example.org", "\"Odd one\"@example.org"][..]), (bob, &["ann@example.org"])]
+    {
+        let (me, own) =
+            (directory.identity(account).unwrap(), directory.own_addresses(account).unwrap());
         assert_eq!(me.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(), wanted);
         assert!(me.addresses.iter().all(|one| own.has(one).unwrap() && me.is_me(one)));
     }
@@ -145,10 +160,18 @@ fn a_domain_that_stands_for_another_has_nothing_of_its_own() {
         let said = conflict(directory.add_alias_domain(alias, real));
         assert!(said.contains(why), "{alias} {real}: {said}");
     }
-    assert!(conflict(directory.add_alias(ann, &address("b@bücher.example"))).contains("give the address there"));
-    assert!(conflict(directory.add_catch_all(ann, "bücher.example")).contains("give the address there"));
+    assert!(
+        conflict(directory.add_alias(ann, &address("b@bücher.example")))
+            .contains("give the address there")
+    );
+    assert!(
+        conflict(directory.add_catch_all(ann, "bücher.example")).contains("give the address there")
+    );
     assert!(directory.add(&NewAccount::at(address("bob@bücher.example"))).is_err());
-    assert_eq!(directory.alias_domains().unwrap(), [("xn--bcher-kva.example".into(), "example.org".into())]);
+    assert_eq!(
+        directory.alias_domains().unwrap(),
+        [("xn--bcher-kva.example".into(), "example.org".into())]
+    );
     assert_eq!(leads(&directory, "ann@bücher.example"), Some((ann, None)));
     directory.remove_alias_domain("Bücher.example").unwrap();
     assert_eq!(leads(&directory, "ann@bücher.example"), None);
@@ -197,7 +220,10 @@ fn an_address_is_taken_from_its_own_account_alone() {
     conflict(directory.remove_alias(ann, &address("bob@example.org")), "another account");
     conflict(directory.remove_alias(bob, &address("bob@example.org")), "primary");
     conflict(directory.remove_catch_all(ann, "shop.example"), "another account");
-    assert!(matches!(directory.remove_alias(ann, &address("x@shop.example")), Err(Error::NotFound(_))));
+    assert!(matches!(
+        directory.remove_alias(ann, &address("x@shop.example")),
+        Err(Error::NotFound(_))
+    ));
     assert!(matches!(directory.remove_catch_all(ann, "example.org"), Err(Error::NotFound(_))));
     assert_eq!(leads(&directory, "b.o.b@example.org"), Some((bob, None)));
     assert_eq!(directory.catch_alls(bob).unwrap(), ["@shop.example"]);
@@ -213,7 +239,8 @@ fn an_address_is_taken_from_its_own_account_alone() {
 fn a_refused_login_costs_the_same_work_whatever_the_account_has() {
     let directory = directory(Settings::default());
     let add = |name: &str, passwords: usize, active: bool| {
-        let account = directory.add(&NewAccount::at(address(&format!("{name}@example.org")))).unwrap();
+        let account =
+            directory.add(&NewAccount::at(address(&format!("{name}@example.org")))).unwrap();
         let hashed = |n: usize| (n.to_string(), hash_password(&format!("{name} {n}")).unwrap());
         let change = |row: &mut AccountRow| {
             row.passwords = (0..passwords).map(hashed).collect();
@@ -242,7 +269,10 @@ fn a_refused_login_costs_the_same_work_whatever_the_account_has() {
     assert_eq!(work("no address", "nobody's"), 16);
     // Each of the passwords does.
     for (name, password) in [("one", "one 0"), ("many", "many 15"), ("inactive", "inactive 1")] {
-        assert!(logins.verify(&format!("{name}@example.org"), password).unwrap().is_some(), "{password}");
+        assert!(
+            logins.verify(&format!("{name}@example.org"), password).unwrap().is_some(),
+            "{password}"
+        );
     }
 }
 
@@ -250,9 +280,12 @@ fn a_refused_login_costs_the_same_work_whatever_the_account_has() {
 fn the_owner_is_let_in_from_a_known_address_while_strangers_guess() {
     let directory = directory(Settings::default());
     for name in ["ann", "bob"] {
-        let account = directory.add(&NewAccount::at(address(&format!("{name}@example.org")))).unwrap();
+        let account =
+            directory.add(&NewAccount::at(address(&format!("{name}@example.org")))).unwrap();
         let hash = hash_password(name).unwrap();
-        directory.update(account, |row| row.passwords = vec![("phone".into(), hash.clone())]).unwrap();
+        directory
+            .update(account, |row| row.passwords = vec![("phone".into(), hash.clone())])
+            .unwrap();
     }
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let logins = Logins::new(directory, clock.clone()).unwrap();
@@ -268,7 +301,9 @@ fn the_owner_is_let_in_from_a_known_address_while_strangers_guess() {
     };
     assert_eq!(log_in(home, "ann"), Ok(true));
     // Ten wrong ones a minute and more, from anywhere.
-    let guesses = (0..2000).filter(|n| logins.attempt(from(0x0a00_0000 + n), "ANN@example.org").is_ok()).count();
+    let guesses = (0..2000)
+        .filter(|n| logins.attempt(from(0x0a00_0000 + n), "ANN@example.org").is_ok())
+        .count();
     assert_eq!(guesses, 100, "guesses from many addresses are bounded");
     assert!(log_in(from(0x0a00_ffff), "ann").is_err(), "an address from which nobody logged in");
     assert_eq!(log_in(home, "ann"), Ok(true));
@@ -288,7 +323,8 @@ fn the_owner_is_let_in_from_a_known_address_while_strangers_guess() {
 #[test]
 fn a_clock_that_is_set_makes_nobody_wait_longer_to_log_in() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-    let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock.clone()).unwrap();
+    let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock.clone())
+        .unwrap();
     let logins = Logins::new(Directory::new(store, Settings::default()), clock.clone()).unwrap();
     let hours = |hours: u64| std::time::Duration::from_secs(hours * 3600);
     let eve = LoginSource::from("192.0.2.9".parse::<std::net::IpAddr>().unwrap());
@@ -301,7 +337,8 @@ fn a_clock_that_is_set_makes_nobody_wait_longer_to_log_in() {
     }
 }
 
-/// Eight at once want one name and one address: one of them gets both, and of the others nothing is left.
+/// Eight at once want one name and one address: one of them gets both, and of the others nothing is
+/// left.
 #[test]
 fn of_several_that_are_added_at_once_one_gets_the_name() {
     let directory = directory(Settings::default());
@@ -312,7 +349,10 @@ fn of_several_that_are_added_at_once_one_gets_the_name() {
                 name: Some("team@example.org".into()),
                 ..NewAccount::at(address(&format!("a{n}@example.net")))
             },
-            1 => NewAccount { name: Some(format!("n{n}")), ..NewAccount::at(address("Team@example.org")) },
+            1 => NewAccount {
+                name: Some(format!("n{n}")),
+                ..NewAccount::at(address("Team@example.org"))
+            },
             _ => NewAccount {
                 aliases: vec![address("team@example.org")],
                 ..NewAccount::at(address(&format!("b{n}@example.net")))
@@ -339,12 +379,18 @@ fn an_account_that_could_not_be_made_leaves_nothing() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let store = Store::open_engine(engine.clone(), &Options::small(), clock).unwrap();
     let directory = Directory::new(store.clone(), Settings::default());
-    let new = NewAccount { aliases: vec![address("b@example.org")], ..NewAccount::at(address("ann@example.org")) };
+    let new = NewAccount {
+        aliases: vec![address("b@example.org")],
+        ..NewAccount::at(address("ann@example.org"))
+    };
     for after in 0..2 {
         engine.fail_after(after, Error::Full);
         assert_eq!(directory.add(&new), Err(Error::Full), "{after}");
         engine.heal();
-        assert_eq!((directory.list().unwrap().len(), leads(&directory, "ann@example.org")), (0, None));
+        assert_eq!(
+            (directory.list().unwrap().len(), leads(&directory, "ann@example.org")),
+            (0, None)
+        );
         assert_eq!(store.check().unwrap(), []);
     }
     let ann = directory.add(&new).unwrap();
@@ -356,20 +402,32 @@ fn an_account_that_could_not_be_made_leaves_nothing() {
 fn a_name_is_one_accounts() {
     let directory = directory(Settings::default());
     let ann = directory.add(&NewAccount::at(address("ann@example.org"))).unwrap();
-    let named = |name: &str| NewAccount { name: Some(name.into()), ..NewAccount::at(address("bob@example.org")) };
+    let named = |name: &str| NewAccount {
+        name: Some(name.into()),
+        ..NewAccount::at(address("bob@example.org"))
+    };
     let id = ann.to_string();
     directory.add_alias(ann, &address("a.b@example.org")).unwrap();
     for name in ["Ann@Example.org", "a.b@example.org", id.as_str(), " "] {
         assert!(matches!(directory.add(&named(name)), Err(Error::Conflict(_))), "{name}");
     }
     let bob = directory.add(&named("info@shop.example")).unwrap();
-    assert!(matches!(directory.add_alias(ann, &address("Info@shop.example")), Err(Error::Conflict(_))));
+    assert!(matches!(
+        directory.add_alias(ann, &address("Info@shop.example")),
+        Err(Error::Conflict(_))
+    ));
     directory.add_alias(bob, &address("info@shop.example")).unwrap();
-    assert!(matches!(directory.update(bob, |row| row.name = "ANN@example.org".into()), Err(Error::Conflict(_))));
+    assert!(matches!(
+        directory.update(bob, |row| row.name = "ANN@example.org".into()),
+        Err(Error::Conflict(_))
+    ));
     directory.update(bob, |row| row.name = "Info@Shop.example".into()).unwrap();
     directory.update(bob, |row| row.name = "carl@old.example".into()).unwrap();
     directory.add_alias(ann, &address("carl@new.example")).unwrap();
-    assert!(matches!(directory.add_alias_domain("old.example", "new.example"), Err(Error::Conflict(_))));
+    assert!(matches!(
+        directory.add_alias_domain("old.example", "new.example"),
+        Err(Error::Conflict(_))
+    ));
     assert_eq!(directory.0.store.check().unwrap(), []);
 }
 
@@ -382,16 +440,26 @@ fn accounts_and_addresses_are_compared_both_ways_and_mended() {
             let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
             let store = Store::open_engine(engine.clone(), &Options::small(), clock).unwrap();
             let directory = Directory::new(store.clone(), Settings::default());
-            let new = NewAccount { name: Some("ann".into()), ..NewAccount::at(address("ann@example.org")) };
+            let new = NewAccount {
+                name: Some("ann".into()),
+                ..NewAccount::at(address("ann@example.org"))
+            };
             let ann = directory.add(&new).unwrap();
             directory.add_catch_all(ann, "shop.example").unwrap();
             assert_eq!(store.check().unwrap(), []);
-            let key = if table == Table::Accounts { ann.0.to_be_bytes().to_vec() } else { b"ann@example.org".to_vec() };
+            let key = if table == Table::Accounts {
+                ann.0.to_be_bytes().to_vec()
+            } else {
+                b"ann@example.org".to_vec()
+            };
             let puts = vec![Put { table, key, value: damaged.clone() }];
             engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
-            let named: Vec<String> = store.check().unwrap().into_iter().map(|breach| breach.to_string()).collect();
+            let named: Vec<String> =
+                store.check().unwrap().into_iter().map(|breach| breach.to_string()).collect();
             assert!(named.iter().any(|breach| breach.contains(table.name())), "{named:?}");
-            store.repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap();
+            store
+                .repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true)
+                .unwrap();
             assert_eq!(store.check().unwrap(), []);
             assert_eq!(leads(&directory, "ann@example.org"), Some((ann, None)));
             assert_eq!(leads(&directory, "any@shop.example"), Some((ann, None)));

@@ -19,8 +19,9 @@ use crate::cli::commands::vacation::args::VacationCommand;
 
 /// Restante: a mail delivery agent with a vacation responder.
 ///
-/// Postfix hands mail over by LMTP; Restante keeps it, answers senders while the owner is away, and gives the mail back.
-/// `serve` runs the service; the other commands talk to it over its control socket.
+/// Postfix hands mail over by LMTP; Restante keeps it, answers senders while the owner is away, and
+/// gives the mail back. `serve` runs the service; the other commands talk to it over its control
+/// socket.
 #[derive(Debug, Parser)]
 #[command(
     name = "restante",
@@ -46,15 +47,15 @@ pub struct Cli {
 pub enum Command {
     /// Run the service in the foreground.
     ///
-    /// Takes LMTP on the configured listeners or on the sockets that systemd passes, serves the control socket, and sends
-    /// replies through the relay. SIGTERM drains and stops; SIGHUP reads the configuration again: all but
-    /// the store and the listeners.
+    /// Takes LMTP on the configured listeners or on the sockets that systemd passes, serves the
+    /// control socket, and sends replies through the relay. SIGTERM drains and stops; SIGHUP reads
+    /// the configuration again: all but the store and the listeners.
     Serve,
     /// Show the main job on loopback, with mail of its own.
     ///
-    /// Starts the service with a data directory under ./var, makes two accounts, switches one's vacation on, delivers a
-    /// handful of messages over LMTP, and shows the inbox, the decisions and the reply that was sent. Stays up until
-    /// interrupted.
+    /// Starts the service with a data directory under ./var, makes two accounts, switches one's
+    /// vacation on, delivers a handful of messages over LMTP, and shows the inbox, the decisions
+    /// and the reply that was sent. Stays up until interrupted.
     Demo(DemoArgs),
     /// Check the configuration, or show an example.
     #[command(subcommand)]
@@ -79,18 +80,21 @@ pub enum Command {
     Dkim(DkimCommand),
     /// Deliver a message from standard input, for a pipe(8) transport of Postfix.
     ///
-    /// Exits with 0 when every recipient has it, 67 when they are unknown, 69 when it is refused for good otherwise, and
-    /// with 75 in every other case, so that Postfix tries again. A retry makes no second copy.
+    /// Exits with 0 when every recipient has it, 67 when they are unknown, 69 when it is refused
+    /// for good otherwise, and with 75 in every other case, so that Postfix tries again. A retry
+    /// makes no second copy.
     Deliver(DeliverArgs),
     /// Show what the service has counted since its start, as Prometheus reads it.
     Metrics,
     /// Prove that the store is in order.
     ///
-    /// Recomputes every list, count and index and compares. Asks the service when it runs, else reads the data directory.
+    /// Recomputes every list, count and index and compares. Asks the service when it runs, else
+    /// reads the data directory.
     Check(CheckArgs),
     /// Mend what `check` finds, from the mail and the owner's marks.
     ///
-    /// An account in order is not touched. Mail to one that is being mended waits at Postfix; the others go on.
+    /// An account in order is not touched. Mail to one that is being mended waits at Postfix; the
+    /// others go on.
     Repair(RepairArgs),
     /// Make all that is derived anew, from the mail and the owner's marks.
     Rebuild(RepairArgs),
@@ -98,7 +102,8 @@ pub enum Command {
     Reindex(RepairArgs),
     /// Copy the whole store into a directory of backups, each of which takes only what is new.
     ///
-    /// The service does it when it runs, and goes on taking mail: DIR must be a place where it may write.
+    /// The service does it when it runs, and goes on taking mail: DIR must be a place where it may
+    /// write.
     Backup(BackupArgs),
     /// Make a data directory of a backup, and check it.
     Restore(RestoreArgs),

@@ -42,8 +42,8 @@ impl Failure {
     pub fn of_method(kind: &str, description: &str) -> Self {
         let code = match kind {
             "accountNotFound" | "notFound" | "noSuchUser" => NO_USER,
-            "invalidArguments" | "invalidProperties" | "invalidPatch" | "unknownMethod" | "conflict"
-            | "unsupportedFilter" | "unsupportedSort" | "anchorNotFound" => USAGE,
+            "invalidArguments" | "invalidProperties" | "invalidPatch" | "unknownMethod"
+            | "conflict" | "unsupportedFilter" | "unsupportedSort" | "anchorNotFound" => USAGE,
             "forbidden" | "accountReadOnly" => NO_PERMISSION,
             "serverUnavailable" | "rateLimit" | "overQuota" => TEMPORARY,
             _ => SOFTWARE,

@@ -1,7 +1,8 @@
 //! L7: the command line.
 //!
-//! `serve` and `demo` run the service; `config` and `check` look at files; everything else is a client of the control
-//! socket, so that one process alone has the store open. Exit codes are those of sysexits.h.
+//! `serve` and `demo` run the service; `config` and `check` look at files; everything else is a
+//! client of the control socket, so that one process alone has the store open. Exit codes are those
+//! of sysexits.h.
 
 mod args;
 mod commands;
@@ -26,7 +27,9 @@ pub use terminal::dates::{Edge, parse as parse_date};
 
 use crate::store::repair::RepairScope;
 use args::{Cli, Command};
-use commands::{account, backup, check, config, deliver, demo, dkim, mail, mailbox, queue, repair, vacation};
+use commands::{
+    account, backup, check, config, deliver, demo, dkim, mail, mailbox, queue, repair, vacation,
+};
 use control::{CommandContext, one_thread};
 use exit::Failure;
 use service::serve;
@@ -35,8 +38,8 @@ use terminal::{complain, output};
 /// Runs the command that the arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
-    // What is written here is mail, and keys: nobody else reads it, whatever the umask was. A file or socket that others
-    // may use has its permissions set on purpose.
+    // What is written here is mail, and keys: nobody else reads it, whatever the umask was. A file
+    // or socket that others may use has its permissions set on purpose.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -94,7 +97,10 @@ async fn ask(command: Command, context: CommandContext) -> Result<(), Failure> {
         Command::Mailbox(command) => mailbox::run(command, &context).await,
         Command::Queue(command) => queue::run(command, &context).await,
         Command::Metrics => {
-            let text = context.client.exchange(Method::GET, "/metrics", "text/plain", Bytes::new()).await?;
+            let text = context
+                .client
+                .exchange(Method::GET, "/metrics", "text/plain", Bytes::new())
+                .await?;
             output::octets(&text)
         }
         Command::Check(args) => check::run(&args, &context).await,

@@ -1,7 +1,7 @@
 //! The whole service, put together in one place: for `serve`, `demo` and tests.
 //!
-//! The order matters: the store first, the listeners last, so that nothing is taken before it can be kept; and the other
-//! way round at the end.
+//! The order matters: the store first, the listeners last, so that nothing is taken before it can
+//! be kept; and the other way round at the end.
 
 pub(super) mod serve;
 #[cfg(test)]
@@ -75,12 +75,17 @@ pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store
     #[cfg(feature = "rocksdb")]
     let store = Store::open(&path, &options, clock);
     #[cfg(not(feature = "rocksdb"))]
-    let store = Store::open_engine(Arc::new(store::engine::memory::MemoryEngine::new()), &options, clock);
+    let store =
+        Store::open_engine(Arc::new(store::engine::memory::MemoryEngine::new()), &options, clock);
     store.map_err(|error| ServiceError::Store { path: path.display().to_string(), error })
 }
 
-/// Opens the store that the configuration names to look at it: nothing is made or changed. `None` where there is none.
-pub(super) fn look_at_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Option<Store>, ServiceError> {
+/// Opens the store that the configuration names to look at it: nothing is made or changed. `None`
+/// where there is none.
+pub(super) fn look_at_store(
+    config: &Config,
+    clock: Arc<dyn Clock>,
+) -> Result<Option<Store>, ServiceError> {
     #[cfg(feature = "rocksdb")]
     {
         let path = store_dir(config);
@@ -124,7 +129,8 @@ struct LiveSettings {
     upkeep: LiveValue<upkeep::Settings>,
 }
 
-/// Makes a directory for the service's user alone, unless it is there; says so where it is there and open to others.
+/// Makes a directory for the service's user alone, unless it is there; says so where it is there
+/// and open to others.
 fn private_directory(dir: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let mode = std::fs::metadata(dir)?.permissions().mode() & 0o777;
@@ -135,15 +141,20 @@ fn private_directory(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reads the directory, and has the rows of accounts that an earlier version wrote name their addresses.
+/// Reads the directory, and has the rows of accounts that an earlier version wrote name their
+/// addresses.
 async fn open_directory(store: &Store, config: &Config) -> Result<Directory, ServiceError> {
     let directory = Directory::new(store.clone(), config.directory_settings());
     let naming = directory.clone();
     let named = tokio::task::spawn_blocking(move || naming.name_addresses()).await;
     match named.map_err(|error| ServiceError::Setting(error.to_string()))? {
         Ok(0) => {}
-        Ok(accounts) => tracing::info!(accounts, "the rows of accounts name their addresses from now on"),
-        Err(error) => tracing::warn!(%error, "not all accounts name their addresses: tried again at a start"),
+        Ok(accounts) => {
+            tracing::info!(accounts, "the rows of accounts name their addresses from now on")
+        }
+        Err(error) => {
+            tracing::warn!(%error, "not all accounts name their addresses: tried again at a start")
+        }
     }
     Ok(directory)
 }
@@ -164,7 +175,9 @@ impl Listeners {
         let (mut lmtp, mut lmtp_addresses) = (Vec::new(), Vec::new());
         for place in &config.lmtp_places(|name| names.split(':').any(|known| known == name)) {
             let failed = |error| ServiceError::Listen { place: place.to_string(), error };
-            for listener in BoundListener::bind(place, &config.lmtp_access()).await.map_err(failed)? {
+            for listener in
+                BoundListener::bind(place, &config.lmtp_access()).await.map_err(failed)?
+            {
                 lmtp_addresses.push(match (place, listener.port()) {
                     (ListenAddress::Tcp(host, _), Some(port)) => format!("{host}:{port}"),
                     (ListenAddress::Unix(path), _) => path.display().to_string(),
@@ -174,18 +187,23 @@ impl Listeners {
             }
         }
         let socket = &config.control.socket;
-        let control = http::bind(socket)
-            .await
-            .map_err(|error| ServiceError::Listen { place: format!("[control] socket {}", socket.display()), error })?;
+        let control = http::bind(socket).await.map_err(|error| ServiceError::Listen {
+            place: format!("[control] socket {}", socket.display()),
+            error,
+        })?;
         let mut metrics = Vec::new();
         if let Some(place) = config.metrics_place() {
-            let failed = |error| ServiceError::Listen { place: format!("[metrics] listen {place}"), error };
-            metrics = BoundListener::bind(&place, &config.metrics_access()).await.map_err(failed)?;
+            let failed =
+                |error| ServiceError::Listen { place: format!("[metrics] listen {place}"), error };
+            metrics =
+                BoundListener::bind(&place, &config.metrics_access()).await.map_err(failed)?;
         }
         let mut public = Vec::new();
         for place in config.http_places() {
-            let failed = |error| ServiceError::Listen { place: format!("[http] listen {place}"), error };
-            public.extend(BoundListener::bind(&place, &config.http_access()).await.map_err(failed)?);
+            let failed =
+                |error| ServiceError::Listen { place: format!("[http] listen {place}"), error };
+            public
+                .extend(BoundListener::bind(&place, &config.http_access()).await.map_err(failed)?);
         }
         Ok(Self { lmtp, lmtp_addresses, control, metrics, public })
     }
@@ -202,14 +220,25 @@ impl Listeners {
         let mut tasks = Vec::new();
         for listener in self.lmtp {
             let (settings, ceiling) = (rooms.lmtp.clone(), rooms.ceiling.clone());
-            tasks.push(tokio::spawn(driver::serve(listener, settings, ceiling, Arc::clone(deliver), stop.clone())));
+            tasks.push(tokio::spawn(driver::serve(
+                listener,
+                settings,
+                ceiling,
+                Arc::clone(deliver),
+                stop.clone(),
+            )));
         }
         for listener in self.metrics {
             tasks.push(tokio::spawn(http::serve_metrics(listener, store.clone(), stop.clone())));
         }
         for listener in self.public {
             let ceiling = rooms.http_ceiling.clone();
-            tasks.push(tokio::spawn(http::serve_public(listener, Arc::clone(backend), ceiling, stop.clone())));
+            tasks.push(tokio::spawn(http::serve_public(
+                listener,
+                Arc::clone(backend),
+                ceiling,
+                stop.clone(),
+            )));
         }
         tasks.push(tokio::spawn(http::serve(self.control, Arc::clone(backend), stop.clone())));
         tasks
@@ -224,14 +253,18 @@ impl Service {
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, ServiceError> {
         let lmtp_settings = config.lmtp_settings().map_err(ServiceError::Setting)?;
         for dir in [&config.store.path, &lmtp_settings.spill] {
-            private_directory(dir).map_err(|error| ServiceError::Listen { place: dir.display().to_string(), error })?;
+            private_directory(dir).map_err(|error| ServiceError::Listen {
+                place: dir.display().to_string(),
+                error,
+            })?;
         }
         let opening = config.clone();
         let store = tokio::task::spawn_blocking(move || open_store(&opening, clock))
             .await
             .map_err(|error| ServiceError::Setting(error.to_string()))??;
         let directory = open_directory(&store, &config).await?;
-        let queue_settings = LiveValue::new(config.queue_settings().map_err(ServiceError::Setting)?);
+        let queue_settings =
+            LiveValue::new(config.queue_settings().map_err(ServiceError::Setting)?);
         let queue = QueueWorker::new(store.clone(), directory.clone(), queue_settings.clone());
         let rooms = LiveSettings {
             lmtp: LiveValue::new(lmtp_settings),
@@ -245,7 +278,8 @@ impl Service {
             bell: queue.bell(),
             upkeep: LiveValue::new(config.upkeep_settings()),
         };
-        let deliver = Arc::new(Deliverer::new(store.clone(), directory.clone(), rooms.deliver.clone()));
+        let deliver =
+            Arc::new(Deliverer::new(store.clone(), directory.clone(), rooms.deliver.clone()));
         let (switch, stop) = switch();
         let way_in = http::deliver_fn(Arc::clone(&deliver), rooms.lmtp.clone());
         let pusher = push::run(store.clone(), directory.clone(), rooms.http.clone(), stop.clone());
@@ -269,25 +303,29 @@ impl Service {
         tasks.push(tokio::spawn(pusher));
         tasks.push(tokio::spawn(reports::run(store.clone(), deliver, stop)));
         let upkeep = Upkeep::new(store.clone(), rooms.upkeep.clone()).start();
-        let upkeep = upkeep.map_err(|error| ServiceError::Setting(format!("upkeep has no thread: {error}")))?;
+        let upkeep = upkeep
+            .map_err(|error| ServiceError::Setting(format!("upkeep has no thread: {error}")))?;
         tracing::info!(lmtp = lmtp.join(" "), control = %config.control.socket.display(), "up");
         match jobs.resume(&store) {
             Ok(0) => {}
             Ok(accounts) => tracing::warn!(accounts, "goes on with repairs that were not finished"),
-            Err(error) => tracing::error!(%error, "whether repairs were not finished cannot be read"),
+            Err(error) => {
+                tracing::error!(%error, "whether repairs were not finished cannot be read")
+            }
         }
         Ok(Self { store, lmtp, tasks, switch, config, rooms, upkeep, jobs })
     }
 
-    /// Works by another configuration from now on; what is under way ends as it began. Gives what of it waits for a
-    /// restart: the store, the listeners, and where the log goes.
+    /// Works by another configuration from now on; what is under way ends as it began. Gives what
+    /// of it waits for a restart: the store, the listeners, and where the log goes.
     ///
     /// # Errors
     /// Why certificate, keys or password cannot be had; then nothing has changed.
     pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, String> {
         let waiting = self.config.waiting(&new);
         let config = self.config.reloaded(new);
-        let (lmtp, queue, http) = (config.lmtp_settings()?, config.queue_settings()?, config.http_settings()?);
+        let (lmtp, queue, http) =
+            (config.lmtp_settings()?, config.queue_settings()?, config.http_settings()?);
         self.rooms.lmtp.set(lmtp);
         self.rooms.ceiling.set(config.limits.connections, config.limits.in_flight.0);
         self.rooms.deliver.set(config.deliver_settings());
@@ -336,7 +374,9 @@ impl Service {
             tracing::error!("a job did not end in order");
         }
         if !self.switch.wait_until_drained(until).await {
-            tracing::warn!("sessions were cut off at the end of the drain; what they had sent was not acknowledged");
+            tracing::warn!(
+                "sessions were cut off at the end of the drain; what they had sent was not acknowledged"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A small SMTP server that keeps what it is given: the relay of `demo` and of tests. Loopback only; not for real mail.
+//! A small SMTP server that keeps what it is given: the relay of `demo` and of tests. Loopback
+//! only; not for real mail.
 
 use std::sync::Arc;
 
@@ -38,7 +39,11 @@ impl Sink {
     /// Those of binding.
     pub async fn start() -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let sink = Self { port: listener.local_addr()?.port(), caught: Arc::default(), arrived: Arc::default() };
+        let sink = Self {
+            port: listener.local_addr()?.port(),
+            caught: Arc::default(),
+            arrived: Arc::default(),
+        };
         let server = sink.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -88,7 +93,10 @@ impl Sink {
             } else if upper.starts_with("EHLO") {
                 "250-sink.example\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-DSN\r\n250 PIPELINING\r\n"
             } else if upper.starts_with("MAIL FROM:") {
-                mail = SinkMessage { sender: text.get(10..).unwrap_or_default().to_owned(), ..SinkMessage::default() };
+                mail = SinkMessage {
+                    sender: text.get(10..).unwrap_or_default().to_owned(),
+                    ..SinkMessage::default()
+                };
                 "250 2.1.0 ok\r\n"
             } else if upper.starts_with("RCPT TO:") {
                 mail.recipients.push(text.get(8..).unwrap_or_default().to_owned());

@@ -18,7 +18,10 @@ fn the_manual() {
 #[test]
 fn no_service_is_said() {
     let client = ControlClient::new(Path::new("/nonexistent/control"));
-    let failure = one_thread().unwrap().block_on(client.call_by_name("Core/echo", serde_json::json!({}))).unwrap_err();
+    let failure = one_thread()
+        .unwrap()
+        .block_on(client.call_by_name("Core/echo", serde_json::json!({})))
+        .unwrap_err();
     assert_eq!(failure.code, exit::UNAVAILABLE);
     assert!(failure.message.contains("/nonexistent/control"), "{failure}");
 }

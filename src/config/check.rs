@@ -33,7 +33,12 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
     verify(config, &mut fault);
     dkim(config, &mut fault);
     if !trace::is_level(&config.log.level) {
-        fault("log", "level", format!("`{}` is no level", config.log.level), "write error, warn, info, debug or trace");
+        fault(
+            "log",
+            "level",
+            format!("`{}` is no level", config.log.level),
+            "write error, warn, info, debug or trace",
+        );
     }
     upkeep(config, &mut fault);
     size_limits(config, &mut fault);
@@ -64,13 +69,21 @@ fn lmtp(config: &Config, fault: ConfigFaultFn<'_>) {
         );
     }
     if config.lmtp.tls_certificate.is_some() != config.lmtp.tls_key.is_some() {
-        let (have, lack) =
-            if config.lmtp.tls_key.is_some() { ("tls-key", "tls-certificate") } else { ("tls-certificate", "tls-key") };
+        let (have, lack) = if config.lmtp.tls_key.is_some() {
+            ("tls-key", "tls-certificate")
+        } else {
+            ("tls-certificate", "tls-key")
+        };
         fault("lmtp", have, format!("set without {lack}"), "set both, or neither for no STARTTLS");
     }
     for peer in &config.lmtp.trusted {
         if peer != "unix" && peer.parse::<std::net::IpAddr>().is_err() {
-            fault("lmtp", "trusted", format!("`{peer}` is not an address"), "write \"unix\" or an IP address");
+            fault(
+                "lmtp",
+                "trusted",
+                format!("`{peer}` is not an address"),
+                "write \"unix\" or an IP address",
+            );
         }
     }
 }
@@ -78,7 +91,12 @@ fn lmtp(config: &Config, fault: ConfigFaultFn<'_>) {
 /// `[directory]`
 fn directory(config: &Config, fault: ConfigFaultFn<'_>) {
     if config.directory.delimiter.chars().count() > 1 {
-        fault("directory", "delimiter", "more than one character".into(), "write one character, or \"\" for none");
+        fault(
+            "directory",
+            "delimiter",
+            "more than one character".into(),
+            "write one character, or \"\" for none",
+        );
     }
     if let Some(address) = &config.directory.postmaster
         && Address::parse(address).is_err()
@@ -104,13 +122,20 @@ fn directory(config: &Config, fault: ConfigFaultFn<'_>) {
 
 /// `[verify]`
 fn verify(config: &Config, fault: ConfigFaultFn<'_>) {
-    if config.verify.timeout.0 < Duration::from_secs(1) || config.verify.timeout.0 > Duration::from_secs(60) {
+    if config.verify.timeout.0 < Duration::from_secs(1)
+        || config.verify.timeout.0 > Duration::from_secs(60)
+    {
         let problem = "no name server is that quick, or Postfix would wait too long".into();
         fault("verify", "timeout", problem, "write from \"1s\" to \"60s\"");
     }
     for sealer in &config.verify.trusted_sealers {
         if !domain_is_well_formed(sealer) {
-            fault("verify", "trusted-sealers", format!("`{sealer}` is not a domain"), "write one such as example.net");
+            fault(
+                "verify",
+                "trusted-sealers",
+                format!("`{sealer}` is not a domain"),
+                "write one such as example.net",
+            );
         }
     }
 }
@@ -121,16 +146,25 @@ fn dkim(config: &Config, fault: ConfigFaultFn<'_>) {
     for (at, key) in keys.iter().enumerate() {
         let (domain, selector) = (&key.domain, &key.selector);
         if !domain_is_well_formed(domain) || domain.starts_with('[') {
-            fault("dkim", "keys", format!("`{domain}` is not a domain"), "write one such as example.org");
+            fault(
+                "dkim",
+                "keys",
+                format!("`{domain}` is not a domain"),
+                "write one such as example.org",
+            );
         }
         if !domain_is_well_formed(selector) || selector.starts_with('[') {
-            fault("dkim", "keys", format!("`{selector}` is not a selector"), "write letters and digits, such as 2026a");
+            fault(
+                "dkim",
+                "keys",
+                format!("`{selector}` is not a selector"),
+                "write letters and digits, such as 2026a",
+            );
         }
-        if keys
-            .iter()
-            .take(at)
-            .any(|other| other.domain.eq_ignore_ascii_case(domain) && other.selector.eq_ignore_ascii_case(selector))
-        {
+        if keys.iter().take(at).any(|other| {
+            other.domain.eq_ignore_ascii_case(domain)
+                && other.selector.eq_ignore_ascii_case(selector)
+        }) {
             let problem = format!("`{selector}` of `{domain}` stands there twice");
             fault("dkim", "keys", problem, "give each key a selector of its own");
         }
@@ -147,7 +181,12 @@ fn upkeep(config: &Config, fault: ConfigFaultFn<'_>) {
         ("told", keep.told, DAY, "nobody could look who was told"),
         ("threads", keep.threads, DAY * 2, "it is known to a day when a message id was seen"),
         ("messages", keep.messages, HOUR, "a commit under way might still want it"),
-        ("uploads", keep.uploads, HOUR, "a client that makes a message of it would find it gone (RFC 8620 §6)"),
+        (
+            "uploads",
+            keep.uploads,
+            HOUR,
+            "a client that makes a message of it would find it gone (RFC 8620 §6)",
+        ),
         ("every", keep.every, Duration::from_secs(60), "it would never rest"),
     ] {
         if value.0 < least {
@@ -160,7 +199,12 @@ fn upkeep(config: &Config, fault: ConfigFaultFn<'_>) {
             } else {
                 "2d"
             };
-            fault("upkeep", key, format!("too short: {why}"), &format!("write at least \"{least}\""));
+            fault(
+                "upkeep",
+                key,
+                format!("too short: {why}"),
+                &format!("write at least \"{least}\""),
+            );
         }
     }
 }
@@ -168,25 +212,42 @@ fn upkeep(config: &Config, fault: ConfigFaultFn<'_>) {
 /// `[limits]`
 fn size_limits(config: &Config, fault: ConfigFaultFn<'_>) {
     if config.limits.recipients < 100 {
-        fault("limits", "recipients", "fewer than the 100 of RFC 5321 §4.5.3.1.8".into(), "write at least 100");
+        fault(
+            "limits",
+            "recipients",
+            "fewer than the 100 of RFC 5321 §4.5.3.1.8".into(),
+            "write at least 100",
+        );
     }
     if config.limits.connections == 0 {
         fault("limits", "connections", "nobody could connect".into(), "write at least 1");
     }
     if config.limits.idle.0 < Duration::from_secs(300) {
-        fault("limits", "idle", "shorter than the five minutes of RFC 5321 §4.5.3.2.7".into(), "write at least \"5m\"");
+        fault(
+            "limits",
+            "idle",
+            "shorter than the five minutes of RFC 5321 §4.5.3.2.7".into(),
+            "write at least \"5m\"",
+        );
     }
     let copies = limits::FILING_COPIES as u64 + 1;
     if config.limits.message.0.saturating_mul(copies) > config.limits.in_flight.0 {
         fault(
             "limits",
             "message",
-            format!("{copies} times as much, for its copies, is more than in-flight: it could never come in"),
+            format!(
+                "{copies} times as much, for its copies, is more than in-flight: it could never come in"
+            ),
             "raise in-flight or lower message",
         );
     }
     if config.limits.body_in_memory > config.limits.in_flight {
-        fault("limits", "body-in-memory", "larger than in-flight".into(), "write less, such as \"256 KiB\"");
+        fault(
+            "limits",
+            "body-in-memory",
+            "larger than in-flight".into(),
+            "write less, such as \"256 KiB\"",
+        );
     }
 }
 
@@ -200,7 +261,13 @@ fn relay(config: &Config, fault: ConfigFaultFn<'_>) {
     };
     let (first, longest) = (config.queue.retry_first.0, config.queue.retry_longest.0);
     for (table, key, is_wrong, problem, remedy) in [
-        ("relay", "concurrency", relay.concurrency == 0, "nothing would be sent", "write at least 1"),
+        (
+            "relay",
+            "concurrency",
+            relay.concurrency == 0,
+            "nothing would be sent",
+            "write at least 1",
+        ),
         ("relay", "recipients", relay.recipients == 0, "nothing would be sent", "write at least 1"),
         (
             "relay",
@@ -211,7 +278,13 @@ fn relay(config: &Config, fault: ConfigFaultFn<'_>) {
         ),
         ("relay", "pause", relay.pause.0.is_zero(), "the relay would be hammered", "write \"15s\""),
         ("relay", "timeout", relay.timeout.0 < second, "shorter than a second", "write \"60s\""),
-        ("queue", "retry-first", first < second, "those who refuse would be hammered", "write \"1m\""),
+        (
+            "queue",
+            "retry-first",
+            first < second,
+            "those who refuse would be hammered",
+            "write \"1m\"",
+        ),
         ("queue", "retry-longest", longest < first, "shorter than retry-first", "write \"1h\""),
         (
             "queue",
@@ -224,7 +297,11 @@ fn relay(config: &Config, fault: ConfigFaultFn<'_>) {
         numbers(table, key, is_wrong, problem, remedy);
     }
     if relay.user.is_some() != relay.password_file.is_some() {
-        let (have, lack) = if relay.user.is_some() { ("user", "password-file") } else { ("password-file", "user") };
+        let (have, lack) = if relay.user.is_some() {
+            ("user", "password-file")
+        } else {
+            ("password-file", "user")
+        };
         fault("relay", have, format!("set without {lack}"), "set both, or neither for no AUTH");
     }
     if relay.socket.is_some()
@@ -232,13 +309,19 @@ fn relay(config: &Config, fault: ConfigFaultFn<'_>) {
         && matches!(relay.tls, TlsValue::Required | TlsValue::Implicit)
     {
         let problem = "a Unix socket has no name for a certificate to hold".into();
-        fault("relay", "tls", problem, "write \"none\", for it does not leave the machine; or name a tls-name");
+        fault(
+            "relay",
+            "tls",
+            problem,
+            "write \"none\", for it does not leave the machine; or name a tls-name",
+        );
     }
     let is_local = relay.socket.is_some()
         || relay.host == "localhost"
         || relay.host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    let is_secret =
-        is_local || matches!(relay.tls, TlsValue::Required | TlsValue::Implicit) || relay.password_in_the_clear;
+    let is_secret = is_local
+        || matches!(relay.tls, TlsValue::Required | TlsValue::Implicit)
+        || relay.password_in_the_clear;
     if relay.password_file.is_some() && !is_secret {
         let problem = "whoever listens on the way to the relay could have it".into();
         let remedy = "write tls = \"required\" or \"implicit\" (or password-in-the-clear = true, if it must be)";
@@ -262,7 +345,8 @@ fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
             }
         } else if let Some((name, _)) = line.split_once('=') {
             let name = name.trim();
-            let full = if current.is_empty() { name.to_owned() } else { format!("{current}.{name}") };
+            let full =
+                if current.is_empty() { name.to_owned() } else { format!("{current}.{name}") };
             if full == format!("{table}.{key}") {
                 return Some(at + 1);
             }

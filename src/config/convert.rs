@@ -9,8 +9,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{
-    Authentication, ByteSize, Config, ListenValue, LogFormat, Mailboxes, OverQuota, ProtocolValue, RelaySection,
-    TlsValue,
+    Authentication, ByteSize, Config, ListenValue, LogFormat, Mailboxes, OverQuota, ProtocolValue,
+    RelaySection, TlsValue,
 };
 use crate::model::{Address, limits};
 use crate::net::ceiling::Ceiling;
@@ -21,7 +21,8 @@ use crate::{account, deliver, outbox, proof, queue, store, trace, upkeep, vacati
 
 /// The group of Postfix's own processes, which may connect unless the site names another.
 const POSTFIX_GROUP: &str = "postfix";
-/// Where LMTP is served when the file does not say and systemd passes no socket: Postfix's chroot sees it.
+/// Where LMTP is served when the file does not say and systemd passes no socket: Postfix's chroot
+/// sees it.
 const LMTP_SOCKET: &str = "/var/spool/postfix/private/restante";
 
 impl Config {
@@ -44,7 +45,11 @@ impl Config {
         account::Settings {
             delimiter: self.directory.delimiter.chars().next(),
             case_sensitive: self.directory.case_sensitive,
-            postmaster: self.directory.postmaster.as_deref().and_then(|text| Address::parse(text).ok()),
+            postmaster: self
+                .directory
+                .postmaster
+                .as_deref()
+                .and_then(|text| Address::parse(text).ok()),
             all_mailboxes: self.directory.mailboxes == Mailboxes::Roles,
             zone: self.directory.zone.clone(),
         }
@@ -63,7 +68,12 @@ impl Config {
     #[must_use]
     pub fn vacation_settings(&self) -> vacation::Settings {
         vacation::Settings {
-            system_senders: self.vacation.system_senders.iter().map(|name| name.to_lowercase()).collect(),
+            system_senders: self
+                .vacation
+                .system_senders
+                .iter()
+                .map(|name| name.to_lowercase())
+                .collect(),
             rate: vacation::RateLimits {
                 account: self.vacation.replies_per_hour,
                 domain: self.vacation.replies_per_hour_to_domain,
@@ -120,14 +130,24 @@ impl Config {
             hostname: self.hostname(),
             max_message: self.limits.message.0,
             max_recipients: self.limits.recipients,
-            trusted: self.lmtp.trusted.iter().filter_map(|peer| peer.parse::<IpAddr>().ok()).collect(),
+            trusted: self
+                .lmtp
+                .trusted
+                .iter()
+                .filter_map(|peer| peer.parse::<IpAddr>().ok())
+                .collect(),
             trust_unix: self.lmtp.trusted.iter().any(|peer| peer == "unix"),
             idle: self.limits.idle.0,
             session: self.limits.session.0,
             body_in_memory: usize::try_from(self.limits.body_in_memory.0).unwrap_or(usize::MAX),
             spill: self.spill(),
             proof: self.proof_settings(),
-            tls: tls("lmtp", self.lmtp.tls_certificate.as_deref(), self.lmtp.tls_key.as_deref(), &[])?,
+            tls: tls(
+                "lmtp",
+                self.lmtp.tls_certificate.as_deref(),
+                self.lmtp.tls_key.as_deref(),
+                &[],
+            )?,
         })
     }
 
@@ -152,7 +172,8 @@ impl Config {
         }
     }
 
-    /// How things go out. Reads the keys that sign them, the password and the certificates, where they are named.
+    /// How things go out. Reads the keys that sign them, the password and the certificates, where
+    /// they are named.
     ///
     /// # Errors
     /// What is wrong with them.
@@ -196,7 +217,9 @@ impl Config {
     }
 
     fn login(&self) -> Result<Option<queue::RelayCredentials>, String> {
-        let (Some(user), Some(file)) = (&self.relay.user, &self.relay.password_file) else { return Ok(None) };
+        let (Some(user), Some(file)) = (&self.relay.user, &self.relay.password_file) else {
+            return Ok(None);
+        };
         let of_file = |problem: &dyn std::fmt::Display, remedy: &str| {
             format!("[relay] password-file {}: {problem}\n  {remedy}", file.display())
         };
@@ -209,7 +232,10 @@ impl Config {
         let text = std::fs::read_to_string(file).map_err(|error| of_file(&error, readable))?;
         let password = text.trim_end_matches(['\r', '\n']);
         if password.is_empty() || password.contains(['\r', '\n', '\0']) {
-            return Err(of_file(&"it does not hold one line", "write the password into it, and nothing else"));
+            return Err(of_file(
+                &"it does not hold one line",
+                "write the password into it, and nothing else",
+            ));
         }
         Ok(Some(queue::RelayCredentials {
             user: user.clone(),
@@ -265,7 +291,9 @@ impl Config {
             vacation: self.vacation_settings(),
             restore: self.upkeep.restore.0,
             administrators: self.control.administrators.clone(),
-            max_request: usize::try_from(octets).unwrap_or(usize::MAX).saturating_add(limits::MAX_REQUEST_BYTES),
+            max_request: usize::try_from(octets)
+                .unwrap_or(usize::MAX)
+                .saturating_add(limits::MAX_REQUEST_BYTES),
             max_message: self.limits.message.0,
             body_in_memory: usize::try_from(self.limits.body_in_memory.0).unwrap_or(usize::MAX),
             spill: self.spill(),
@@ -298,7 +326,8 @@ impl Config {
         .collect()
     }
 
-    /// `new`, but with all that [`waiting`](Self::waiting) is about as it is here: what holds after a reload.
+    /// `new`, but with all that [`waiting`](Self::waiting) is about as it is here: what holds after
+    /// a reload.
     #[must_use]
     pub fn reloaded(&self, new: Self) -> Self {
         Self {
@@ -332,7 +361,8 @@ fn authorities(file: &Path) -> Result<Vec<Vec<u8>>, String> {
     if all.is_empty() { Err(wrong(&"no certificate is in it")) } else { Ok(all) }
 }
 
-/// TLS with the certificate and the key that a table names, where it names them; `protocols` are offered by ALPN.
+/// TLS with the certificate and the key that a table names, where it names them; `protocols` are
+/// offered by ALPN.
 ///
 /// # Errors
 /// What is wrong with certificate or key.
@@ -344,12 +374,16 @@ pub(super) fn tls(
 ) -> Result<Option<Arc<ServerConfig>>, String> {
     let (Some(certificate), Some(key)) = (certificate, key) else { return Ok(None) };
     let unread = |name: &str, file: &Path, error: &dyn std::fmt::Display| {
-        format!("[{table}] {name} {}: {error}\n  name a PEM file that the service's user can read", file.display())
+        format!(
+            "[{table}] {name} {}: {error}\n  name a PEM file that the service's user can read",
+            file.display()
+        )
     };
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| unread("tls-certificate", certificate, &error))?;
-    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unread("tls-key", key, &error))?;
+    let secret =
+        PrivateKeyDer::from_pem_file(key).map_err(|error| unread("tls-key", key, &error))?;
     let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, secret);
     let mut config = config.map_err(|error| {
         format!("[{table}] tls-certificate and tls-key do not fit: {error}\n  name the key of that very certificate")

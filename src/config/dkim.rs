@@ -1,7 +1,8 @@
 //! The keys of `[dkim]`, read from their files.
 //!
-//! A private key is for the service alone: a file that everybody may read or write is refused, with what to do about it.
-//! What is looked at is the file that was opened, so that nobody can change it in between.
+//! A private key is for the service alone: a file that everybody may read or write is refused, with
+//! what to do about it. What is looked at is the file that was opened, so that nobody can change it
+//! in between.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -21,7 +22,8 @@ impl Config {
     /// # Errors
     /// What is wrong with the first key that is.
     pub(super) fn signer(&self) -> Result<Option<Arc<Signer>>, String> {
-        let keys = self.dkim.keys.iter().map(DkimKeySection::read).collect::<Result<Vec<_>, _>>()?;
+        let keys =
+            self.dkim.keys.iter().map(DkimKeySection::read).collect::<Result<Vec<_>, _>>()?;
         Ok((!keys.is_empty()).then(|| Arc::new(Signer::new(keys))))
     }
 }
@@ -32,18 +34,21 @@ impl DkimKeySection {
     /// # Errors
     /// What is wrong with it, and what to do.
     pub fn read(&self) -> Result<SigningKey, String> {
-        let wrong =
-            |problem: &str, remedy: &str| format!("[dkim] keys: {}: {problem}\n  {remedy}", self.file.display());
+        let wrong = |problem: &str, remedy: &str| {
+            format!("[dkim] keys: {}: {problem}\n  {remedy}", self.file.display())
+        };
         let pem = private(&self.file).map_err(|(problem, remedy)| wrong(&problem, &remedy))?;
-        SigningKey::new(&self.domain, &self.selector, &pem)
-            .map_err(|problem| wrong(&problem, "make one by `restante dkim keygen`, or name another file"))
+        SigningKey::new(&self.domain, &self.selector, &pem).map_err(|problem| {
+            wrong(&problem, "make one by `restante dkim keygen`, or name another file")
+        })
     }
 }
 
 /// A private file's octets; else what is wrong, and what to do.
 fn private(path: &Path) -> Result<Vec<u8>, (String, String)> {
-    let unread =
-        |error: std::io::Error| (error.to_string(), "name a PEM file that the service's user can read".to_owned());
+    let unread = |error: std::io::Error| {
+        (error.to_string(), "name a PEM file that the service's user can read".to_owned())
+    };
     let mut file = File::open(path).map_err(unread)?;
     let meta = file.metadata().map_err(unread)?;
     if !meta.is_file() || meta.len() > MAX_KEY_BYTES {
@@ -52,7 +57,10 @@ fn private(path: &Path) -> Result<Vec<u8>, (String, String)> {
     let mode = meta.mode() & 0o777;
     if mode & 0o007 != 0 {
         let problem = format!("everybody may use this private key (mode {mode:04o})");
-        return Err((problem, format!("chmod 0640 {}, and make a new key if others had a look", path.display())));
+        return Err((
+            problem,
+            format!("chmod 0640 {}, and make a new key if others had a look", path.display()),
+        ));
     }
     let mut octets = Vec::new();
     file.by_ref().take(MAX_KEY_BYTES).read_to_end(&mut octets).map_err(unread)?;
@@ -71,22 +79,39 @@ mod tests {
     fn keys_are_read_if_they_are_private() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("key.pem");
-        let key = DkimKeySection { domain: "Example.ORG".into(), selector: "S1".into(), file: file.clone() };
+        let key = DkimKeySection {
+            domain: "Example.ORG".into(),
+            selector: "S1".into(),
+            file: file.clone(),
+        };
         let problem = || key.read().unwrap_err();
         assert!(problem().contains("key.pem: No such file"), "{}", problem());
         fs::write(&file, generate(Algorithm::Ed25519, 0).unwrap()).unwrap();
-        for (mode, fine) in
-            [(0o600, true), (0o640, true), (0o660, true), (0o644, false), (0o604, false), (0o602, false)]
-        {
+        for (mode, fine) in [
+            (0o600, true),
+            (0o640, true),
+            (0o660, true),
+            (0o644, false),
+            (0o604, false),
+            (0o602, false),
+        ] {
             fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
             assert_eq!(key.read().is_ok(), fine, "{mode:o}");
         }
-        assert!(problem().contains("everybody may use this private key (mode 0602)"), "{}", problem());
+        assert!(
+            problem().contains("everybody may use this private key (mode 0602)"),
+            "{}",
+            problem()
+        );
         assert!(problem().contains("chmod 0640"), "{}", problem());
         fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
         assert_eq!(key.read().unwrap().name(), "s1._domainkey.example.org");
         fs::write(&file, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
-        assert!(problem().contains("no private key in PEM") && problem().contains("keygen"), "{}", problem());
+        assert!(
+            problem().contains("no private key in PEM") && problem().contains("keygen"),
+            "{}",
+            problem()
+        );
         let folder = DkimKeySection { file: dir.path().to_owned(), ..key.clone() };
         assert!(folder.read().unwrap_err().contains("no key file"));
     }

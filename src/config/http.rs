@@ -14,7 +14,8 @@ use crate::net::ceiling::Ceiling;
 use crate::net::http::{AllowedOrigins, HttpSettings, Network, Proxies};
 use crate::net::listen::{Access, ListenAddress};
 
-/// The group of proxies, unless the site names another. Not the service's own: who is in that one manages all accounts.
+/// The group of proxies, unless the site names another. Not the service's own: who is in that one
+/// manages all accounts.
 const PROXY_GROUP: &str = "restante-http";
 
 /// `[http]`
@@ -108,7 +109,11 @@ impl Config {
             url: http.url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
             proxies: Proxies {
                 unix: http.trusted_proxies.iter().any(|peer| peer == "unix"),
-                networks: http.trusted_proxies.iter().filter_map(|peer| peer.parse::<Network>().ok()).collect(),
+                networks: http
+                    .trusted_proxies
+                    .iter()
+                    .filter_map(|peer| peer.parse::<Network>().ok())
+                    .collect(),
                 standard: http.proxy_field == ProxyField::Forwarded,
             },
             origins: AllowedOrigins {
@@ -116,7 +121,11 @@ impl Config {
                 named: http.origins.iter().filter(|origin| *origin != "*").cloned().collect(),
             },
             uploads: Arc::new(UploadSettings {
-                refused_types: http.refused_types.iter().map(|kind| kind.to_ascii_lowercase()).collect(),
+                refused_types: http
+                    .refused_types
+                    .iter()
+                    .map(|kind| kind.to_ascii_lowercase())
+                    .collect(),
                 max: http.max_upload.0,
                 per_minute: http.uploads_per_minute,
                 bytes_per_minute: http.uploaded_per_minute.0,
@@ -137,8 +146,11 @@ pub(super) fn check(http: &HttpSection, fault: &mut dyn FnMut(&str, &str, String
     let mut fault = |key: &str, problem: String, remedy: &str| fault("http", key, problem, remedy);
     let secured = http.tls_certificate.is_some() && http.tls_key.is_some();
     if http.tls_certificate.is_some() != http.tls_key.is_some() {
-        let (have, lack) =
-            if http.tls_key.is_some() { ("tls-key", "tls-certificate") } else { ("tls-certificate", "tls-key") };
+        let (have, lack) = if http.tls_key.is_some() {
+            ("tls-key", "tls-certificate")
+        } else {
+            ("tls-certificate", "tls-key")
+        };
         fault(have, format!("set without {lack}"), "set both, or neither where a proxy does TLS");
     }
     for listener in http.listen.iter().flatten() {
@@ -148,45 +160,76 @@ pub(super) fn check(http: &HttpSection, fault: &mut dyn FnMut(&str, &str, String
             && host != "localhost"
             && !host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
         {
-            let problem = format!("tcp:{host}:{port} would take passwords in the clear from a network");
-            fault("listen", problem, "set tls-certificate and tls-key, name trusted-proxies, or listen on 127.0.0.1");
+            let problem =
+                format!("tcp:{host}:{port} would take passwords in the clear from a network");
+            fault(
+                "listen",
+                problem,
+                "set tls-certificate and tls-key, name trusted-proxies, or listen on 127.0.0.1",
+            );
         }
     }
     if let Some(url) = &http.url {
         let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
         let good = rest.is_some_and(|rest| {
             rest.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[')
-                && rest.bytes().all(|octet| octet.is_ascii_graphic() && !b"?#{}\"<>\\^`|@".contains(&octet))
+                && rest
+                    .bytes()
+                    .all(|octet| octet.is_ascii_graphic() && !b"?#{}\"<>\\^`|@".contains(&octet))
         });
         if !good {
-            fault("url", format!("`{url}` is no base URL"), "write one such as \"https://mail.example.org\"");
+            fault(
+                "url",
+                format!("`{url}` is no base URL"),
+                "write one such as \"https://mail.example.org\"",
+            );
         }
     }
-    for peer in http.trusted_proxies.iter().filter(|peer| *peer != "unix" && peer.parse::<Network>().is_err()) {
+    for peer in http
+        .trusted_proxies
+        .iter()
+        .filter(|peer| *peer != "unix" && peer.parse::<Network>().is_err())
+    {
         let remedy = "write \"unix\", an IP address, or a network such as \"10.0.0.0/8\"";
         fault("trusted-proxies", format!("`{peer}` is not an address"), remedy);
     }
     for origin in http.origins.iter().filter(|origin| *origin != "*") {
-        // An extension of a browser, or an app, has a scheme of its own: `moz-extension://…`, `capacitor://localhost`.
+        // An extension of a browser, or an app, has a scheme of its own: `moz-extension://…`,
+        // `capacitor://localhost`.
         let is_scheme = |scheme: &str| {
             scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-                && scheme.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(&octet))
+                && scheme
+                    .bytes()
+                    .all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(&octet))
         };
-        let good = origin
-            .split_once("://")
-            .is_some_and(|(scheme, host)| is_scheme(scheme) && !host.is_empty() && !host.contains(['/', ' ', ',']));
+        let good = origin.split_once("://").is_some_and(|(scheme, host)| {
+            is_scheme(scheme) && !host.is_empty() && !host.contains(['/', ' ', ','])
+        });
         if !good {
-            fault("origins", format!("`{origin}` is no origin"), "write one such as \"https://webmail.example.org\"");
+            fault(
+                "origins",
+                format!("`{origin}` is no origin"),
+                "write one such as \"https://webmail.example.org\"",
+            );
         }
     }
     for kind in &http.refused_types {
-        if kind.split('/').count() != 2 || kind.starts_with('/') || kind.ends_with('/') || kind.contains(' ') {
-            fault("refused-types", format!("`{kind}` is no media type"), "write one such as \"video/*\"");
+        if kind.split('/').count() != 2
+            || kind.starts_with('/')
+            || kind.ends_with('/')
+            || kind.contains(' ')
+        {
+            fault(
+                "refused-types",
+                format!("`{kind}` is no media type"),
+                "write one such as \"video/*\"",
+            );
         }
     }
-    for (key, none) in
-        [("uploads-per-minute", http.uploads_per_minute == 0), ("uploaded-per-minute", http.uploaded_per_minute.0 == 0)]
-    {
+    for (key, none) in [
+        ("uploads-per-minute", http.uploads_per_minute == 0),
+        ("uploaded-per-minute", http.uploaded_per_minute.0 == 0),
+    ] {
         if none {
             fault(key, "nobody could upload".into(), "write at least 1");
         }

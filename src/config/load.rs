@@ -50,17 +50,25 @@ impl fmt::Display for ConfigProblems {
     }
 }
 
-/// Reads the file at `path`; without one, the file at the usual place, and the defaults when none is there.
+/// Reads the file at `path`; without one, the file at the usual place, and the defaults when none
+/// is there.
 ///
 /// # Errors
 /// All that is wrong with it.
 pub fn load(path: Option<&Path>) -> Result<Config, ConfigProblems> {
     let file = path.unwrap_or(Path::new(DEFAULT_PATH));
     let fault = |problem: String, remedy: &str| {
-        ConfigProblems(vec![ConfigProblem { file: file.to_owned(), line: None, problem, remedy: remedy.to_owned() }])
+        ConfigProblems(vec![ConfigProblem {
+            file: file.to_owned(),
+            line: None,
+            problem,
+            remedy: remedy.to_owned(),
+        }])
     };
     match std::fs::metadata(file) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && file == Path::new(DEFAULT_PATH) => {
+        Err(error)
+            if error.kind() == std::io::ErrorKind::NotFound && file == Path::new(DEFAULT_PATH) =>
+        {
             return Ok(Config::default());
         }
         Ok(meta) if meta.len() > MAX_CONFIG_BYTES => {
@@ -72,7 +80,10 @@ pub fn load(path: Option<&Path>) -> Result<Config, ConfigProblems> {
         _ => {}
     }
     let bytes = std::fs::read(file).map_err(|error| {
-        fault(format!("cannot be read: {error}"), "name a readable file with --config or RESTANTE_CONFIG")
+        fault(
+            format!("cannot be read: {error}"),
+            "name a readable file with --config or RESTANTE_CONFIG",
+        )
     })?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let before = error.utf8_error().valid_up_to();
@@ -89,7 +100,8 @@ pub fn load(path: Option<&Path>) -> Result<Config, ConfigProblems> {
     if faults.is_empty() { Ok(config) } else { Err(ConfigProblems(faults)) }
 }
 
-/// Reads text that came from `file`, without looking at what the values mean together (see [`check()`]).
+/// Reads text that came from `file`, without looking at what the values mean together (see
+/// [`check()`]).
 ///
 /// # Errors
 /// The first thing that is wrong with it.
@@ -134,7 +146,10 @@ fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
 /// Edits between two words (Levenshtein), without regard to case, `_` and `-`.
 fn distance(one: &str, other: &str) -> usize {
     let plain = |word: &str| -> Vec<char> {
-        word.chars().take(64).map(|at| if at == '_' { '-' } else { at.to_ascii_lowercase() }).collect()
+        word.chars()
+            .take(64)
+            .map(|at| if at == '_' { '-' } else { at.to_ascii_lowercase() })
+            .collect()
     };
     let (one, other) = (plain(one), plain(other));
     let mut row: Vec<usize> = (0..=other.len()).collect();

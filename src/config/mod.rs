@@ -1,8 +1,9 @@
 //! L6: the one configuration file, as plain values.
 //!
-//! What must hold: an empty file works; an unknown key is an error with its line and the nearest name; every error names
-//! file, line and remedy. The rooms have settings of their own: the conversions stand in `convert`, and only there.
-//! `docs/config.md` describes each key, and its example is tested to be the defaults.
+//! What must hold: an empty file works; an unknown key is an error with its line and the nearest
+//! name; every error names file, line and remedy. The rooms have settings of their own: the
+//! conversions stand in `convert`, and only there. `docs/config.md` describes each key, and its
+//! example is tested to be the defaults.
 
 mod check;
 mod convert;
@@ -107,7 +108,10 @@ pub struct ControlSection {
 
 impl Default for ControlSection {
     fn default() -> Self {
-        Self { socket: PathBuf::from("/run/restante/control"), administrators: vec!["@restante".into()] }
+        Self {
+            socket: PathBuf::from("/run/restante/control"),
+            administrators: vec!["@restante".into()],
+        }
     }
 }
 

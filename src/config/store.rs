@@ -48,9 +48,19 @@ pub(super) fn check(store: &StoreSection, fault: &mut dyn FnMut(&str, &str, Stri
         let problem = "too small: every few messages would be a file of their own".into();
         fault("store", "write-buffers", problem, "write at least \"16 MiB\"");
     }
-    if store.jobs.is_some_and(|jobs| !(limits::MIN_STORE_JOBS..=limits::MAX_STORE_JOBS).contains(&jobs)) {
+    if store
+        .jobs
+        .is_some_and(|jobs| !(limits::MIN_STORE_JOBS..=limits::MAX_STORE_JOBS).contains(&jobs))
+    {
         let (least, most) = (limits::MIN_STORE_JOBS, limits::MAX_STORE_JOBS);
-        let problem = "a flush would wait behind a compaction, or they would crowd out everything else".into();
-        fault("store", "jobs", problem, &format!("write from {least} to {most}, or leave the key out"));
+        let problem =
+            "a flush would wait behind a compaction, or they would crowd out everything else"
+                .into();
+        fault(
+            "store",
+            "jobs",
+            problem,
+            &format!("write from {least} to {most}, or leave the key out"),
+        );
     }
 }

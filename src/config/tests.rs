@@ -30,14 +30,20 @@ fn example_lists_every_key() {
         error.message().split('`').skip(3).step_by(2).map(str::to_owned).collect()
     };
     let tables = keys("zzzz = 1");
-    assert!(["store", "limits", "log"].iter().all(|name| tables.iter().any(|table| table == name)), "{tables:?}");
+    assert!(
+        ["store", "limits", "log"].iter().all(|name| tables.iter().any(|table| table == name)),
+        "{tables:?}"
+    );
     for table in tables {
-        let section = example().split_once(&format!("[{table}]\n")).expect("the table stands there").1;
+        let section =
+            example().split_once(&format!("[{table}]\n")).expect("the table stands there").1;
         let section = section.split("\n[").next().unwrap();
         let keys = keys(&format!("[{table}]\nzzzz = 1"));
         assert!(!keys.is_empty());
         for key in keys {
-            let there = section.lines().any(|line| line.trim_start_matches("# ").starts_with(&format!("{key} = ")));
+            let there = section
+                .lines()
+                .any(|line| line.trim_start_matches("# ").starts_with(&format!("{key} = ")));
             assert!(there, "[{table}] {key} is missing in docs/config.md");
         }
     }
@@ -75,10 +81,16 @@ fn errors() {
         ("half of tls", "lmtp.tls-key = \"/k\"\n"),
         ("trusted", "[lmtp]\ntrusted = [\"localhost\"]\n"),
         ("delimiter", "[directory]\ndelimiter = \"--\"\nzone = \"Mars/Olympus\"\n"),
-        ("bounds", "[limits]\nrecipients = 50\nidle = \"10s\"\nmessage = \"1 GiB\"\nconnections = 0\n"),
+        (
+            "bounds",
+            "[limits]\nrecipients = 50\nidle = \"10s\"\nmessage = \"1 GiB\"\nconnections = 0\n",
+        ),
         ("name server", "[verify]\nnameservers = [\"localhost\"]\n"),
         ("verify", "[verify]\non = true\ntimeout = \"5m\"\ntrusted-sealers = [\"a b\"]\n"),
-        ("dkim, unknown key", "[dkim]\n\n[[dkim.keys]]\ndomain = \"a.example\"\nselecter = \"b\"\nfile = \"/c\"\n"),
+        (
+            "dkim, unknown key",
+            "[dkim]\n\n[[dkim.keys]]\ndomain = \"a.example\"\nselecter = \"b\"\nfile = \"/c\"\n",
+        ),
         ("dkim, missing key", "[dkim]\nkeys = [{ domain = \"a.example\", file = \"/c\" }]\n"),
         (
             "dkim, bad and twice",
@@ -86,8 +98,14 @@ fn errors() {
              selector = \"a b\"\nfile = \"/d\"\n",
         ),
         ("half of a login", "[relay]\nuser = \"ann\"\n"),
-        ("password in the clear", "[relay]\nhost = \"relay.example\"\nuser = \"ann\"\npassword-file = \"/p\"\n"),
-        ("nothing is sent", "[relay]\nconcurrency = 0\nrecipients = 0\nmessages-per-connection = 0\n"),
+        (
+            "password in the clear",
+            "[relay]\nhost = \"relay.example\"\nuser = \"ann\"\npassword-file = \"/p\"\n",
+        ),
+        (
+            "nothing is sent",
+            "[relay]\nconcurrency = 0\nrecipients = 0\nmessages-per-connection = 0\n",
+        ),
         ("tls on a socket", "[relay]\nsocket = \"/s\"\ntls = \"required\"\n"),
         ("waits", "[queue]\nretry-first = \"10s\"\nretry-longest = \"5s\"\nsubmissions = \"1m\"\n"),
         ("type", "[relay]\nport = \"smtp\"\n"),
@@ -108,9 +126,13 @@ fn what_is_kept_is_kept_for_a_least_time() {
     assert_eq!(faults(&format!("[upkeep]\n{good}")), "");
     for line in good.lines() {
         let (key, least) = line.split_once(" = ").unwrap();
-        let short = least.trim_matches('"').parse::<DurationValue>().unwrap().0 - Duration::from_millis(1);
+        let short =
+            least.trim_matches('"').parse::<DurationValue>().unwrap().0 - Duration::from_millis(1);
         let said = faults(&format!("[upkeep]\n{key} = \"{}ms\"\n", short.as_millis()));
-        assert!(said.contains(&format!("[upkeep] {key}: too short")) && said.contains(least), "{said}");
+        assert!(
+            said.contains(&format!("[upkeep] {key}: too short")) && said.contains(least),
+            "{said}"
+        );
     }
 }
 

@@ -50,7 +50,9 @@ impl FromStr for ByteSize {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = || {
-            format!("`{text}` is not a size: write a whole number and B, KB, MB, GB, KiB, MiB or GiB, as in \"50 MiB\"")
+            format!(
+                "`{text}` is not a size: write a whole number and B, KB, MB, GB, KiB, MiB or GiB, as in \"50 MiB\""
+            )
         };
         let (number, unit) = number_and_unit(text).ok_or_else(bad)?;
         let factor: u64 = match unit.to_ascii_lowercase().as_str() {
@@ -71,7 +73,11 @@ impl FromStr for DurationValue {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is not a duration: write a whole number and ms, s, m, h, d or w, as in \"30s\"");
+        let bad = || {
+            format!(
+                "`{text}` is not a duration: write a whole number and ms, s, m, h, d or w, as in \"30s\""
+            )
+        };
         let (number, unit) = number_and_unit(text).ok_or_else(bad)?;
         let millis: u64 = match unit.to_ascii_lowercase().as_str() {
             "ms" => 1,
@@ -90,17 +96,24 @@ impl FromStr for ListenValue {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = |why: &str| format!("`{text}` is not a listener ({why}): write unix:PATH, tcp:HOST:PORT or fd:NAME");
+        let bad = |why: &str| {
+            format!("`{text}` is not a listener ({why}): write unix:PATH, tcp:HOST:PORT or fd:NAME")
+        };
         match text.split_once(':') {
-            Some(("unix", path)) if path.starts_with('/') || path.starts_with("./") => Ok(Self::Unix(path.into())),
+            Some(("unix", path)) if path.starts_with('/') || path.starts_with("./") => {
+                Ok(Self::Unix(path.into()))
+            }
             Some(("unix", _)) => Err(bad("the path must begin with / or ./")),
             Some(("fd", name)) if !name.is_empty() => Ok(Self::Fd(name.into())),
             Some(("tcp", place)) => {
                 let (host, port) = place.rsplit_once(':').ok_or_else(|| bad("no port"))?;
-                let port = port.parse().map_err(|_| bad("the port must be a number up to 65535"))?;
+                let port =
+                    port.parse().map_err(|_| bad("the port must be a number up to 65535"))?;
                 let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
                 if host.is_empty() || (inner.is_none() && host.contains(':')) {
-                    return Err(bad("an IPv6 address stands in brackets, and a host there must be"));
+                    return Err(bad(
+                        "an IPv6 address stands in brackets, and a host there must be",
+                    ));
                 }
                 Ok(Self::Tcp { host: inner.unwrap_or(host).into(), port })
             }
@@ -159,7 +172,10 @@ impl<T: FromStr<Err = String>> Visitor<'_> for TextVisitor<T> {
 
 impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(TextVisitor { what: "a size such as \"50 MiB\"", number: Some(ByteSize) })
+        from.deserialize_any(TextVisitor {
+            what: "a size such as \"50 MiB\"",
+            number: Some(ByteSize),
+        })
     }
 }
 
@@ -171,12 +187,18 @@ impl<'de> Deserialize<'de> for DurationValue {
 
 impl<'de> Deserialize<'de> for NameServer {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(TextVisitor { what: "a name server such as \"127.0.0.1:53\"", number: None })
+        from.deserialize_any(TextVisitor {
+            what: "a name server such as \"127.0.0.1:53\"",
+            number: None,
+        })
     }
 }
 
 impl<'de> Deserialize<'de> for ListenValue {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(TextVisitor { what: "a listener such as \"unix:/run/lmtp\"", number: None })
+        from.deserialize_any(TextVisitor {
+            what: "a listener such as \"unix:/run/lmtp\"",
+            number: None,
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! At RCPT: is there such an address, does its account take mail, and is there room for what SIZE announces?
+//! At RCPT: is there such an address, does its account take mail, and is there room for what SIZE
+//! announces?
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ impl Deliverer {
         let settings = Arc::clone(session.settings.get_or_insert_with(|| self.settings.get()));
         let found = match self.directory.resolve(&recipient.address) {
             Ok(Some(found)) => found,
-            // Where nobody has any, the store is new, or not the one that it should be: a disk that was not mounted must
-            // not have all mail bounce.
+            // Where nobody has any, the store is new, or not the one that it should be: a disk that
+            // was not mounted must not have all mail bounce.
             Ok(None) if self.directory.is_empty().unwrap_or(true) => {
                 return Reply::new(451, [4, 3, 0], "no account has been made here yet");
             }
@@ -33,9 +34,13 @@ impl Deliverer {
                 Ok(state) => state,
                 Err(error) => return outcome::refusal(&error, &settings),
             };
-            // However many recipients of a transaction are this account's, the message is filed once.
+            // However many recipients of a transaction are this account's, the message is filed
+            // once.
             let wanted = envelope.size.unwrap_or(0).max(1);
-            let octets = found.row.quota_octets.is_some_and(|most| state.octets.saturating_add(wanted) > most);
+            let octets = found
+                .row
+                .quota_octets
+                .is_some_and(|most| state.octets.saturating_add(wanted) > most);
             let emails = found.row.quota_emails.is_some_and(|most| state.emails >= most);
             if octets || emails {
                 return outcome::over_quota(&settings);

@@ -14,8 +14,8 @@ use crate::message::header::IncomingMessage;
 use crate::message::{Message, bare_rows, catch_parser_panic, report, rows_of, trace};
 use crate::model::clock::Stopwatch;
 use crate::model::{
-    AccountId, Action, ActionId, Address, Decision, EmailId, Envelope, MailboxUid, ObjectId, Recipient, ReturnedReport,
-    Role, ToldLifetime, limits,
+    AccountId, Action, ActionId, Address, Decision, EmailId, Envelope, MailboxUid, ObjectId,
+    Recipient, ReturnedReport, Role, ToldLifetime, limits,
 };
 use crate::outbox::dsn::compose_delivered;
 use crate::outbox::{self, NewAction, Reporter};
@@ -53,8 +53,8 @@ struct AccountJob {
 impl Deliverer {
     /// Parses, plans, and queues the rows. Takes some 100 µs for a usual message.
     ///
-    /// The message is kept from where its header begins: our trace fields stand on top of it, and behind a blank line the
-    /// message's own fields would be text to whoever reads both.
+    /// The message is kept from where its header begins: our trace fields stand on top of it, and
+    /// behind a blank line the message's own fields would be text to whoever reads both.
     pub(super) fn apply(
         &self,
         session: &DeliveryTransaction,
@@ -76,18 +76,20 @@ impl Deliverer {
             settings: Arc::clone(&settings),
         };
         if trace::received_count(&header) >= limits::MAX_RECEIVED_FIELDS {
-            prepared.refusal = Some(Reply::new(554, [5, 4, 6], "the message goes round in circles"));
+            prepared.refusal =
+                Some(Reply::new(554, [5, 4, 6], "the message goes round in circles"));
             return prepared;
         }
         let message = catch_parser_panic("a message", || Message::with_header(header.clone()));
-        let rows = message
-            .as_ref()
-            .and_then(|message| catch_parser_panic("a message", || rows_of(message, self.store.secrets())));
+        let rows = message.as_ref().and_then(|message| {
+            catch_parser_panic("a message", || rows_of(message, self.store.secrets()))
+        });
         let rows = rows.unwrap_or_else(|| bare_rows(raw));
         let hash = transaction_hash(envelope, &rows.blob.0);
         let encoded = EncodedMessage::new(&rows);
         let (now, steady) = (self.store.clock().now(), self.store.clock().steady());
-        let (settings, facts, thread_keys) = (&*settings, OnceCell::new(), rows.thread_keys.as_slice());
+        let (settings, facts, thread_keys) =
+            (&*settings, OnceCell::new(), rows.thread_keys.as_slice());
         let returned = message.as_ref().and_then(returned_report);
         let whole = DeliveryContext {
             settings,
@@ -113,12 +115,16 @@ impl Deliverer {
         let accounts: Vec<AccountId> =
             jobs.iter().filter(|(_, job)| job.is_ok()).map(|(account, _)| *account).collect();
         let (results, ticket) =
-            self.store.commit_message(&accounts, &encoded, raw, |txn| match jobs.get(&txn.account()) {
-                Some(Ok(job)) => file(txn, job, &whole, &encoded),
-                _ => Err(Error::NotFound("account")),
+            self.store.commit_message(&accounts, &encoded, raw, |txn| {
+                match jobs.get(&txn.account()) {
+                    Some(Ok(job)) => file(txn, job, &whole, &encoded),
+                    _ => Err(Error::NotFound("account")),
+                }
             });
-        let results: BTreeMap<AccountId, Result<FilingResult, Error>> = results.into_iter().collect();
-        let (kept, unused) = sort_charges(jobs.iter().map(|(account, job)| (job, results.get(account))));
+        let results: BTreeMap<AccountId, Result<FilingResult, Error>> =
+            results.into_iter().collect();
+        let (kept, unused) =
+            sort_charges(jobs.iter().map(|(account, job)| (job, results.get(account))));
         self.rates.lock().refund(&unused);
         prepared.spent = kept;
         prepared.outcomes = session
@@ -144,7 +150,8 @@ impl Deliverer {
         let snapshot = self.store.snapshot();
         let account = target.account;
         let id = crate::model::BlobHash(*hash).to_string().chars().take(16).collect::<String>();
-        let prefix = trace::prefix(envelope, recipient, &target.address, &settings.hostname, &id, now);
+        let prefix =
+            trace::prefix(envelope, recipient, &target.address, &settings.hostname, &id, now);
         let mailbox = match &target.detail {
             Some(detail) if target.row.detail_files => {
                 let path = detail.replace('.', "/");
@@ -178,12 +185,20 @@ impl Deliverer {
     /// NOTIFY=SUCCESS is ours to honour (RFC 3461 §4.1): one notification an account, in the commit
     /// of its delivery. It goes to the envelope sender, which anybody can write: not to one that
     /// was found to be forged, and not to more an hour than get replies.
-    fn notify(&self, whole: &DeliveryContext<'_>, jobs: &mut BTreeMap<AccountId, Result<AccountJob, Error>>) {
+    fn notify(
+        &self,
+        whole: &DeliveryContext<'_>,
+        jobs: &mut BTreeMap<AccountId, Result<AccountJob, Error>>,
+    ) {
         let Some(sender) = &whole.envelope.sender else { return };
-        for (account, job) in jobs.iter_mut().filter_map(|(account, job)| job.as_mut().ok().map(|job| (*account, job)))
+        for (account, job) in jobs
+            .iter_mut()
+            .filter_map(|(account, job)| job.as_mut().ok().map(|job| (*account, job)))
         {
             let asked = whole.envelope.recipients.iter().zip(&whole.session.targets);
-            let asked = asked.filter(|(recipient, target)| recipient.notify.success && target.account == account);
+            let asked = asked.filter(|(recipient, target)| {
+                recipient.notify.success && target.account == account
+            });
             let asked: Vec<&Recipient> = asked.map(|(recipient, _)| recipient).collect();
             if asked.is_empty() {
                 continue;
@@ -193,7 +208,12 @@ impl Deliverer {
                 continue;
             }
             let limits = &whole.settings.vacation.rate;
-            let counted = match self.rates.lock().notifications.charge(whole.steady, account, sender.domain(), limits) {
+            let counted = match self.rates.lock().notifications.charge(
+                whole.steady,
+                account,
+                sender.domain(),
+                limits,
+            ) {
                 Ok(counted) => counted,
                 Err(why) => {
                     tracing::info!(%account, %sender, why, "no notification of the delivery: too many in an hour");
@@ -260,7 +280,8 @@ impl Deliverer {
     }
 }
 
-/// Whether the filing of an account was written, of a commit that says which accounts were overtaken.
+/// Whether the filing of an account was written, of a commit that says which accounts were
+/// overtaken.
 fn written(durable: &Result<Vec<AccountId>, Error>, account: AccountId) -> Result<(), Error> {
     match durable {
         Ok(overtaken) if overtaken.contains(&account) => Err(Error::Overtaken(account)),
@@ -271,7 +292,9 @@ fn written(durable: &Result<Vec<AccountId>, Error>, account: AccountId) -> Resul
 
 /// What a report says to who sent what it is about (RFC 8621 §7).
 fn returned_report(message: &Message<'_>) -> Option<ReturnedReport> {
-    catch_parser_panic("a report", || report::report(message)).flatten().map(|report| report.to_returned_report())
+    catch_parser_panic("a report", || report::report(message))
+        .flatten()
+        .map(|report| report.to_returned_report())
 }
 
 /// What the jobs took of the rates: for what was sent, and for what was not.
@@ -279,7 +302,8 @@ fn sort_charges<'a>(
     jobs: impl Iterator<Item = (&'a Result<AccountJob, Error>, Option<&'a Result<FilingResult, Error>>)>,
 ) -> (RateCharges, RateCharges) {
     let (mut kept, mut unused) = (RateCharges::default(), RateCharges::default());
-    for (job, result) in jobs.filter_map(|(job, result)| job.as_ref().ok().map(|job| (job, result))) {
+    for (job, result) in jobs.filter_map(|(job, result)| job.as_ref().ok().map(|job| (job, result)))
+    {
         let decision = match result {
             Some(Ok(FilingResult::New { decision, .. })) => Some(decision),
             _ => None,
@@ -291,7 +315,9 @@ fn sort_charges<'a>(
             if is_sent { &mut kept } else { &mut unused }.replies.push(counted.clone());
         }
         if let Some((_, counted)) = &job.notification {
-            if decision.is_some() { &mut kept } else { &mut unused }.notifications.push(counted.clone());
+            if decision.is_some() { &mut kept } else { &mut unused }
+                .notifications
+                .push(counted.clone());
         }
     }
     (kept, unused)
@@ -327,7 +353,13 @@ fn file(
     let decision = answer(txn, &job.plan, email)?;
     let verdict = outcome::verdict(&decision);
     let recipient = job.recipients.first().cloned().unwrap_or_else(|| Address::from_parts("", ""));
-    txn.add_decision(&Decision { at: txn.now(), email, sender: envelope.sender.clone(), recipient, verdict });
+    txn.add_decision(&Decision {
+        at: txn.now(),
+        email,
+        sender: envelope.sender.clone(),
+        recipient,
+        verdict,
+    });
     Ok(FilingResult::New { email, thread, decision })
 }
 
@@ -337,7 +369,8 @@ fn answer(
     plan: &ReplyDecision<Box<PlannedReply>>,
     email: EmailId,
 ) -> Result<ReplyDecision<ActionId>, Error> {
-    let PlannedReply { due: DueReply { reply, told, memory }, counted: _, copy: rows } = match plan {
+    let PlannedReply { due: DueReply { reply, told, memory }, counted: _, copy: rows } = match plan
+    {
         ReplyDecision::Reply(planned) => &**planned,
         ReplyDecision::Silent(silence) => return Ok(ReplyDecision::Silent(silence.clone())),
     };
@@ -368,10 +401,12 @@ fn answer(
     Ok(ReplyDecision::Reply(action))
 }
 
-/// What makes two transactions the same: the envelope sender, its length before it, and the message as received.
+/// What makes two transactions the same: the envelope sender, its length before it, and the message
+/// as received.
 fn transaction_hash(envelope: &Envelope, blob: &[u8; 32]) -> [u8; 32] {
     let sender = envelope.sender.as_ref().map(ToString::to_string).unwrap_or_default();
-    let mut hasher = blake3::Hasher::new_derive_key("restante 2026-11 delivery: envelope sender and message");
+    let mut hasher =
+        blake3::Hasher::new_derive_key("restante 2026-11 delivery: envelope sender and message");
     hasher.update(&(sender.len() as u64).to_be_bytes());
     hasher.update(sender.as_bytes());
     hasher.update(blob);

@@ -28,9 +28,12 @@ pub(super) struct DeliveryContext<'a> {
 impl DeliveryContext<'_> {
     pub(super) fn facts(&self) -> &AutoReplyFacts {
         self.facts.get_or_init(|| {
-            let unread =
-                || AutoReplyFacts { suppress: Some("its header cannot be read".into()), ..AutoReplyFacts::default() };
-            catch_parser_panic("a header", || AutoReplyFacts::of_header(self.header)).unwrap_or_else(unread)
+            let unread = || AutoReplyFacts {
+                suppress: Some("its header cannot be read".into()),
+                ..AutoReplyFacts::default()
+            };
+            catch_parser_panic("a header", || AutoReplyFacts::of_header(self.header))
+                .unwrap_or_else(unread)
         })
     }
 }

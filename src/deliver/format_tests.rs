@@ -1,8 +1,9 @@
 //! The format on disk, row for row: what this version writes, and that it is still read.
 //!
-//! `tests/fixtures/written.rows` is a store of this version as text, one row a line: table, key, value. A change of it is a
-//! change of the format: either a mistake, or something that a later version must still read, with a version of its own.
-//! `RESTANTE_FIXTURE=write` writes it anew. `v1.rows` is such a store of the first version, and stays as it is.
+//! `tests/fixtures/written.rows` is a store of this version as text, one row a line: table, key,
+//! value. A change of it is a change of the format: either a mistake, or something that a later
+//! version must still read, with a version of its own. `RESTANTE_FIXTURE=write` writes it anew.
+//! `v1.rows` is such a store of the first version, and stays as it is.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use crate::account::{NewAccount, Settings as Addresses};
 use crate::message::header::IncomingMessage;
 use crate::model::clock::FixedClock;
 use crate::model::{
-    ActionId, Address, BlobHash, ChangedBy, Circle, Days, DeliveryState, DeliveryStatus, EmailAddress, EmailSubmission,
-    EnvelopeAddress, ExcludedSender, Listing, ListingFilter, MailboxUid, PushKeys, PushSubscription, SenderIdentity,
-    Shape, ShareNotification, SubmissionRecipient, ToldKey, ToldLifetime, UndoStatus, UtcMillis, VacationResponse,
-    Variant,
+    ActionId, Address, BlobHash, ChangedBy, Circle, Days, DeliveryState, DeliveryStatus,
+    EmailAddress, EmailSubmission, EnvelopeAddress, ExcludedSender, Listing, ListingFilter,
+    MailboxUid, PushKeys, PushSubscription, SenderIdentity, Shape, ShareNotification,
+    SubmissionRecipient, ToldKey, ToldLifetime, UndoStatus, UtcMillis, VacationResponse, Variant,
 };
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine, Put, RowReader as _, Table};
@@ -56,7 +57,8 @@ fn octets(hex: &str) -> Vec<u8> {
 fn dump(engine: &MemoryEngine) -> Vec<String> {
     let of = |table: &Table| {
         let rows = engine.rows(*table).into_iter();
-        rows.map(|(key, value)| format!("{} {} {}", table.name(), hex(&key), hex(&value))).collect::<Vec<_>>()
+        rows.map(|(key, value)| format!("{} {} {}", table.name(), hex(&key), hex(&value)))
+            .collect::<Vec<_>>()
     };
     Table::ALL.iter().flat_map(of).collect()
 }
@@ -65,7 +67,8 @@ fn engine(lines: impl Iterator<Item = String>) -> Arc<MemoryEngine> {
     let engine = Arc::new(MemoryEngine::new());
     let puts = lines.map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
-        let table = *Table::ALL.iter().find(|table| table.name() == words[0]).expect("a known table");
+        let table =
+            *Table::ALL.iter().find(|table| table.name() == words[0]).expect("a known table");
         Put { table, key: octets(words[1]), value: Some(octets(words[2])) }
     });
     engine.write(&[Arc::new(Batch::of(puts.collect()))]).unwrap();
@@ -115,7 +118,11 @@ fn script(engine: Arc<MemoryEngine>) {
     let told = ToldKey([7; 32]);
     let set = store.commit(ann, |txn| {
         txn.set_vacation(&response)?;
-        txn.remember_told(&told, &address("zoe@example.net"), &ToldLifetime::For(Duration::from_secs(604_800)))
+        txn.remember_told(
+            &told,
+            &address("zoe@example.net"),
+            &ToldLifetime::For(Duration::from_secs(604_800)),
+        )
     });
     set.unwrap().1.wait_blocking().unwrap();
     let deliver = Arc::new(Deliverer::new(store.clone(), directory, LiveValue::default()));
@@ -130,21 +137,29 @@ fn script(engine: Arc<MemoryEngine>) {
             n / 2,
             if n == 5 { "List-Id: <l.example>\r\n" } else { "" }
         );
-        let mut envelope = Envelope { sender: Some(address("eve@example.net")), ..Envelope::default() };
+        let mut envelope =
+            Envelope { sender: Some(address("eve@example.net")), ..Envelope::default() };
         let mut session = DeliveryTransaction::default();
-        for to in ["ann@example.org", "ann+archive@example.com", "x@example.net"].iter().skip(usize::from(n > 3)) {
+        for to in ["ann@example.org", "ann+archive@example.com", "x@example.net"]
+            .iter()
+            .skip(usize::from(n > 3))
+        {
             let recipient = Recipient::plain(address(to));
             assert!(deliver.admit(&mut session, &envelope, &recipient).is_positive());
             envelope.recipients.push(recipient);
         }
-        let replies =
-            runtime.block_on(Arc::clone(&deliver).deliver(session, envelope, IncomingMessage::new(text.into_bytes())));
+        let replies = runtime.block_on(Arc::clone(&deliver).deliver(
+            session,
+            envelope,
+            IncomingMessage::new(text.into_bytes()),
+        ));
         assert!(replies.iter().all(Reply::is_positive));
     }
     // Two folds, and the beginning of their merge.
     let sizes = FoldSizes { rows: 2, fan: 2, ..FoldSizes::default() };
     for rows in [2, 2, 99] {
-        let piece = store.snapshot().next_fold_piece(ann, &FoldSizes { rows, ..sizes }).unwrap().unwrap();
+        let piece =
+            store.snapshot().next_fold_piece(ann, &FoldSizes { rows, ..sizes }).unwrap().unwrap();
         let (written, ticket) = store.commit(ann, |txn| txn.write_folds(&piece)).unwrap();
         ticket.wait_blocking().unwrap();
         assert!(written);
@@ -153,9 +168,15 @@ fn script(engine: Arc<MemoryEngine>) {
     let (_, ticket) = store
         .commit(ann, |txn| {
             let (id, email) = &emails[1];
-            txn.update_email(*id, email.mailboxes.clone(), ["$seen".to_owned(), "$flagged".to_owned()].into())?;
+            txn.update_email(
+                *id,
+                email.mailboxes.clone(),
+                ["$seen".to_owned(), "$flagged".to_owned()].into(),
+            )?;
             txn.extend_listing(MailboxUid(1), ListingFilter::Unseen, 99)?;
-            txn.update_mailbox(MailboxUid(1), |row| drop(row.attributes.insert("color".into(), "#1e90ff".into())))?;
+            txn.update_mailbox(MailboxUid(1), |row| {
+                drop(row.attributes.insert("color".into(), "#1e90ff".into()))
+            })?;
             txn.subscribe(MailboxUid(1), bob, true)?;
             txn.update_mailbox(MailboxUid(1), |row| row.shares = [(bob, 3)].into())?;
             txn.update_own_identities(&[address("ann@example.org")], "Ann Lee")?;
@@ -166,7 +187,9 @@ fn script(engine: Arc<MemoryEngine>) {
                 text_signature: "-- \r\nAnn".into(),
                 ..SenderIdentity::default()
             })?;
-            let parameters = Some([("NOTIFY".to_owned(), Some("NEVER".to_owned())), ("X".to_owned(), None)].into());
+            let parameters = Some(
+                [("NOTIFY".to_owned(), Some("NEVER".to_owned())), ("X".to_owned(), None)].into(),
+            );
             txn.create_object(&EmailSubmission {
                 identity,
                 email: emails[1].0,
@@ -202,14 +225,24 @@ fn script(engine: Arc<MemoryEngine>) {
             txn.destroy_object::<SenderIdentity>(short_lived)?;
             txn.add_share_notification(&ShareNotification {
                 created: START,
-                by: ChangedBy { name: "Bob".into(), email: Some("bob@example.org".into()), account: Some(bob) },
+                by: ChangedBy {
+                    name: "Bob".into(),
+                    email: Some("bob@example.org".into()),
+                    account: Some(bob),
+                },
                 account: bob,
                 mailbox: MailboxUid(1),
                 name: "Inbox".into(),
                 old: 0,
                 new: 3,
             })?;
-            txn.put_upload(bob, &BlobHash(*blake3::hash(b"uploaded").as_bytes()), b"uploaded", "text/plain", 99)?;
+            txn.put_upload(
+                bob,
+                &BlobHash(*blake3::hash(b"uploaded").as_bytes()),
+                b"uploaded",
+                "text/plain",
+                99,
+            )?;
             txn.destroy_email(emails[3].0)
         })
         .unwrap();
@@ -228,8 +261,11 @@ fn script(engine: Arc<MemoryEngine>) {
 #[test]
 fn this_version_writes_the_format_that_it_says() {
     let known = std::fs::read_to_string(file(FIRST)).unwrap();
-    // The secrets are drawn when a store is made: they are taken from the fixture, all else follows.
-    let engine = engine(known.lines().filter(|line| line.starts_with("site 73746f7265 ")).map(str::to_owned));
+    // The secrets are drawn when a store is made: they are taken from the fixture, all else
+    // follows.
+    let engine = engine(
+        known.lines().filter(|line| line.starts_with("site 73746f7265 ")).map(str::to_owned),
+    );
     script(Arc::clone(&engine));
     let written = dump(&engine);
     if std::env::var_os("RESTANTE_FIXTURE").is_some() {
@@ -243,7 +279,8 @@ fn this_version_writes_the_format_that_it_says() {
         assert_eq!(ours.as_str(), *theirs, "the format has changed");
     }
     assert_eq!(written.len(), known.len());
-    let kinds: std::collections::BTreeSet<&str> = known.iter().filter_map(|line| line.split(' ').next()).collect();
+    let kinds: std::collections::BTreeSet<&str> =
+        known.iter().filter_map(|line| line.split(' ').next()).collect();
     assert!(kinds.len() >= 28, "only {} kinds of rows: {kinds:?}", kinds.len());
 }
 
@@ -259,20 +296,28 @@ fn an_earlier_program_refuses_a_store_once_this_one_has_opened_it() {
     let lines = std::fs::read_to_string(file(FIRST)).unwrap();
     let format = |engine: &MemoryEngine| engine.get(Table::Site, b"store").unwrap().unwrap()[0];
     let options = Options { ranked_above: Some(2), ..Options::small() };
-    let open =
-        |engine: &Arc<MemoryEngine>| Store::open_engine(engine.clone(), &options, Arc::new(FixedClock::at(START)));
+    let open = |engine: &Arc<MemoryEngine>| {
+        Store::open_engine(engine.clone(), &options, Arc::new(FixedClock::at(START)))
+    };
     let first = engine(lines.lines().map(str::to_owned));
     assert_eq!(format(&first), 1);
     let secrets = open(&first).unwrap().secrets().clone();
     assert_eq!(format(&first), 2);
-    assert_eq!(open(&first).unwrap().secrets().threads, secrets.threads, "nothing else of the row changes");
+    assert_eq!(
+        open(&first).unwrap().secrets().threads,
+        secrets.threads,
+        "nothing else of the row changes"
+    );
     // So it is for the earlier program, to which 2 is what 3 is to this one.
     let mut row = first.get(Table::Site, b"store").unwrap().unwrap();
     row[0] = 3;
     let puts = vec![Put { table: Table::Site, key: b"store".to_vec(), value: Some(row) }];
     first.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let refused = open(&first).unwrap_err().to_string();
-    assert!(refused.contains("the store has format 3") && refused.contains("use a newer version"), "{refused}");
+    assert!(
+        refused.contains("the store has format 3") && refused.contains("use a newer version"),
+        "{refused}"
+    );
 }
 
 /// Of the first version an account names no address but its primary one, until it is completed.
@@ -280,11 +325,16 @@ fn an_earlier_program_refuses_a_store_once_this_one_has_opened_it() {
 fn accounts_of_format_1_name_their_addresses_when_the_service_starts() {
     for (name, completed) in [(FIRST, 2), (WRITTEN, 0)] {
         let store = store_of(name);
-        let rows = || store.snapshot().accounts().unwrap().into_iter().map(|(_, row)| row.addresses);
+        let rows =
+            || store.snapshot().accounts().unwrap().into_iter().map(|(_, row)| row.addresses);
         assert!(rows().all(|addresses| addresses.is_some() == (name == WRITTEN)), "{name}");
         let directory = Directory::new(store.clone(), Addresses::default());
-        assert_eq!((directory.name_addresses().unwrap(), directory.name_addresses().unwrap()), (completed, 0));
-        let named: Vec<Vec<String>> = rows().map(|addresses| addresses.unwrap().into_iter().collect()).collect();
+        assert_eq!(
+            (directory.name_addresses().unwrap(), directory.name_addresses().unwrap()),
+            (completed, 0)
+        );
+        let named: Vec<Vec<String>> =
+            rows().map(|addresses| addresses.unwrap().into_iter().collect()).collect();
         assert_eq!(named, [["a.lee@example.org"], ["@example.net"]]);
         assert_eq!(store.check().unwrap(), []);
     }
@@ -293,16 +343,27 @@ fn accounts_of_format_1_name_their_addresses_when_the_service_starts() {
 fn read_and_write_on(store: &Store) {
     assert_eq!(store.check().unwrap(), []);
     let snapshot = store.snapshot();
-    let (ann, row) = snapshot.accounts().unwrap().into_iter().find(|(_, row)| row.name == "ann").unwrap();
-    assert_eq!((row.display_name.as_deref(), row.zone.as_deref()), (Some("Ann Lee"), Some("Europe/Berlin")));
+    let (ann, row) =
+        snapshot.accounts().unwrap().into_iter().find(|(_, row)| row.name == "ann").unwrap();
+    assert_eq!(
+        (row.display_name.as_deref(), row.zone.as_deref()),
+        (Some("Ann Lee"), Some("Europe/Berlin"))
+    );
     let emails = snapshot.emails(ann, None, 99).unwrap();
     assert_eq!(emails.len(), 7);
     let text = snapshot.message(ann, emails[0].0).unwrap().unwrap();
     assert!(String::from_utf8(text).unwrap().ends_with("Wörter und words 7\r\n"));
-    assert_eq!(snapshot.content(ann, emails[0].0).unwrap().unwrap().1.subject.as_deref(), Some("Grüße 1"));
+    assert_eq!(
+        snapshot.content(ann, emails[0].0).unwrap().unwrap().1.subject.as_deref(),
+        Some("Grüße 1")
+    );
     let inbox = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Threads };
     assert!(!snapshot.listing(ann, inbox, None, 99).unwrap().is_empty());
-    assert_eq!(snapshot.told_rows(ann, 9).unwrap().len(), 2, "the response told one, a script another");
+    assert_eq!(
+        snapshot.told_rows(ann, 9).unwrap().len(),
+        2,
+        "the response told one, a script another"
+    );
     let response = snapshot.vacation(ann).unwrap();
     assert_eq!((response.except.len(), response.variants.len(), response.days.len()), (1, 1, 2));
     assert_eq!(snapshot.outbox(ann).unwrap().len(), 1);
@@ -318,11 +379,24 @@ fn read_and_write_on(store: &Store) {
     let told = snapshot.objects::<ShareNotification>(ann).unwrap().remove(0).1;
     assert_eq!((told.by.account, told.name.as_str(), told.new), (Some(bob), "Inbox", 3));
     let sent = snapshot.objects::<EmailSubmission>(ann).unwrap().remove(0).1;
-    assert_eq!((sent.undo, sent.rcpt_to[0].status.delivered), (UndoStatus::Final, DeliveryState::Unknown));
-    assert_eq!(snapshot.objects::<PushSubscription>(ann).unwrap()[0].1.keys.as_ref().unwrap().auth, [1; 16]);
+    assert_eq!(
+        (sent.undo, sent.rcpt_to[0].status.delivered),
+        (UndoStatus::Final, DeliveryState::Unknown)
+    );
+    assert_eq!(
+        snapshot.objects::<PushSubscription>(ann).unwrap()[0].1.keys.as_ref().unwrap().auth,
+        [1; 16]
+    );
     drop(snapshot);
     let directory = Directory::new(store.clone(), Addresses::default());
-    assert!(directory.resolve(&Address::parse("whoever@example.net").unwrap()).unwrap().unwrap().row.active);
+    assert!(
+        directory
+            .resolve(&Address::parse("whoever@example.net").unwrap())
+            .unwrap()
+            .unwrap()
+            .row
+            .active
+    );
     store.commit(ann, |txn| txn.destroy_email(emails[0].0)).unwrap().1.wait_blocking().unwrap();
     assert_eq!(store.check().unwrap(), []);
     assert!(store.clock().now() > START);
@@ -360,13 +434,20 @@ fn a_reindex_makes_the_tokens_of_an_earlier_reading_anew() {
         rows.tokens.words.truncate(3);
         rows
     };
-    let reindex = || store.repair(crate::store::repair::RepairScope::Reindex, None, &remake, &mut |_| true).unwrap();
+    let reindex = || {
+        store
+            .repair(crate::store::repair::RepairScope::Reindex, None, &remake, &mut |_| true)
+            .unwrap()
+    };
     let done = reindex();
     assert_eq!((done.mended.len(), done.renewed.len(), done.left_count), (2, 0, 0), "{done:?}");
     for account in done.mended {
         let snapshot = store.snapshot();
         let live = snapshot.emails(account, None, 99).unwrap();
-        assert!(live.iter().all(|(id, _)| snapshot.tokens(account, *id).unwrap().unwrap().words.len() == 3));
+        assert!(
+            live.iter()
+                .all(|(id, _)| snapshot.tokens(account, *id).unwrap().unwrap().words.len() == 3)
+        );
     }
     assert_eq!(reindex().written, 0);
 }

@@ -1,8 +1,9 @@
 //! L4: one message in, as many outcomes out as it has recipients.
 //!
-//! The way of a message: `admit` at each RCPT; then, in `deliver`, parse once, plan for each account (pure: what it needs was
-//! read before), and apply all plans in one commit. A 250 is given only when the commit's ticket is redeemed: filing, thread,
-//! decision, told row and reply are durable together, or none of them is.
+//! The way of a message: `admit` at each RCPT; then, in `deliver`, parse once, plan for each
+//! account (pure: what it needs was read before), and apply all plans in one commit. A 250 is given
+//! only when the commit's ticket is redeemed: filing, thread, decision, told row and reply are
+//! durable together, or none of them is.
 
 mod admit;
 mod apply;
@@ -33,11 +34,21 @@ pub trait DeliveryService: Send + Sync + 'static {
     type Session: Send + Default;
 
     /// Whether a recipient is taken: a positive reply accepts it.
-    fn admit(&self, session: &mut Self::Session, envelope: &Envelope, recipient: &Recipient) -> Reply;
+    fn admit(
+        &self,
+        session: &mut Self::Session,
+        envelope: &Envelope,
+        recipient: &Recipient,
+    ) -> Reply;
 
     /// Whether somebody may be answered, or told of the delivery, so that it is worth while to find
     /// out who sent the message.
-    fn may_answer(&self, session: &Self::Session, envelope: &Envelope, message: &IncomingMessage) -> bool;
+    fn may_answer(
+        &self,
+        session: &Self::Session,
+        envelope: &Envelope,
+        message: &IncomingMessage,
+    ) -> bool;
 
     /// Delivers a message to the accepted recipients: one reply for each, in order.
     fn deliver(
@@ -60,7 +71,11 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { hostname: "localhost".into(), quota_is_permanent: false, vacation: vacation::Settings::default() }
+        Self {
+            hostname: "localhost".into(),
+            quota_is_permanent: false,
+            vacation: vacation::Settings::default(),
+        }
     }
 }
 
@@ -81,7 +96,8 @@ pub struct DeliveryTransaction {
 }
 
 impl Deliverer {
-    /// Deliveries into a store, for the accounts of a directory. A transaction keeps the settings that it began with.
+    /// Deliveries into a store, for the accounts of a directory. A transaction keeps the settings
+    /// that it began with.
     #[must_use]
     pub fn new(store: Store, directory: Directory, settings: LiveValue<Settings>) -> Self {
         Self { store, directory, settings, rates: Mutex::default() }
@@ -91,16 +107,28 @@ impl Deliverer {
 impl DeliveryService for Deliverer {
     type Session = DeliveryTransaction;
 
-    fn admit(&self, session: &mut DeliveryTransaction, envelope: &Envelope, recipient: &Recipient) -> Reply {
+    fn admit(
+        &self,
+        session: &mut DeliveryTransaction,
+        envelope: &Envelope,
+        recipient: &Recipient,
+    ) -> Reply {
         self.admit_one(session, envelope, recipient)
     }
 
     /// A response is on, and nothing in the header forbids an answer (RFC 3834 §2): lists and
     /// machines cost no questions, unless they asked for a notification of the delivery. Scripts
     /// will answer, too (RFC 5230): then an account with one counts as one with a response.
-    fn may_answer(&self, session: &DeliveryTransaction, envelope: &Envelope, message: &IncomingMessage) -> bool {
+    fn may_answer(
+        &self,
+        session: &DeliveryTransaction,
+        envelope: &Envelope,
+        message: &IncomingMessage,
+    ) -> bool {
         let snapshot = self.store.snapshot();
-        let on = |target: &ResolvedAddress| snapshot.vacation(target.account).is_ok_and(|response| response.enabled);
+        let on = |target: &ResolvedAddress| {
+            snapshot.vacation(target.account).is_ok_and(|response| response.enabled)
+        };
         let is_person = || {
             catch_parser_panic("a header", || AutoReplyFacts::of_header(&message.header()))
                 .is_some_and(|facts| !facts.is_automatic())
@@ -118,7 +146,8 @@ impl DeliveryService for Deliverer {
         let prepared = if message.size() > crate::model::limits::MAX_BODY_BYTES_IN_MEMORY {
             // Parsing megabytes takes long: other sessions go on meanwhile.
             let (own, count) = (Arc::clone(&self), session.targets.len());
-            let done = tokio::task::spawn_blocking(move || own.apply(&session, &envelope, &message)).await;
+            let done =
+                tokio::task::spawn_blocking(move || own.apply(&session, &envelope, &message)).await;
             match done {
                 Ok(prepared) => prepared,
                 Err(_) => return vec![outcome::trouble(); count],

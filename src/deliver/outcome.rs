@@ -53,7 +53,9 @@ pub(super) fn refusal(error: &Error, settings: &Settings) -> Reply {
     match error {
         Error::Quota => over_quota(settings),
         Error::Full => Reply::new(452, [4, 3, 1], "no space left: try again later"),
-        Error::QueueFull(_) => Reply::new(452, [4, 3, 1], "too much waits to be sent: try again later"),
+        Error::QueueFull(_) => {
+            Reply::new(452, [4, 3, 1], "too much waits to be sent: try again later")
+        }
         Error::NotFound("account") => Reply::new(550, [5, 1, 1], "nobody here has that address"),
         Error::NotFound(_)
         | Error::Conflict(_)

@@ -1,5 +1,5 @@
-//! The plan for one account: whether a message is answered, and how. All that it reads it reads here, before the commit; the
-//! commit looks again at what may have changed meanwhile.
+//! The plan for one account: whether a message is answered, and how. All that it reads it reads
+//! here, before the commit; the commit looks again at what may have changed meanwhile.
 
 use super::Deliverer;
 use super::context::{DeliveryContext, nonce};
@@ -7,7 +7,9 @@ use crate::account::{AccountSnapshot, OwnAddresses, ResolvedAddress};
 use crate::message::rows_or_bare;
 use crate::model::{Address, OriginalRecipient, Recipient, ThreadKey, VacationResponse};
 use crate::store::{EncodedMessage, Error};
-use crate::vacation::{DueReply, Input, Notice, RateCharge, Reason, ReplyDecision, Silence, VacationReply, consider};
+use crate::vacation::{
+    DueReply, Input, Notice, RateCharge, Reason, ReplyDecision, Silence, VacationReply, consider,
+};
 
 /// A reply that is owed, if by the time of the commit that still holds.
 #[derive(Debug, Clone)]
@@ -15,7 +17,8 @@ pub(super) struct PlannedReply {
     pub(super) due: DueReply,
     /// What it took of the rate; nothing where it was sent before.
     pub(super) counted: Option<RateCharge>,
-    /// The rows of the reply's copy, where one is filed; it joins the original's thread whatever its subject.
+    /// The rows of the reply's copy, where one is filed; it joins the original's thread whatever
+    /// its subject.
     pub(super) copy: Option<EncodedMessage>,
 }
 
@@ -28,7 +31,8 @@ impl Deliverer {
         response: &VacationResponse,
         junk: bool,
     ) -> Result<ReplyDecision<Box<PlannedReply>>, Error> {
-        let (snapshot, secrets, account) = (self.store.snapshot(), self.store.secrets(), target.account);
+        let (snapshot, secrets, account) =
+            (self.store.snapshot(), self.store.secrets(), target.account);
         let identity = self.directory.identity(account)?;
         let (sender, limits) = (whole.envelope.sender.as_ref(), &whole.settings.vacation.rate);
         let own = self.directory.own_addresses(account)?;
@@ -63,7 +67,12 @@ impl Deliverer {
         // A retry is answered as it was; it takes nothing of the rate.
         let is_new = snapshot.delivery(account, whole.hash)?.is_none();
         let counted = match sender.filter(|_| is_new) {
-            Some(sender) => match self.rates.lock().replies.charge(whole.steady, account, sender.domain(), limits) {
+            Some(sender) => match self.rates.lock().replies.charge(
+                whole.steady,
+                account,
+                sender.domain(),
+                limits,
+            ) {
                 Ok(counted) => Some(counted),
                 Err(detail) => {
                     return Ok(ReplyDecision::Silent(Silence::new(Reason::RateLimit, detail)));
@@ -90,6 +99,7 @@ impl Deliverer {
 /// account: the client that says so may be anybody's. An address of which the directory cannot
 /// tell whose it is counts as none.
 fn known_as(original: Option<&OriginalRecipient>, own: &OwnAddresses) -> Option<Address> {
-    let usual = original.filter(|original| ["rfc822", "utf-8"].contains(&original.kind.as_str()))?;
+    let usual =
+        original.filter(|original| ["rfc822", "utf-8"].contains(&original.kind.as_str()))?;
     Address::parse(&usual.address).ok().filter(|address| own.has(address).unwrap_or(false))
 }

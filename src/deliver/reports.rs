@@ -1,7 +1,8 @@
 //! Reports on the owner's return: filed into the Inbox once a response that asks for one is over.
 //!
-//! Exactly once: the message and the note that it was filed are one commit, made only if the response is still the one that
-//! the report is of. Killed before, it is filed the next time; after, never again.
+//! Exactly once: the message and the note that it was filed are one commit, made only if the
+//! response is still the one that the report is of. Killed before, it is filed the next time;
+//! after, never again.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +13,9 @@ use crate::model::{AccountId, UtcMillis, VacationResponse};
 use crate::store::{EncodedMessage, Error, NewEmail};
 
 impl Deliverer {
-    /// Files every report that is owed; gives when the next will be, as far as is known now. What cannot be filed is said in
-    /// the log and tried again the next time. May wait for the disk: not for an asynchronous task.
+    /// Files every report that is owed; gives when the next will be, as far as is known now. What
+    /// cannot be filed is said in the log and tried again the next time. May wait for the disk: not
+    /// for an asynchronous task.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -30,16 +32,24 @@ impl Deliverer {
             match self.file_report(account, &response, now) {
                 Ok(true) => tracing::info!(%account, "report of the absence filed"),
                 Ok(false) => {}
-                Err(error) => tracing::warn!(%account, %error, "report of the absence not filed; tried again"),
+                Err(error) => {
+                    tracing::warn!(%account, %error, "report of the absence not filed; tried again")
+                }
             }
         }
         Ok(next)
     }
 
-    fn file_report(&self, account: AccountId, response: &VacationResponse, now: UtcMillis) -> Result<bool, Error> {
+    fn file_report(
+        &self,
+        account: AccountId,
+        response: &VacationResponse,
+        now: UtcMillis,
+    ) -> Result<bool, Error> {
         let (identity, secrets) = (self.directory.identity(account)?, self.store.secrets());
         let report = arrivals::report(&self.store.snapshot(), account, response.span())?;
-        let id = format!("{:x}.{:x}", response.generation, response.absence.began.unwrap_or_default().0);
+        let id =
+            format!("{:x}.{:x}", response.generation, response.absence.began.unwrap_or_default().0);
         let message = report.message(&identity, now, &id);
         let encoded = EncodedMessage::new(&rows_or_bare(&message, secrets));
         let (filed, ticket) = self.store.commit(account, |txn| {

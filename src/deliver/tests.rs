@@ -47,12 +47,25 @@ fn bed_over(engine: Arc<dyn Engine>) -> Fixture {
 
 impl Fixture {
     fn away(&self, text: &str) {
-        let response = VacationResponse { enabled: true, text_body: Some(text.into()), ..VacationResponse::default() };
-        self.store.commit(self.ann, |txn| txn.set_vacation(&response)).unwrap().1.wait_blocking().unwrap();
+        let response = VacationResponse {
+            enabled: true,
+            text_body: Some(text.into()),
+            ..VacationResponse::default()
+        };
+        self.store
+            .commit(self.ann, |txn| txn.set_vacation(&response))
+            .unwrap()
+            .1
+            .wait_blocking()
+            .unwrap();
     }
 
     fn send(&self, sender: &str, recipients: &[&str], message: &str) -> Vec<String> {
-        let mut envelope = Envelope { sender: Address::parse(sender).ok(), lhlo: "mx".into(), ..Envelope::default() };
+        let mut envelope = Envelope {
+            sender: Address::parse(sender).ok(),
+            lhlo: "mx".into(),
+            ..Envelope::default()
+        };
         let mut session = DeliveryTransaction::default();
         let mut said = Vec::new();
         for recipient in recipients {
@@ -66,8 +79,11 @@ impl Fixture {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let body = message.replace('\n', "\r\n").into_bytes();
-        let replies =
-            runtime.block_on(Arc::clone(&self.deliver).deliver(session, envelope, IncomingMessage::new(body)));
+        let replies = runtime.block_on(Arc::clone(&self.deliver).deliver(
+            session,
+            envelope,
+            IncomingMessage::new(body),
+        ));
         said.extend(replies.iter().map(|reply| format!("{} {}", reply.code, reply.text)));
         said
     }
@@ -97,19 +113,23 @@ fn mail_from_an_address_whose_row_is_damaged_is_filed_and_not_answered() {
         let engine = Arc::new(MemoryEngine::new());
         let bed = bed_over(engine.clone());
         bed.away("Away");
-        let puts = vec![Put { table: Table::Addresses, key: b"lee@example.org".to_vec(), value: damaged }];
+        let puts =
+            vec![Put { table: Table::Addresses, key: b"lee@example.org".to_vec(), value: damaged }];
         engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
         bed.directory.add(&NewAccount::at(Address::parse("eve@example.org").unwrap())).unwrap();
-        assert!(bed.send("lee@example.org", &["ann@example.org"], HELLO)[0].starts_with("250 filed as"));
+        assert!(
+            bed.send("lee@example.org", &["ann@example.org"], HELLO)[0].starts_with("250 filed as")
+        );
         assert_eq!(bed.last_reason(), "own-address");
         bed.clock.advance(Duration::from_millis(1));
-        assert!(bed.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("250 filed as"));
+        assert!(
+            bed.send("bob@example.net", &["ann@example.org"], HELLO)[0].starts_with("250 filed as")
+        );
         assert_eq!(bed.last_reason(), "answered");
     }
 }
 
-const HELLO: &str =
-    "From: Bob <bob@example.net>\nTo: ann@example.org\nSubject: Hello\nMessage-ID: <1@example.net>\n\nHi\n";
+const HELLO: &str = "From: Bob <bob@example.net>\nTo: ann@example.org\nSubject: Hello\nMessage-ID: <1@example.net>\n\nHi\n";
 
 #[test]
 fn a_vacation_answers_once_and_says_why_not_the_next_time() {
@@ -121,7 +141,10 @@ fn a_vacation_answers_once_and_says_why_not_the_next_time() {
     bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}2\n"));
     assert_eq!(bed.last_reason(), "answered");
     let actions = bed.store.snapshot().outbox(bed.ann).unwrap();
-    assert_eq!((actions.len(), actions[0].to_line(), &actions[0].sender), (1, "bob@example.net".into(), &None));
+    assert_eq!(
+        (actions.len(), actions[0].to_line(), &actions[0].sender),
+        (1, "bob@example.net".into(), &None)
+    );
     bed.clock.advance(Duration::from_secs(60));
     bed.send("bob@example.net", &["ann@example.org"], &format!("{HELLO}3\n"));
     assert_eq!(bed.last_reason(), "already-told");
@@ -174,13 +197,19 @@ fn a_reply_is_from_no_address_that_the_directory_gives_to_somebody_else() {
         from: Some(crate::model::EmailAddress { name: None, email: "boss@shop.example".into() }),
         ..VacationResponse::default()
     };
-    bed.store.commit(bed.ann, |txn| txn.set_vacation(&response)).unwrap().1.wait_blocking().unwrap();
+    bed.store
+        .commit(bed.ann, |txn| txn.set_vacation(&response))
+        .unwrap()
+        .1
+        .wait_blocking()
+        .unwrap();
     assert_eq!(from("c@example.net", "Subject: x"), "<boss@shop.example>");
     bed.directory.add_alias(bob, &address("boss@shop.example")).unwrap();
     assert_eq!(from("d@example.net", "Subject: x"), "<ann@example.org>");
     // Mail from any address that leads to the account is its own; mail from one that does not is
     // not.
-    for (sender, reason) in [("any@shop.example", "own-address"), ("boss@shop.example", "answered")] {
+    for (sender, reason) in [("any@shop.example", "own-address"), ("boss@shop.example", "answered")]
+    {
         bed.clock.advance(Duration::from_millis(1));
         bed.send(sender, &["ann@example.org"], HELLO);
         assert_eq!(bed.last_reason(), reason, "{sender}");

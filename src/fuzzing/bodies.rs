@@ -37,8 +37,8 @@ const CHARSETS: [&str; 22] = [
 ];
 const TYPES: [&str; 4] = ["text/plain", "text/html", "text/x-odd", "application/octet-stream"];
 
-/// A body: whatever it is it is decoded, in pieces as whole, to no more than it has; its text is bounded, and cut where it
-/// is said to be.
+/// A body: whatever it is it is decoded, in pieces as whole, to no more than it has; its text is
+/// bounded, and cut where it is said to be.
 pub fn decode(data: &[u8]) {
     let mut choices = Choices(bounded(data));
     let (encoding, charset, kind) =
@@ -79,12 +79,18 @@ pub fn decode(data: &[u8]) {
     assert_eq!(message.decoded(0).as_deref(), Some(whole.as_slice()), "as the parser has it");
     let structure = message.structure();
     assert_eq!(structure.root.size, whole.len());
-    let Some(BodyValue { value, is_encoding_problem, is_truncated }) = message.body_value(0, 0) else {
+    let Some(BodyValue { value, is_encoding_problem, is_truncated }) = message.body_value(0, 0)
+    else {
         assert!(!kind.starts_with("text/"));
         return;
     };
     assert!(kind.starts_with("text/") && !is_truncated);
-    assert!(value.len() <= 4 * whole.len() + 16, "{} octets of text of {}", value.len(), whole.len());
+    assert!(
+        value.len() <= 4 * whole.len() + 16,
+        "{} octets of text of {}",
+        value.len(),
+        whole.len()
+    );
     assert!(!value.contains("\r\n"));
     if charset == "utf-8" && number == 0 && !is_encoding_problem {
         assert!(std::str::from_utf8(body).is_ok(), "broken UTF-8 is no problem");
@@ -101,8 +107,8 @@ pub fn decode(data: &[u8]) {
     assert!(message.preview().chars().count() <= limits::MAX_PREVIEW_CHARS);
 }
 
-/// A report, whatever it is: what is taken from it is bounded and one line each; one of a disposition can be written, and is
-/// read as it was. And what a message asks for.
+/// A report, whatever it is: what is taken from it is bounded and one line each; one of a
+/// disposition can be written, and is read as it was. And what a message asks for.
 pub fn report(data: &[u8]) {
     let data = bounded(data);
     asks(data);
@@ -119,8 +125,13 @@ pub fn report(data: &[u8]) {
     for one in &returned.recipients {
         assert!(one.addresses.len() <= 2);
         let reply = one.delivered.as_ref().map_or("250 ", |(_, reply)| reply);
-        assert!(reply.len() <= report::MAX_VALUE_BYTES + 40 && !reply.chars().any(char::is_control));
-        assert!(reply.get(..3).is_some_and(|code| code.bytes().all(|octet| octet.is_ascii_digit())), "{reply}");
+        assert!(
+            reply.len() <= report::MAX_VALUE_BYTES + 40 && !reply.chars().any(char::is_control)
+        );
+        assert!(
+            reply.get(..3).is_some_and(|code| code.bytes().all(|octet| octet.is_ascii_digit())),
+            "{reply}"
+        );
     }
     let ReportContent::Disposition(disposition) = about else { return };
     let person = |email: &str| EmailAddress { name: None, email: email.into() };
@@ -132,7 +143,8 @@ pub fn report(data: &[u8]) {
         disposition: disposition.clone(),
         original: None,
     };
-    let reporter = Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: UtcMillis(0) };
+    let reporter =
+        Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: UtcMillis(0) };
     let raw = notification(made, &reporter);
     check_sent(&raw, "");
     let again = report::report(&Message::parse(&raw)).expect("a report");
@@ -146,15 +158,24 @@ fn rebuilt(found: &Report) -> MdnDraft {
     let ReportContent::Disposition(disposition) = &found.about else { panic!("a disposition") };
     let person = EmailAddress { name: None, email: "ann@example.org".into() };
     let (from, to) = (person.clone(), vec![person]);
-    MdnDraft { from, to, subject: String::new(), text: String::new(), disposition: disposition.clone(), original: None }
+    MdnDraft {
+        from,
+        to,
+        subject: String::new(),
+        text: String::new(),
+        disposition: disposition.clone(),
+        original: None,
+    }
 }
 
 fn asks(data: &[u8]) {
     let Some(request) = MdnRequest::of(data) else { return };
     assert!((1..=11).contains(&request.to.len()));
     // Who is told unasked could be told when asked.
-    let (asked, unasked) =
-        (request.reason_not_to_send(SendingMode::Manual), request.reason_not_to_send(SendingMode::Automatic));
+    let (asked, unasked) = (
+        request.reason_not_to_send(SendingMode::Manual),
+        request.reason_not_to_send(SendingMode::Automatic),
+    );
     assert!(asked.is_none() || unasked.is_some());
     assert!(unasked.is_some() || request.to.len() == 1);
     for line in [&request.original_recipient, &request.message_id].into_iter().flatten() {

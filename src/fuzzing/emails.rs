@@ -15,23 +15,36 @@ use crate::message::header::fields;
 use crate::model::{AccountId, EmailAddress, EmailId, SentAt, limits};
 use crate::wire::jmap::Request;
 
-/// A property's name, and a message below it. Whatever both are: the structure is bounded and whole, what is cut is cut
-/// within its bound, and what a field shows as addresses, ids or a date can be written and reads the same.
+/// A property's name, and a message below it. Whatever both are: the structure is bounded and
+/// whole, what is cut is cut within its bound, and what a field shows as addresses, ids or a date
+/// can be written and reads the same.
 pub fn structure(data: &[u8]) {
     let data = bounded(data);
     let end = data.iter().position(|octet| *octet == b'\n').unwrap_or(data.len());
-    let (first, raw) = (String::from_utf8_lossy(&data[..end]), data.get(end + 1..).unwrap_or_default());
+    let (first, raw) =
+        (String::from_utf8_lossy(&data[..end]), data.get(end + 1..).unwrap_or_default());
     let message = Message::parse(raw);
     parts(&message, first.len());
     if let Ok(property) = first.parse::<HeaderProperty>() {
         assert_eq!(property.to_string().parse(), Ok(property.clone()));
         match property.evaluate(fields(raw)) {
-            PropertyValue::Last(value) => value.iter().for_each(|value| shown(property.form, value)),
-            PropertyValue::All(values) => values.iter().for_each(|value| shown(property.form, value)),
+            PropertyValue::Last(value) => {
+                value.iter().for_each(|value| shown(property.form, value))
+            }
+            PropertyValue::All(values) => {
+                values.iter().for_each(|value| shown(property.form, value))
+            }
         }
     }
     for field in fields(raw).take(20) {
-        for form in [Form::Text, Form::Addresses, Form::GroupedAddresses, Form::MessageIds, Form::Date, Form::Urls] {
+        for form in [
+            Form::Text,
+            Form::Addresses,
+            Form::GroupedAddresses,
+            Form::MessageIds,
+            Form::Date,
+            Form::Urls,
+        ] {
             shown(form, &form.evaluate(&field));
         }
     }
@@ -41,9 +54,18 @@ fn parts(message: &Message<'_>, most: usize) {
     let structure = message.structure();
     let all = structure.root.flat();
     let numbers: BTreeSet<u32> = all.iter().map(|part| part.number).collect();
-    assert!(all.len() <= limits::MAX_MIME_PARTS && numbers.len() == all.len() && structure.root.number == 0);
+    assert!(
+        all.len() <= limits::MAX_MIME_PARTS
+            && numbers.len() == all.len()
+            && structure.root.number == 0
+    );
     for part in &all {
-        assert_eq!(part.is_multipart, part.media_type.starts_with("multipart/"), "{}", part.media_type);
+        assert_eq!(
+            part.is_multipart,
+            part.media_type.starts_with("multipart/"),
+            "{}",
+            part.media_type
+        );
         assert!(part.is_multipart || part.children.is_empty());
         let decoded = message.decoded(part.number);
         assert_eq!(part.is_multipart, decoded.is_none());
@@ -53,7 +75,10 @@ fn parts(message: &Message<'_>, most: usize) {
         let Some(whole) = whole else { continue };
         let cut = message.body_value(part.number, most).unwrap_or_default();
         assert!(most == 0 || cut.value.len() <= most);
-        assert!(whole.value.starts_with(&cut.value) && cut.is_truncated == (cut.value.len() < whole.value.len()));
+        assert!(
+            whole.value.starts_with(&cut.value)
+                && cut.is_truncated == (cut.value.len() < whole.value.len())
+        );
         assert!(!whole.is_truncated && !whole.value.contains("\r\n"));
     }
     for number in structure.text.iter().chain(&structure.html).chain(&structure.attachments) {
@@ -66,14 +91,21 @@ fn shown(form: Form, value: &FormValue) {
     match value {
         FormValue::Text(text) => assert!(form == Form::Raw || clean(text), "{text:?}"),
         FormValue::Addresses(people) => people.iter().for_each(person),
-        FormValue::Groups(groups) => groups.iter().flat_map(|group| &group.addresses).for_each(person),
+        FormValue::Groups(groups) => {
+            groups.iter().flat_map(|group| &group.addresses).for_each(person)
+        }
         FormValue::Strings(list) => assert!(list.iter().flatten().all(|text| clean(text))),
         FormValue::Date(Some(date)) => {
             let written = EncodedField::new("Date", &FieldValue::Date(*date)).unwrap();
             let zone = (-24 * 60 + 1..24 * 60).contains(&date.offset_minutes);
             let year = (0..=253_402_300_799_999).contains(&date.at.0);
             if zone && year {
-                assert_eq!(SentAt::parse_rfc3339(&date.rfc3339()), Some(*date), "{}", date.rfc3339());
+                assert_eq!(
+                    SentAt::parse_rfc3339(&date.rfc3339()),
+                    Some(*date),
+                    "{}",
+                    date.rfc3339()
+                );
                 assert!(written.octets().is_ascii());
             }
         }
@@ -106,19 +138,30 @@ const FIELDS: [(&str, &str); 11] = [
     ("sentAt", "date"),
 ];
 
-/// An object of Email/set's `create`: it is refused, or a message is made that has no header field which was not asked for,
-/// whose lines are as they must be, and which Email/get shows.
+/// An object of Email/set's `create`: it is refused, or a message is made that has no header field
+/// which was not asked for, whose lines are as they must be, and which Email/get shows.
 pub fn draft(data: &[u8]) {
     let Ok(Json::Object(mut email)) = serde_json::from_slice::<Json>(bounded(data)) else { return };
     let (context, account, inbox) = bed();
     email.insert("mailboxIds".into(), json!({inbox: true}));
-    let mut allowed: BTreeSet<String> = ["message-id", "date", "mime-version"].map(str::to_owned).into();
+    let mut allowed: BTreeSet<String> =
+        ["message-id", "date", "mime-version"].map(str::to_owned).into();
     let root = email.get("bodyStructure").and_then(Json::as_object);
     for name in email.keys().chain(root.into_iter().flatten().map(|(name, _)| name)) {
-        allowed.extend(FIELDS.iter().find(|(known, _)| known == name).map(|(_, field)| (*field).to_owned()));
-        allowed.extend(name.strip_prefix("header:").and_then(|name| name.split(':').next()).map(str::to_lowercase));
+        allowed.extend(
+            FIELDS.iter().find(|(known, _)| known == name).map(|(_, field)| (*field).to_owned()),
+        );
+        allowed.extend(
+            name.strip_prefix("header:")
+                .and_then(|name| name.split(':').next())
+                .map(str::to_lowercase),
+        );
     }
-    let made = call(context, "Email/set", &json!({"accountId": account.to_string(), "create": {"k": email}}));
+    let made = call(
+        context,
+        "Email/set",
+        &json!({"accountId": account.to_string(), "create": {"k": email}}),
+    );
     let Some(id) = made["created"]["k"]["id"].as_str() else {
         assert!(made["notCreated"]["k"]["type"].is_string(), "{made}");
         return;
@@ -127,11 +170,18 @@ pub fn draft(data: &[u8]) {
     let raw = context.store.snapshot().message(*account, number).unwrap().unwrap();
     for line in raw.split_inclusive(|octet| *octet == b'\n') {
         let text = line.strip_suffix(b"\r\n").unwrap_or(line);
-        assert!(text.len() <= 998 && !text.contains(&b'\n') && !text.contains(&0), "{}", line.escape_ascii());
+        assert!(
+            text.len() <= 998 && !text.contains(&b'\n') && !text.contains(&0),
+            "{}",
+            line.escape_ascii()
+        );
     }
     for field in fields(&raw) {
         let name = String::from_utf8_lossy(field.name).to_lowercase();
-        assert!(allowed.contains(&name) || name.starts_with("content-"), "{name} was not asked for");
+        assert!(
+            allowed.contains(&name) || name.starts_with("content-"),
+            "{name} was not asked for"
+        );
     }
     let ask = json!({"accountId": account.to_string(), "ids": [id], "fetchAllBodyValues": true});
     let shown = call(context, "Email/get", &ask);
@@ -141,11 +191,12 @@ pub fn draft(data: &[u8]) {
 
 fn call(context: &Context, name: &str, arguments: &Json) -> Json {
     let request = json!({"using": CAPABILITIES, "methodCalls": [[name, arguments, "c"]]});
-    let request: Request = match crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES) {
-        Ok(request) => request,
-        // What is no I-JSON comes no further.
-        Err(_) => return json!({"notCreated": {"k": {"type": "notJSON"}}}),
-    };
+    let request: Request =
+        match crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES) {
+            Ok(request) => request,
+            // What is no I-JSON comes no further.
+            Err(_) => return json!({"notCreated": {"k": {"type": "notJSON"}}}),
+        };
     let answer = run(context, request).unwrap().json()["methodResponses"][0].clone();
     assert_eq!(answer[0], name, "{answer}");
     answer[1].clone()

@@ -2,11 +2,12 @@
 
 use super::{InputRng, bounded};
 use crate::wire::http::{
-    RangeSelection, attachment, authority, client, credentials, forwarded, media_type, range, x_forwarded_for,
+    RangeSelection, attachment, authority, client, credentials, forwarded, media_type, range,
+    x_forwarded_for,
 };
 
-/// Any octets as each field that is read: nothing that is read leads out of its bounds, and nothing that is written ends the
-/// field that it stands in.
+/// Any octets as each field that is read: nothing that is read leads out of its bounds, and nothing
+/// that is written ends the field that it stands in.
 pub fn http(data: &[u8]) {
     let data = bounded(data);
     drop(credentials(data));
@@ -20,7 +21,10 @@ pub fn http(data: &[u8]) {
         assert!(client == peer || hops.contains(&client), "{client:?} of {hops:?}");
     }
     if let Some(host) = authority(data) {
-        assert!(host.bytes().all(|octet| octet.is_ascii_graphic() && !b"/?#@\"<>".contains(&octet)), "{host}");
+        assert!(
+            host.bytes().all(|octet| octet.is_ascii_graphic() && !b"/?#@\"<>".contains(&octet)),
+            "{host}"
+        );
     }
     let mut dice = InputRng::of(data);
     for length in [0, 1, dice.throw() >> 24] {

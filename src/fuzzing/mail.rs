@@ -8,8 +8,8 @@ use crate::message::auto::AutoReplyFacts;
 use crate::message::header::{Header, body_offset, fields, leading_fields};
 use crate::message::{Message, rows_of, tokens, trace};
 use crate::model::{
-    Address, ClientInfo, Envelope, Identity, MessageRows, Recipient, Secrets, ToldKey, ToldLifetime, UtcMillis,
-    VacationResponse, limits,
+    Address, ClientInfo, Envelope, Identity, MessageRows, Recipient, Secrets, ToldKey,
+    ToldLifetime, UtcMillis, VacationResponse, limits,
 };
 use crate::outbox::{Reporter, dsn};
 use crate::proof::{self, Policy, Signer, SigningKey};
@@ -19,9 +19,11 @@ use crate::store::row::{content_value, decode_content, decode_tokens, tokens_val
 use crate::vacation;
 
 const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
-const SECRETS: Secrets = Secrets { threads: [1; 32], told: [2; 32], words: [3; 16], ranks: [4; 16] };
+const SECRETS: Secrets =
+    Secrets { threads: [1; 32], told: [2; 32], words: [3; 16], ranks: [4; 16] };
 
-/// A message: whatever it is it has rows, which are bounded and come back from their bytes as they were.
+/// A message: whatever it is it has rows, which are bounded and come back from their bytes as they
+/// were.
 pub fn message(data: &[u8]) {
     let data = bounded(data);
     let parsed = Message::parse(data);
@@ -34,7 +36,11 @@ pub fn message(data: &[u8]) {
     assert_eq!(decode_content(b"key", &content), Ok((b"prefix".to_vec(), rows.content)));
     assert_eq!(decode_tokens(b"key", &tokens_value(b"prefix", &encoded.tokens)), Ok(rows.tokens));
     let most = 64 * data.len() + 64 * 1024;
-    assert!(content.len() + encoded.tokens.len() <= most, "rows of {} octets", content.len() + encoded.tokens.len());
+    assert!(
+        content.len() + encoded.tokens.len() <= most,
+        "rows of {} octets",
+        content.len() + encoded.tokens.len()
+    );
 
     let facts = AutoReplyFacts::of(data);
     assert!(facts.destinations.len() <= data.len());
@@ -47,12 +53,14 @@ pub fn message(data: &[u8]) {
     trace_is_whole(data, &facts);
 }
 
-/// A text and a message below it: whatever has the text has it by its tokens too, so that the search index loses nothing; and
-/// where the tokens say so and the octets confirm it, a reading of the message does.
+/// A text and a message below it: whatever has the text has it by its tokens too, so that the
+/// search index loses nothing; and where the tokens say so and the octets confirm it, a reading of
+/// the message does.
 pub fn search(data: &[u8]) {
     let data = bounded(data);
     let end = data.iter().position(|octet| *octet == b'\n').unwrap_or(data.len());
-    let (text, raw) = (String::from_utf8_lossy(&data[..end]), data.get(end + 1..).unwrap_or_default());
+    let (text, raw) =
+        (String::from_utf8_lossy(&data[..end]), data.get(end + 1..).unwrap_or_default());
     let tokens = rows_of(&Message::parse(raw), &SECRETS).tokens;
     for fields in [WORD_FIELDS, tokens::FROM, tokens::SUBJECT, tokens::BODY] {
         let needle = SearchTerm::new(&text, fields, &SECRETS);
@@ -70,50 +78,86 @@ fn check_rows(rows: &MessageRows, data: &[u8]) {
     let one_line = |text: &str| !text.chars().any(char::is_control);
     assert!(one_line(&content.preview));
     assert!(content.subject.as_deref().is_none_or(|subject| one_line(&subject.replace('\t', " "))));
-    for people in [&content.from, &content.to, &content.cc, &content.bcc, &content.sender, &content.reply_to] {
+    for people in
+        [&content.from, &content.to, &content.cc, &content.bcc, &content.sender, &content.reply_to]
+    {
         assert!(people.len() <= limits::MAX_FIELD_ADDRESSES);
-        assert!(people.iter().all(|one| one_line(&one.email) && one.name.as_deref().is_none_or(one_line)));
+        assert!(
+            people
+                .iter()
+                .all(|one| one_line(&one.email) && one.name.as_deref().is_none_or(one_line))
+        );
     }
     for ids in [&content.message_id, &content.in_reply_to, &content.references] {
         assert!(
-            ids.len() <= limits::MAX_FIELD_ADDRESSES && ids.iter().all(|id| id.len() <= limits::MAX_MESSAGE_ID_BYTES)
+            ids.len() <= limits::MAX_FIELD_ADDRESSES
+                && ids.iter().all(|id| id.len() <= limits::MAX_MESSAGE_ID_BYTES)
         );
     }
     assert!(content.parts.len() <= limits::MAX_MIME_PARTS);
     for part in &content.parts {
-        assert!(part.header <= part.body && part.body <= part.end && part.end as usize <= data.len(), "{part:?}");
+        assert!(
+            part.header <= part.body && part.body <= part.end && part.end as usize <= data.len(),
+            "{part:?}"
+        );
     }
-    assert!(rows.thread_keys.len() <= limits::MAX_THREADING_IDS, "{} thread keys", rows.thread_keys.len());
+    assert!(
+        rows.thread_keys.len() <= limits::MAX_THREADING_IDS,
+        "{} thread keys",
+        rows.thread_keys.len()
+    );
     let tokens = &rows.tokens;
-    assert!(tokens.words.iter().map(|word| word.positions.len()).sum::<usize>() <= limits::MAX_INDEXED_WORDS);
+    assert!(
+        tokens.words.iter().map(|word| word.positions.len()).sum::<usize>()
+            <= limits::MAX_INDEXED_WORDS
+    );
     assert!(tokens.words.is_sorted_by(|one, next| one.hash < next.hash));
     assert!(tokens.words.iter().all(|word| word.positions.is_sorted()));
     assert!(
-        tokens.texts.is_sorted_by(|one, next| one.0 < next.0) && tokens.texts.len() <= limits::MAX_FIELD_ADDRESSES + 1
+        tokens.texts.is_sorted_by(|one, next| one.0 < next.0)
+            && tokens.texts.len() <= limits::MAX_FIELD_ADDRESSES + 1
     );
 }
 
-/// What is written on top is three fields, whatever a client said: the field values of the message stand in for that.
+/// What is written on top is three fields, whatever a client said: the field values of the message
+/// stand in for that.
 fn trace_is_whole(data: &[u8], facts: &AutoReplyFacts) {
     // As long as a path may be (RFC 5321 §4.5.3.1).
-    let said = fields(data).take(4).map(|field| String::from_utf8_lossy(field.value).chars().take(200).collect());
+    let said = fields(data)
+        .take(4)
+        .map(|field| String::from_utf8_lossy(field.value).chars().take(200).collect());
     let said: Vec<String> = said.collect();
     let word = |at: usize| said.get(at).cloned();
-    let client = ClientInfo { name: word(0), addr: word(1), helo: word(2), ident: word(3), ..ClientInfo::default() };
+    let client = ClientInfo {
+        name: word(0),
+        addr: word(1),
+        helo: word(2),
+        ident: word(3),
+        ..ClientInfo::default()
+    };
     let local = word(0).unwrap_or_default();
     let sender = facts.from.first().and_then(|from| Address::parse(&from.email).ok());
-    let envelope = Envelope { lhlo: local.clone(), envid: word(1), sender, client, ..Envelope::default() };
+    let envelope =
+        Envelope { lhlo: local.clone(), envid: word(1), sender, client, ..Envelope::default() };
     let recipient = Recipient::plain(Address::from_parts(local, "b.example"));
     let id = trace::queue_id(&Header::split(data), &envelope).unwrap_or_default();
     assert!(id.chars().count() <= 64);
     let made = trace::prefix(&envelope, &recipient, &recipient.address, "mx.example", &id, NOW);
-    assert_eq!(names(&made), ["Return-Path", "Delivered-To", "Received"], "{}", made.escape_ascii());
+    assert_eq!(
+        names(&made),
+        ["Return-Path", "Delivered-To", "Received"],
+        "{}",
+        made.escape_ascii()
+    );
     assert_eq!(body_offset(&made), made.len());
     let reporter = Reporter { hostname: "mx.example", message_id: "d.1@mx.example", now: NOW };
-    let Some(told) = dsn::compose_delivered(&envelope, &[&recipient], data, None, &reporter) else { return };
+    let Some(told) = dsn::compose_delivered(&envelope, &[&recipient], data, None, &reporter) else {
+        return;
+    };
     check_sent(&told.octets, &envelope.sender.map(|sender| sender.to_string()).unwrap_or_default());
     assert!(
-        AutoReplyFacts::of(&told.octets).auto_submitted.is_some() && AutoReplyFacts::of(&told.octets).report.is_some()
+        AutoReplyFacts::of(&told.octets).auto_submitted.is_some()
+            && AutoReplyFacts::of(&told.octets).report.is_some()
     );
 }
 
@@ -121,13 +165,17 @@ fn names(raw: &[u8]) -> Vec<String> {
     fields(raw).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect()
 }
 
-/// What we send: CRLF lines of no more than 998 octets, no NUL, and ASCII (RFC 5322 §2.1.1, §2.3) but for addresses that
-/// are not (RFC 6532 §3.2).
+/// What we send: CRLF lines of no more than 998 octets, no NUL, and ASCII (RFC 5322 §2.1.1, §2.3)
+/// but for addresses that are not (RFC 6532 §3.2).
 pub(super) fn check_sent(message: &[u8], addresses: &str) {
     assert!(message.is_ascii() || !addresses.is_ascii(), "not ASCII, though every address is");
     for line in message.split_inclusive(|octet| *octet == b'\n') {
         let text = line.strip_suffix(b"\r\n").unwrap_or(line);
-        assert!(!text.contains(&b'\n') && !text.contains(&b'\r') && !text.contains(&0), "{}", line.escape_ascii());
+        assert!(
+            !text.contains(&b'\n') && !text.contains(&b'\r') && !text.contains(&0),
+            "{}",
+            line.escape_ascii()
+        );
         assert!(text.len() <= 998, "a line of {} octets", text.len());
     }
     let names = names(message);
@@ -141,11 +189,18 @@ pub(super) fn check_sent(message: &[u8], addresses: &str) {
 fn check_entity(message: &[u8]) {
     for line in message.split_inclusive(|octet| *octet == b'\n') {
         let text = line.strip_suffix(b"\r\n").unwrap_or(line);
-        assert!(!text.contains(&b'\n') && !text.contains(&b'\r') && !text.contains(&0), "{}", line.escape_ascii());
+        assert!(
+            !text.contains(&b'\n') && !text.contains(&b'\r') && !text.contains(&0),
+            "{}",
+            line.escape_ascii()
+        );
         assert!(text.len() <= 998, "a line of {} octets", text.len());
     }
     let facts = AutoReplyFacts::of(message);
-    assert!(facts.auto_submitted.is_some() && facts.precedence.is_some() && facts.list.is_none(), "{facts:?}");
+    assert!(
+        facts.auto_submitted.is_some() && facts.precedence.is_some() && facts.list.is_none(),
+        "{facts:?}"
+    );
     assert!(!names(message).iter().any(|name| name.eq_ignore_ascii_case("Bcc")));
 }
 
@@ -169,7 +224,8 @@ impl vacation::AccountLookup for FuzzLookup<'_> {
     }
 }
 
-/// The reply to a message: made for any message and any text of the owner's, well formed, and never itself answered.
+/// The reply to a message: made for any message and any text of the owner's, well formed, and never
+/// itself answered.
 pub fn reply(data: &[u8]) {
     let data = bounded(data);
     let facts = AutoReplyFacts::of(data);
@@ -217,7 +273,10 @@ pub fn reply(data: &[u8]) {
     assert_eq!(outcome, vacation::decide(&input, &lookup));
     // Also where none is owed: a reply is made of strangers' words.
     let made = vacation::reply(&input, &sender, |_| true);
-    let people = [&response.from, &response.reply_to].into_iter().flatten().map(|person| person.email.as_str());
+    let people = [&response.from, &response.reply_to]
+        .into_iter()
+        .flatten()
+        .map(|person| person.email.as_str());
     check_sent(&made.message, &people.chain([sender.to_string().as_str()]).collect::<String>());
     // A script's MIME entity, whatever it is (RFC 5230 §4.8).
     let script = vacation::Script {
@@ -227,7 +286,8 @@ pub fn reply(data: &[u8]) {
         ..vacation::Script::default()
     };
     let of_script = vacation::Notice::of_script(&script);
-    let entity = vacation::reply(&vacation::Input { notice: &of_script, ..input }, &sender, |_| true);
+    let entity =
+        vacation::reply(&vacation::Input { notice: &of_script, ..input }, &sender, |_| true);
     check_entity(&entity.message);
     assert!(vacation::is_own_id(&made.message_id, &SECRETS.told));
     let seen = AutoReplyFacts::of(&made.message);
@@ -236,27 +296,39 @@ pub fn reply(data: &[u8]) {
     let back = vacation::decide(&back, &FuzzLookup(None));
     assert!(back.is_ok_and(|back| !back.is_reply()), "a reply is answered");
     let most = 64 * 1024 + 16 * data.len();
-    assert!(made.message.len() <= most, "a reply of {} octets to {}", made.message.len(), data.len());
+    assert!(
+        made.message.len() <= most,
+        "a reply of {} octets to {}",
+        made.message.len(),
+        data.len()
+    );
 }
 
-/// Authentication-Results: what stands below a stranger's Received field counts for nothing, and a stricter policy lets
-/// nobody through whom a milder one holds.
+/// Authentication-Results: what stands below a stranger's Received field counts for nothing, and a
+/// stricter policy lets nobody through whom a milder one holds.
 pub fn results(data: &[u8]) {
     let data = bounded(data);
     let sender = Address::from_parts("bob", "example.net");
     let mut held = false;
     for policy in [Policy::Off, Policy::FailOnly, Policy::Strict] {
-        let settings = proof::Settings { authserv_ids: vec!["mx.example.org".into()], policy, verifier: None };
+        let settings =
+            proof::Settings { authserv_ids: vec!["mx.example.org".into()], policy, verifier: None };
         let found = proof::forgery_reason(&Header::split(data), Some(&sender), &settings);
         assert!(policy != Policy::Off || found.is_none());
         assert!(found.is_some() || !held, "held by the milder policy alone");
-        assert!(found.as_ref().is_none_or(|why| why.len() < 1000 && !why.contains(char::is_control)));
+        assert!(
+            found.as_ref().is_none_or(|why| why.len() < 1000 && !why.contains(char::is_control))
+        );
         held = found.is_some();
         assert_eq!(proof::forgery_reason(&Header::split(data), None, &settings), None);
         let nobody = proof::Settings { policy, ..proof::Settings::default() };
         assert_eq!(proof::forgery_reason(&Header::split(data), Some(&sender), &nobody), None);
         let strange = b"Received: from a by mx.example.org\r\nReceived: from b by evil.example\r\n";
-        let below = proof::forgery_reason(&Header::split(&[strange, data].concat()), Some(&sender), &settings);
+        let below = proof::forgery_reason(
+            &Header::split(&[strange, data].concat()),
+            Some(&sender),
+            &settings,
+        );
         assert_eq!(
             below,
             proof::forgery_reason(&Header::split(strange), Some(&sender), &settings),
@@ -264,12 +336,17 @@ pub fn results(data: &[u8]) {
         );
         // A failure on top is one, whatever follows.
         let failure = b"Authentication-Results: mx.example.org; dmarc=fail\r\n";
-        let failed = proof::forgery_reason(&Header::split(&[failure, data].concat()), Some(&sender), &settings);
+        let failed = proof::forgery_reason(
+            &Header::split(&[failure, data].concat()),
+            Some(&sender),
+            &settings,
+        );
         assert_eq!(failed.is_some(), policy != Policy::Off);
     }
 }
 
-/// A DKIM signature on any message: fields of their own, the same for all that a reader sees alike, and none without a From.
+/// A DKIM signature on any message: fields of their own, the same for all that a reader sees alike,
+/// and none without a From.
 pub fn sign(data: &[u8]) {
     static SIGNER: LazyLock<Signer> = LazyLock::new(|| {
         let key = |selector| SigningKey::new("example.org", selector, KEY).unwrap();

@@ -1,10 +1,17 @@
-//! The bodies of the fuzz targets: each takes any octets and panics where a promise of a room does not hold.
+//! The bodies of the fuzz targets: each takes any octets and panics where a promise of a room does
+//! not hold.
 //!
-//! They name every room and no room names them. They are always compiled, so that `fuzz/fuzz_targets` (libFuzzer, nightly)
-//! has nothing in it but a call, and so that the ordinary tests replay the seeds of `fuzz/corpus` and mutations of them on
-//! stable. A body does no I/O, reads no clock, and gives the same verdict for the same octets each time; what looks random
-//! in it is thrown with dice whose seed is the input.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a body speaks by panicking")]
+//! They name every room and no room names them. They are always compiled, so that
+//! `fuzz/fuzz_targets` (libFuzzer, nightly) has nothing in it but a call, and so that the ordinary
+//! tests replay the seeds of `fuzz/corpus` and mutations of them on stable. A body does no I/O,
+//! reads no clock, and gives the same verdict for the same octets each time; what looks random in
+//! it is thrown with dice whose seed is the input.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a body speaks by panicking"
+)]
 
 mod bodies;
 mod emails;
@@ -75,9 +82,9 @@ struct InputRng(u64);
 
 impl InputRng {
     fn of(data: &[u8]) -> Self {
-        let seed = data
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3));
+        let seed = data.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
+            (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
+        });
         Self(seed | 1)
     }
 

@@ -3,7 +3,9 @@
 use super::{InputRng, bounded};
 use crate::model::{Address, Envelope, limits};
 use crate::wire::jmap::session::SessionState;
-use crate::wire::jmap::{CORE, Invocation, MethodError, Response, VACATION, parse as parse_request, reference};
+use crate::wire::jmap::{
+    CORE, Invocation, MethodError, Response, VACATION, parse as parse_request, reference,
+};
 use crate::wire::lmtp::{Session, Settings, Step};
 use crate::wire::smtp::command::{Command, parse as parse_command};
 use crate::wire::smtp::dot::stuff;
@@ -47,11 +49,14 @@ struct LmtpTranscript {
 impl std::fmt::Debug for LmtpTranscript {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(out, "\n{}", self.said.escape_ascii().to_string().replace("\\r\\n", "\n"))?;
-        self.messages.iter().try_for_each(|(envelope, body)| writeln!(out, "{envelope:?} {}", body.escape_ascii()))
+        self.messages
+            .iter()
+            .try_for_each(|(envelope, body)| writeln!(out, "{envelope:?} {}", body.escape_ascii()))
     }
 }
 
-/// A driver: `unknown@` is refused, `full@` is over quota at the end, and a third of a message may be refused on its way.
+/// A driver: `unknown@` is refused, `full@` is over quota at the end, and a third of a message may
+/// be refused on its way.
 fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
     let mut session = Session::new(settings.clone());
     let mut talk = LmtpTranscript { said: Vec::new(), messages: Vec::new(), starttls: false };
@@ -68,7 +73,11 @@ fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
             input.drain(..taken);
             match step {
                 Step::NeedInput if taken == 0 => {
-                    assert!(input.len() < limits::MAX_COMMAND_BYTES, "{} octets wait for a line's end", input.len());
+                    assert!(
+                        input.len() < limits::MAX_COMMAND_BYTES,
+                        "{} octets wait for a line's end",
+                        input.len()
+                    );
                     talk.said.append(session.output());
                     break;
                 }
@@ -85,7 +94,10 @@ fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
                 Step::Body(bytes) => {
                     assert!(!bytes.is_empty());
                     body.extend_from_slice(bytes);
-                    assert!(body.len() as u64 <= settings.max_message, "more of a message than there may be");
+                    assert!(
+                        body.len() as u64 <= settings.max_message,
+                        "more of a message than there may be"
+                    );
                 }
                 Step::End(envelope) => {
                     let count = envelope.recipients.len();
@@ -103,7 +115,8 @@ fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
                     talk.messages.push((*envelope, std::mem::take(&mut body)));
                 }
                 Step::StartTls => {
-                    // What is pipelined behind it is discarded, so that nothing after it can be the same.
+                    // What is pipelined behind it is discarded, so that nothing after it can be the
+                    // same.
                     talk.said.append(session.output());
                     talk.starttls = true;
                     assert!(settings.starttls);
@@ -125,15 +138,25 @@ fn talk(pieces: &[&[u8]], settings: &Settings) -> LmtpTranscript {
 /// Nothing in it can break a line of whatever is made of it.
 fn check_envelope(envelope: &Envelope) {
     let client = &envelope.client;
-    let said = [&client.name, &client.addr, &client.helo, &client.proto, &client.ident, &client.source, &client.login];
+    let said = [
+        &client.name,
+        &client.addr,
+        &client.helo,
+        &client.proto,
+        &client.ident,
+        &client.source,
+        &client.login,
+    ];
     let texts = said.into_iter().flatten().chain(&envelope.envid).chain([&envelope.lhlo]);
     let clean = |text: &str| !text.chars().any(char::is_control);
     assert!(texts.into_iter().all(|text| clean(text)), "{envelope:?}");
-    let paths = envelope.recipients.iter().map(|recipient| &recipient.address).chain(&envelope.sender);
+    let paths =
+        envelope.recipients.iter().map(|recipient| &recipient.address).chain(&envelope.sender);
     assert!(paths.into_iter().all(|path| clean(&path.to_string())), "{envelope:?}");
 }
 
-/// Well-formed lines, and no more replies than commands and recipients allow (RFC 5321 §4.2, RFC 2033 §4.2).
+/// Well-formed lines, and no more replies than commands and recipients allow (RFC 5321 §4.2, RFC
+/// 2033 §4.2).
 fn check_replies(said: &[u8], settings: &Settings) {
     let said = std::str::from_utf8(said).expect("replies are text");
     assert!(said.ends_with("\r\n"));
@@ -141,7 +164,10 @@ fn check_replies(said: &[u8], settings: &Settings) {
     for line in said.split_terminator("\r\n") {
         assert!(line.len() <= 510 && !line.chars().any(char::is_control), "{line:?}");
         let (code, rest) = line.split_at_checked(3).expect("a code");
-        assert!(code.bytes().all(|digit| digit.is_ascii_digit()) && rest.starts_with([' ', '-']), "{line:?}");
+        assert!(
+            code.bytes().all(|digit| digit.is_ascii_digit()) && rest.starts_with([' ', '-']),
+            "{line:?}"
+        );
         replies += usize::from(rest.starts_with(' '));
     }
     let (commands, errors) = (settings.max_commands as usize, settings.max_errors as usize);
@@ -165,7 +191,11 @@ pub fn dot(data: &[u8]) {
         let (first, second) = wire.split_at(cut);
         let (out, taken, done) = unstuff(&[first, second]);
         assert!(done && taken == wire.len() - 6, "cut at {cut}: the message ends at {taken}");
-        assert_eq!(out.escape_ascii().to_string(), message.escape_ascii().to_string(), "cut at {cut}");
+        assert_eq!(
+            out.escape_ascii().to_string(),
+            message.escape_ascii().to_string(),
+            "cut at {cut}"
+        );
     }
     let whole = unstuff(&[data]);
     assert!(whole.0.len() <= whole.1, "more comes out than went in");
@@ -209,7 +239,10 @@ pub fn address(data: &[u8]) {
         assert!(all.iter().all(|(keyword, _)| !keyword.is_empty() && keyword.is_ascii()));
     }
     for decoded in [xtext(&text), utf8_addr(&text)].into_iter().flatten() {
-        assert!(decoded.len() <= text.len() && !decoded.chars().any(char::is_control), "{decoded:?}");
+        assert!(
+            decoded.len() <= text.len() && !decoded.chars().any(char::is_control),
+            "{decoded:?}"
+        );
     }
 }
 
@@ -224,7 +257,8 @@ fn folding(address: &Address) {
     assert!(address.reversed_domain().ends_with(folded.local()));
 }
 
-/// Command lines: any octets are a command or refused; case does not matter, and paths hold what they should.
+/// Command lines: any octets are a command or refused; case does not matter, and paths hold what
+/// they should.
 pub fn command(data: &[u8]) {
     for line in bounded(data).split(|octet| *octet == b'\n').take(200) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -236,11 +270,18 @@ pub fn command(data: &[u8]) {
             Ok(Command::Mail(address, parameters)) => (address, parameters),
             Ok(Command::Rcpt(address, parameters)) => (Some(address), parameters),
             Ok(Command::Lhlo(name)) => {
-                assert!((1..=255).contains(&name.len()) && !name.chars().any(char::is_control), "{name:?}");
+                assert!(
+                    (1..=255).contains(&name.len()) && !name.chars().any(char::is_control),
+                    "{name:?}"
+                );
                 continue;
             }
             Ok(Command::XForward(said) | Command::XClient(said)) => {
-                assert!(said.iter().flat_map(|(_, value)| value).all(|value| !value.chars().any(char::is_control)));
+                assert!(
+                    said.iter()
+                        .flat_map(|(_, value)| value)
+                        .all(|value| !value.chars().any(char::is_control))
+                );
                 continue;
             }
             _ => continue,
@@ -248,19 +289,31 @@ pub fn command(data: &[u8]) {
         let written = address.as_ref().map(ToString::to_string).unwrap_or_default();
         let mut again = format!("MAIL FROM:<{written}>");
         for (keyword, value) in &parameters {
-            again.push_str(&if value.is_empty() { format!(" {keyword}") } else { format!(" {keyword}={value}") });
+            again.push_str(&if value.is_empty() {
+                format!(" {keyword}")
+            } else {
+                format!(" {keyword}={value}")
+            });
         }
-        assert_eq!(parse_command(again.as_bytes()), Ok(Command::Mail(address, parameters)), "{again}");
+        assert_eq!(
+            parse_command(again.as_bytes()),
+            Ok(Command::Mail(address, parameters)),
+            "{again}"
+        );
     }
 }
 
-/// JMAP requests: any octets are one or an error; references between calls neither nest without end nor grow without end.
+/// JMAP requests: any octets are one or an error; references between calls neither nest without end
+/// nor grow without end.
 pub fn jmap(data: &[u8]) {
     let data = bounded(data);
     let request = match parse_request(data, &[CORE, VACATION]) {
         Ok(request) => request,
         Err(error) => {
-            assert_eq!(error.problem().get("status").and_then(serde_json::Value::as_u64), Some(400));
+            assert_eq!(
+                error.problem().get("status").and_then(serde_json::Value::as_u64),
+                Some(400)
+            );
             return;
         }
     };
@@ -276,7 +329,10 @@ pub fn jmap(data: &[u8]) {
         // Every method is an echo: what it is given is what it answers.
         let answer = match reference::resolve(&mut call.arguments, &answers) {
             Ok(()) => {
-                assert!(!call.arguments.keys().any(|name| name.starts_with('#')), "a reference is left");
+                assert!(
+                    !call.arguments.keys().any(|name| name.starts_with('#')),
+                    "a reference is left"
+                );
                 call
             }
             Err(MethodError::InvalidArguments(_) | MethodError::InvalidResultReference(_)) => {
@@ -287,7 +343,11 @@ pub fn jmap(data: &[u8]) {
         answers.push(answer);
     }
     let calls = answers.len();
-    let response = Response { responses: answers, created_ids: request.created_ids, session_state: SessionState(0) };
+    let response = Response {
+        responses: answers,
+        created_ids: request.created_ids,
+        session_state: SessionState(0),
+    };
     let octets = response.json().to_string().len();
     // An octet of a JSON text may be written as six.
     let most = 6 * (data.len() + calls * limits::MAX_REFERENCED_BYTES) + 100;

@@ -11,9 +11,12 @@ use crate::jmap::email::search::query::SectionArgs;
 use crate::jmap::email::search::sort::sort as read_sort;
 use crate::message::rows;
 use crate::model::clock::FixedClock;
-use crate::model::{AccountId, AccountRow, Address, ListingFilter, MailboxUid, ModSeq, Role, UtcMillis, limits};
+use crate::model::{
+    AccountId, AccountRow, Address, ListingFilter, MailboxUid, ModSeq, Role, UtcMillis, limits,
+};
 use crate::query::{
-    Condition, Error, Filter, Finder, Query, QueryAnswer, QueryChanges, QueryOptions, QuerySpec, Window, changes, query,
+    Condition, Error, Filter, Finder, Query, QueryAnswer, QueryChanges, QueryOptions, QuerySpec,
+    Window, changes, query,
 };
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
@@ -22,23 +25,27 @@ use crate::wire::jmap::{MethodError, arguments};
 
 const ACCOUNT: AccountId = AccountId(1);
 
-/// `{"filter", "sort", ...}`: any octets are a question or an error of its kind; and one question has one answer, however it
-/// is put and whichever way it is found.
+/// `{"filter", "sort", ...}`: any octets are a question or an error of its kind; and one question
+/// has one answer, however it is put and whichever way it is found.
 pub fn filter(data: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bounded(data)) else { return };
     let part = |name: &str| value.get(name).filter(|part| !part.is_null());
-    let (filter, sort) = match (read_filter(part("filter")), read_sort(part("sort").unwrap_or(&Value::Null))) {
-        (Ok(filter), Ok(sort)) => (filter, sort),
-        (
-            Err(MethodError::InvalidArguments(what) | MethodError::UnsupportedFilter(what)),
-            Ok(_) | Err(MethodError::InvalidArguments(_) | MethodError::UnsupportedSort(_)),
-        )
-        | (Ok(_), Err(MethodError::InvalidArguments(what) | MethodError::UnsupportedSort(what))) => {
-            assert!(what.len() < 400, "{} octets of an error", what.len());
-            return;
-        }
-        other => panic!("{other:?}"),
-    };
+    let (filter, sort) =
+        match (read_filter(part("filter")), read_sort(part("sort").unwrap_or(&Value::Null))) {
+            (Ok(filter), Ok(sort)) => (filter, sort),
+            (
+                Err(MethodError::InvalidArguments(what) | MethodError::UnsupportedFilter(what)),
+                Ok(_) | Err(MethodError::InvalidArguments(_) | MethodError::UnsupportedSort(_)),
+            )
+            | (
+                Ok(_),
+                Err(MethodError::InvalidArguments(what) | MethodError::UnsupportedSort(what)),
+            ) => {
+                assert!(what.len() < 400, "{} octets of an error", what.len());
+                return;
+            }
+            other => panic!("{other:?}"),
+        };
     let mut section = Map::from_iter([("accountId".to_owned(), "a1".into())]);
     for name in ["position", "anchor", "anchorOffset", "limit"] {
         section.extend(part(name).map(|value| (name.to_owned(), value.clone())));
@@ -65,7 +72,8 @@ pub fn filter(data: &[u8]) {
     let finder = Finder::new(&filter, bed().secrets());
     let snapshot = bed().snapshot();
     for (id, _) in snapshot.emails(ACCOUNT, None, 100).expect("emails") {
-        let found = finder.snippet(&snapshot, ACCOUNT, id).expect("a snippet").expect("of an email");
+        let found =
+            finder.snippet(&snapshot, ACCOUNT, id).expect("a snippet").expect("of an email");
         assert!(found.preview.is_none_or(|preview| preview.len() <= limits::MAX_SNIPPET_BYTES));
     }
 }
@@ -93,12 +101,23 @@ fn ask(results: &QuerySpec, window: Window) {
         }
     }
     if let Ok(part) = plain {
-        assert!(part.ids.iter().eq(whole.ids.iter().skip(part.position).take(part.ids.len())), "{part:?} of {whole:?}");
+        assert!(
+            part.ids.iter().eq(whole.ids.iter().skip(part.position).take(part.ids.len())),
+            "{part:?} of {whole:?}"
+        );
     }
     // At first there was nothing.
-    let first = QueryChanges { results: results.clone(), since: ModSeq(0), total: true, ..QueryChanges::default() };
+    let first = QueryChanges {
+        results: results.clone(),
+        since: ModSeq(0),
+        total: true,
+        ..QueryChanges::default()
+    };
     let told = changes(&snapshot, secrets, &first).expect("a question that was read").answer;
-    assert!(told.removed.is_empty() && told.added.into_iter().eq(whole.ids.into_iter().enumerate()), "{results:?}");
+    assert!(
+        told.removed.is_empty() && told.added.into_iter().eq(whole.ids.into_iter().enumerate()),
+        "{results:?}"
+    );
 }
 
 /// An account of two mailboxes and a dozen emails in six threads, some views of it kept; made once.
@@ -107,16 +126,24 @@ fn bed() -> &'static Store {
     BED.get_or_init(|| {
         let options = Options { ranked_above: Some(2), ..Options::small() };
         let clock = Arc::new(FixedClock::at(UtcMillis(1_790_000_000_000)));
-        let store = Store::open_engine(Arc::new(MemoryEngine::new()), &options, clock).expect("a store");
+        let store =
+            Store::open_engine(Arc::new(MemoryEngine::new()), &options, clock).expect("a store");
         let row = AccountRow::new("me", Address::from_parts("me", "a.example"), UtcMillis(0));
         let made = store.commit(ACCOUNT, |txn| {
             txn.register(&row);
             for (name, role) in [("Inbox", Role::Inbox), ("Archive", Role::Archive)] {
-                txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
+                txn.create_mailbox(&NewMailbox {
+                    name: name.into(),
+                    parent: None,
+                    role: Some(role),
+                    sort_order: 0,
+                })?;
             }
-            for (uid, view) in
-                [(1, ListingFilter::Unseen), (1, ListingFilter::ThreadFlagged), (0, ListingFilter::Every)]
-            {
+            for (uid, view) in [
+                (1, ListingFilter::Unseen),
+                (1, ListingFilter::ThreadFlagged),
+                (0, ListingFilter::Every),
+            ] {
                 txn.extend_listing(MailboxUid(uid), view, 10)?;
             }
             Ok(())
@@ -137,7 +164,8 @@ fn letter(store: &Store, n: u32) {
     );
     let message = EncodedMessage::new(&rows(raw.as_bytes(), store.secrets()));
     let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
-        let keywords = ["$seen", "$flagged", "work"].iter().enumerate().filter(|(bit, _)| n >> bit & 1 == 1);
+        let keywords =
+            ["$seen", "$flagged", "work"].iter().enumerate().filter(|(bit, _)| n >> bit & 1 == 1);
         txn.create_email(&NewEmail {
             message: &message,
             prefix: b"",

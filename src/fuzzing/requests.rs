@@ -1,6 +1,7 @@
-//! Requests of JMAP against a whole small service: whatever is asked, the answer is well-formed, it is one to each call at
-//! least, and the store is in order afterwards. What the client did wrong is never a `serverFail` (RFC 8620 §3.6.2).
-//! Each is made by a guest, too, who must neither see nor change what is not shared with the guest.
+//! Requests of JMAP against a whole small service: whatever is asked, the answer is well-formed, it
+//! is one to each call at least, and the store is in order afterwards. What the client did wrong is
+//! never a `serverFail` (RFC 8620 §3.6.2). Each is made by a guest, too, who must neither see nor
+//! change what is not shared with the guest.
 
 use std::sync::Arc;
 
@@ -8,11 +9,15 @@ use serde_json::{Value, json};
 
 use super::{InputRng, bounded};
 use crate::account::{Directory, NewAccount, Settings};
-use crate::jmap::{Budget, CAPABILITIES, Caller, Context, Jobs, SubscriptionTimes, UploadRates, run};
+use crate::jmap::{
+    Budget, CAPABILITIES, Caller, Context, Jobs, SubscriptionTimes, UploadRates, run,
+};
 use crate::message::rows;
 use crate::model::clock::FixedClock;
 use crate::model::mailbox::{ALL_RIGHTS, Right};
-use crate::model::{AccountId, Address, EmailId, EmailMetadata, LiveValue, MailboxUid, UtcMillis, limits};
+use crate::model::{
+    AccountId, Address, EmailId, EmailMetadata, LiveValue, MailboxUid, UtcMillis, limits,
+};
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options, Store};
 use crate::wire::jmap::{json as i_json, parse};
@@ -59,7 +64,11 @@ impl ServiceFixture {
             assert_eq!(hidden(), Some(before), "changed by a guest: {}", data.escape_ascii());
             for secret in [self.hidden.to_string(), SECRET.to_owned()] {
                 let said = data.windows(secret.len()).any(|part| part == secret.as_bytes());
-                assert!(said || !answer.contains(&secret), "told to a guest: {}", data.escape_ascii());
+                assert!(
+                    said || !answer.contains(&secret),
+                    "told to a guest: {}",
+                    data.escape_ascii()
+                );
             }
         }
         answered(&self.ann, data);
@@ -96,7 +105,9 @@ fn answered(context: &Context, data: &[u8]) -> String {
     let mut asked: Vec<&str> = ids.iter().map(String::as_str).collect();
     asked.dedup();
     assert_eq!(answered, asked);
-    let failed = responses.iter().find(|one| one.pointer("/1/type").is_some_and(|kind| kind == "serverFail"));
+    let failed = responses
+        .iter()
+        .find(|one| one.pointer("/1/type").is_some_and(|kind| kind == "serverFail"));
     assert_eq!(failed, None, "{}", data.escape_ascii());
     String::from_utf8(written).expect("a text")
 }
@@ -163,9 +174,13 @@ fn strange(dice: &mut InputRng) -> Value {
 /// A service in memory with Ann's account, who logged in.
 pub(super) fn empty() -> (Context, AccountId) {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
-    let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).expect("a store");
+    let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock)
+        .expect("a store");
     let directory = Directory::new(store.clone(), Settings::default());
-    let ann = NewAccount { quota_emails: Some(20), ..NewAccount::at(Address::from_parts("ann", "example.org")) };
+    let ann = NewAccount {
+        quota_emails: Some(20),
+        ..NewAccount::at(Address::from_parts("ann", "example.org"))
+    };
     let account = directory.add(&ann).expect("an account");
     let context = Context {
         store,
@@ -191,10 +206,14 @@ pub(super) fn empty() -> (Context, AccountId) {
 const SECRET: &str = "Xyzzy";
 
 impl ServiceFixture {
-    /// The same with three emails: one in the Inbox, one in a mailbox that is open to Bob, one in both.
+    /// The same with three emails: one in the Inbox, one in a mailbox that is open to Bob, one in
+    /// both.
     fn new() -> Self {
         let (ann, account) = empty();
-        let bob = ann.directory.add(&NewAccount::at(Address::from_parts("bob", "example.org"))).expect("an account");
+        let bob = ann
+            .directory
+            .add(&NewAccount::at(Address::from_parts("bob", "example.org")))
+            .expect("an account");
         let open = ann.store.commit(account, |txn| {
             let new = NewMailbox { name: "Open".into(), parent: None, role: None, sort_order: 0 };
             let uid = txn.create_mailbox(&new)?;
@@ -204,15 +223,23 @@ impl ServiceFixture {
         let (open, ticket) = open.expect("a mailbox");
         ticket.wait_blocking().expect("a mailbox");
         let filed = [false, true, true].into_iter().zip([true, false, true]).zip(0..);
-        let mut ids = filed.map(|((is_open, in_inbox), n)| file(&ann, account, open, (is_open, in_inbox), n));
+        let mut ids =
+            filed.map(|((is_open, in_inbox), n)| file(&ann, account, open, (is_open, in_inbox), n));
         let hidden = ids.next().expect("an email");
         ids.for_each(drop);
-        let bob = Context { caller: Caller { account: Some(bob), ..Caller::default() }, ..ann.clone() };
+        let bob =
+            Context { caller: Caller { account: Some(bob), ..Caller::default() }, ..ann.clone() };
         Self { ann, account, bob, hidden }
     }
 }
 
-fn file(context: &Context, account: AccountId, open: MailboxUid, at: (bool, bool), n: i64) -> EmailId {
+fn file(
+    context: &Context,
+    account: AccountId,
+    open: MailboxUid,
+    at: (bool, bool),
+    n: i64,
+) -> EmailId {
     let subject = if at.0 { "lunch" } else { SECRET };
     let raw = format!(
         "From: Ann <ann@example.org>\r\nTo: bob@example.net\r\nSubject: {subject} {n}\r\nMessage-ID: <{n}@example.org>\r\n\
@@ -221,18 +248,20 @@ fn file(context: &Context, account: AccountId, open: MailboxUid, at: (bool, bool
              --b\r\nContent-Type: text/html\r\nContent-Disposition: attachment; filename=x.html\r\n\r\n<p>hi\r\n--b--\r\n"
     );
     let message = EncodedMessage::new(&rows(raw.as_bytes(), context.store.secrets()));
-    let (mut made, ticket) = context.store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
-        let inbox = txn.state().inbox;
-        let mailboxes = [(at.0, open), (at.1, inbox)].into_iter().filter(|(is_in, _)| *is_in);
-        let (mailboxes, received_at) = (mailboxes.map(|(_, uid)| uid).collect(), UtcMillis(1_795_000_000_000 + n));
-        txn.create_email(&NewEmail {
-            message: &message,
-            prefix: b"X: y\r\n",
-            mailboxes,
-            keywords: [].into(),
-            received_at,
-        })
-    });
+    let (mut made, ticket) =
+        context.store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
+            let inbox = txn.state().inbox;
+            let mailboxes = [(at.0, open), (at.1, inbox)].into_iter().filter(|(is_in, _)| *is_in);
+            let (mailboxes, received_at) =
+                (mailboxes.map(|(_, uid)| uid).collect(), UtcMillis(1_795_000_000_000 + n));
+            txn.create_email(&NewEmail {
+                message: &message,
+                prefix: b"X: y\r\n",
+                mailboxes,
+                keywords: [].into(),
+                received_at,
+            })
+        });
     ticket.wait_blocking().expect("an email");
     made.pop().expect("an email").1.expect("an email").0
 }

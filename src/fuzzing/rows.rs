@@ -5,14 +5,16 @@ use std::fmt::Debug;
 
 use super::{Choices, bounded};
 use crate::model::{
-    AccountId, AccountRow, Action, ActionId, AddressRow, BlobHash, Decision, EmailId, EmailMetadata, EmailSubmission,
-    Listing, ListingFilter, Mailbox, MailboxUid, MessageRows, ModSeq, ObjectId, ObjectKind, PushSubscription,
-    SenderIdentity, Shape, ShareNotification, ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse,
+    AccountId, AccountRow, Action, ActionId, AddressRow, BlobHash, Decision, EmailId,
+    EmailMetadata, EmailSubmission, Listing, ListingFilter, Mailbox, MailboxUid, MessageRows,
+    ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity, Shape, ShareNotification,
+    ThreadId, ThreadKey, Token, ToldKey, UtcMillis, VacationResponse,
 };
 use crate::store::row::block::{Blocks, Posting, read_block};
 use crate::store::row::fold::{fold_emails, read_fold_emails};
 use crate::store::row::{
-    self, BlobBytes, BlobRow, Row, content_value, decode_content, decode_frame, decode_tokens, tokens_value,
+    self, BlobBytes, BlobRow, Row, content_value, decode_content, decode_frame, decode_tokens,
+    tokens_value,
 };
 use crate::store::table::codec::{KeyTime, Prefix};
 use crate::store::table::folds::{FoldId, FoldKey};
@@ -20,7 +22,8 @@ use crate::store::table::keys::*;
 use crate::store::table::{self, Table, decode_key};
 use crate::store::{AccountStateRow, DeliveryRow, EncodedMessage, Error, Folds, Thread, ToldRow};
 
-/// Any octets under any table are a row that comes back as it was, or an error that says which row is damaged.
+/// Any octets under any table are a row that comes back as it was, or an error that says which row
+/// is damaged.
 pub fn row(data: &[u8]) {
     let data = bounded(data);
     again::<AccountRow>(data);
@@ -42,7 +45,10 @@ pub fn row(data: &[u8]) {
     again::<row::ObjectRow<EmailSubmission>>(data);
     again::<row::ObjectRow<PushSubscription>>(data);
     again::<Folds>(data);
-    let _read = (decoded(row::decode_message(b"key", data)), decoded(row::Destination::decode(b"key", data)));
+    let _read = (
+        decoded(row::decode_message(b"key", data)),
+        decoded(row::Destination::decode(b"key", data)),
+    );
     if let Some(same) = decoded(row::SameAction::decode(b"key", data)) {
         assert_eq!(row::SameAction::decode(b"key", &same.encode()), Ok(same));
     }
@@ -53,7 +59,8 @@ pub fn row(data: &[u8]) {
         assert_eq!(decode_content(b"key", &encoded), Ok((prefix, content)));
     }
     if let Some(tokens) = tokens {
-        // Ascending words are a promise of who writes them; of others nothing is promised but that they are read.
+        // Ascending words are a promise of who writes them; of others nothing is promised but that
+        // they are read.
         let ascending = tokens.words.is_sorted_by_key(|word| word.hash);
         assert!(ascending && tokens.words.iter().all(|word| word.positions.is_sorted()));
         let rows = MessageRows { tokens: tokens.clone(), ..MessageRows::default() };
@@ -87,8 +94,8 @@ fn decoded<T>(read: Result<T, Error>) -> Option<T> {
     }
 }
 
-/// Any octets are a block of postings in order, emails in order, or an error; what was read comes back as it was, and what
-/// is read of a block is no more than its octets can hold.
+/// Any octets are a block of postings in order, emails in order, or an error; what was read comes
+/// back as it was, and what is read of a block is no more than its octets can hold.
 pub fn fold(data: &[u8]) {
     let data = bounded(data);
     if let Some(ids) = decoded(read_fold_emails(b"key", data)) {
@@ -98,17 +105,22 @@ pub fn fold(data: &[u8]) {
     let Some(postings) = decoded(postings(data)) else { return };
     let positions: usize = postings.iter().map(|posting| posting.positions.len()).sum();
     assert!(postings.len() + positions <= data.len());
-    let in_order = |one: &Posting, next: &Posting| (&one.token, one.ordinal) <= (&next.token, next.ordinal);
+    let in_order =
+        |one: &Posting, next: &Posting| (&one.token, one.ordinal) <= (&next.token, next.ordinal);
     assert!(postings.windows(2).all(|pair| in_order(&pair[0], &pair[1])));
     let mut blocks = Blocks::new(data.len() * 4);
     for one in &postings {
         blocks.push(&one.token, one.ordinal, one.fields, &one.positions);
     }
-    let again = blocks.finish().iter().map(|block| postings_of(&block.value)).collect::<Vec<_>>().concat();
+    let again =
+        blocks.finish().iter().map(|block| postings_of(&block.value)).collect::<Vec<_>>().concat();
     // What one posting was may be several now, and the other way round.
     let flat = |all: &[Posting]| -> Vec<_> {
         let all = all.iter().filter(|one| !one.positions.is_empty());
-        all.flat_map(|one| one.positions.iter().map(|at| (one.token.clone(), one.ordinal, one.fields, *at))).collect()
+        all.flat_map(|one| {
+            one.positions.iter().map(|at| (one.token.clone(), one.ordinal, one.fields, *at))
+        })
+        .collect()
     };
     assert_eq!(flat(&again), flat(&postings));
     // A reader that wants but one token finds the same of it, and stops behind it.
@@ -116,7 +128,8 @@ pub fn fold(data: &[u8]) {
         let mut found = Vec::new();
         let wanted = |token: &Token, _: u32| (*token <= middle).then_some(*token == middle);
         let read = read_block(b"key", data, wanted, |posting| found.push(posting));
-        let all: Vec<Posting> = postings.into_iter().filter(|posting| posting.token == middle).collect();
+        let all: Vec<Posting> =
+            postings.into_iter().filter(|posting| posting.token == middle).collect();
         assert_eq!((read, found), (Ok(()), all));
     }
 }
@@ -136,7 +149,9 @@ pub fn key(data: &[u8]) {
     let (one, other) = (KeyFields::of(&mut choices), KeyFields::of(&mut choices));
     one.agree_with(&other);
     let text = String::from_utf8_lossy(data);
-    let same = |spelt: Option<String>| assert!(spelt.is_none_or(|spelt| spelt == text), "{text} has two spellings");
+    let same = |spelt: Option<String>| {
+        assert!(spelt.is_none_or(|spelt| spelt == text), "{text} has two spellings")
+    };
     same(text.parse::<AccountId>().ok().map(|id| id.to_string()));
     same(text.parse::<EmailId>().ok().map(|id| id.to_string()));
     same(text.parse::<MailboxUid>().ok().map(|id| id.to_string()));
@@ -206,9 +221,15 @@ impl KeyFields {
     fn agree_with(&self, other: &Self) {
         let all = [self, other];
         agree::<table::Accounts>(all.map(|of| AccountKey { account: of.account }));
-        agree::<table::EmailMetadata>(all.map(|of| EmailKey { account: of.account, email: of.email }));
-        agree::<table::EmailByModseq>(all.map(|of| ModSeqKey { account: of.account, modseq: ModSeq(of.number) }));
-        agree::<table::Threads>(all.map(|of| ThreadIdKey { account: of.account, thread: ThreadId(of.number) }));
+        agree::<table::EmailMetadata>(
+            all.map(|of| EmailKey { account: of.account, email: of.email }),
+        );
+        agree::<table::EmailByModseq>(
+            all.map(|of| ModSeqKey { account: of.account, modseq: ModSeq(of.number) }),
+        );
+        agree::<table::Threads>(
+            all.map(|of| ThreadIdKey { account: of.account, thread: ThreadId(of.number) }),
+        );
         agree::<table::EmailByThread>(all.map(|of| {
             let (account, thread, email) = (of.account, ThreadId(of.number), of.email);
             ThreadEmailKey { account, thread, email }
@@ -222,25 +243,34 @@ impl KeyFields {
             IndexKey { account, listing, email }
         }));
         agree::<table::MailboxRank>(all.map(|of| {
-            let (account, listing, level, boundary) = (of.account, of.listing(), of.view as u8, of.email);
+            let (account, listing, level, boundary) =
+                (of.account, of.listing(), of.view as u8, of.email);
             RankKey { account, listing, level, boundary }
         }));
         agree::<table::MailboxThreadIndex>(all.map(|of| {
             let (mailbox, view, thread) = (of.uid, of.view, ThreadId(of.number));
             ThreadIndexKey { account: of.account, mailbox, view, thread, email: of.email }
         }));
-        agree::<table::Mailboxes>(all.map(|of| MailboxKey { account: of.account, mailbox: of.uid }));
+        agree::<table::Mailboxes>(
+            all.map(|of| MailboxKey { account: of.account, mailbox: of.uid }),
+        );
         agree::<table::Subscriptions>(all.map(|of| {
             let (account, mailbox, subscriber) = (of.account, of.uid, of.user());
             SubscriptionKey { account, mailbox, subscriber }
         }));
-        agree::<table::ThreadRefs>(all.map(|of| ThreadRefKey { account: of.account, key: ThreadKey(of.hash) }));
-        agree::<table::Deliveries>(all.map(|of| DeliveryKey { account: of.account, hash: of.hash }));
+        agree::<table::ThreadRefs>(
+            all.map(|of| ThreadRefKey { account: of.account, key: ThreadKey(of.hash) }),
+        );
+        agree::<table::Deliveries>(
+            all.map(|of| DeliveryKey { account: of.account, hash: of.hash }),
+        );
         agree::<table::DeliveryByTime>(all.map(|of| {
             let (account, at, hash) = (of.account, of.at, of.hash);
             DeliveryTimeKey { account, at, hash }
         }));
-        agree::<table::VacationTold>(all.map(|of| VacationToldKey { account: of.account, told: ToldKey(of.hash) }));
+        agree::<table::VacationTold>(
+            all.map(|of| VacationToldKey { account: of.account, told: ToldKey(of.hash) }),
+        );
         agree::<table::ToldByTime>(all.map(|of| {
             let (account, at, told) = (of.account, of.at, ToldKey(of.hash));
             ToldTimeKey { account, at, told }
@@ -249,9 +279,15 @@ impl KeyFields {
             let (account, at, email) = (of.account, Reverse(of.at), of.email);
             DecisionKey { account, at, email }
         }));
-        agree::<table::EmailPurge>(all.map(|of| PurgeKey { account: of.account, at: of.at, email: of.email }));
+        agree::<table::EmailPurge>(all.map(|of| PurgeKey {
+            account: of.account,
+            at: of.at,
+            email: of.email,
+        }));
         agree::<table::History>(all.map(|of| HistoryKey { account: of.account, at: of.at }));
-        agree::<table::Sweeps>(all.map(|of| SweepKey { account: of.account, round: of.view as u8 }));
+        agree::<table::Sweeps>(
+            all.map(|of| SweepKey { account: of.account, round: of.view as u8 }),
+        );
         agree::<table::Shared>(all.map(|of| SharedKey { with: of.user(), account: of.account }));
         agree::<table::SearchFolds>(all.map(|of| {
             let fold = FoldId { level: of.view as u8, number: of.number };
@@ -264,7 +300,9 @@ impl KeyFields {
     fn agree_on_messages(all: [&Self; 2]) {
         let action = |of: &Self| ActionId(of.number);
         agree::<table::Blobs>(all.map(|of| BlobKey { blob: of.blob() }));
-        agree::<table::BlobFrames>(all.map(|of| BlobFrameKey { blob: of.blob(), number: of.uid.0 }));
+        agree::<table::BlobFrames>(
+            all.map(|of| BlobFrameKey { blob: of.blob(), number: of.uid.0 }),
+        );
         agree::<table::BlobRefs>(all.map(|of| {
             let (blob, account, email) = (of.blob(), of.account, of.email);
             BlobRefKey { blob, account, email }

@@ -1,8 +1,9 @@
-//! The bodies on stable: every seed of `fuzz/corpus`, mutations of the seeds, and what else the tests have.
+//! The bodies on stable: every seed of `fuzz/corpus`, mutations of the seeds, and what else the
+//! tests have.
 //!
-//! `RESTANTE_FUZZ` is how many mutations of each seed are tried, `RESTANTE_SEED` throws the dice anew; both together are a
-//! small fuzzer without coverage. An input that fails is printed, escaped: it belongs into `fuzz/corpus`, and its cause into
-//! a test beside the code.
+//! `RESTANTE_FUZZ` is how many mutations of each seed are tried, `RESTANTE_SEED` throws the dice
+//! anew; both together are a small fuzzer without coverage. An input that fails is printed,
+//! escaped: it belongs into `fuzz/corpus`, and its cause into a test beside the code.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,15 +20,18 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
+    let entries =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
     files.sort();
     files
 }
 
 fn seeds(name: &str) -> Vec<Vec<u8>> {
     let folder = root().join("fuzz/corpus").join(name);
-    let mut seeds: Vec<Vec<u8>> = files(&folder).iter().map(|file| fs::read(file).unwrap()).collect();
+    let mut seeds: Vec<Vec<u8>> =
+        files(&folder).iter().map(|file| fs::read(file).unwrap()).collect();
     if name == "lmtp" {
         seeds.extend(files(&root().join("tests/dialogs")).iter().map(|file| client_of(file)));
     }
@@ -38,7 +42,8 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
 /// The client's side of a dialog.
 fn client_of(file: &Path) -> Vec<u8> {
     let text = fs::read_to_string(file).unwrap();
-    let lines = text.lines().filter_map(|line| line.strip_prefix("C: ").map(|said| format!("{said}\r\n")));
+    let lines =
+        text.lines().filter_map(|line| line.strip_prefix("C: ").map(|said| format!("{said}\r\n")));
     lines.collect::<String>().into_bytes()
 }
 
@@ -170,11 +175,29 @@ replays! {
 fn the_shared_corpus() {
     let Some(folder) = crate::needs::corpus() else { return };
     let mut count = 0;
-    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
-        for file in files(&entry).into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "eml")) {
+    for entry in fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+    {
+        for file in files(&entry)
+            .into_iter()
+            .filter(|file| file.extension().is_some_and(|kind| kind == "eml"))
+        {
             let raw = fs::read(&file).unwrap();
             for (name, body) in BODIES.iter().filter(|(name, _)| {
-                ["decode", "message", "reply", "report", "results", "search", "dot", "mbox", "structure"].contains(name)
+                [
+                    "decode",
+                    "message",
+                    "reply",
+                    "report",
+                    "results",
+                    "search",
+                    "dot",
+                    "mbox",
+                    "structure",
+                ]
+                .contains(name)
             }) {
                 run(&format!("{name} ({})", file.display()), *body, &raw);
             }

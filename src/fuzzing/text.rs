@@ -8,7 +8,8 @@ use crate::config;
 use crate::message::parse::date as header_date;
 use crate::model::{UtcMillis, clock};
 
-/// Dates: any text is one or none, an end is never before its beginning, and what is read can be written and read again.
+/// Dates: any text is one or none, an end is never before its beginning, and what is read can be
+/// written and read again.
 pub fn date(data: &[u8]) {
     let data = data.get(..512).unwrap_or(data);
     let text = String::from_utf8_lossy(data);
@@ -21,7 +22,9 @@ pub fn date(data: &[u8]) {
                     again(from);
                 }
                 // The last day that the calendar has is not over in it.
-                (Ok(from), Err(_)) => assert!(from.rfc3339().starts_with("9999-12"), "from {from}, and no end"),
+                (Ok(from), Err(_)) => {
+                    assert!(from.rfc3339().starts_with("9999-12"), "from {from}, and no end")
+                }
                 (Err(_), until) => assert!(until.is_err(), "an end without a beginning"),
             }
         }
@@ -60,7 +63,14 @@ pub fn config(data: &[u8]) {
     };
     for fault in faults {
         let line = fault.line.unwrap_or(1);
-        assert!((1..=text.lines().count() + 1).contains(&line), "line {line} of {}", text.lines().count());
-        assert!(!fault.problem.is_empty() && fault.to_string().starts_with("restante.toml:"), "{fault:?}");
+        assert!(
+            (1..=text.lines().count() + 1).contains(&line),
+            "line {line} of {}",
+            text.lines().count()
+        );
+        assert!(
+            !fault.problem.is_empty() && fault.to_string().starts_with("restante.toml:"),
+            "{fault:?}"
+        );
     }
 }

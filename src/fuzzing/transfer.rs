@@ -12,19 +12,24 @@ use crate::transfer::{MailboxPath, name, utf7};
 /// The largest message that is looked for.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// A mailbox file: any octets are one or none, in bounded pieces that lie one behind the other; and what is written of them
-/// is read again.
+/// A mailbox file: any octets are one or none, in bounded pieces that lie one behind the other; and
+/// what is written of them is read again.
 pub fn mbox(data: &[u8]) {
     let data = bounded(data);
     let mails = read(data, MAX_MESSAGE_BYTES);
     let mut end = 0;
     for mail in &mails {
-        assert!(mail.octets.len() <= MAX_MESSAGE_BYTES && end <= mail.at && mail.at < mail.end, "{mail:?}");
+        assert!(
+            mail.octets.len() <= MAX_MESSAGE_BYTES && end <= mail.at && mail.at < mail.end,
+            "{mail:?}"
+        );
         end = mail.end;
     }
     assert!(end <= data.len() as u64);
     let mut dice = InputRng::of(data);
-    let id = |dice: &mut InputRng| EmailId::new(UtcMillis(i64::try_from(dice.throw() >> 22).unwrap_or(0)), 1);
+    let id = |dice: &mut InputRng| {
+        EmailId::new(UtcMillis(i64::try_from(dice.throw() >> 22).unwrap_or(0)), 1)
+    };
     let mut wanted: Vec<(EmailId, MessageFlags, Vec<u8>)> = mails
         .into_iter()
         .map(|mail| (id(&mut dice), MessageFlags { deleted: false, ..mail.marks }, mail.octets))
@@ -36,7 +41,8 @@ pub fn mbox(data: &[u8]) {
     }
     let again = read(&file, usize::MAX / 4);
     assert!(again.iter().all(|mail| mail.whole));
-    let again: Vec<_> = again.into_iter().map(|mail| (mail.id.unwrap(), mail.marks, mail.octets)).collect();
+    let again: Vec<_> =
+        again.into_iter().map(|mail| (mail.id.unwrap(), mail.marks, mail.octets)).collect();
     assert_eq!(again, wanted);
 }
 
@@ -51,8 +57,8 @@ fn read(file: &[u8], most: usize) -> Vec<MboxMessage> {
     mails
 }
 
-/// Names of folders and of messages, and what lies beside them: whatever they say, no name made of it leads out of its
-/// folder, and what is made is read as what it was made of.
+/// Names of folders and of messages, and what lies beside them: whatever they say, no name made of
+/// it leads out of its folder, and what is made is read as what it was made of.
 pub fn folder(data: &[u8]) {
     let data = bounded(data);
     let lines: Vec<&[u8]> = data.split(|octet| *octet == b'\n').take(64).collect();
@@ -66,7 +72,8 @@ pub fn folder(data: &[u8]) {
             MailboxPath::of_card(line).map(|(place, _)| place),
         ];
         places.into_iter().flatten().for_each(|place| names(&place));
-        let parts: Vec<Vec<u8>> = line.split(|octet| *octet == b'/').take(8).map(<[u8]>::to_vec).collect();
+        let parts: Vec<Vec<u8>> =
+            line.split(|octet| *octet == b'/').take(8).map(<[u8]>::to_vec).collect();
         MailboxPath::of_tree(&parts).iter().for_each(names);
         let marks = name::MaildirName::of(line).marks(&Letters::parse(data));
         assert!(marks.keywords.iter().all(|word| keyword::normal(word).as_ref() == Some(word)));
@@ -77,14 +84,18 @@ pub fn folder(data: &[u8]) {
     let letters = Letters::parse(data);
     assert_eq!(Letters::parse(letters.write().as_bytes()).write(), letters.write());
     let ledger = Ledger::parse(data);
-    let known: BTreeSet<&String> = lines.iter().filter_map(|line| ledger.of(line)).flatten().collect();
+    let known: BTreeSet<&String> =
+        lines.iter().filter_map(|line| ledger.of(line)).flatten().collect();
     assert!(known.iter().all(|word| keyword::normal(word).as_ref() == Some(word)));
 }
 
 fn names(place: &MailboxPath) {
     let safe = |name: &str| {
         let fits = (1..=245).contains(&name.len());
-        fits && name != "." && name != ".." && !name.contains('/') && !name.chars().any(char::is_control)
+        fits && name != "."
+            && name != ".."
+            && !name.contains('/')
+            && !name.chars().any(char::is_control)
     };
     let maildir = place.maildir();
     assert!(maildir.iter().all(|name| safe(name) && name.starts_with('.')), "{maildir:?}");

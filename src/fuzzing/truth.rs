@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::{Choices, bounded};
 use crate::model::clock::FixedClock;
 use crate::model::{
-    AccountId, AccountRow, Action, ActionId, ActionKind, ActionState, Address, BlobHash, Decision, EmailId, Listing,
-    ListingFilter, MailboxUid, MessageRows, Role, Shape, Target, ThreadKey, ToldKey, ToldLifetime, UtcMillis,
-    VacationResponse, Verdict,
+    AccountId, AccountRow, Action, ActionId, ActionKind, ActionState, Address, BlobHash, Decision,
+    EmailId, Listing, ListingFilter, MailboxUid, MessageRows, Role, Shape, Target, ThreadKey,
+    ToldKey, ToldLifetime, UtcMillis, VacationResponse, Verdict,
 };
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::{Batch, Engine, Put, Table};
@@ -21,7 +21,8 @@ const START: i64 = 1_795_251_600_000;
 /// Commits of one run.
 const COMMITS: usize = 48;
 
-/// Deliveries, moves, flags, ends, replies and who was told, in any order: the store holds what it promises all along.
+/// Deliveries, moves, flags, ends, replies and who was told, in any order: the store holds what it
+/// promises all along.
 pub fn store(data: &[u8]) {
     let mut choices = Choices(data);
     let mut model = ModelStore::new();
@@ -43,7 +44,8 @@ pub fn damage(data: &[u8]) {
         model.change(&mut Choices(&[6, 1]), n);
     }
     // Not the site's own row: without it there is no store.
-    let table = Table::ALL.get(1 + choices.below(Table::ALL.len() - 1)).copied().unwrap_or(Table::Accounts);
+    let table =
+        Table::ALL.get(1 + choices.below(Table::ALL.len() - 1)).copied().unwrap_or(Table::Accounts);
     let rows = model.engine.rows(table);
     let Some((key, _)) = rows.get(choices.below(rows.len())) else { return };
     let puts = vec![Put { table, key: key.clone(), value: Some(choices.0.to_vec()) }];
@@ -51,7 +53,11 @@ pub fn damage(data: &[u8]) {
     let _found = model.store.check();
     let snapshot = model.store.snapshot();
     for (id, _) in snapshot.emails(ACCOUNT, None, 10).unwrap_or_default() {
-        let _read = (snapshot.content(ACCOUNT, id), snapshot.tokens(ACCOUNT, id), snapshot.message(ACCOUNT, id));
+        let _read = (
+            snapshot.content(ACCOUNT, id),
+            snapshot.tokens(ACCOUNT, id),
+            snapshot.message(ACCOUNT, id),
+        );
     }
     let _read = (
         snapshot.accounts(),
@@ -60,7 +66,11 @@ pub fn damage(data: &[u8]) {
         snapshot.outbox(ACCOUNT),
         snapshot.audit_queue(&[]),
     );
-    let _read = (snapshot.decisions(ACCOUNT, 9), snapshot.vacation(ACCOUNT), snapshot.account_state(ACCOUNT));
+    let _read = (
+        snapshot.decisions(ACCOUNT, 9),
+        snapshot.vacation(ACCOUNT),
+        snapshot.account_state(ACCOUNT),
+    );
     let listing = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails };
     let _read = snapshot.listing(ACCOUNT, listing, None, 10);
     drop(snapshot);
@@ -93,7 +103,8 @@ impl ModelStore {
         let engine = Arc::new(MemoryEngine::new());
         let clock = Arc::new(FixedClock::at(UtcMillis(START)));
         let store = Store::open_engine(engine.clone(), &Options::small(), clock.clone()).unwrap();
-        let (mailboxes, chosen, live, queued) = (Vec::new(), BTreeMap::new(), Vec::new(), Vec::new());
+        let (mailboxes, chosen, live, queued) =
+            (Vec::new(), BTreeMap::new(), Vec::new(), Vec::new());
         let mut model = Self { engine, clock, store, mailboxes, chosen, live, queued };
         let row = AccountRow {
             quota_emails: Some(20),
@@ -101,19 +112,33 @@ impl ModelStore {
         };
         model.mailboxes = model.commit(|txn| {
             txn.register(&row);
-            let wanted = [("Inbox", Some(Role::Inbox)), ("Trash", Some(Role::Trash)), ("Archive", Some(Role::Archive))];
+            let wanted = [
+                ("Inbox", Some(Role::Inbox)),
+                ("Trash", Some(Role::Trash)),
+                ("Archive", Some(Role::Archive)),
+            ];
             let made = wanted.into_iter().map(|(name, role)| {
-                txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role, sort_order: 0 })
+                txn.create_mailbox(&NewMailbox {
+                    name: name.into(),
+                    parent: None,
+                    role,
+                    sort_order: 0,
+                })
             });
             made.collect::<Result<Vec<_>, Error>>()
         });
-        let bob = AccountRow { name: "bob".into(), primary: Address::from_parts("bob", "example.org"), ..row };
+        let bob = AccountRow {
+            name: "bob".into(),
+            primary: Address::from_parts("bob", "example.org"),
+            ..row
+        };
         let made = model.store.commit(BOB, |txn| {
             txn.register(&bob);
             Ok(())
         });
         made.unwrap().1.wait_blocking().unwrap();
-        let first = MailboxPreferences { subscribed: [ACCOUNT].into(), ..MailboxPreferences::default() };
+        let first =
+            MailboxPreferences { subscribed: [ACCOUNT].into(), ..MailboxPreferences::default() };
         model.chosen = model.mailboxes.iter().map(|uid| (*uid, first.clone())).collect();
         model
     }
@@ -146,11 +171,15 @@ impl ModelStore {
         let rows = MessageRows {
             blob: BlobHash(*blake3::hash(&raw).as_bytes()),
             size: raw.len() as u64,
-            thread_keys: (0u8..5).filter(|bit| keys >> bit & 1 == 1).map(|key| ThreadKey([key; 32])).collect(),
+            thread_keys: (0u8..5)
+                .filter(|bit| keys >> bit & 1 == 1)
+                .map(|key| ThreadKey([key; 32]))
+                .collect(),
             ..MessageRows::default()
         };
         let encoded = EncodedMessage::new(&rows);
-        let (mailboxes, keywords) = (self.some_mailboxes(choices.octet()), keywords(choices.octet()));
+        let (mailboxes, keywords) =
+            (self.some_mailboxes(choices.octet()), keywords(choices.octet()));
         let hash = *blake3::hash(&raw).as_bytes();
         let (mut results, ticket) = self.store.commit_message(&[ACCOUNT], &encoded, &raw, |txn| {
             let new = NewEmail {
@@ -167,7 +196,9 @@ impl ModelStore {
         ticket.wait_blocking().unwrap();
         match results.pop().unwrap().1 {
             Ok((id, thread)) => {
-                assert!(self.store.snapshot().thread_emails(ACCOUNT, thread).unwrap().contains(&id));
+                assert!(
+                    self.store.snapshot().thread_emails(ACCOUNT, thread).unwrap().contains(&id)
+                );
                 self.live.push(id);
             }
             Err(Error::Quota) => assert_eq!(self.live.len(), 20, "over quota"),
@@ -177,7 +208,8 @@ impl ModelStore {
 
     fn update(&self, choices: &mut Choices<'_>) {
         let Some(id) = self.live.get(choices.below(self.live.len())).copied() else { return };
-        let (mailboxes, keywords) = (self.some_mailboxes(choices.octet()), keywords(choices.octet()));
+        let (mailboxes, keywords) =
+            (self.some_mailboxes(choices.octet()), keywords(choices.octet()));
         self.commit(|txn| txn.update_email(id, mailboxes.clone(), keywords.clone()));
         let email = self.store.snapshot().email(ACCOUNT, id).unwrap().unwrap();
         assert_eq!((email.mailboxes, email.keywords), (mailboxes, keywords));
@@ -192,7 +224,11 @@ impl ModelStore {
             let due = UtcMillis(START + i64::from(what));
             let queued = self.commit(|txn| {
                 let generation = txn.snapshot().vacation(ACCOUNT)?.generation;
-                txn.remember_told(&who, &Address::from_parts("bob", "example.net"), &ToldLifetime::of(generation))?;
+                txn.remember_told(
+                    &who,
+                    &Address::from_parts("bob", "example.net"),
+                    &ToldLifetime::of(generation),
+                )?;
                 let id = txn.queue_action(action(due, email, who), b"Subject: x\r\n\r\n")?;
                 txn.add_decision(&Decision {
                     at: txn.now(),
@@ -207,7 +243,10 @@ impl ModelStore {
         } else if let Some(id) = self.queued.pop() {
             self.commit(|txn| {
                 let read = txn.action(id)?;
-                txn.update_action(&read, &Action { state: ActionState::Held, due: UtcMillis(START), ..read.clone() })?;
+                txn.update_action(
+                    &read,
+                    &Action { state: ActionState::Held, due: UtcMillis(START), ..read.clone() },
+                )?;
                 if what & 8 == 0 {
                     txn.remove_action(id)?;
                 }
@@ -229,7 +268,8 @@ impl ModelStore {
         self.commit(|txn| txn.set_vacation(&response));
     }
 
-    /// An attribute, or a subscription: what may be takes one change number if it changes anything, what may not is refused.
+    /// An attribute, or a subscription: what may be takes one change number if it changes anything,
+    /// what may not is refused.
     fn choose(&mut self, choices: &mut Choices<'_>) {
         let (what, uid) = (choices.octet(), self.mailboxes[choices.below(self.mailboxes.len())]);
         let mut wanted = self.chosen[&uid].clone();
@@ -237,18 +277,22 @@ impl ModelStore {
         let changed = if what & 1 == 0 {
             let names = ["color", "note", "of-the-owner", "Bad"];
             let values = ["#1e90ff", "#FF8800", "blue", "two words", "", "line\nend"];
-            let (name, value) = (names[choices.below(names.len())], values[choices.below(values.len())]);
+            let (name, value) =
+                (names[choices.below(names.len())], values[choices.below(values.len())]);
             if value.is_empty() {
                 wanted.attributes.remove(name);
             } else {
                 wanted.attributes.insert(name.to_owned(), value.to_owned());
             }
             let attributes = wanted.attributes.clone();
-            let done =
-                self.store.commit(ACCOUNT, |txn| txn.update_mailbox(uid, |row| row.attributes.clone_from(&attributes)));
+            let done = self.store.commit(ACCOUNT, |txn| {
+                txn.update_mailbox(uid, |row| row.attributes.clone_from(&attributes))
+            });
             // The sentence of `prove_attribute`, on this small universe.
             let is_good = value.is_empty()
-                || name != "Bad" && !value.contains('\n') && (name != "color" || value.starts_with('#'));
+                || name != "Bad"
+                    && !value.contains('\n')
+                    && (name != "color" || value.starts_with('#'));
             assert_eq!(is_good, done.is_ok(), "{name}={value}");
             done
         } else {
@@ -263,7 +307,10 @@ impl ModelStore {
         let Ok((changed, ticket)) = changed else { return };
         ticket.wait_blocking().unwrap();
         let after = self.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
-        assert_eq!((changed, after.0), (wanted != self.chosen[&uid], before.0 + u64::from(changed)));
+        assert_eq!(
+            (changed, after.0),
+            (wanted != self.chosen[&uid], before.0 + u64::from(changed))
+        );
         self.chosen.insert(uid, wanted);
     }
 
@@ -291,11 +338,17 @@ impl ModelStore {
 
 fn clean(store: &Store, live: &[EmailId], queued: &[ActionId]) {
     let breaches = store.check().unwrap();
-    assert!(breaches.is_empty(), "{}", breaches.iter().map(|breach| format!("{breach}\n")).collect::<String>());
+    assert!(
+        breaches.is_empty(),
+        "{}",
+        breaches.iter().map(|breach| format!("{breach}\n")).collect::<String>()
+    );
     let snapshot = store.snapshot();
-    let emails: Vec<EmailId> = snapshot.emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
+    let emails: Vec<EmailId> =
+        snapshot.emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
     assert_eq!(emails, live, "newest first is the order of the ids");
-    let actions: Vec<ActionId> = snapshot.outbox(ACCOUNT).unwrap().into_iter().map(|action| action.id).collect();
+    let actions: Vec<ActionId> =
+        snapshot.outbox(ACCOUNT).unwrap().into_iter().map(|action| action.id).collect();
     assert_eq!(actions, queued);
 }
 
@@ -304,7 +357,8 @@ fn all_chosen(store: &Store) -> BTreeMap<MailboxUid, MailboxPreferences> {
     let of = |user| snapshot.subscribed_mailboxes(ACCOUNT, user).unwrap();
     let (own, bobs) = (of(ACCOUNT), of(BOB));
     let one = |(uid, mailbox): (MailboxUid, crate::model::Mailbox)| {
-        let mut subscribed: BTreeSet<AccountId> = own.contains(&uid).then_some(ACCOUNT).into_iter().collect();
+        let mut subscribed: BTreeSet<AccountId> =
+            own.contains(&uid).then_some(ACCOUNT).into_iter().collect();
         subscribed.extend(snapshot.subscribers(ACCOUNT, uid, AccountId(0), 9).unwrap());
         assert_eq!(subscribed.contains(&BOB), bobs.contains(&uid));
         (uid, MailboxPreferences { attributes: mailbox.attributes, subscribed })

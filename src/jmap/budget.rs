@@ -1,8 +1,8 @@
 //! Bounds the work and the memory of one request, over all its calls.
 //!
 //! - Each call is bounded by itself (objects, ids, texts), but a small request can hold
-//!   `limits::MAX_REQUEST_CALLS` of them. What multiplies is therefore counted here: bytes read, bytes
-//!   stored, rows walked, and the size of the answers.
+//!   `limits::MAX_REQUEST_CALLS` of them. What multiplies is therefore counted here: bytes read,
+//!   bytes stored, rows walked, and the size of the answers.
 //! - Reading is charged before it is done, so a refusal costs nothing.
 //! - The answer under construction is counted while it grows. `dispatch` sets that count back
 //!   before each call and charges the finished answer.
@@ -18,11 +18,14 @@ use crate::query::Allowance;
 use crate::wire::jmap::json::weight;
 use crate::wire::jmap::{MethodError, SetError};
 
-const TOO_MUCH_READ: &str = "the messages that the request reads are too large together: ask for fewer at a time";
-const TOO_MUCH_TOLD: &str = "the answers to the request are too large together: ask for less at a time";
+const TOO_MUCH_READ: &str =
+    "the messages that the request reads are too large together: ask for fewer at a time";
+const TOO_MUCH_TOLD: &str =
+    "the answers to the request are too large together: ask for less at a time";
 
 /// Why no further walk over emails begins.
-pub(super) const TOO_MUCH_WALKED: &str = "the request looks through too many emails: ask less at a time";
+pub(super) const TOO_MUCH_WALKED: &str =
+    "the request looks through too many emails: ask less at a time";
 
 /// What a request may still do.
 #[derive(Debug, Clone)]
@@ -44,7 +47,11 @@ struct RemainingBudget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self::with(limits::MAX_READ_BYTES_PER_REQUEST, limits::MAX_FILED_BYTES_PER_REQUEST, limits::MAX_ANSWER_BYTES)
+        Self::with(
+            limits::MAX_READ_BYTES_PER_REQUEST,
+            limits::MAX_FILED_BYTES_PER_REQUEST,
+            limits::MAX_ANSWER_BYTES,
+        )
     }
 }
 
@@ -62,7 +69,10 @@ impl Budget {
             filed: filed.into(),
             answer: answer.into(),
             growing: 0.into(),
-            searched: Allowance::of(limits::MAX_SEARCHED_BYTES_PER_REQUEST, limits::MAX_WALKED_ROWS_PER_REQUEST),
+            searched: Allowance::of(
+                limits::MAX_SEARCHED_BYTES_PER_REQUEST,
+                limits::MAX_WALKED_ROWS_PER_REQUEST,
+            ),
         }))
     }
 
@@ -83,7 +93,10 @@ impl Budget {
     /// # Errors
     /// `requestTooLarge` where the request would read more than it may.
     pub(super) fn read(&self, bytes: u64) -> Result<(), MethodError> {
-        let left = self.0.read.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        let left = self
+            .0
+            .read
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         left.map(drop).map_err(|_| MethodError::RequestTooLarge(TOO_MUCH_READ))
     }
 
@@ -100,7 +113,10 @@ impl Budget {
         if left > 0 && bytes <= left {
             return Ok(());
         }
-        Err(SetError::RateLimit(format!("one request stores {} bytes at most", limits::MAX_FILED_BYTES_PER_REQUEST)))
+        Err(SetError::RateLimit(format!(
+            "one request stores {} bytes at most",
+            limits::MAX_FILED_BYTES_PER_REQUEST
+        )))
     }
 
     /// Whether the answer under construction may grow by so many bytes.
@@ -144,7 +160,11 @@ impl Budget {
     ///
     /// # Errors
     /// `requestTooLarge` where it is too large and may be left out.
-    pub(super) fn end_answer(&self, answer: &Value, may_be_refused: bool) -> Result<(), MethodError> {
+    pub(super) fn end_answer(
+        &self,
+        answer: &Value,
+        may_be_refused: bool,
+    ) -> Result<(), MethodError> {
         let bytes = weight(answer);
         let left = self.0.answer.load(Ordering::Relaxed);
         if bytes > left && may_be_refused {

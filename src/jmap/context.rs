@@ -26,14 +26,16 @@ pub struct Caller {
     pub user: Option<String>,
     /// The account that logged in, with its password or a token. It is no administrator.
     pub account: Option<AccountId>,
-    /// The name of that password or token (`account::Login`): push subscriptions belong to it (RFC 8620 §7.2).
+    /// The name of that password or token (`account::Login`): push subscriptions belong to it (RFC
+    /// 8620 §7.2).
     pub credential: Option<String>,
     /// Whether he may manage everything.
     pub admin: bool,
 }
 
 /// Delivers a message as LMTP would: sender, recipients, octets.
-pub type DeliverFn = dyn Fn(Option<Address>, Vec<Address>, Vec<u8>) -> Vec<(Address, Reply)> + Send + Sync;
+pub type DeliverFn =
+    dyn Fn(Option<Address>, Vec<Address>, Vec<u8>) -> Vec<(Address, Reply)> + Send + Sync;
 
 /// A method's world.
 #[derive(Clone)]
@@ -60,7 +62,8 @@ pub struct Context {
     pub rates: UploadRates,
     /// Who asks.
     pub caller: Caller,
-    /// What the service's URLs begin with, as the caller reached it, such as `https://mail.example.org`.
+    /// What the service's URLs begin with, as the caller reached it, such as
+    /// `https://mail.example.org`.
     pub base: Arc<str>,
     /// What the request may still do. `run` gives each request one of its own.
     pub budget: Budget,
@@ -82,9 +85,13 @@ impl Context {
         }
     }
 
-    /// The account that `accountId` names by its id, or `account` by its name or an address; the caller must be its owner,
-    /// or an administrator. Where neither is given it is the caller's own.
-    pub(super) fn account_of(&self, named: &AccountRef) -> Result<(AccountId, AccountRow), MethodError> {
+    /// The account that `accountId` names by its id, or `account` by its name or an address; the
+    /// caller must be its owner, or an administrator. Where neither is given it is the caller's
+    /// own.
+    pub(super) fn account_of(
+        &self,
+        named: &AccountRef,
+    ) -> Result<(AccountId, AccountRow), MethodError> {
         match (&named.account_id, &named.account) {
             (Some(id), None) => {
                 let id = id.parse::<AccountId>().map_err(|_| MethodError::AccountNotFound)?;
@@ -92,12 +99,19 @@ impl Context {
             }
             (None, Some(name)) => self.owned(name),
             (None, None) => self.mine(),
-            _ => Err(MethodError::InvalidArguments("accountId or account is wanted, not both".into())),
+            _ => Err(MethodError::InvalidArguments(
+                "accountId or account is wanted, not both".into(),
+            )),
         }
     }
 
-    /// Asks upkeep for what a query would have done with listings, which `requests` returns for the current time.
-    pub(super) fn request_listings(&self, account: AccountId, requests: impl Fn(UtcMillis) -> Vec<ListingRequest>) {
+    /// Asks upkeep for what a query would have done with listings, which `requests` returns for the
+    /// current time.
+    pub(super) fn request_listings(
+        &self,
+        account: AccountId,
+        requests: impl Fn(UtcMillis) -> Vec<ListingRequest>,
+    ) {
         self.store.request_listings(account, requests(self.store.clock().now()));
     }
 
@@ -128,7 +142,10 @@ impl Context {
     /// Those of reading.
     pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, MethodError> {
         let found = match (&self.caller.account, &self.caller.user) {
-            (Some(id), _) => self.directory.find_account(&id.to_string()).map(|found| found.into_iter().collect()),
+            (Some(id), _) => self
+                .directory
+                .find_account(&id.to_string())
+                .map(|found| found.into_iter().collect()),
             (None, Some(user)) => self.directory.accounts_of_unix_user(user),
             (None, None) => Ok(Vec::new()),
         };
@@ -137,15 +154,18 @@ impl Context {
         Ok(found)
     }
 
-    /// All accounts that he may reach but as an administrator: his own, then those in which something was opened to him.
-    /// One of the latter whose row is damaged or lost is left out until a repair: he must still reach the others.
+    /// All accounts that he may reach but as an administrator: his own, then those in which
+    /// something was opened to him. One of the latter whose row is damaged or lost is left out
+    /// until a repair: he must still reach the others.
     ///
     /// # Errors
     /// Those of reading.
     pub fn reachable(&self) -> Result<Vec<Account>, MethodError> {
         let own = self.accounts()?;
-        let mut all: Vec<Account> =
-            own.iter().map(|(id, row)| Account { id: *id, row: row.clone(), guest: None }).collect();
+        let mut all: Vec<Account> = own
+            .iter()
+            .map(|(id, row)| Account { id: *id, row: row.clone(), guest: None })
+            .collect();
         let snapshot = self.store.snapshot();
         for (user, _) in &own {
             for id in snapshot.accounts_shared_with(*user)? {
@@ -174,9 +194,9 @@ impl Context {
         };
         match (all.pop(), all.is_empty()) {
             (Some(only), true) => Ok(only),
-            (Some(_), false) => {
-                Err(MethodError::InvalidArguments("several accounts are mapped to your Unix user: name one".into()))
-            }
+            (Some(_), false) => Err(MethodError::InvalidArguments(
+                "several accounts are mapped to your Unix user: name one".into(),
+            )),
             (None, _) => Err(MethodError::InvalidArguments(
                 "no account is mapped to your Unix user: accountId or account is wanted".into(),
             )),
@@ -190,15 +210,16 @@ impl Context {
     pub fn owned(&self, name: &str) -> Result<(AccountId, AccountRow), MethodError> {
         let found = self.directory.find_account(name)?;
         let mine = |id: AccountId, row: &AccountRow| {
-            self.caller.account == Some(id) || (row.unix_user.is_some() && row.unix_user == self.caller.user)
+            self.caller.account == Some(id)
+                || (row.unix_user.is_some() && row.unix_user == self.caller.user)
         };
         match found {
             Some((id, row)) if self.caller.admin || mine(id, &row) => Ok((id, row)),
             // Who logged in by name may not ask which other accounts there are (RFC 8620 §3.6.2).
             _ if self.caller.account.is_some() => Err(MethodError::AccountNotFound),
-            Some(_) | None if !self.caller.admin => {
-                Err(MethodError::Forbidden("you may manage only the account that is mapped to your Unix user".into()))
-            }
+            Some(_) | None if !self.caller.admin => Err(MethodError::Forbidden(
+                "you may manage only the account that is mapped to your Unix user".into(),
+            )),
             _ => Err(MethodError::AccountNotFound),
         }
     }
@@ -211,7 +232,8 @@ pub struct Account {
     pub id: AccountId,
     /// Its row.
     pub row: AccountRow,
-    /// As which account the caller is a guest in it: to that one its owner opened mailboxes. `None` where it is his own.
+    /// As which account the caller is a guest in it: to that one its owner opened mailboxes. `None`
+    /// where it is his own.
     pub guest: Option<AccountId>,
 }
 

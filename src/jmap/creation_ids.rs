@@ -1,4 +1,5 @@
-//! Creation ids (RFC 8620 §3.3, §5.3): `#name` stands for the id of what an earlier call, or the same one, created.
+//! Creation ids (RFC 8620 §3.3, §5.3): `#name` stands for the id of what an earlier call, or the
+//! same one, created.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Takes a request through its calls, one after another (RFC 8620 §3.3). May wait for the disk: not for an asynchronous task.
+//! Takes a request through its calls, one after another (RFC 8620 §3.3). May wait for the disk: not
+//! for an asynchronous task.
 
 use serde_json::{Map, Value};
 
@@ -29,7 +30,11 @@ pub fn run(context: &Context, request: Request) -> Result<Response, MethodError>
 ///
 /// # Errors
 /// As `run` has them.
-pub(super) fn run_within(context: &Context, budget: Budget, request: Request) -> Result<Response, MethodError> {
+pub(super) fn run_within(
+    context: &Context,
+    budget: Budget,
+    request: Request,
+) -> Result<Response, MethodError> {
     let context = &Context { budget, ..context.clone() };
     let mut responses: Vec<Invocation> = Vec::with_capacity(request.calls.len());
     let created = CreationIds::new(request.created_ids.as_ref());
@@ -40,13 +45,16 @@ pub(super) fn run_within(context: &Context, budget: Budget, request: Request) ->
         let mut is_asked = true;
         while let Some((name, arguments)) = next.take() {
             let is_used = |capability: &str| request.using.iter().any(|used| used == capability);
-            let usable = registry::find(&name)
-                .filter(|method| !is_asked || (is_used(method.capability) && method.also.is_none_or(is_used)));
+            let usable = registry::find(&name).filter(|method| {
+                !is_asked || (is_used(method.capability) && method.also.is_none_or(is_used))
+            });
             is_asked = false;
             let answer = match (usable, arguments) {
                 (None, _) => Err(MethodError::UnknownMethod),
                 (_, Err(astray)) => Err(astray),
-                (Some(method), Ok(arguments)) => answer(context, method, arguments, &created, &request.using),
+                (Some(method), Ok(arguments)) => {
+                    answer(context, method, arguments, &created, &request.using)
+                }
             };
             let (name, arguments) = match answer {
                 Ok((arguments, follows)) => {
@@ -63,7 +71,11 @@ pub(super) fn run_within(context: &Context, budget: Budget, request: Request) ->
         }
     }
     let session_state = session_state(context)?;
-    Ok(Response { responses, created_ids: request.created_ids.map(|_| created.all()), session_state })
+    Ok(Response {
+        responses,
+        created_ids: request.created_ids.map(|_| created.all()),
+        session_state,
+    })
 }
 
 /// Runs one method, and charges its answer. Another call may follow it.

@@ -110,7 +110,9 @@ impl From<&Error> for MethodError {
             | Error::Rebuilding(_)
             | Error::Stopped
             | Error::Poisoned(_) => Self::ServerUnavailable(error.to_string()),
-            Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => Self::ServerFail(error.to_string()),
+            Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => {
+                Self::ServerFail(error.to_string())
+            }
         }
     }
 }

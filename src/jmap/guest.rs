@@ -1,10 +1,12 @@
-//! What changed for a guest (RFC 8620 §5.2): which emails and threads came into the guest's sight since a state, changed
-//! within it, and left it; and which mailboxes may have other counts.
+//! What changed for a guest (RFC 8620 §5.2): which emails and threads came into the guest's sight
+//! since a state, changed within it, and left it; and which mailboxes may have other counts.
 //!
-//! - All is told from what the guest could see then or can see now (`query::Scope`), never from rows that count all mail.
+//! - All is told from what the guest could see then or can see now (`query::Scope`), never from
+//!   rows that count all mail.
 //! - It can be told as long as the same mailboxes are open to the guest.
 //! - Emails and threads are told all at once: what is more than was asked for cannot be calculated.
-//! - To a guest threads and mailboxes change as emails do: the states of all three move with those of emails.
+//! - To a guest threads and mailboxes change as emails do: the states of all three move with those
+//!   of emails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +18,15 @@ use crate::query::{Scope, ScopedChanges};
 use crate::store::{AccountStateRow, Changes, ClientState, Error, Snapshot};
 use crate::wire::jmap::MethodError;
 
-/// The newest change of a type, for the owner or for a guest. To a guest a thread changes as its emails come into sight and
-/// leave it, and the unread threads of a mailbox with emails elsewhere: to the account both are changes of emails alone.
+/// The newest change of a type, for the owner or for a guest. To a guest a thread changes as its
+/// emails come into sight and leave it, and the unread threads of a mailbox with emails elsewhere:
+/// to the account both are changes of emails alone.
 pub(super) fn mark(state: &AccountStateRow, is_guest: bool, data: DataType) -> ModSeq {
     match data {
         DataType::Thread if is_guest => state.state(DataType::Email),
-        DataType::Mailbox if is_guest => state.state(DataType::Email).max(state.state(DataType::Mailbox)),
+        DataType::Mailbox if is_guest => {
+            state.state(DataType::Email).max(state.state(DataType::Mailbox))
+        }
         _ => state.state(data),
     }
 }
@@ -73,14 +78,16 @@ pub(super) fn thread_changes(
     let moved = changed.values().filter(|email| email.was != email.is);
     let threads: BTreeSet<ThreadId> = moved.map(|email| email.thread).collect();
     // An email that was in sight and is purged is no longer among those of its thread.
-    let had: BTreeSet<ThreadId> = changed.values().filter(|email| email.was).map(|email| email.thread).collect();
+    let had: BTreeSet<ThreadId> =
+        changed.values().filter(|email| email.was).map(|email| email.thread).collect();
     for thread in threads {
         let (mut was, mut is) = (false, false);
         for id in snapshot.thread_emails(account.id, thread)? {
             let (before, now) = match changed.get(&id) {
                 Some(email) => (email.was, email.is),
                 None => {
-                    let seen = snapshot.email(account.id, id)?.is_some_and(|email| scope.sees(&email));
+                    let seen =
+                        snapshot.email(account.id, id)?.is_some_and(|email| scope.sees(&email));
                     (seen, seen)
                 }
             };
@@ -92,9 +99,9 @@ pub(super) fn thread_changes(
     Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= most))
 }
 
-/// Mailbox/changes, of a tree that did not change; `None` where they cannot be told. A mailbox is told of where an email
-/// that the guest sees or saw in it changed, or one in a thread of which the guest sees an email in it: its counts may be
-/// others.
+/// Mailbox/changes, of a tree that did not change; `None` where they cannot be told. A mailbox is
+/// told of where an email that the guest sees or saw in it changed, or one in a thread of which the
+/// guest sees an email in it: its counts may be others.
 ///
 /// # Errors
 /// Those of reading.
@@ -122,22 +129,35 @@ pub(super) fn mailbox_changes(
             *latest = at.max(*latest);
         }
     }
-    let mut told: Vec<(ModSeq, MailboxUid)> = touched.into_iter().map(|(uid, at)| (at, uid)).collect();
+    let mut told: Vec<(ModSeq, MailboxUid)> =
+        touched.into_iter().map(|(uid, at)| (at, uid)).collect();
     told.retain(|(at, uid)| from.is_before(*at, uid.0));
     told.sort_unstable();
     let more = told.len() > most;
     told.truncate(most);
     let state = match told.last().filter(|_| more) {
         Some((at, uid)) => ClientState { mark: *at, base: from.base, last: uid.0 },
-        None => ClientState::at(mark(&snapshot.account_state(account.id)?, true, DataType::Mailbox).max(from.mark)),
+        None => ClientState::at(
+            mark(&snapshot.account_state(account.id)?, true, DataType::Mailbox).max(from.mark),
+        ),
     };
     let updated = told.into_iter().map(|(_, uid)| uid).collect();
     Ok(Some(Changes { created: Vec::new(), updated, destroyed: Vec::new(), state, more }))
 }
 
-fn none<Id>(snapshot: &Snapshot<'_>, account: &Account, since: ClientState) -> Result<Changes<Id>, Error> {
+fn none<Id>(
+    snapshot: &Snapshot<'_>,
+    account: &Account,
+    since: ClientState,
+) -> Result<Changes<Id>, Error> {
     let state = ClientState::at(snapshot.state(account.id, DataType::Email)?.max(since.mark));
-    Ok(Changes { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), state, more: false })
+    Ok(Changes {
+        created: Vec::new(),
+        updated: Vec::new(),
+        destroyed: Vec::new(),
+        state,
+        more: false,
+    })
 }
 
 /// What became of one that was in sight, or is.

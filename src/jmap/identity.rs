@@ -1,5 +1,6 @@
-//! Identity (RFC 8621 §6). An account has one for each of its addresses by itself; whoever reads them first brings them up
-//! to date with the account (`model::sender`), so that a change of the account moves their state as any other.
+//! Identity (RFC 8621 §6). An account has one for each of its addresses by itself; whoever reads
+//! them first brings them up to date with the account (`model::sender`), so that a change of the
+//! account moves their state as any other.
 
 use serde_json::{Map, Value};
 
@@ -7,8 +8,8 @@ use super::context::{Account, Context};
 use super::failure::TxnResult;
 use super::method::Call;
 use super::standard::{
-    ChangedObjects, GetObjects, InvalidProperties, ObjectChanges, ObjectType, SetObjects, StoredReader, object_of,
-    people,
+    ChangedObjects, GetObjects, InvalidProperties, ObjectChanges, ObjectType, SetObjects,
+    StoredReader, object_of, people,
 };
 use crate::account::OwnAddresses;
 use crate::model::address::fold_domain;
@@ -86,14 +87,23 @@ impl SetObjects for SenderIdentity {
         SenderAddresses::of(call.context, account)
     }
 
-    fn create(txn: &mut Txn<'_>, me: &SenderAddresses, given: &JsonObject) -> TxnResult<JsonObject> {
+    fn create(
+        txn: &mut Txn<'_>,
+        me: &SenderAddresses,
+        given: &JsonObject,
+    ) -> TxnResult<JsonObject> {
         let identity = read(me, given)?;
         let mut told = object(txn.create_object(&identity)?, &identity, IdentityProperty::ALL);
         told.retain(|property, value| given.get(property) != Some(value));
         Ok(told)
     }
 
-    fn update(txn: &mut Txn<'_>, _: &SenderAddresses, id: ObjectId, patch: &Value) -> TxnResult<JsonObject> {
+    fn update(
+        txn: &mut Txn<'_>,
+        _: &SenderAddresses,
+        id: ObjectId,
+        patch: &Value,
+    ) -> TxnResult<JsonObject> {
         let old = txn.snapshot().object::<SenderIdentity>(txn.account(), id)?;
         let new = patched(id, &old.ok_or(SetError::NotFound)?, patch)?;
         txn.update_object(id, |identity: &mut SenderIdentity| *identity = new)?;
@@ -111,8 +121,8 @@ impl SetObjects for SenderIdentity {
     }
 }
 
-/// Brings the identities that the account has by itself up to date. One whose address has a row that is damaged or lost
-/// stays: the repair may give the address back.
+/// Brings the identities that the account has by itself up to date. One whose address has a row
+/// that is damaged or lost stays: the repair may give the address back.
 pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), MethodError> {
     let me = context.directory.identity(account.id)?;
     let own = context.directory.own_addresses(account.id)?;
@@ -140,7 +150,10 @@ pub(super) struct SenderAddresses {
 impl SenderAddresses {
     pub(super) fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
         let directory = &context.directory;
-        Ok(Self { identity: directory.identity(account.id)?, own: directory.own_addresses(account.id)? })
+        Ok(Self {
+            identity: directory.identity(account.id)?,
+            own: directory.own_addresses(account.id)?,
+        })
     }
 
     /// Whether mail may come from an address. In a domain that the account takes whole, an address
@@ -161,8 +174,8 @@ impl SenderAddresses {
         self.may_have(&identity.email)
     }
 
-    /// Whether an address is the one that an identity stands for, its sub-addresses and those in an alias domain included;
-    /// of `*@domain` any in that domain (RFC 8621 §6).
+    /// Whether an address is the one that an identity stands for, its sub-addresses and those in an
+    /// alias domain included; of `*@domain` any in that domain (RFC 8621 §6).
     pub(super) fn is_of(&self, identity: &SenderIdentity, address: &Address) -> bool {
         let address = self.identity.canonical(address);
         if let Some(domain) = identity.email.strip_prefix("*@") {
@@ -176,19 +189,22 @@ impl SenderAddresses {
         own == address || self.identity.delimiter.is_some_and(base)
     }
 
-    /// Whether an identity may have this address: `*@domain` where the whole domain is the account's.
+    /// Whether an identity may have this address: `*@domain` where the whole domain is the
+    /// account's.
     fn may_have(&self, email: &str) -> Result<bool, SetError> {
         match email.strip_prefix("*@") {
-            Some(domain) => {
-                self.own.has_domain(&fold_domain(domain)).map_err(|error| SetError::ServerFail(error.to_string()))
-            }
+            Some(domain) => self
+                .own
+                .has_domain(&fold_domain(domain))
+                .map_err(|error| SetError::ServerFail(error.to_string())),
             None => Address::parse(email).map_or(Ok(false), |address| self.may_be(&address)),
         }
     }
 }
 
 fn object(id: ObjectId, identity: &SenderIdentity, properties: &[IdentityProperty]) -> JsonObject {
-    let people = |people: &Option<Vec<EmailAddress>>| people.as_deref().map_or(Value::Null, people::object);
+    let people =
+        |people: &Option<Vec<EmailAddress>>| people.as_deref().map_or(Value::Null, people::object);
     object_of(properties, |property| match property {
         IdentityProperty::Id => id.to_string().into(),
         IdentityProperty::Name => identity.name.clone().into(),
@@ -204,8 +220,13 @@ fn object(id: ObjectId, identity: &SenderIdentity, properties: &[IdentityPropert
 /// An identity that the account may have.
 fn read(me: &SenderAddresses, properties: &Map<String, Value>) -> Result<SenderIdentity, SetError> {
     let (mut identity, mut wrong) = (SenderIdentity::default(), InvalidProperties::default());
-    properties.get("email").and_then(Value::as_str).unwrap_or_default().clone_into(&mut identity.email);
-    // Where there is an error of its own for it, it is that and not `invalidProperties` (RFC 8620 §5.3).
+    properties
+        .get("email")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .clone_into(&mut identity.email);
+    // Where there is an error of its own for it, it is that and not `invalidProperties` (RFC 8620
+    // §5.3).
     if !identity.email.is_empty() && !me.may_have(&identity.email)? {
         return Err(SetError::of("forbiddenFrom", "the address is none of the account's"));
     }
@@ -250,8 +271,11 @@ fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result
         Some(IdentityProperty::ReplyTo) => {
             identity.reply_to = people::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?;
         }
-        Some(IdentityProperty::Bcc) => identity.bcc = people::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?,
-        Some(IdentityProperty::Id | IdentityProperty::Email | IdentityProperty::MayDelete) | None => {
+        Some(IdentityProperty::Bcc) => {
+            identity.bcc = people::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?
+        }
+        Some(IdentityProperty::Id | IdentityProperty::Email | IdentityProperty::MayDelete)
+        | None => {
             return Err(bad("it cannot be set"));
         }
     }
@@ -274,7 +298,10 @@ mod tests {
         };
         let first = ask("Identity/get", json!({}));
         let given = first["list"][0].clone();
-        assert_eq!((&given["email"], &given["mayDelete"]), (&json!("ann@example.org"), &json!(false)));
+        assert_eq!(
+            (&given["email"], &given["mayDelete"]),
+            (&json!("ann@example.org"), &json!(false))
+        );
         assert_eq!(given.as_object().unwrap().len(), super::IdentityProperty::ALL.len());
         // A new address has one, too, and the state says so.
         call(&context, "Account/alias", &json!({"account": ann, "address": "a.lee@example.org"}));
@@ -327,11 +354,14 @@ mod tests {
         assert_eq!(ask("Identity/set", json!({"destroy": [w]}))["destroyed"], json!([w]));
         // With all of a domain comes every address in it.
         call(&context, "Account/alias", &json!({"account": ann, "address": "@example.com"}));
-        let made =
-            ask("Identity/set", json!({"create": {"z": {"email": "*@example.com"}, "q": {"email": "q@example.com"}}}));
+        let made = ask(
+            "Identity/set",
+            json!({"create": {"z": {"email": "*@example.com"}, "q": {"email": "q@example.com"}}}),
+        );
         assert_eq!(made["created"].as_object().unwrap().len(), 2, "{made}");
         // But not the addresses in it that the directory gives to somebody else.
-        let bob = call(&context, "Account/get", &json!({"account": "bob@example.org"})).1["id"].clone();
+        let bob =
+            call(&context, "Account/get", &json!({"account": "bob@example.org"})).1["id"].clone();
         call(&context, "Account/alias", &json!({"account": bob, "address": "boss@example.com"}));
         for email in ["boss@example.com", "Boss+x@Example.com", "bob@example.org"] {
             let made = ask("Identity/set", json!({"create": {"b": {"email": email}}}));

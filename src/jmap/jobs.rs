@@ -1,5 +1,6 @@
-//! Long work that an administrator begins and looks in on: a check, a repair, a backup. One at a time, on a thread of its
-//! own, so that no request waits for it and it does not end with whoever asked.
+//! Long work that an administrator begins and looks in on: a check, a repair, a backup. One at a
+//! time, on a thread of its own, so that no request waits for it and it does not end with whoever
+//! asked.
 //!
 //! What it found stays to be fetched until the next one begins.
 
@@ -86,7 +87,10 @@ impl Jobs {
         let inner = Arc::clone(&self.0);
         let mut slot = self.0.slot.lock();
         if slot.id > 0 && slot.result.is_none() {
-            return Err(MethodError::Conflict(format!("a {} is under way: one at a time", slot.what)));
+            return Err(MethodError::Conflict(format!(
+                "a {} is under way: one at a time",
+                slot.what
+            )));
         }
         let id = slot.id + 1;
         self.0.stop.store(false, Ordering::Relaxed);
@@ -94,7 +98,9 @@ impl Jobs {
             let pace = JobProgress(Arc::clone(&inner));
             // A panic must not leave everybody waiting for ever.
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&pace)));
-            let done = done.unwrap_or_else(|_| Err(Error::Io("a fault of the program ended it; see the log".into())));
+            let done = done.unwrap_or_else(|_| {
+                Err(Error::Io("a fault of the program ended it; see the log".into()))
+            });
             match &done {
                 Ok(_) => tracing::info!(job = what, "done"),
                 Err(error) => tracing::warn!(job = what, %error, "not done"),
@@ -124,16 +130,19 @@ impl Jobs {
         Ok(JobGetAnswer { what: slot.what.to_owned(), done, progress, result })
     }
 
-    /// Has what is under way stop at its next step, and waits for that, `most` at most. What it did stays.
+    /// Has what is under way stop at its next step, and waits for that, `most` at most. What it did
+    /// stays.
     pub fn stop(&self, most: Duration) {
         self.0.stop.store(true, Ordering::Relaxed);
         let mut slot = self.0.slot.lock();
         if slot.id > 0 && slot.result.is_none() {
-            let _timed_out = self.0.ended.wait_while_for(&mut slot, |slot| slot.result.is_none(), most);
+            let _timed_out =
+                self.0.ended.wait_while_for(&mut slot, |slot| slot.result.is_none(), most);
         }
     }
 
-    /// Goes on with the repairs that an earlier run of the service did not finish; says of how many accounts.
+    /// Goes on with the repairs that an earlier run of the service did not finish; says of how many
+    /// accounts.
     ///
     /// # Errors
     /// Those of reading.
@@ -146,7 +155,8 @@ impl Jobs {
                 let secrets = store.secrets().clone();
                 let remake = |raw: &[u8]| crate::message::rows_or_bare(raw, &secrets);
                 for (account, scope) in unfinished {
-                    store.repair(scope, Some(&[account]), &remake, &mut |at| pace.tell_store(at))?;
+                    store
+                        .repair(scope, Some(&[account]), &remake, &mut |at| pace.tell_store(at))?;
                 }
                 Ok(JobResult::Resumed {})
             });

@@ -20,7 +20,8 @@ pub(super) trait Method {
 /// One call of a method: who asks of what, and what the request says beside the arguments.
 pub(super) struct Call<'a> {
     pub(super) context: &'a Context,
-    /// What creation ids stand for; the references of the arguments to earlier answers are resolved.
+    /// What creation ids stand for; the references of the arguments to earlier answers are
+    /// resolved.
     pub(super) created: &'a CreationIds,
     /// The capabilities that the request uses.
     pub(super) using: &'a [String],
@@ -32,22 +33,24 @@ impl<'a> Call<'a> {
         Self { context, created, using, follow_up: RefCell::default() }
     }
 
-    /// Whether the request uses a capability: what belongs to another one is unknown to it (RFC 8620 §3.3).
+    /// Whether the request uses a capability: what belongs to another one is unknown to it (RFC
+    /// 8620 §3.3).
     pub(super) fn uses(&self, capability: &str) -> bool {
         self.using.iter().any(|used| used == capability)
     }
 
-    /// The id that a client wrote, or what its creation id stands for. An unknown creation id stays as it is: no object
-    /// is called that.
+    /// The id that a client wrote, or what its creation id stands for. An unknown creation id stays
+    /// as it is: no object is called that.
     pub(super) fn id(&self, id: String) -> String {
         self.created.resolve(&id).unwrap_or(id)
     }
 
-    /// The account of that id, where it is the caller's own; or, with `guests`, one in which a mailbox is shared with the
-    /// caller.
+    /// The account of that id, where it is the caller's own; or, with `guests`, one in which a
+    /// mailbox is shared with the caller.
     ///
     /// # Errors
-    /// `accountNotFound`; `accountNotSupportedByMethod` where the caller is a guest and `guests` is false.
+    /// `accountNotFound`; `accountNotSupportedByMethod` where the caller is a guest and `guests` is
+    /// false.
     pub(super) fn open(&self, id: &str, guests: bool) -> Result<Account, MethodError> {
         let id = id.parse::<AccountId>().map_err(|_| MethodError::AccountNotFound)?;
         let account = self.context.reach(id)?;
@@ -81,7 +84,8 @@ pub(super) struct RegisteredMethod {
     pub(super) capability: &'static str,
     /// A capability that a request must use beside it (RFC 9007 §2.1).
     pub(super) also: Option<&'static str>,
-    /// A method that only reads may be refused for the size of its answer; what was changed is told whatever its size.
+    /// A method that only reads may be refused for the size of its answer; what was changed is told
+    /// whatever its size.
     pub(super) only_reads: bool,
     pub(super) handler: Handler,
 }
@@ -102,12 +106,21 @@ impl Handler {
         Self(run)
     }
 
-    pub(super) fn run(self, call: &Call<'_>, name: &str, given: Map<String, Value>) -> Result<Value, MethodError> {
+    pub(super) fn run(
+        self,
+        call: &Call<'_>,
+        name: &str,
+        given: Map<String, Value>,
+    ) -> Result<Value, MethodError> {
         (self.0)(call, name, given)
     }
 }
 
 /// Reads the arguments, runs the method, and makes its answer JSON.
-fn run<M: Method>(call: &Call<'_>, name: &str, given: Map<String, Value>) -> Result<Value, MethodError> {
+fn run<M: Method>(
+    call: &Call<'_>,
+    name: &str,
+    given: Map<String, Value>,
+) -> Result<Value, MethodError> {
     Ok(M::call(call, arguments::read(name, given)?)?.into_value()?)
 }

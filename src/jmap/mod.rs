@@ -1,7 +1,8 @@
-//! L4: JMAP methods over the store (RFC 8620, RFC 8621), and the vendor methods that the command line uses.
+//! L4: JMAP methods over the store (RFC 8620, RFC 8621), and the vendor methods that the command
+//! line uses.
 //!
-//! `dispatch` takes a request through its calls; `context` is who asks, and of what; `standard` is what all types have in
-//! common. Then each type has a module of its own.
+//! `dispatch` takes a request through its calls; `context` is who asks, and of what; `standard` is
+//! what all types have in common. Then each type has a module of its own.
 
 pub mod admin;
 mod blob;

@@ -1,9 +1,9 @@
-//! Principal (RFC 9670 §2): whom the caller can share with. Each account is one, and its id is the account's; they stand in
-//! the caller's own account.
+//! Principal (RFC 9670 §2): whom the caller can share with. Each account is one, and its id is the
+//! account's; they stand in the caller's own account.
 //!
-//! A user sees the accounts that have an address in one of the user's own domains, and those that shared
-//! something with the user. An administrator sees all. No principal is changed here, and no history of changes is kept:
-//! the state is a digest of what is visible.
+//! A user sees the accounts that have an address in one of the user's own domains, and those that
+//! shared something with the user. An administrator sees all. No principal is changed here, and no
+//! history of changes is kept: the state is a digest of what is visible.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::context::{Account, Context};
 use super::method::{Call, Method};
 use super::session::entry;
 use super::standard::{
-    ChangedObjects, GetObjects, NoArguments, ObjectChanges, ObjectQuery, ObjectType, QueryObjects, SetArguments,
-    object_of,
+    ChangedObjects, GetObjects, NoArguments, ObjectChanges, ObjectQuery, ObjectType, QueryObjects,
+    SetArguments, object_of,
 };
 use super::uploads::UploadSettings;
 use crate::model::{AccountId, AccountRow, Address, Identity};
@@ -90,7 +90,8 @@ impl ObjectChanges for Principal {
     }
 }
 
-/// Principal/set: who there is, and how they are called, is the administrator's to say, so every change is refused.
+/// Principal/set: who there is, and how they are called, is the administrator's to say, so every
+/// change is refused.
 pub(super) struct PrincipalSet;
 
 impl Method for PrincipalSet {
@@ -104,7 +105,8 @@ impl Method for PrincipalSet {
         if !set.is_in(&state) {
             return Err(MethodError::StateMismatch);
         }
-        let (mut done, no) = (set.done, SetError::Forbidden("principals are the administrator's to change".into()));
+        let (mut done, no) =
+            (set.done, SetError::Forbidden("principals are the administrator's to change".into()));
         let refusal = |id: &str| if known.has(id) { no.clone() } else { SetError::NotFound };
         set.create.iter().for_each(|(name, _)| done.not_created(name, &no));
         set.update.iter().for_each(|(id, _)| done.not_updated(id, &refusal(id)));
@@ -146,7 +148,10 @@ impl QueryObjects for Principal {
 
     const TELLS_CHANGES: bool = false;
 
-    fn results(known: &VisiblePrincipals, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError> {
+    fn results(
+        known: &VisiblePrincipals,
+        query: &ObjectQuery<Self>,
+    ) -> Result<Vec<String>, MethodError> {
         let found = known.all.iter().filter(|one| query.filter.holds(&|is| known.holds(is, one)));
         Ok(found.map(|one| one.id.to_string()).collect())
     }
@@ -180,7 +185,8 @@ impl VisiblePrincipals {
         let reachable = context.reachable()?;
         let everyone = context.directory.list()?;
         let mine = everyone.iter().find(|(id, ..)| *id == account.id);
-        let domains = mine.map(|(_, row, addresses)| domains(&row.primary, addresses)).unwrap_or_default();
+        let domains =
+            mine.map(|(_, row, addresses)| domains(&row.primary, addresses)).unwrap_or_default();
         let known = |id: AccountId, row: &AccountRow, addresses: &[Address]| {
             context.caller.admin
                 || reachable.iter().any(|account| account.id == id)
@@ -214,13 +220,20 @@ impl VisiblePrincipals {
             PrincipalProperty::Capabilities => JsonObject::new().into(),
             PrincipalProperty::Accounts => {
                 let known = self.account(one).into_iter();
-                or_null(known.map(|account| (account.id.to_string(), entry(account, &self.uploads).json())).collect())
+                or_null(
+                    known
+                        .map(|account| {
+                            (account.id.to_string(), entry(account, &self.uploads).json())
+                        })
+                        .collect(),
+                )
             }
         })
     }
 
     fn state(&self) -> String {
-        let all: Value = self.all.iter().map(|one| self.object(one, PrincipalProperty::ALL)).collect();
+        let all: Value =
+            self.all.iter().map(|one| self.object(one, PrincipalProperty::ALL)).collect();
         blake3::hash(all.to_string().as_bytes()).to_hex().chars().take(16).collect()
     }
 
@@ -232,7 +245,9 @@ impl VisiblePrincipals {
             }
             PrincipalCondition::Email(LowercaseText(part)) => email.contains(part),
             PrincipalCondition::Name(LowercaseText(part)) => name.contains(part),
-            PrincipalCondition::Text(LowercaseText(part)) => name.contains(part) || email.contains(part),
+            PrincipalCondition::Text(LowercaseText(part)) => {
+                name.contains(part) || email.contains(part)
+            }
             PrincipalCondition::Type(kind) => kind == "individual",
             PrincipalCondition::TimeZone(zone) => one.row.zone.as_ref() == Some(zone),
         }
@@ -244,11 +259,16 @@ fn domains(primary: &Address, addresses: &[Address]) -> BTreeSet<String> {
     addresses.iter().chain([primary]).map(|address| address.folded().domain().to_owned()).collect()
 }
 
-/// Whether the owner of the account `own` may know of another account, and so share a mailbox with it.
+/// Whether the owner of the account `own` may know of another account, and so share a mailbox with
+/// it.
 ///
 /// # Errors
 /// Those of reading.
-pub(in crate::jmap) fn may_know(context: &Context, own: AccountId, other: AccountId) -> Result<bool, Error> {
+pub(in crate::jmap) fn may_know(
+    context: &Context,
+    own: AccountId,
+    other: AccountId,
+) -> Result<bool, Error> {
     let Ok(them) = context.directory.identity(other) else { return Ok(false) };
     let us = context.directory.identity(own)?;
     let of = |one: &Identity| domains(&one.primary, &one.addresses);

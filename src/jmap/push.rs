@@ -1,8 +1,10 @@
-//! What a client is told of changes (RFC 8620 §7): which types of which account have another state, and which.
+//! What a client is told of changes (RFC 8620 §7): which types of which account have another state,
+//! and which.
 //!
-//! All types of an account share one order of changes, so that a client's knowledge of an account is one number: what
-//! changed since is told at once, however many changes there were. `EmailDelivery` is one of the types (RFC 8621 §1.5),
-//! and `Quota` is told of with the emails that use it (RFC 9425 §5).
+//! All types of an account share one order of changes, so that a client's knowledge of an account
+//! is one number: what changed since is told at once, however many changes there were.
+//! `EmailDelivery` is one of the types (RFC 8621 §1.5), and `Quota` is told of with the emails that
+//! use it (RFC 9425 §5).
 
 use std::collections::BTreeMap;
 
@@ -27,8 +29,9 @@ const MAX_TYPES: [(&str, DataType); 8] = [
     ("ShareNotification", DataType::ShareNotification),
 ];
 
-/// The types of which a guest is notified in a shared account. A guest is notified of changes in any mailbox
-/// of the account, since the account has one sequence of changes, but sees only what was shared.
+/// The types of which a guest is notified in a shared account. A guest is notified of changes in
+/// any mailbox of the account, since the account has one sequence of changes, but sees only what
+/// was shared.
 const GUEST_TYPES: [DataType; 3] = [DataType::Email, DataType::Thread, DataType::Mailbox];
 
 /// An account whose changes are followed.
@@ -68,12 +71,17 @@ impl PushState {
     /// Those of reading.
     pub fn now(store: &Store, accounts: &[ObservedAccount]) -> Result<Self, Error> {
         let snapshot = store.snapshot();
-        let mark = |one: &ObservedAccount| snapshot.account_state(one.account).map(|state| (*one, state.modseq));
-        Ok(Self { epoch: store.epoch(), marks: accounts.iter().map(mark).collect::<Result<_, Error>>()? })
+        let mark = |one: &ObservedAccount| {
+            snapshot.account_state(one.account).map(|state| (*one, state.modseq))
+        };
+        Ok(Self {
+            epoch: store.epoch(),
+            marks: accounts.iter().map(mark).collect::<Result<_, Error>>()?,
+        })
     }
 
-    /// What a client said that it knows (`text`), of these accounts. Of one that it does not name, and where it is from
-    /// another store or another time of it: nothing.
+    /// What a client said that it knows (`text`), of these accounts. Of one that it does not name,
+    /// and where it is from another store or another time of it: nothing.
     #[must_use]
     pub fn of(text: &str, store: &Store, accounts: &[ObservedAccount]) -> Option<Self> {
         let mut parts = text.split('.');
@@ -81,7 +89,10 @@ impl PushState {
         let mut said = BTreeMap::new();
         for part in parts {
             let (account, mark) = part.split_once('-')?;
-            said.insert(account.parse::<AccountId>().ok()?, ModSeq(u64::from_str_radix(mark, 16).ok()?));
+            said.insert(
+                account.parse::<AccountId>().ok()?,
+                ModSeq(u64::from_str_radix(mark, 16).ok()?),
+            );
         }
         let known = |one: &ObservedAccount| {
             let mark = said.get(&one.account).copied().filter(|_| epoch == store.epoch());
@@ -90,7 +101,8 @@ impl PushState {
         Some(Self { epoch: store.epoch(), marks: accounts.iter().map(known).collect() })
     }
 
-    /// From now on of these accounts. Of one that was not among them nothing is known: its states are told.
+    /// From now on of these accounts. Of one that was not among them nothing is known: its states
+    /// are told.
     pub fn follow(&mut self, accounts: &[ObservedAccount]) {
         let mark = |one: &ObservedAccount| (*one, self.marks.get(one).copied().unwrap_or_default());
         self.marks = accounts.iter().map(mark).collect();
@@ -110,23 +122,31 @@ impl PushState {
         format!("{:x}{}", self.epoch, marks.collect::<String>())
     }
 
-    /// What changed since, and now is known: a `StateChange`; of these types alone, if any are named. `None` where nothing of
-    /// them did.
+    /// What changed since, and now is known: a `StateChange`; of these types alone, if any are
+    /// named. `None` where nothing of them did.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn catch_up(&mut self, store: &Store, types: Option<&[String]>) -> Result<Option<Value>, Error> {
+    pub fn catch_up(
+        &mut self,
+        store: &Store,
+        types: Option<&[String]>,
+    ) -> Result<Option<Value>, Error> {
         let snapshot = store.snapshot();
         let mut changed = Map::new();
         for (ObservedAccount { account, shared }, mark) in &mut self.marks {
             let now = snapshot.account_state(*account)?;
             // Of a store that was restored: what it knows never happened.
             let since = if *mark > now.modseq { ModSeq(0) } else { *mark };
-            let wanted = |name: &str| types.is_none_or(|types| types.iter().any(|known| known == name));
+            let wanted =
+                |name: &str| types.is_none_or(|types| types.iter().any(|known| known == name));
             let told = |data: DataType| !shared || GUEST_TYPES.contains(&data);
             let of = |data| newest(&now, *shared, data);
-            let newer = MAX_TYPES.iter().filter(|(name, data)| of(*data) > since && wanted(name) && told(*data));
-            let states = newer.map(|(name, data)| ((*name).to_owned(), state(store, of(*data)).into()));
+            let newer = MAX_TYPES
+                .iter()
+                .filter(|(name, data)| of(*data) > since && wanted(name) && told(*data));
+            let states =
+                newer.map(|(name, data)| ((*name).to_owned(), state(store, of(*data)).into()));
             let mut states: Map<String, Value> = states.collect();
             if !*shared && now.state(DataType::Email) > since && wanted("Quota") {
                 let full = snapshot.account(*account)?.and_then(|row| quota::state(&now, &row));
@@ -158,12 +178,17 @@ mod tests {
         let change = known.catch_up(store, None).unwrap().unwrap();
         let states = &change["changed"][ann.to_string()];
         for (name, method) in [("Mailbox", "Mailbox/get"), ("Thread", "Thread/get")] {
-            let (_, answer) = call(&context, method, &json!({"accountId": ann.to_string(), "ids": []}));
+            let (_, answer) =
+                call(&context, method, &json!({"accountId": ann.to_string(), "ids": []}));
             assert_eq!(states[name], answer["state"], "{change}");
         }
-        assert!(states.get("EmailDelivery").is_some() && states.get("VacationResponse").is_none(), "{change}");
+        assert!(
+            states.get("EmailDelivery").is_some() && states.get("VacationResponse").is_none(),
+            "{change}"
+        );
         assert_eq!(known.catch_up(store, None).unwrap(), None);
-        // A client that returns with its earlier states is told the same change, and nothing of other types.
+        // A client that returns with its earlier states is told the same change, and nothing of
+        // other types.
         let mut back = PushState::of(&before, store, &[ObservedAccount::own(ann)]).unwrap();
         assert_eq!(back.catch_up(store, None).unwrap(), Some(change));
         let mut back = PushState::of(&before, store, &[ObservedAccount::own(ann)]).unwrap();
@@ -179,7 +204,10 @@ mod tests {
             assert_eq!(PushState::of(text, store, &[ObservedAccount::own(ann)]), None, "{text}");
         }
         // From another store, or from a time that never was: everything is new.
-        for text in [format!("{:x}.{ann}-ff", store.epoch() ^ 1), format!("{:x}.{ann}-ffffff", store.epoch())] {
+        for text in [
+            format!("{:x}.{ann}-ff", store.epoch() ^ 1),
+            format!("{:x}.{ann}-ffffff", store.epoch()),
+        ] {
             let mut known = PushState::of(&text, store, &[ObservedAccount::own(ann)]).unwrap();
             assert!(known.catch_up(store, None).unwrap().is_some(), "{text}");
         }

@@ -1,7 +1,7 @@
 //! Quota (RFC 9425): how much an account may hold, in octets and in emails, and how much it holds.
 //!
-//! A quota is there where a limit is. Both are made from the account's rows at the moment, so a state is what they are:
-//! it tells by itself what changed since, however long ago that was.
+//! A quota is there where a limit is. Both are made from the account's rows at the moment, so a
+//! state is what they are: it tells by itself what changed since, however long ago that was.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +12,8 @@ use serde_json::Value;
 use super::context::{Account, Context};
 use super::method::Call;
 use super::standard::{
-    ChangedObjects, GetObjects, NoArguments, ObjectChanges, ObjectQuery, ObjectType, QueryObjects, object_of,
+    ChangedObjects, GetObjects, NoArguments, ObjectChanges, ObjectQuery, ObjectType, QueryObjects,
+    object_of,
 };
 use crate::model::AccountRow;
 use crate::query::Collation;
@@ -72,8 +73,9 @@ impl AccountQuotas {
     }
 
     fn with(state: &AccountStateRow, row: &AccountRow) -> Self {
-        let quota =
-            |id, resource, name, used, most: Option<u64>| most.map(|most| Quota { id, resource, name, used, most });
+        let quota = |id, resource, name, used, most: Option<u64>| {
+            most.map(|most| Quota { id, resource, name, used, most })
+        };
         let all = [
             quota("emails", "count", "Emails", state.emails, row.quota_emails),
             quota("octets", "octets", "Storage", state.octets, row.quota_octets),
@@ -152,7 +154,12 @@ struct QuotaChanges {
 fn since(now: &AccountQuotas, state: &str) -> Result<QuotaChanges, MethodError> {
     let old = now.before(state).ok_or(MethodError::CannotCalculateChanges)?;
     let find = |all: &[Quota], id: &str| all.iter().find(|quota| quota.id == id).copied();
-    let mut since = QuotaChanges { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), only_used: true };
+    let mut since = QuotaChanges {
+        created: Vec::new(),
+        updated: Vec::new(),
+        destroyed: Vec::new(),
+        only_used: true,
+    };
     for quota in &now.0 {
         match find(&old, quota.id) {
             None => since.created.push(quota.id),
@@ -163,12 +170,18 @@ fn since(now: &AccountQuotas, state: &str) -> Result<QuotaChanges, MethodError> 
             Some(_) => {}
         }
     }
-    since.destroyed.extend(old.iter().map(|quota| quota.id).filter(|id| find(&now.0, id).is_none()));
+    since
+        .destroyed
+        .extend(old.iter().map(|quota| quota.id).filter(|id| find(&now.0, id).is_none()));
     Ok(since)
 }
 
 impl ObjectChanges for Quota {
-    fn changes(now: &AccountQuotas, old: &str, most: usize) -> Result<Option<ChangedObjects<String>>, MethodError> {
+    fn changes(
+        now: &AccountQuotas,
+        old: &str,
+        most: usize,
+    ) -> Result<Option<ChangedObjects<String>>, MethodError> {
         let since = since(now, old)?;
         let owned = |ids: Vec<&str>| ids.into_iter().map(str::to_owned).collect::<Vec<String>>();
         let used = since.only_used && !since.updated.is_empty();
@@ -224,7 +237,8 @@ impl QueryObjects for Quota {
     type Beside = NoArguments;
 
     fn results(now: &AccountQuotas, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError> {
-        let mut found: Vec<&Quota> = now.0.iter().filter(|quota| query.filter.holds(&|is| is.holds(quota))).collect();
+        let mut found: Vec<&Quota> =
+            now.0.iter().filter(|quota| query.filter.holds(&|is| is.holds(quota))).collect();
         found.sort_by(|one, two| {
             let order = query.compare(|property, collation| match property {
                 QuotaSort::Name => collation.key(one.name).cmp(&collation.key(two.name)),
@@ -257,8 +271,11 @@ mod tests {
         let get = || call(&context, "Quota/get", &json!({"accountId": account, "ids": null})).1;
         let none = get();
         assert_eq!(none["list"], json!([]));
-        let (name, _) =
-            call(&context, "Account/set", &json!({"account": account, "quotaOctets": 100_000, "quotaEmails": 10}));
+        let (name, _) = call(
+            &context,
+            "Account/set",
+            &json!({"account": account, "quotaOctets": 100_000, "quotaEmails": 10}),
+        );
         assert_eq!(name, "Account/set");
         let changes = |since: &serde_json::Value| {
             call(&context, "Quota/changes", &json!({"accountId": account, "sinceState": since})).1
@@ -266,14 +283,27 @@ mod tests {
         assert_eq!(changes(&none["state"])["created"], json!(["emails", "octets"]));
         let two = get();
         let emails = &two["list"][0];
-        assert_eq!((&emails["used"], &emails["hardLimit"], &emails["warnLimit"]), (&json!(2), &json!(10), &json!(9)));
+        assert_eq!(
+            (&emails["used"], &emails["hardLimit"], &emails["warnLimit"]),
+            (&json!(2), &json!(10), &json!(9))
+        );
         assert_eq!(two["list"][1]["resourceType"], "octets");
         letters(&context, 1);
         let found = changes(&two["state"]);
-        assert_eq!((&found["updated"], &found["updatedProperties"]), (&json!(["emails", "octets"]), &json!(["used"])));
-        call(&context, "Account/set", &json!({"account": account, "quotaOctets": null, "quotaEmails": 11}));
+        assert_eq!(
+            (&found["updated"], &found["updatedProperties"]),
+            (&json!(["emails", "octets"]), &json!(["used"]))
+        );
+        call(
+            &context,
+            "Account/set",
+            &json!({"account": account, "quotaOctets": null, "quotaEmails": 11}),
+        );
         let found = changes(&two["state"]);
-        assert_eq!((&found["updated"], &found["updatedProperties"]), (&json!(["emails"]), &json!(null)));
+        assert_eq!(
+            (&found["updated"], &found["updatedProperties"]),
+            (&json!(["emails"]), &json!(null))
+        );
         assert_eq!(found["destroyed"], json!(["octets"]));
         assert_eq!(changes(&found["newState"])["updated"], json!([]));
 
@@ -285,7 +315,9 @@ mod tests {
         assert_eq!(query(json!({}))["ids"], json!(["emails"]));
         assert_eq!(query(json!({"filter": {"resourceType": "octets"}}))["ids"], json!([]));
         assert_eq!(
-            query(json!({"filter": {"name": "MAIL", "type": "Email"}, "sort": [{"property": "used"}]}))["ids"],
+            query(
+                json!({"filter": {"name": "MAIL", "type": "Email"}, "sort": [{"property": "used"}]})
+            )["ids"],
             json!(["emails"])
         );
         let asked = json!({"accountId": account, "sinceQueryState": two["state"]});
@@ -296,7 +328,11 @@ mod tests {
         );
         for state in ["", "q-", "q-emails.1", "q-emails.1.2.3", "q-x.1.2", "1-2"] {
             let asked = json!({"accountId": account, "sinceState": state});
-            assert_eq!(error(&context, "Quota/changes", &asked), "cannotCalculateChanges", "{state}");
+            assert_eq!(
+                error(&context, "Quota/changes", &asked),
+                "cannotCalculateChanges",
+                "{state}"
+            );
         }
     }
 
@@ -305,8 +341,11 @@ mod tests {
     fn a_quota_is_told_of_when_it_fills() {
         let context = context();
         let account = letters(&context, 1);
-        let mut known =
-            PushState::now(&context.store, &[crate::jmap::ObservedAccount::own(account.parse().unwrap())]).unwrap();
+        let mut known = PushState::now(
+            &context.store,
+            &[crate::jmap::ObservedAccount::own(account.parse().unwrap())],
+        )
+        .unwrap();
         let mut told = || {
             letters(&context, 1);
             let change = known.catch_up(&context.store, Some(&["Quota".into()])).unwrap();
@@ -315,6 +354,9 @@ mod tests {
         assert_eq!(told(), None);
         call(&context, "Account/set", &json!({"account": account, "quotaOctets": 100_000}));
         let now = told().unwrap();
-        assert_eq!(now, call(&context, "Quota/get", &json!({"accountId": account, "ids": null})).1["state"]);
+        assert_eq!(
+            now,
+            call(&context, "Quota/get", &json!({"accountId": account, "ids": null})).1["state"]
+        );
     }
 }

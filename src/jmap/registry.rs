@@ -1,10 +1,14 @@
-//! Every method: its name, its capability, what else a request must use for it, and whether it changes anything.
+//! Every method: its name, its capability, what else a request must use for it, and whether it
+//! changes anything.
 //!
 //! Nothing but `dispatch` names the registry.
 
 use super::admin;
 use super::blob::{BlobCopy, BlobGet, BlobLookup, BlobUpload};
-use super::email::{EmailCopy, EmailGet, EmailImport, EmailParse, EmailQuery, EmailQueryChanges, EmailSet, SnippetGet};
+use super::email::{
+    EmailCopy, EmailGet, EmailImport, EmailParse, EmailQuery, EmailQueryChanges, EmailSet,
+    SnippetGet,
+};
 use super::mailbox::MailboxSet;
 use super::mdn::{MdnParse, MdnSend};
 use super::method::{Call, Handler, Method, RegisteredMethod};
@@ -16,7 +20,9 @@ use super::subscription::{PushSubscriptionGet, PushSubscriptionSet};
 use super::thread::ThreadObjects;
 use super::vacation::StandardVacation;
 use crate::model::{EmailMetadata, EmailSubmission, Mailbox, SenderIdentity, ShareNotification};
-use crate::wire::jmap::{BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION};
+use crate::wire::jmap::{
+    BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION,
+};
 
 /// The methods, but for the vendor's (`admin::METHODS`).
 const METHODS: &[RegisteredMethod] = &[
@@ -48,7 +54,11 @@ const METHODS: &[RegisteredMethod] = &[
     reads("EmailSubmission/get", SUBMISSION, Handler::of::<GetMethod<EmailSubmission>>()),
     reads("EmailSubmission/changes", SUBMISSION, Handler::of::<ChangesMethod<EmailSubmission>>()),
     reads("EmailSubmission/query", SUBMISSION, Handler::of::<QueryMethod<EmailSubmission>>()),
-    reads("EmailSubmission/queryChanges", SUBMISSION, Handler::of::<QueryChangesMethod<EmailSubmission>>()),
+    reads(
+        "EmailSubmission/queryChanges",
+        SUBMISSION,
+        Handler::of::<QueryChangesMethod<EmailSubmission>>(),
+    ),
     changes("EmailSubmission/set", SUBMISSION, Handler::of::<SubmissionSet>()),
     reads("SearchSnippet/get", MAIL, Handler::of::<SnippetGet>()),
     RegisteredMethod { also: Some(MAIL), ..changes("MDN/send", MDN, Handler::of::<MdnSend>()) },
@@ -56,10 +66,18 @@ const METHODS: &[RegisteredMethod] = &[
     reads("VacationResponse/get", VACATION, Handler::of::<GetMethod<StandardVacation>>()),
     changes("VacationResponse/set", VACATION, Handler::of::<SetMethod<StandardVacation>>()),
     reads("ShareNotification/get", PRINCIPALS, Handler::of::<GetMethod<ShareNotification>>()),
-    reads("ShareNotification/changes", PRINCIPALS, Handler::of::<ChangesMethod<ShareNotification>>()),
+    reads(
+        "ShareNotification/changes",
+        PRINCIPALS,
+        Handler::of::<ChangesMethod<ShareNotification>>(),
+    ),
     changes("ShareNotification/set", PRINCIPALS, Handler::of::<SetMethod<ShareNotification>>()),
     reads("ShareNotification/query", PRINCIPALS, Handler::of::<QueryMethod<ShareNotification>>()),
-    reads("ShareNotification/queryChanges", PRINCIPALS, Handler::of::<QueryChangesMethod<ShareNotification>>()),
+    reads(
+        "ShareNotification/queryChanges",
+        PRINCIPALS,
+        Handler::of::<QueryChangesMethod<ShareNotification>>(),
+    ),
     reads("Principal/get", PRINCIPALS, Handler::of::<GetMethod<Principal>>()),
     reads("Principal/changes", PRINCIPALS, Handler::of::<ChangesMethod<Principal>>()),
     changes("Principal/set", PRINCIPALS, Handler::of::<PrincipalSet>()),
@@ -75,7 +93,11 @@ const fn reads(name: &'static str, capability: &'static str, handler: Handler) -
     RegisteredMethod { name, capability, also: None, only_reads: true, handler }
 }
 
-const fn changes(name: &'static str, capability: &'static str, handler: Handler) -> RegisteredMethod {
+const fn changes(
+    name: &'static str,
+    capability: &'static str,
+    handler: Handler,
+) -> RegisteredMethod {
     RegisteredMethod { name, capability, also: None, only_reads: false, handler }
 }
 

@@ -1,13 +1,13 @@
 //! What the caller may see of an account, and do in it (RFC 8621 §2 `myRights`, RFC 9670).
 //!
-//! The owner may do everything that the rows of the mailboxes allow. A guest may use the mailboxes that
-//! the owner shared, each with rights of its own.
+//! The owner may do everything that the rows of the mailboxes allow. A guest may use the mailboxes
+//! that the owner shared, each with rights of its own.
 //!
 //! - A guest sees an email if it is in at least one mailbox that the guest may read.
 //! - Of the mailboxes of such an email, the guest sees those in which the guest has any right.
 //! - What a guest does not see does not exist in any answer to that guest.
-//! - A right that RFC 8621 §2 requires in "all mailboxes" of an email (maySetSeen, maySetKeywords) is
-//!   required in those too that the guest does not see.
+//! - A right that RFC 8621 §2 requires in "all mailboxes" of an email (maySetSeen, maySetKeywords)
+//!   is required in those too that the guest does not see.
 //! - Rights are read in the same snapshot, or the same commit, as the objects that they guard.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,9 @@ impl Rights {
     pub(super) fn may(&self, uid: MailboxUid, right: Right) -> bool {
         match self {
             Self::Owner => true,
-            Self::Guest(opened) => opened.rights.get(&uid).is_some_and(|rights| rights & right.bit() != 0),
+            Self::Guest(opened) => {
+                opened.rights.get(&uid).is_some_and(|rights| rights & right.bit() != 0)
+            }
         }
     }
 
@@ -112,8 +114,12 @@ impl Rights {
     ) -> Result<(), SetError> {
         match mailboxes.into_iter().find(|uid| !self.may(**uid, right)) {
             None => Ok(()),
-            Some(uid) if self.knows(*uid) => Err(SetError::Forbidden(format!("no {} in {uid}", right.name()))),
-            Some(_) => Err(SetError::Forbidden(format!("no {} in all of its mailboxes", right.name()))),
+            Some(uid) if self.knows(*uid) => {
+                Err(SetError::Forbidden(format!("no {} in {uid}", right.name())))
+            }
+            Some(_) => {
+                Err(SetError::Forbidden(format!("no {} in all of its mailboxes", right.name())))
+            }
         }
     }
 
@@ -139,19 +145,28 @@ impl Rights {
         Ok(())
     }
 
-    /// The mailboxes of an email that the caller does not see. An update by the caller leaves them as they are.
+    /// The mailboxes of an email that the caller does not see. An update by the caller leaves them
+    /// as they are.
     pub(super) fn unread(&self, email: &EmailMetadata) -> BTreeSet<MailboxUid> {
         email.mailboxes.iter().copied().filter(|uid| !self.reads(*uid)).collect()
     }
 }
 
-/// Whether the same was open to the caller at a state: then what changed since can be told from what changed of the objects
-/// alone. Of an account of his own it always can.
+/// Whether the same was open to the caller at a state: then what changed since can be told from
+/// what changed of the objects alone. Of an account of his own it always can.
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn unchanged_since(snapshot: &Snapshot<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
-    if account.guest.is_none() { Ok(true) } else { snapshot.is_sharing_unchanged_since(account.id, since) }
+pub(super) fn unchanged_since(
+    snapshot: &Snapshot<'_>,
+    account: &Account,
+    since: ModSeq,
+) -> Result<bool, Error> {
+    if account.guest.is_none() {
+        Ok(true)
+    } else {
+        snapshot.is_sharing_unchanged_since(account.id, since)
+    }
 }
 
 /// `MailboxRights` (RFC 8621 §2).

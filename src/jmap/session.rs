@@ -1,10 +1,12 @@
-//! The Session resource: what the server can do, with its limits as they are enforced, and which accounts the caller may
-//! use (RFC 8620 §2, RFC 8621 §1.3).
+//! The Session resource: what the server can do, with its limits as they are enforced, and which
+//! accounts the caller may use (RFC 8620 §2, RFC 8621 §1.3).
 //!
-//! - Every capability that a request may use stands in it; a capability with nothing more to say is an empty object.
-//! - The state of a session is a digest of what can differ from one caller or moment to another, so that the answer to a
-//!   request tells it without a session being made. A new member of the session that depends on anything but the
-//!   program, the base URL, the upload settings and the accounts must be added to `state_of`.
+//! - Every capability that a request may use stands in it; a capability with nothing more to say is
+//!   an empty object.
+//! - The state of a session is a digest of what can differ from one caller or moment to another, so
+//!   that the answer to a request tells it without a session being made. A new member of the
+//!   session that depends on anything but the program, the base URL, the upload settings and the
+//!   accounts must be added to `state_of`.
 
 use std::sync::LazyLock;
 
@@ -18,11 +20,13 @@ use crate::query::Collation;
 use crate::store::{Error, Snapshot};
 use crate::wire::jmap::session::{Capability, SessionAccount, SessionObject, SessionState, path};
 use crate::wire::jmap::{
-    ADMIN, BLOB, CORE, MAIL, MDN, MethodError, PRINCIPALS, PRINCIPALS_OWNER, QUOTA, SUBMISSION, VACATION, WEBSOCKET,
+    ADMIN, BLOB, CORE, MAIL, MDN, MethodError, PRINCIPALS, PRINCIPALS_OWNER, QUOTA, SUBMISSION,
+    VACATION, WEBSOCKET,
 };
 
 /// The capabilities that are known here.
-pub const CAPABILITIES: &[&str] = &[CORE, MAIL, SUBMISSION, VACATION, MDN, QUOTA, BLOB, PRINCIPALS, WEBSOCKET, ADMIN];
+pub const CAPABILITIES: &[&str] =
+    &[CORE, MAIL, SUBMISSION, VACATION, MDN, QUOTA, BLOB, PRINCIPALS, WEBSOCKET, ADMIN];
 
 /// Returns the caller's session.
 ///
@@ -35,7 +39,10 @@ pub fn session(context: &Context) -> Result<SessionObject, MethodError> {
         username: username(context, &accounts).to_owned(),
         base: context.base.to_string(),
         state: state_of(context, &accounts),
-        accounts: accounts.iter().map(|account| entry_with_unread(context, account)).collect::<Result<_, _>>()?,
+        accounts: accounts
+            .iter()
+            .map(|account| entry_with_unread(context, account))
+            .collect::<Result<_, _>>()?,
     })
 }
 
@@ -47,8 +54,9 @@ pub(super) fn session_state(context: &Context) -> Result<SessionState, MethodErr
     Ok(state_of(context, &context.reachable()?))
 }
 
-/// Returns a number that changes whenever anything else in the session does, except the unread totals of inboxes. It is
-/// the same after a restart, and in every process over the same store and configuration.
+/// Returns a number that changes whenever anything else in the session does, except the unread
+/// totals of inboxes. It is the same after a restart, and in every process over the same store and
+/// configuration.
 fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
     let mut digest = blake3::Hasher::new();
     digest.update(&*CONSTANT_PART).update(&context.uploads.max.to_be_bytes());
@@ -67,8 +75,9 @@ fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
     SessionState(u64::from_be_bytes(number))
 }
 
-/// A digest of what is the same in the sessions of all callers while the program runs: capabilities, limits, the paths
-/// of the URLs and the names of members. Another version of the program may have another one.
+/// A digest of what is the same in the sessions of all callers while the program runs:
+/// capabilities, limits, the paths of the URLs and the names of members. Another version of the
+/// program may have another one.
 static CONSTANT_PART: LazyLock<[u8; 32]> = LazyLock::new(|| {
     let uploads = UploadSettings { max: 0, ..UploadSettings::default() };
     let row = AccountRow::new(String::new(), Address::from_parts("", ""), UtcMillis(0));
@@ -93,7 +102,8 @@ fn username<'a>(context: &'a Context, accounts: &'a [Account]) -> &'a str {
     .unwrap_or_default()
 }
 
-/// Returns the entry of an account, with the unread totals of its inbox where the account is the caller's own.
+/// Returns the entry of an account, with the unread totals of its inbox where the account is the
+/// caller's own.
 fn entry_with_unread(context: &Context, account: &Account) -> Result<SessionAccount, MethodError> {
     let mut entry = entry(account, &context.uploads);
     if account.guest.is_none() {
@@ -106,17 +116,23 @@ fn entry_with_unread(context: &Context, account: &Account) -> Result<SessionAcco
 /// Returns how much is unread in an account's inbox, which clients show beside the account's name.
 fn unread(snapshot: &Snapshot<'_>, account: AccountId) -> Result<Value, Error> {
     let counts = inbox_counts(snapshot, account)?;
-    Ok(json!({"inboxUnreadEmails": counts.unread_emails, "inboxUnreadThreads": counts.unread_threads}))
+    Ok(
+        json!({"inboxUnreadEmails": counts.unread_emails, "inboxUnreadThreads": counts.unread_threads}),
+    )
 }
 
 /// Returns the counts of an account's inbox.
-pub(super) fn inbox_counts(snapshot: &Snapshot<'_>, account: AccountId) -> Result<MailboxCounts, Error> {
+pub(super) fn inbox_counts(
+    snapshot: &Snapshot<'_>,
+    account: AccountId,
+) -> Result<MailboxCounts, Error> {
     let inbox = snapshot.account_state(account)?.inbox;
     Ok(snapshot.mailbox(account, inbox)?.unwrap_or_default().counts)
 }
 
-/// Returns the entry of an account, without unread totals. A shared account is not read-only, because guests may always
-/// choose their subscriptions; the rights of each mailbox say what else they may do.
+/// Returns the entry of an account, without unread totals. A shared account is not read-only,
+/// because guests may always choose their subscriptions; the rights of each mailbox say what else
+/// they may do.
 pub(super) fn entry(account: &Account, uploads: &UploadSettings) -> SessionAccount {
     SessionAccount {
         id: account.id.to_string(),
@@ -149,7 +165,8 @@ fn server_capability(name: &str, base: &str, uploads: &UploadSettings) -> Value 
             "collationAlgorithms": Collation::ALL.map(Collation::name),
         }),
         WEBSOCKET => {
-            let base = base.strip_prefix("http").map_or_else(|| base.into(), |rest| format!("ws{rest}"));
+            let base =
+                base.strip_prefix("http").map_or_else(|| base.into(), |rest| format!("ws{rest}"));
             json!({"url": format!("{base}{}", path::SOCKET), "supportsPush": true})
         }
         _ => json!({}),
@@ -175,15 +192,22 @@ static ACCOUNT_CAPABILITIES: LazyLock<Vec<&'static str>> =
 /// The capabilities of an account that is shared with the caller.
 const GUEST_CAPABILITIES: [&str; 3] = [MAIL, BLOB, PRINCIPALS_OWNER];
 
-/// Returns what the session says of a capability for one account; `None` where the account has no such capability.
-fn account_capability(name: &'static str, account: &Account, uploads: &UploadSettings) -> Option<Capability> {
+/// Returns what the session says of a capability for one account; `None` where the account has no
+/// such capability.
+fn account_capability(
+    name: &'static str,
+    account: &Account,
+    uploads: &UploadSettings,
+) -> Option<Capability> {
     let user = account.guest.unwrap_or(account.id);
     let value: Value = match name {
         CORE | WEBSOCKET => return None,
         _ if account.guest.is_some() && !GUEST_CAPABILITIES.contains(&name) => return None,
         // RFC 9670 §1.5: each user finds all principals in their own account.
         PRINCIPALS => json!({"currentUserPrincipalId": account.id.to_string()}),
-        PRINCIPALS_OWNER => json!({"accountIdForPrincipal": user.to_string(), "principalId": account.id.to_string()}),
+        PRINCIPALS_OWNER => {
+            json!({"accountIdForPrincipal": user.to_string(), "principalId": account.id.to_string()})
+        }
         MAIL => json!({
             "maxMailboxesPerEmail": null,
             "maxMailboxDepth": limits::MAX_MAILBOX_DEPTH,

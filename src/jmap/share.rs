@@ -1,8 +1,9 @@
-//! `ShareNotification` (RFC 9670 §3): what users are told of mailboxes that were opened to them, and closed.
+//! `ShareNotification` (RFC 9670 §3): what users are told of mailboxes that were opened to them,
+//! and closed.
 //!
-//! One is made in the account of each whom a change concerns, after the change is durable: what a stop comes between is not
-//! told. Of the same mailbox there is one: a later change takes the place of the one before, and both together that come to
-//! nothing leave none.
+//! One is made in the account of each whom a change concerns, after the change is durable: what a
+//! stop comes between is not told. Of the same mailbox there is one: a later change takes the place
+//! of the one before, and both together that come to nothing leave none.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +16,8 @@ use super::method::Call;
 use super::rights::rights_object;
 use super::standard::value::UtcDate;
 use super::standard::{
-    ChangedObjects, GetObjects, NoArguments, ObjectChanges, ObjectQuery, ObjectType, QueryObjects, SetObjects,
-    StoredReader, object_of,
+    ChangedObjects, GetObjects, NoArguments, ObjectChanges, ObjectQuery, ObjectType, QueryObjects,
+    SetObjects, StoredReader, object_of,
 };
 use crate::model::{AccountId, ChangedBy, DataType, ObjectId, ShareNotification};
 use crate::store::{ShareChange, Txn};
@@ -60,18 +61,29 @@ pub(super) fn tell(context: &Context, account: AccountId, changes: Vec<ShareChan
 }
 
 fn changed_by(context: &Context) -> ChangedBy {
-    let own = context.caller.account.and_then(|id| context.directory.find_account(&id.to_string()).ok().flatten());
+    let own = context
+        .caller
+        .account
+        .and_then(|id| context.directory.find_account(&id.to_string()).ok().flatten());
     match own {
         Some((id, row)) => ChangedBy {
             name: row.display_name.unwrap_or(row.name),
             email: Some(row.primary.to_string()),
             account: Some(id),
         },
-        None => ChangedBy { name: context.caller.user.clone().unwrap_or_default(), email: None, account: None },
+        None => ChangedBy {
+            name: context.caller.user.clone().unwrap_or_default(),
+            email: None,
+            account: None,
+        },
     }
 }
 
-fn object(id: ObjectId, told: &ShareNotification, properties: &[ShareNotificationProperty]) -> JsonObject {
+fn object(
+    id: ObjectId,
+    told: &ShareNotification,
+    properties: &[ShareNotificationProperty],
+) -> JsonObject {
     let some_rights = |bits| if bits == 0 { Value::Null } else { rights_object(bits).into() };
     object_of(properties, |property| match property {
         ShareNotificationProperty::Id => id.to_string().into(),
@@ -146,7 +158,10 @@ impl SetObjects for ShareNotification {
     }
 
     fn update(txn: &mut Txn<'_>, (): &(), id: ObjectId, _: &Value) -> TxnResult<JsonObject> {
-        let found = txn.snapshot().object::<ShareNotification>(txn.account(), id).map_err(SetFailure::Call)?;
+        let found = txn
+            .snapshot()
+            .object::<ShareNotification>(txn.account(), id)
+            .map_err(SetFailure::Call)?;
         Err(found.map_or(SetError::NotFound, |_| unchangeable()).into())
     }
 
@@ -192,18 +207,25 @@ impl QueryObjects for ShareNotification {
     type Sort = ShareNotificationSort;
     type Beside = NoArguments;
 
-    fn results(reader: &StoredReader<'_>, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError> {
+    fn results(
+        reader: &StoredReader<'_>,
+        query: &ObjectQuery<Self>,
+    ) -> Result<Vec<String>, MethodError> {
         let all = reader.all::<ShareNotification>()?;
         let mut found: Vec<&(ObjectId, ShareNotification)> =
             all.iter().filter(|(_, told)| query.filter.holds(&|is| is.holds(told))).collect();
         found.sort_by(|(one_id, one), (other_id, other)| {
-            let order = query.compare(|ShareNotificationSort::Created, _| one.created.cmp(&other.created));
+            let order =
+                query.compare(|ShareNotificationSort::Created, _| one.created.cmp(&other.created));
             order.then_with(|| one_id.cmp(other_id))
         });
         Ok(found.iter().map(|(id, _)| id.to_string()).collect())
     }
 
-    fn moved(reader: &StoredReader<'_>, since: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
+    fn moved(
+        reader: &StoredReader<'_>,
+        since: &str,
+    ) -> Result<Option<BTreeSet<String>>, MethodError> {
         reader.moved::<ShareNotification>(since)
     }
 }

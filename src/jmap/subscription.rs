@@ -1,8 +1,9 @@
-//! `PushSubscription` (RFC 8620 §7.2): where a client wants to hear of changes. It is no account's and has no state: it is the
-//! user's, and of the very password or token that he made it with; it is gone when that is.
+//! `PushSubscription` (RFC 8620 §7.2): where a client wants to hear of changes. It is no account's
+//! and has no state: it is the user's, and of the very password or token that he made it with; it
+//! is gone when that is.
 //!
-//! Nothing but a code is sent to a URL before the client gave that code back, and few are made in an hour: so nobody can
-//! have others flooded (§8.6).
+//! Nothing but a code is sent to a URL before the client gave that code back, and few are made in
+//! an hour: so nobody can have others flooded (§8.6).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,11 +17,15 @@ use super::context::{Account, Context};
 use super::failure::{SetFailure, TxnResult};
 use super::method::{Call, Method};
 use super::standard::value::utc_date;
-use super::standard::{GetObjects, InvalidProperties, ObjectType, SetResponse, get_from, object_of};
+use super::standard::{
+    GetObjects, InvalidProperties, ObjectType, SetResponse, get_from, object_of,
+};
 use crate::model::{AccountId, ObjectId, PushKeys, PushSubscription, UtcMillis, limits};
 use crate::store::{Error, Txn};
 use crate::wire::jmap::standard::GetAnswer;
-use crate::wire::jmap::{Answer, JsonObject, MethodError, Patch, Property as _, SetError, properties};
+use crate::wire::jmap::{
+    Answer, JsonObject, MethodError, Patch, Property as _, SetError, properties,
+};
 
 properties! {
     pub(super) enum PushSubscriptionProperty {
@@ -45,18 +50,20 @@ impl PushSubscriptionProperty {
     }
 }
 
-/// The longest that a subscription lives without being renewed (§7.2: at least 48 hours, and better a week). One that was
-/// made by a token that ends lives as long as that.
+/// The longest that a subscription lives without being renewed (§7.2: at least 48 hours, and better
+/// a week). One that was made by a token that ends lives as long as that.
 const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Octets of a URL, of an id of a device, and types that are named.
 const MAX_URL_BYTES: usize = 2048;
 const MAX_DEVICE_ID_BYTES: usize = 255;
 const MAX_TYPES: usize = 64;
 
-/// Whose the caller's subscriptions are: the account that logged in, or the first that is mapped to who asks.
+/// Whose the caller's subscriptions are: the account that logged in, or the first that is mapped to
+/// who asks.
 fn owner(context: &Context) -> Result<Account, MethodError> {
     let own = context.accounts()?.into_iter().next();
-    let (id, row) = own.ok_or_else(|| MethodError::Forbidden("subscriptions belong to an account".into()))?;
+    let (id, row) =
+        own.ok_or_else(|| MethodError::Forbidden("subscriptions belong to an account".into()))?;
     Ok(Account { id, row, guest: None })
 }
 
@@ -96,7 +103,11 @@ impl GetObjects for PushSubscription {
         id: &ObjectId,
         properties: &[PushSubscriptionProperty],
     ) -> Result<Option<JsonObject>, MethodError> {
-        Ok(own.0.iter().find(|(known, _)| known == id).map(|(id, one)| object(*id, one, properties)))
+        Ok(own
+            .0
+            .iter()
+            .find(|(known, _)| known == id)
+            .map(|(id, one)| object(*id, one, properties)))
     }
 }
 
@@ -134,11 +145,17 @@ impl Method for PushSubscriptionGet {
     }
 }
 
-fn object(id: ObjectId, one: &PushSubscription, properties: &[PushSubscriptionProperty]) -> JsonObject {
+fn object(
+    id: ObjectId,
+    one: &PushSubscription,
+    properties: &[PushSubscriptionProperty],
+) -> JsonObject {
     object_of(properties, |property| match property {
         PushSubscriptionProperty::Id => id.to_string().into(),
         PushSubscriptionProperty::DeviceClientId => one.device_client_id.clone().into(),
-        PushSubscriptionProperty::VerificationCode => one.is_verified.then(|| one.code.clone()).into(),
+        PushSubscriptionProperty::VerificationCode => {
+            one.is_verified.then(|| one.code.clone()).into()
+        }
         PushSubscriptionProperty::Expires => one.expires.rfc3339().into(),
         PushSubscriptionProperty::Types => one.types.clone().into(),
         PushSubscriptionProperty::Url | PushSubscriptionProperty::Keys => Value::Null,
@@ -169,7 +186,10 @@ impl Method for PushSubscriptionSet {
     }
 }
 
-fn set(call: &Call<'_>, PushSetArgs { create, update, destroy }: PushSetArgs) -> Result<JsonObject, MethodError> {
+fn set(
+    call: &Call<'_>,
+    PushSetArgs { create, update, destroy }: PushSetArgs,
+) -> Result<JsonObject, MethodError> {
     let context = call.context;
     let (account, credential) = (owner(context)?.id, context.caller.credential.clone());
     if create.len() + update.len() + destroy.len() > limits::MAX_OBJECTS_IN_SET {
@@ -177,7 +197,10 @@ fn set(call: &Call<'_>, PushSetArgs { create, update, destroy }: PushSetArgs) ->
     }
     let resolve = |id: &str| call.created.resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
     let now = context.store.clock().now();
-    let expires = credential.as_ref().map(|credential| context.directory.expires(account, credential)).transpose();
+    let expires = credential
+        .as_ref()
+        .map(|credential| context.directory.expires(account, credential))
+        .transpose();
     let most = expires?.flatten().unwrap_or_else(|| now.after(MAX_LIFETIME));
     let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| Ok(code()?)).collect();
     let codes = codes?;
@@ -209,7 +232,9 @@ fn set(call: &Call<'_>, PushSetArgs { create, update, destroy }: PushSetArgs) ->
         }
         for name in &destroy {
             let gone = match found(txn, account, resolve(name), credential.as_ref(), now)? {
-                Some((id, _)) => txn.destroy_object::<PushSubscription>(id).map(drop).map_err(SetFailure::Call),
+                Some((id, _)) => {
+                    txn.destroy_object::<PushSubscription>(id).map(drop).map_err(SetFailure::Call)
+                }
                 None => Err(SetError::NotFound.into()),
             };
             done.destroy(name, gone)?;
@@ -232,7 +257,8 @@ fn told(id: ObjectId, one: &PushSubscription, given: &JsonObject) -> JsonObject 
 /// What nobody can guess.
 fn code() -> Result<String, Error> {
     let mut random = [0; 24];
-    getrandom::fill(&mut random).map_err(|error| Error::Io(format!("no randomness for a code: {error}")))?;
+    getrandom::fill(&mut random)
+        .map_err(|error| Error::Io(format!("no randomness for a code: {error}")))?;
     Ok(URL_SAFE_NO_PAD.encode(random))
 }
 
@@ -246,22 +272,34 @@ fn found(
 ) -> Result<Option<(ObjectId, PushSubscription)>, Error> {
     let Some(id) = id else { return Ok(None) };
     let one = txn.snapshot().object::<PushSubscription>(account, id)?;
-    Ok(one.filter(|one| one.credential.as_ref() == credential && now < one.expires).map(|one| (id, one)))
+    Ok(one
+        .filter(|one| one.credential.as_ref() == credential && now < one.expires)
+        .map(|one| (id, one)))
 }
 
-fn made(properties: &JsonObject, now: UtcMillis, most: UtcMillis) -> Result<PushSubscription, SetError> {
-    let (mut one, mut wrong) =
-        (PushSubscription { expires: most, ..PushSubscription::default() }, InvalidProperties::default());
+fn made(
+    properties: &JsonObject,
+    now: UtcMillis,
+    most: UtcMillis,
+) -> Result<PushSubscription, SetError> {
+    let (mut one, mut wrong) = (
+        PushSubscription { expires: most, ..PushSubscription::default() },
+        InvalidProperties::default(),
+    );
     for (name, value) in properties {
         match PushSubscriptionProperty::from_name(name) {
             Some(PushSubscriptionProperty::DeviceClientId) => {
-                let text = value.as_str().filter(|text| !text.is_empty() && text.len() <= MAX_DEVICE_ID_BYTES);
+                let text = value
+                    .as_str()
+                    .filter(|text| !text.is_empty() && text.len() <= MAX_DEVICE_ID_BYTES);
                 match text {
                     Some(text) => text.clone_into(&mut one.device_client_id),
                     None => wrong.add(name, "a text of 1 to 255 octets is wanted"),
                 }
             }
-            Some(PushSubscriptionProperty::Url) => one.url = wrong.note(url(value))?.unwrap_or_default(),
+            Some(PushSubscriptionProperty::Url) => {
+                one.url = wrong.note(url(value))?.unwrap_or_default()
+            }
             Some(PushSubscriptionProperty::Keys) => one.keys = wrong.note(keys(value))?.flatten(),
             Some(PushSubscriptionProperty::VerificationCode) => {
                 if !value.is_null() {
@@ -271,11 +309,14 @@ fn made(properties: &JsonObject, now: UtcMillis, most: UtcMillis) -> Result<Push
             Some(PushSubscriptionProperty::Expires) => {
                 one.expires = wrong.note(expires(value, now, most))?.unwrap_or_default();
             }
-            Some(PushSubscriptionProperty::Types) => one.types = wrong.note(types(value))?.flatten(),
+            Some(PushSubscriptionProperty::Types) => {
+                one.types = wrong.note(types(value))?.flatten()
+            }
             Some(PushSubscriptionProperty::Id) | None => wrong.add(name, "no such property"),
         }
     }
-    for name in ["deviceClientId", "url"].into_iter().filter(|name| !properties.contains_key(*name)) {
+    for name in ["deviceClientId", "url"].into_iter().filter(|name| !properties.contains_key(*name))
+    {
         wrong.add(name, "it is wanted");
     }
     wrong.finish()?;
@@ -310,18 +351,25 @@ fn patched(
     for (name, value) in Patch::wishes(patch, &before)? {
         let property = PushSubscriptionProperty::from_name(&name);
         // The whole may be sent back as it is (RFC 8620 §5.3).
-        if property != Some(PushSubscriptionProperty::Expires) && before.get(&name) == Some(&value) {
+        if property != Some(PushSubscriptionProperty::Expires) && before.get(&name) == Some(&value)
+        {
             continue;
         }
         match property {
             Some(PushSubscriptionProperty::Expires) => {
                 one.expires = wrong.note(expires(&value, now, most))?.unwrap_or_default();
             }
-            Some(PushSubscriptionProperty::VerificationCode) if value.as_str() == Some(&old.code) => {
+            Some(PushSubscriptionProperty::VerificationCode)
+                if value.as_str() == Some(&old.code) =>
+            {
                 one.is_verified = true;
             }
-            Some(PushSubscriptionProperty::VerificationCode) => wrong.add(name, "not the code that was sent"),
-            Some(PushSubscriptionProperty::Types) => one.types = wrong.note(types(&value))?.flatten(),
+            Some(PushSubscriptionProperty::VerificationCode) => {
+                wrong.add(name, "not the code that was sent")
+            }
+            Some(PushSubscriptionProperty::Types) => {
+                one.types = wrong.note(types(&value))?.flatten()
+            }
             Some(
                 PushSubscriptionProperty::Id
                 | PushSubscriptionProperty::DeviceClientId
@@ -338,13 +386,20 @@ fn patched(
 /// `https:` and a host (§7.2: MUST begin with "https://").
 fn url(value: &Value) -> Result<String, SetError> {
     let text = value.as_str().filter(|text| text.len() <= MAX_URL_BYTES).unwrap_or_default();
-    let host = text.strip_prefix("https://").map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let host = text
+        .strip_prefix("https://")
+        .map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     let good = host.is_some_and(|host| !host.is_empty() && !host.contains('@'))
         && text.bytes().all(|octet| octet.is_ascii_graphic());
-    if good { Ok(text.to_owned()) } else { Err(SetError::property("url", "a URL that begins with https:// is wanted")) }
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err(SetError::property("url", "a URL that begins with https:// is wanted"))
+    }
 }
 
-/// `p256dh`: an uncompressed point of P-256; `auth`: 16 octets; both in base64url (RFC 8291 §2.1, §3.2).
+/// `p256dh`: an uncompressed point of P-256; `auth`: 16 octets; both in base64url (RFC 8291 §2.1,
+/// §3.2).
 fn keys(value: &Value) -> Result<Option<PushKeys>, SetError> {
     if value.is_null() {
         return Ok(None);
@@ -356,9 +411,10 @@ fn keys(value: &Value) -> Result<Option<PushKeys>, SetError> {
     };
     match (part("p256dh", 65).filter(|point| point.first() == Some(&4)), part("auth", 16)) {
         (Some(p256dh), Some(auth)) => Ok(Some(PushKeys { p256dh, auth })),
-        _ => {
-            Err(SetError::property("keys", "p256dh (a point of P-256) and auth (16 octets), in base64url, are wanted"))
-        }
+        _ => Err(SetError::property(
+            "keys",
+            "p256dh (a point of P-256) and auth (16 octets), in base64url, are wanted",
+        )),
     }
 }
 
@@ -368,7 +424,8 @@ fn expires(value: &Value, now: UtcMillis, most: UtcMillis) -> Result<UtcMillis, 
         return Ok(most);
     }
     let at = utc_date("expires", value).ok().filter(|at| *at > now);
-    let at = at.ok_or_else(|| SetError::property("expires", "a UTC date that is to come is wanted"))?;
+    let at =
+        at.ok_or_else(|| SetError::property("expires", "a UTC date that is to come is wanted"))?;
     Ok(at.min(most))
 }
 
@@ -378,9 +435,15 @@ fn types(value: &Value) -> Result<Option<Vec<String>>, SetError> {
     }
     let all = value.as_array().filter(|all| all.len() <= MAX_TYPES);
     let names: Option<Vec<String>> = all.and_then(|all| {
-        all.iter().map(|one| one.as_str().filter(|name| name.len() <= MAX_DEVICE_ID_BYTES).map(str::to_owned)).collect()
+        all.iter()
+            .map(|one| {
+                one.as_str().filter(|name| name.len() <= MAX_DEVICE_ID_BYTES).map(str::to_owned)
+            })
+            .collect()
     });
-    names.map(Some).ok_or_else(|| SetError::property("types", "an array of names of types, or null, is wanted"))
+    names.map(Some).ok_or_else(|| {
+        SetError::property("types", "an array of names of types, or null, is wanted")
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! When push subscriptions were made, so that few are made in an hour: nobody can have others flooded (RFC 8620 §8.6).
+//! When push subscriptions were made, so that few are made in an hour: nobody can have others
+//! flooded (RFC 8620 §8.6).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use crate::wire::jmap::SetError;
 pub(super) const MAX_CREATED_PER_HOUR: usize = 60;
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
-/// When each user's subscriptions of the last hour were made, those that are gone too. Cheap to clone.
+/// When each user's subscriptions of the last hour were made, those that are gone too. Cheap to
+/// clone.
 #[derive(Debug, Clone, Default)]
 pub struct SubscriptionTimes(Arc<Mutex<BTreeMap<AccountId, VecDeque<MonotonicMillis>>>>);
 
@@ -31,7 +33,9 @@ impl SubscriptionTimes {
             made.pop_front();
         }
         if made.len() >= MAX_CREATED_PER_HOUR {
-            return Err(SetError::RateLimit(format!("{MAX_CREATED_PER_HOUR} subscriptions may be made in an hour")));
+            return Err(SetError::RateLimit(format!(
+                "{MAX_CREATED_PER_HOUR} subscriptions may be made in an hour"
+            )));
         }
         made.push_back(now);
         Ok(())

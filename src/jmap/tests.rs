@@ -32,8 +32,10 @@ pub(super) fn context_over(engine: Arc<dyn Engine>) -> Context {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
     let store = Store::open_engine(engine, &Options::small(), clock).unwrap();
     let directory = Directory::new(store.clone(), Settings::default());
-    let ann =
-        NewAccount { unix_user: Some("ann".into()), ..NewAccount::at(Address::parse("ann@example.org").unwrap()) };
+    let ann = NewAccount {
+        unix_user: Some("ann".into()),
+        ..NewAccount::at(Address::parse("ann@example.org").unwrap())
+    };
     directory.add(&ann).unwrap();
     directory.add(&NewAccount::at(Address::parse("bob@example.org").unwrap())).unwrap();
     Context {
@@ -77,8 +79,10 @@ fn without_a_name_it_is_the_account_of_who_asks() {
     assert_eq!(call(&context, "Account/get", &json!({})).1["address"], "ann@example.org");
     let both = json!({"account": "ann@example.org", "accountId": "a1"});
     assert_eq!(error(&context, "Account/get", &both), "invalidArguments");
-    let second =
-        NewAccount { unix_user: Some("ann".into()), ..NewAccount::at(Address::parse("desk@example.org").unwrap()) };
+    let second = NewAccount {
+        unix_user: Some("ann".into()),
+        ..NewAccount::at(Address::parse("desk@example.org").unwrap())
+    };
     context.directory.add(&second).unwrap();
     assert_eq!(error(&context, "Vacation/get", &json!({})), "invalidArguments");
     for user in [None, Some("eve".to_owned())] {
@@ -91,13 +95,29 @@ fn without_a_name_it_is_the_account_of_who_asks() {
 fn who_may_do_what() {
     let mut context = context();
     context.caller = Caller { user: Some("ann".into()), ..Caller::default() };
-    assert_eq!(call(&context, "Account/get", &json!({"account": "ann@example.org"})).1["unixUser"], "ann");
+    assert_eq!(
+        call(&context, "Account/get", &json!({"account": "ann@example.org"})).1["unixUser"],
+        "ann"
+    );
     assert_eq!(error(&context, "Account/get", &json!({"account": "bob@example.org"})), "forbidden");
-    assert_eq!(error(&context, "Account/get", &json!({"account": "nobody@example.org"})), "forbidden");
-    for method in
-        ["Account/list", "Account/add", "Store/check", "Store/repair", "Store/backup", "Job/get", "Queue/list"]
-    {
-        assert_eq!(error(&context, method, &json!({"address": "x@example.org"})), "forbidden", "{method}");
+    assert_eq!(
+        error(&context, "Account/get", &json!({"account": "nobody@example.org"})),
+        "forbidden"
+    );
+    for method in [
+        "Account/list",
+        "Account/add",
+        "Store/check",
+        "Store/repair",
+        "Store/backup",
+        "Job/get",
+        "Queue/list",
+    ] {
+        assert_eq!(
+            error(&context, method, &json!({"address": "x@example.org"})),
+            "forbidden",
+            "{method}"
+        );
     }
     context.caller = Caller::default();
     assert_eq!(error(&context, "Account/get", &json!({"account": "bob@example.org"})), "forbidden");
@@ -108,15 +128,25 @@ fn an_account_that_logged_in_is_itself_and_no_administrator() {
     let mut context = context();
     let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
     context.caller = Caller { account: Some(ann), ..Caller::default() };
-    for arguments in [json!({}), json!({"account": "ann@example.org"}), json!({"accountId": ann.to_string()})] {
+    for arguments in
+        [json!({}), json!({"account": "ann@example.org"}), json!({"accountId": ann.to_string()})]
+    {
         assert_eq!(call(&context, "Account/get", &arguments).1["id"], ann.to_string());
     }
     // Whether there is another account is not said.
     for other in ["bob@example.org", "nobody@example.org", "0"] {
-        assert_eq!(error(&context, "Account/get", &json!({"account": other})), "accountNotFound", "{other}");
+        assert_eq!(
+            error(&context, "Account/get", &json!({"account": other})),
+            "accountNotFound",
+            "{other}"
+        );
     }
     for method in ["Account/list", "Account/add", "Store/check", "Job/get", "Queue/list"] {
-        assert_eq!(error(&context, method, &json!({"address": "x@example.org"})), "forbidden", "{method}");
+        assert_eq!(
+            error(&context, method, &json!({"address": "x@example.org"})),
+            "forbidden",
+            "{method}"
+        );
     }
 }
 
@@ -130,20 +160,34 @@ fn errors_of_methods() {
         let too_many = json!({"account": "ann@example.org", "limit": 10_001});
         assert_eq!(error(&context, method, &too_many), "invalidArguments");
     }
-    assert_eq!(error(&context, "Mail/list", &json!({"account": "ann@example.org", "mailbox": "nowhere"})), "notFound");
+    assert_eq!(
+        error(&context, "Mail/list", &json!({"account": "ann@example.org", "mailbox": "nowhere"})),
+        "notFound"
+    );
     assert_eq!(error(&context, "Account/add", &json!({"address": "ann@example.org"})), "conflict");
     assert_eq!(error(&context, "Account/add", &json!({"address": "x y"})), "invalidArguments");
-    assert_eq!(error(&context, "Queue/remove", &json!({"account": "ann@example.org", "id": "q0"})), "notFound");
+    assert_eq!(
+        error(&context, "Queue/remove", &json!({"account": "ann@example.org", "id": "q0"})),
+        "notFound"
+    );
     let ann = account_of(&context);
-    let stale = json!({"accountId": ann, "ifInState": "0-0", "update": {"singleton": {"isEnabled": true}}});
+    let stale =
+        json!({"accountId": ann, "ifInState": "0-0", "update": {"singleton": {"isEnabled": true}}});
     assert_eq!(error(&context, "VacationResponse/set", &stale), "stateMismatch");
     let (_, now) = call(&context, "VacationResponse/get", &json!({"accountId": ann}));
     assert_eq!(now["list"][0]["isEnabled"], false);
     // A method whose capability the request does not use is not known.
-    let request = json!({"using": ["urn:ietf:params:jmap:core"], "methodCalls": [["Store/check", {}, "0"]]});
+    let request =
+        json!({"using": ["urn:ietf:params:jmap:core"], "methodCalls": [["Store/check", {}, "0"]]});
     let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
-    assert_eq!(run(&context, request).unwrap().json()["methodResponses"][0][1]["type"], "unknownMethod");
-    assert_eq!(call(&context, "Mail/list", &json!({"account": "ann@example.org"})).1["list"], json!([]));
+    assert_eq!(
+        run(&context, request).unwrap().json()["methodResponses"][0][1]["type"],
+        "unknownMethod"
+    );
+    assert_eq!(
+        call(&context, "Mail/list", &json!({"account": "ann@example.org"})).1["list"],
+        json!([])
+    );
 }
 
 #[test]
@@ -164,13 +208,22 @@ fn a_creation_id_stands_for_what_an_earlier_call_made() {
         json!({}),
     );
     let (a, b) = (made["createdIds"]["a"].clone(), made["createdIds"]["b"].clone());
-    assert_eq!(made["methodResponses"][2][1]["list"], json!([{"id": a, "parentId": null}, {"id": b, "parentId": a}]));
+    assert_eq!(
+        made["methodResponses"][2][1]["list"],
+        json!([{"id": a, "parentId": null}, {"id": b, "parentId": a}])
+    );
     assert_eq!(made["methodResponses"][2][1]["notFound"], json!(["#none"]));
     assert_eq!(made["methodResponses"][3][1]["updated"], json!({b.as_str().unwrap(): null}));
-    assert_eq!(made["methodResponses"][3][1]["notDestroyed"], json!({"#none": {"type": "notFound"}}));
+    assert_eq!(
+        made["methodResponses"][3][1]["notDestroyed"],
+        json!({"#none": {"type": "notFound"}})
+    );
     // What the client says of an earlier request counts, and comes back with what is new.
     let known = json!({"x": a});
-    let gone = ask(json!([["Mailbox/set", {"accountId": ann, "destroy": ["#x", b, "#x"]}, "0"]]), known.clone());
+    let gone = ask(
+        json!([["Mailbox/set", {"accountId": ann, "destroy": ["#x", b, "#x"]}, "0"]]),
+        known.clone(),
+    );
     assert_eq!(gone["methodResponses"][0][1]["destroyed"], json!([b, a]));
     assert_eq!(gone["createdIds"], known);
 }
@@ -183,7 +236,8 @@ fn calls_may_refer_to_earlier_answers() {
         ["VacationResponse/get", {"#accountId": {"resultOf": "0", "name": "Account/get", "path": "/id"}}, "1"],
         ["VacationResponse/get", {"#accountId": {"resultOf": "9", "name": "Account/get", "path": "/id"}}, "2"],
     ]});
-    let answer = run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json();
+    let answer =
+        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json();
     assert_eq!(answer["methodResponses"][1][1]["list"][0]["id"], "singleton");
     assert_eq!(answer["methodResponses"][2][1]["type"], "invalidResultReference");
 }
@@ -208,14 +262,23 @@ pub(super) fn letters(context: &Context, count: u32) -> String {
     let id = account["id"].as_str().unwrap().to_owned();
     let account = id.parse().unwrap();
     for n in 0..count {
-        let raw =
-            format!("From: bob@example.org\r\nSubject: no. {n} <b>\r\nMessage-ID: <{n}@x>\r\n\r\nlunch {n} & more\r\n");
+        let raw = format!(
+            "From: bob@example.org\r\nSubject: no. {n} <b>\r\nMessage-ID: <{n}@x>\r\n\r\nlunch {n} & more\r\n"
+        );
         let message = EncodedMessage::new(&rows(raw.as_bytes(), context.store.secrets()));
-        let (mut results, ticket) = context.store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
-            let (mailboxes, keywords) = ([txn.state().inbox].into(), ["work".to_owned()].into());
-            let received_at = UtcMillis(1_795_000_000_000 + i64::from(n) * 1000);
-            txn.create_email(&NewEmail { message: &message, prefix: b"", mailboxes, keywords, received_at })
-        });
+        let (mut results, ticket) =
+            context.store.commit_message(&[account], &message, raw.as_bytes(), |txn| {
+                let (mailboxes, keywords) =
+                    ([txn.state().inbox].into(), ["work".to_owned()].into());
+                let received_at = UtcMillis(1_795_000_000_000 + i64::from(n) * 1000);
+                txn.create_email(&NewEmail {
+                    message: &message,
+                    prefix: b"",
+                    mailboxes,
+                    keywords,
+                    received_at,
+                })
+            });
         results.pop().unwrap().1.unwrap();
         ticket.wait_blocking().unwrap();
     }
@@ -246,7 +309,8 @@ fn mail_is_found_with_what_was_found_in_it_and_how() {
     assert_eq!(subjects(&inbox), ["no. 0 <b>"]);
     assert_eq!((&inbox["plan"]["strategy"], &inbox["position"]), (&json!("listing"), &json!(299)));
     assert_eq!(inbox["plan"]["listing"]["collapsed"], true);
-    let anchored = ask(json!({"mailbox": "Inbox", "anchor": all["ids"][1], "anchorOffset": -1, "limit": 3}));
+    let anchored =
+        ask(json!({"mailbox": "Inbox", "anchor": all["ids"][1], "anchorOffset": -1, "limit": 3}));
     assert_eq!(subjects(&anchored), ["no. 299 <b>", "no. 298 <b>", "no. 297 <b>"]);
     assert_eq!(ask(json!({})).as_object().unwrap()["list"].as_array().unwrap().len(), 50);
 
@@ -313,7 +377,9 @@ fn of_each_email_it_is_said_what_became_of_it() {
         arguments["accountId"] = ann.clone().into();
         call(&context, name, &arguments).1
     };
-    let count = |mailbox: &str| ask("Mail/list", json!({"mailbox": mailbox}))["list"].as_array().unwrap().len();
+    let count = |mailbox: &str| {
+        ask("Mail/list", json!({"mailbox": mailbox}))["list"].as_array().unwrap().len()
+    };
     let moved = ask("Mail/move", json!({"ids": [ids[0], "nonsense"], "mailbox": "archive"}));
     assert_eq!(
         (&moved["moved"], &moved["notMoved"]["nonsense"]["type"]),
@@ -321,9 +387,15 @@ fn of_each_email_it_is_said_what_became_of_it() {
     );
     ask("Mail/move", json!({"ids": [ids[1]], "mailbox": "Archive", "also": true}));
     assert_eq!((count("inbox"), count("archive")), (2, 2));
-    let flagged = ask("Mail/flag", json!({"ids": [ids[1]], "add": ["$Seen", "work"], "remove": ["$flagged"]}));
+    let flagged = ask(
+        "Mail/flag",
+        json!({"ids": [ids[1]], "add": ["$Seen", "work"], "remove": ["$flagged"]}),
+    );
     assert_eq!(flagged["flagged"][&ids[1]], json!(["$seen", "work"]));
-    assert_eq!(ask("Mail/flag", json!({"ids": [ids[1]], "add": ["a b"]}))["type"], "invalidArguments");
+    assert_eq!(
+        ask("Mail/flag", json!({"ids": [ids[1]], "add": ["a b"]}))["type"],
+        "invalidArguments"
+    );
     let gone = ask("Mail/destroy", json!({"ids": [ids[0], ids[1], "e0"]}));
     assert_eq!(
         (gone["destroyed"].as_object().unwrap().len(), &gone["notDestroyed"]["e0"]["type"]),
@@ -338,7 +410,10 @@ fn of_each_email_it_is_said_what_became_of_it() {
     let shown = ask("Mail/show", json!({"id": new}));
     assert_eq!((&shown["subject"], &shown["keywords"]), (&json!("two"), &json!(["$seen", "work"])));
     assert_eq!((count("inbox"), count("archive")), (2, 1));
-    assert_eq!(ask("Mail/restore", json!({"ids": [ids[1]]}))["notRestored"][&ids[1]]["type"], "conflict");
+    assert_eq!(
+        ask("Mail/restore", json!({"ids": [ids[1]]}))["notRestored"][&ids[1]]["type"],
+        "conflict"
+    );
     // At once, one and all.
     assert_eq!(ask("Mail/purge", json!({}))["type"], "invalidArguments");
     let purged = ask("Mail/purge", json!({"ids": [ids[0], ids[2]]}));
@@ -347,7 +422,11 @@ fn of_each_email_it_is_said_what_became_of_it() {
         (&json!({&ids[0]: null}), &json!("notFound"))
     );
     ask("Mail/destroy", json!({"ids": [new]}));
-    assert_eq!(ask("Mail/purge", json!({"all": true})), json!({"count": 2}), "the end of the old id, too");
+    assert_eq!(
+        ask("Mail/purge", json!({"all": true})),
+        json!({"count": 2}),
+        "the end of the old id, too"
+    );
     assert_eq!(ask("Mail/destroyed", json!({}))["list"], json!([]));
     let too_many: Vec<String> = (0..10_001).map(|n| n.to_string()).collect();
     assert_eq!(ask("Mail/destroy", json!({"ids": too_many}))["type"], "invalidArguments");
@@ -376,7 +455,10 @@ fn mailboxes_are_made_changed_and_removed() {
     assert_eq!(ask("Mailbox/add", json!({"path": "Work/2026"}))["type"], "notFound");
     ask("Mailbox/add", json!({"path": "Work", "sortOrder": 7}));
     let made = ask("Mailbox/add", json!({"path": "Work/2026"}));
-    assert_eq!((&made["path"], &made["name"], &made["totalEmails"]), (&json!("Work/2026"), &json!("2026"), &json!(0)));
+    assert_eq!(
+        (&made["path"], &made["name"], &made["totalEmails"]),
+        (&json!("Work/2026"), &json!("2026"), &json!(0))
+    );
     assert_eq!(ask("Mailbox/add", json!({"path": "Work/2026"}))["type"], "conflict");
     let change = |arguments: Value| ask("Mailbox/change", arguments);
     assert_eq!(change(json!({"mailbox": "work/2026", "name": "2027"}))["path"], "Work/2027");
@@ -387,7 +469,10 @@ fn mailboxes_are_made_changed_and_removed() {
     assert_eq!(change(json!({"mailbox": "Work/2027", "role": "important"}))["role"], "important");
     assert_eq!(change(json!({"mailbox": "important", "role": ""}))["role"], json!(null));
     assert_eq!(change(json!({"mailbox": "Work", "role": "boss"}))["type"], "invalidArguments");
-    assert_eq!(change(json!({"mailbox": "Work", "isSubscribed": false, "sortOrder": 9}))["isSubscribed"], false);
+    assert_eq!(
+        change(json!({"mailbox": "Work", "isSubscribed": false, "sortOrder": 9}))["isSubscribed"],
+        false
+    );
     let attributes = |patch: Value| change(json!({"mailbox": "Work", "attributes": patch}));
     assert_eq!(
         attributes(json!({"color": "#1e90ff", "note": "x"}))["attributes"],
@@ -396,7 +481,10 @@ fn mailboxes_are_made_changed_and_removed() {
     assert_eq!(attributes(json!({"note": null}))["attributes"], json!({"color": "#1e90ff"}));
     assert_eq!(attributes(json!({"color": "blue"}))["type"], "conflict");
     assert_eq!(attributes(json!({"color": 1}))["type"], "invalidArguments");
-    assert_eq!(ask("Mailbox/add", json!({"path": "Play", "attributes": {"A": "x"}}))["type"], "conflict");
+    assert_eq!(
+        ask("Mailbox/add", json!({"path": "Play", "attributes": {"A": "x"}}))["type"],
+        "conflict"
+    );
     assert!(!paths().contains(&"Play".to_owned()), "all or nothing");
     // With mail in it, or others below it, it stays.
     let inbox = ask("Mail/list", json!({}))["list"][0]["id"].clone();
@@ -427,12 +515,27 @@ fn long_work_is_looked_in_on_and_comes_one_at_a_time() {
     assert_eq!(error(&context, "Job/get", &json!({"job": 1})), "notFound");
     let first = call(&context, "Store/check", &json!({"blobs": true})).1;
     assert_eq!(result(&first)["breaches"], json!([]));
-    let second = call(&context, "Store/repair", &json!({"scope": "rebuild", "accounts": ["bob@example.org"]})).1;
+    let second = call(
+        &context,
+        "Store/repair",
+        &json!({"scope": "rebuild", "accounts": ["bob@example.org"]}),
+    )
+    .1;
     let done = result(&second);
-    assert_eq!((&done["accounts"], done["renewed"].as_array().map(Vec::len)), (&json!(1), Some(1)), "{done}");
+    assert_eq!(
+        (&done["accounts"], done["renewed"].as_array().map(Vec::len)),
+        (&json!(1), Some(1)),
+        "{done}"
+    );
     assert_eq!(error(&context, "Job/get", &first), "notFound", "another followed");
-    assert_eq!(error(&context, "Store/repair", &json!({"scope": "everything"})), "invalidArguments");
-    assert_eq!(error(&context, "Store/repair", &json!({"scope": "repair", "accounts": ["x@y"]})), "accountNotFound");
+    assert_eq!(
+        error(&context, "Store/repair", &json!({"scope": "everything"})),
+        "invalidArguments"
+    );
+    assert_eq!(
+        error(&context, "Store/repair", &json!({"scope": "repair", "accounts": ["x@y"]})),
+        "accountNotFound"
+    );
     assert_eq!(error(&context, "Store/backup", &json!({"dir": "here"})), "invalidArguments");
     // What is under way is the only one, until it is told to stop.
     let (begun, wait) = std::sync::mpsc::channel();

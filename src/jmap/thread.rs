@@ -32,11 +32,16 @@ impl ThreadProperty {
     }
 }
 
-/// What is told of a thread where threads are listed: how many of these emails, newest first, are unread, and the newest.
+/// What is told of a thread where threads are listed: how many of these emails, newest first, are
+/// unread, and the newest.
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn summary(snapshot: &Snapshot<'_>, account: AccountId, emails: &[EmailId]) -> Result<ThreadSummary, Error> {
+pub(super) fn summary(
+    snapshot: &Snapshot<'_>,
+    account: AccountId,
+    emails: &[EmailId],
+) -> Result<ThreadSummary, Error> {
     let all = snapshot.emails_at(account, emails)?;
     let unread = all.iter().flatten().filter(|email| email.is_unread()).count();
     let latest = emails.first().zip(all.first().and_then(Option::as_ref));
@@ -84,7 +89,9 @@ impl GetObjects for ThreadObjects {
 
     fn ids(reader: &ThreadReader<'_>) -> Result<Vec<ThreadId>, MethodError> {
         match reader.rights {
-            Rights::Owner => Ok(reader.snapshot.threads(reader.account.id, limits::MAX_OBJECTS_IN_GET + 1)?),
+            Rights::Owner => {
+                Ok(reader.snapshot.threads(reader.account.id, limits::MAX_OBJECTS_IN_GET + 1)?)
+            }
             Rights::Guest(_) => reader.seen(),
         }
     }
@@ -100,7 +107,11 @@ impl GetObjects for ThreadObjects {
         }
         let mut object = JsonObject::new();
         if properties.iter().any(|property| property.is_ours()) {
-            object = members(serde_json::to_value(summary(&reader.snapshot, reader.account.id, &emails)?)?);
+            object = members(serde_json::to_value(summary(
+                &reader.snapshot,
+                reader.account.id,
+                &emails,
+            )?)?);
             object.retain(|name, _| properties.iter().any(|property| property.name() == name));
         }
         object.insert("id".into(), id.to_string().into());
@@ -129,12 +140,14 @@ impl ObjectChanges for ThreadObjects {
 }
 
 impl ThreadReader<'_> {
-    /// The threads of which a guest sees an email, in order of making: one more than a /get may give, if there are so
-    /// many.
+    /// The threads of which a guest sees an email, in order of making: one more than a /get may
+    /// give, if there are so many.
     fn seen(&self) -> Result<Vec<ThreadId>, MethodError> {
-        let newest = newest_emails(self.context, &self.snapshot, (self.account, &self.rights), true)?;
+        let newest =
+            newest_emails(self.context, &self.snapshot, (self.account, &self.rights), true)?;
         let emails = self.snapshot.emails_at(self.account.id, &newest)?;
-        let mut threads: Vec<ThreadId> = emails.into_iter().flatten().map(|email| email.thread).collect();
+        let mut threads: Vec<ThreadId> =
+            emails.into_iter().flatten().map(|email| email.thread).collect();
         threads.sort_unstable();
         Ok(threads)
     }
@@ -143,7 +156,8 @@ impl ThreadReader<'_> {
     fn emails(&self, thread: ThreadId) -> Result<Vec<EmailId>, Error> {
         let mut emails = self.snapshot.thread_emails(self.account.id, thread)?;
         if self.rights != Rights::Owner {
-            let found: Result<Vec<_>, _> = emails.iter().map(|id| self.snapshot.email(self.account.id, *id)).collect();
+            let found: Result<Vec<_>, _> =
+                emails.iter().map(|id| self.snapshot.email(self.account.id, *id)).collect();
             let mut found = found?.into_iter();
             emails.retain(|_| found.next().flatten().is_some_and(|email| self.rights.sees(&email)));
         }

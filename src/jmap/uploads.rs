@@ -1,8 +1,9 @@
 //! What may be uploaded, whichever way it comes: by the upload URL, by Blob/upload, by Blob/copy.
 //!
 //! - Types that the site refuses, and the largest size.
-//! - A rate, by who uploads: so many uploads and so many bytes a minute, as many at once. The bytes of an upload are known
-//!   only when it has come, so the last one may go beyond; the next waits for it.
+//! - A rate, by who uploads: so many uploads and so many bytes a minute, as many at once. The bytes
+//!   of an upload are known only when it has come, so the last one may go beyond; the next waits
+//!   for it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -86,7 +87,11 @@ impl UploadRates {
     ///
     /// # Errors
     /// The user must wait first.
-    pub fn begin(&self, user: AccountId, settings: &UploadSettings) -> Result<(), UploadRateExceeded> {
+    pub fn begin(
+        &self,
+        user: AccountId,
+        settings: &UploadSettings,
+    ) -> Result<(), UploadRateExceeded> {
         self.begin_at(self.0.clock.elapsed(), user, settings)
     }
 
@@ -95,7 +100,12 @@ impl UploadRates {
         self.came_at(self.0.clock.elapsed(), user, bytes, settings);
     }
 
-    fn begin_at(&self, now: Duration, user: AccountId, settings: &UploadSettings) -> Result<(), UploadRateExceeded> {
+    fn begin_at(
+        &self,
+        now: Duration,
+        user: AccountId,
+        settings: &UploadSettings,
+    ) -> Result<(), UploadRateExceeded> {
         let mut users = self.0.users.lock();
         if users.len() >= MAX_TRACKED_USERS && !users.contains_key(&user) {
             users.retain(|_, spent| spent.uploads > now || spent.bytes > now);
@@ -104,7 +114,8 @@ impl UploadRates {
         let due = spent.uploads.max(now) + MINUTE / settings.per_minute.max(1);
         let most = now + MINUTE;
         // A moment more than the bytes take, so that it is never zero.
-        let bytes = (spent.bytes >= most).then(|| spent.bytes.saturating_sub(most) + Duration::from_millis(1));
+        let bytes = (spent.bytes >= most)
+            .then(|| spent.bytes.saturating_sub(most) + Duration::from_millis(1));
         let wait = due.saturating_sub(most).max(bytes.unwrap_or_default());
         if wait > Duration::ZERO {
             return Err(UploadRateExceeded(wait));
@@ -114,7 +125,8 @@ impl UploadRates {
     }
 
     fn came_at(&self, now: Duration, user: AccountId, bytes: u64, settings: &UploadSettings) {
-        let nanos = u128::from(bytes) * MINUTE.as_nanos() / u128::from(settings.bytes_per_minute.max(1));
+        let nanos =
+            u128::from(bytes) * MINUTE.as_nanos() / u128::from(settings.bytes_per_minute.max(1));
         let cost = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         let mut users = self.0.users.lock();
         let spent = users.entry(user).or_default();
@@ -130,7 +142,9 @@ mod tests {
     fn types_that_are_refused() {
         let refused_types = vec!["application/x-msdownload".to_owned(), "video/*".to_owned()];
         let settings = UploadSettings { refused_types, ..UploadSettings::default() };
-        for kind in ["application/x-msdownload", "Application/X-MSDownload; a=b", "video/mp4", "VIDEO/x"] {
+        for kind in
+            ["application/x-msdownload", "Application/X-MSDownload; a=b", "video/mp4", "VIDEO/x"]
+        {
             assert!(settings.refuses(kind), "{kind}");
         }
         for kind in ["application/x-msdownloads", "text/plain", "videos/mp4", ""] {
@@ -140,7 +154,8 @@ mod tests {
 
     #[test]
     fn so_many_uploads_and_bytes_a_minute() {
-        let settings = UploadSettings { per_minute: 6, bytes_per_minute: 600, ..UploadSettings::default() };
+        let settings =
+            UploadSettings { per_minute: 6, bytes_per_minute: 600, ..UploadSettings::default() };
         let (rates, ann, bob) = (UploadRates::default(), AccountId(1), AccountId(2));
         let at = Duration::from_secs;
         let begin = |now, user| rates.begin_at(at(now), user, &settings);

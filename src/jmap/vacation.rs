@@ -1,5 +1,6 @@
-//! VacationResponse/get and /set, exactly as RFC 8621 §8 has them; and under the vendor capability Vacation/get and /set, the
-//! same object with all that an owner may say of an absence beyond that (`properties`).
+//! VacationResponse/get and /set, exactly as RFC 8621 §8 has them; and under the vendor capability
+//! Vacation/get and /set, the same object with all that an owner may say of an absence beyond that
+//! (`properties`).
 
 mod properties;
 
@@ -11,7 +12,9 @@ use serde_json::Value;
 use super::context::Account;
 use super::failure::{SetFailure, TxnResult};
 use super::method::Call;
-use super::standard::{GetObjects, InvalidProperties, ObjectType, SetObjects, StoredReader, object_of};
+use super::standard::{
+    GetObjects, InvalidProperties, ObjectType, SetObjects, StoredReader, object_of,
+};
 use crate::account::OwnAddresses;
 use crate::model::{DataType, VacationResponse};
 use crate::store::Txn;
@@ -93,8 +96,14 @@ impl<const WHOLE: bool> SetObjects for VacationObject<WHOLE> {
         Err(SetError::Singleton.into())
     }
 
-    /// Reads the vacation in the commit that changes it: of two who set at once neither loses what the other set.
-    fn update(txn: &mut Txn<'_>, own: &OwnAddresses, _: VacationId, patch: &Value) -> TxnResult<JsonObject> {
+    /// Reads the vacation in the commit that changes it: of two who set at once neither loses what
+    /// the other set.
+    fn update(
+        txn: &mut Txn<'_>,
+        own: &OwnAddresses,
+        _: VacationId,
+        patch: &Value,
+    ) -> TxnResult<JsonObject> {
         let old = txn.snapshot().vacation(txn.account()).map_err(SetFailure::Call)?;
         let new = patched(&old, patch, (Self::PROPERTIES, own))?;
         txn.set_vacation(&new).map_err(SetFailure::Call)?;
@@ -106,7 +115,10 @@ impl<const WHOLE: bool> SetObjects for VacationObject<WHOLE> {
     }
 }
 
-fn object(response: &VacationResponse, properties: &[VacationProperty]) -> serde_json::Result<JsonObject> {
+fn object(
+    response: &VacationResponse,
+    properties: &[VacationProperty],
+) -> serde_json::Result<JsonObject> {
     let mut facts = members(serde_json::to_value(properties::facts(response))?);
     Ok(object_of(properties, |property| facts.remove(property.name()).unwrap_or_default()))
 }
@@ -116,10 +128,13 @@ fn patched(
     patch: &Value,
     (known, own): (&[VacationProperty], &OwnAddresses),
 ) -> Result<VacationResponse, SetError> {
-    let before = object(old, VacationProperty::ALL).map_err(|error| SetError::ServerFail(error.to_string()))?;
+    let before = object(old, VacationProperty::ALL)
+        .map_err(|error| SetError::ServerFail(error.to_string()))?;
     let (mut response, mut wrong) = (old.clone(), InvalidProperties::default());
     for (name, value) in Patch::wishes(patch, &before)? {
-        let Some(property) = VacationProperty::from_name(&name).filter(|property| known.contains(property)) else {
+        let Some(property) =
+            VacationProperty::from_name(&name).filter(|property| known.contains(property))
+        else {
             wrong.add(name, properties::UNKNOWN);
             continue;
         };

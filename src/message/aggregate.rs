@@ -64,22 +64,30 @@ impl BodyHeader {
     fn of<'a>(first: impl Fn(&str) -> Option<Field<'a>>) -> Option<Self> {
         let read = |field: Field<'_>| media(field.value);
         let (kind, mut said) = first("Content-Type").and_then(read)?;
-        said.extend(first("Content-Disposition").and_then(read).into_iter().flat_map(|(_, said)| said));
+        said.extend(
+            first("Content-Disposition").and_then(read).into_iter().flat_map(|(_, said)| said),
+        );
         Some(Self { kind, said })
     }
 
     /// The boundary of its parts, where it is a `multipart/mixed`.
     fn boundary(&self) -> Option<String> {
-        let said = self.said.iter().find(|(name, value)| name.eq_ignore_ascii_case("boundary") && !value.is_empty());
+        let said = self
+            .said
+            .iter()
+            .find(|(name, value)| name.eq_ignore_ascii_case("boundary") && !value.is_empty());
         said.filter(|_| self.kind == "multipart/mixed").map(|(_, value)| value.clone())
     }
 
     fn evidence(&self) -> Option<String> {
-        let is_name = |name: &str| name.eq_ignore_ascii_case("name") || name.eq_ignore_ascii_case("filename");
+        let is_name =
+            |name: &str| name.eq_ignore_ascii_case("name") || name.eq_ignore_ascii_case("filename");
         let name = self.said.iter().find(|(name, value)| is_name(name) && is_report_name(value));
         let (kind, is_tls) = (self.kind.as_str(), TLS_TYPES.contains(&self.kind.as_str()));
         match name {
-            Some((_, name)) if is_tls || TYPES.contains(&kind) => Some(name.chars().take(120).collect()),
+            Some((_, name)) if is_tls || TYPES.contains(&kind) => {
+                Some(name.chars().take(120).collect())
+            }
             _ => is_tls.then(|| self.kind.clone()),
         }
     }
@@ -88,7 +96,9 @@ impl BodyHeader {
 /// `reporter!domain!begin!end`, perhaps `!unique`, and an ending.
 fn is_report_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let Some(stem) = ENDINGS.iter().filter_map(|ending| name.strip_suffix(ending)).min_by_key(|stem| stem.len()) else {
+    let Some(stem) =
+        ENDINGS.iter().filter_map(|ending| name.strip_suffix(ending)).min_by_key(|stem| stem.len())
+    else {
         return false;
     };
     let pieces: Vec<&str> = stem.split('!').collect();
@@ -112,7 +122,9 @@ fn parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<Item = &'a [u8]> {
             let end = memchr::memchr(b'\n', after)?;
             // The last boundary has two hyphens behind it.
             let is_inner = after.get(..end)?.trim_ascii().is_empty();
-            is_inner.then(|| body.len().saturating_sub(after.len()).saturating_add(end).saturating_add(1))
+            is_inner.then(|| {
+                body.len().saturating_sub(after.len()).saturating_add(end).saturating_add(1)
+            })
         })
         .take(limits::MAX_REPORT_PARTS)
         .collect();
@@ -136,8 +148,7 @@ mod tests {
 
     #[test]
     fn a_report_is_known_by_its_attachment() {
-        let dmarc =
-            "Content-Type: application/gzip; name=\"receiver.example!example.org!1795132800!1795219199.xml.gz\"";
+        let dmarc = "Content-Type: application/gzip; name=\"receiver.example!example.org!1795132800!1795219199.xml.gz\"";
         let tls = "Content-Type: application/tlsrpt+gzip\r\nContent-Disposition: attachment;\r\n \
                    filename=\"a.example!example.org!1795132800!1795219199!001.json.gz\"";
         for part in [
@@ -163,12 +174,19 @@ mod tests {
         ] {
             assert_eq!(evidence(mixed("", part).as_bytes()), None, "{part}");
         }
-        for header in
-            ["Subject: Fwd: Report domain: example.org\r\n", "In-Reply-To: <1@x>\r\n", "References: <1@x>\r\n"]
-        {
+        for header in [
+            "Subject: Fwd: Report domain: example.org\r\n",
+            "In-Reply-To: <1@x>\r\n",
+            "References: <1@x>\r\n",
+        ] {
             assert_eq!(evidence(mixed(header, dmarc).as_bytes()), None, "{header}");
         }
-        assert!(evidence(mixed("Subject: Report Domain: example.org Submitter: x\r\n", dmarc).as_bytes()).is_some());
+        assert!(
+            evidence(
+                mixed("Subject: Report Domain: example.org Submitter: x\r\n", dmarc).as_bytes()
+            )
+            .is_some()
+        );
     }
 
     #[test]
@@ -176,7 +194,8 @@ mod tests {
         let part = "Content-Type: application/tlsrpt+json";
         let long = mixed("", part).replace("hello", &"x".repeat(limits::MAX_REPORT_SEARCH_BYTES));
         assert_eq!(evidence(long.as_bytes()), None);
-        let many = mixed("", part).replace("hello", &"\r\n--b=_1\r\n\r\n".repeat(limits::MAX_REPORT_PARTS));
+        let many = mixed("", part)
+            .replace("hello", &"\r\n--b=_1\r\n\r\n".repeat(limits::MAX_REPORT_PARTS));
         assert_eq!(evidence(many.as_bytes()), None);
     }
 }

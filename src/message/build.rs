@@ -1,10 +1,11 @@
 //! A message from its parts: what `Email/set` makes of what a client asked for (RFC 8621 §4.6).
 //!
-//! What is written reads back as it was given: `forms` and `structure` are the other side. Lines are CRLF, header lines of
-//! ASCII (addresses alone may be UTF-8, RFC 6532 §3.2), bodies 7-bit or encoded so; but a message within the message, which
-//! may not be encoded (RFC 2046 §5.2.1), stays 8-bit. A value is checked when its field is made, and a control character in
-//! it is refused: nothing that a client says begins another field. Which rules of RFC 8621 an email keeps, and its date and
-//! id, are the caller's business.
+//! What is written reads back as it was given: `forms` and `structure` are the other side. Lines
+//! are CRLF, header lines of ASCII (addresses alone may be UTF-8, RFC 6532 §3.2), bodies 7-bit or
+//! encoded so; but a message within the message, which may not be encoded (RFC 2046 §5.2.1), stays
+//! 8-bit. A value is checked when its field is made, and a control character in it is refused:
+//! nothing that a client says begins another field. Which rules of RFC 8621 an email keeps, and its
+//! date and id, are the caller's business.
 
 mod field;
 mod part;
@@ -22,13 +23,26 @@ pub struct MessageTree {
 }
 
 /// In what order fields are written; others stand between these and the body's own.
-const FIELD_ORDER: [&str; 10] =
-    ["Date", "From", "Sender", "Reply-To", "To", "Cc", "Bcc", "Subject", "Message-ID", "In-Reply-To"];
+const FIELD_ORDER: [&str; 10] = [
+    "Date",
+    "From",
+    "Sender",
+    "Reply-To",
+    "To",
+    "Cc",
+    "Bcc",
+    "Subject",
+    "Message-ID",
+    "In-Reply-To",
+];
 
-/// The message's octets. `seed` is a text that no sender of a part can know: it keeps boundaries from being guessed.
+/// The message's octets. `seed` is a text that no sender of a part can know: it keeps boundaries
+/// from being guessed.
 #[must_use]
 pub fn build(mail: &MessageTree, seed: &str) -> Vec<u8> {
-    let place = |field: &&EncodedField| FIELD_ORDER.iter().position(|name| field.is(name)).unwrap_or(FIELD_ORDER.len());
+    let place = |field: &&EncodedField| {
+        FIELD_ORDER.iter().position(|name| field.is(name)).unwrap_or(FIELD_ORDER.len())
+    };
     let mut fields: Vec<&EncodedField> = mail.fields.iter().collect();
     fields.sort_by_key(place);
     let mut out = Vec::new();

@@ -1,7 +1,8 @@
 //! Building mail; the one place that knows mail-builder.
 //!
-//! Whatever a value holds, it cannot begin a header field: CR, LF, NUL and all other controls are taken out of every value
-//! after decoding, and message ids are filtered. The message is CRLF lines of ASCII; its id and date are the caller's.
+//! Whatever a value holds, it cannot begin a header field: CR, LF, NUL and all other controls are
+//! taken out of every value after decoding, and message ids are filtered. The message is CRLF lines
+//! of ASCII; its id and date are the caller's.
 
 use mail_builder::MessageBuilder;
 use mail_builder::headers::HeaderType;
@@ -62,7 +63,8 @@ pub fn build(draft: &Draft) -> Vec<u8> {
         builder = builder.reply_to(person(reply_to));
     }
     for (name, ids) in [("In-Reply-To", &draft.in_reply_to), ("References", &draft.references)] {
-        let ids: Vec<String> = ids.iter().map(|id| clean_id(id)).filter(|id| !id.is_empty()).collect();
+        let ids: Vec<String> =
+            ids.iter().map(|id| clean_id(id)).filter(|id| !id.is_empty()).collect();
         if !ids.is_empty() {
             builder = builder.header(name, MessageId::new_list(ids.into_iter()));
         }
@@ -93,7 +95,9 @@ fn part(text: &str) -> MimePart<'static> {
 
 /// Whether it is a language tag, as far as its shape goes (RFC 5646 §2.1).
 fn is_tag(tag: &str) -> bool {
-    !tag.is_empty() && tag.len() <= 35 && tag.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
+    !tag.is_empty()
+        && tag.len() <= 35
+        && tag.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
 }
 
 /// A report to be built (RFC 6522).
@@ -139,13 +143,17 @@ pub enum ReportKind {
 /// The report's octets: `multipart/report` of text, status and what comes back of the original.
 #[must_use]
 pub fn report(report: &ReportDraft) -> Vec<u8> {
-    // RFC 6533 §3 and 4: what is not ASCII has types of its own, which may be encoded, so that it passes where 8BITMIME is
-    // not.
+    // RFC 6533 §3 and 4: what is not ASCII has types of its own, which may be encoded, so that it
+    // passes where 8BITMIME is not.
     let (name, plain, global) = match report.kind {
-        ReportKind::Delivery => ("delivery-status", "message/delivery-status", "message/global-delivery-status"),
-        ReportKind::Disposition => {
-            ("disposition-notification", "message/disposition-notification", "message/global-disposition-notification")
+        ReportKind::Delivery => {
+            ("delivery-status", "message/delivery-status", "message/global-delivery-status")
         }
+        ReportKind::Disposition => (
+            "disposition-notification",
+            "message/disposition-notification",
+            "message/global-disposition-notification",
+        ),
     };
     let status = report.status.as_bytes().to_vec();
     let status = if report.status.is_ascii() {
@@ -159,11 +167,12 @@ pub fn report(report: &ReportDraft) -> Vec<u8> {
         Original::Nothing => {}
         Original::Header(header) => {
             let header = lines(header);
-            let kind = if header.is_ascii() { "text/rfc822-headers" } else { "message/global-headers" };
+            let kind =
+                if header.is_ascii() { "text/rfc822-headers" } else { "message/global-headers" };
             parts.push(MimePart::new(kind, header.into_bytes()));
         }
-        // Only what has no raw octets in its header can be `message/rfc822`, which is never encoded (RFC 2046 §5.2.1); the
-        // other may be (RFC 6532 §3.7).
+        // Only what has no raw octets in its header can be `message/rfc822`, which is never encoded
+        // (RFC 2046 §5.2.1); the other may be (RFC 6532 §3.7).
         Original::Whole(raw) if raw.get(..body_offset(raw)).is_some_and(<[u8]>::is_ascii) => {
             encoding = if raw.is_ascii() { "7bit" } else { "8bit" };
             parts.push(MimePart::new("message/rfc822", raw.clone()).transfer_encoding(encoding));
@@ -201,7 +210,11 @@ fn addr_spec(email: &str) -> String {
 
 fn clean_id(id: &str) -> String {
     let clean = id.chars().all(|c| c.is_ascii_graphic() && c != '<' && c != '>');
-    if clean && id.len() <= model::limits::MAX_MESSAGE_ID_BYTES { id.to_owned() } else { String::new() }
+    if clean && id.len() <= model::limits::MAX_MESSAGE_ID_BYTES {
+        id.to_owned()
+    } else {
+        String::new()
+    }
 }
 
 fn cut(text: &str, most: usize) -> String {
@@ -215,7 +228,8 @@ fn cut(text: &str, most: usize) -> String {
 /// CRLF lines, without other controls than tabs.
 fn lines(text: &str) -> String {
     let plain = text.replace("\r\n", "\n").replace('\r', "\n");
-    let mut out: String = plain.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect();
+    let mut out: String =
+        plain.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect();
     out = out.replace('\n', "\r\n");
     if !out.ends_with("\r\n") {
         out.push_str("\r\n");
@@ -232,7 +246,9 @@ mod tests {
     use crate::message::strict_addresses::strict_addresses;
 
     fn names(draft: &Draft) -> Vec<String> {
-        fields(&build(draft)).map(|field| String::from_utf8_lossy(field.name).to_ascii_lowercase()).collect()
+        fields(&build(draft))
+            .map(|field| String::from_utf8_lossy(field.name).to_ascii_lowercase())
+            .collect()
     }
 
     fn plain() -> Draft {
@@ -270,13 +286,16 @@ mod tests {
             ]
         );
         assert!(build(&plain()).is_ascii());
-        assert!(!String::from_utf8(build(&plain())).unwrap().replace("\r\n", "").contains(['\r', '\n']));
+        assert!(
+            !String::from_utf8(build(&plain())).unwrap().replace("\r\n", "").contains(['\r', '\n'])
+        );
     }
 
     #[test]
     fn an_entity_is_given_as_it_is_and_made_to_travel() {
         let built = |entity: &str| {
-            let draft = Draft { entity: Some(entity.into()), html: Some("<p>no</p>".into()), ..plain() };
+            let draft =
+                Draft { entity: Some(entity.into()), html: Some("<p>no</p>".into()), ..plain() };
             String::from_utf8(build(&draft)).unwrap()
         };
         let alternative = "MIME-Version: 1.0\nContent-Type: multipart/alternative;\n boundary=\"b\"\nBcc: eve@example.com\n\n\
@@ -285,7 +304,10 @@ mod tests {
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains("Content-Type: multipart/alternative; boundary=\"b\""), "{head}");
         assert!(!head.contains("Bcc") && head.matches("MIME-Version").count() == 1, "{head}");
-        assert!(body.starts_with("--b\r\nContent-Type: text/plain\r\n\r\naway\r\n--b") && !body.contains("<p>no"));
+        assert!(
+            body.starts_with("--b\r\nContent-Type: text/plain\r\n\r\naway\r\n--b")
+                && !body.contains("<p>no")
+        );
         // Umlauts and long lines are encoded, whatever the entity said of itself.
         let long = format!(
             "Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\nGr\u{fc}\u{df}e {}\n",
@@ -294,16 +316,23 @@ mod tests {
         let text = built(&long);
         assert!(text.is_ascii() && text.lines().all(|line| line.len() <= 78), "{text}");
         let parsed = crate::message::Message::parse(text.as_bytes()).texts(10_000).join("");
-        assert!(parsed.starts_with("Gr\u{fc}\u{df}e xxx") && parsed.trim_end().len() == 5008, "{parsed}");
+        assert!(
+            parsed.starts_with("Gr\u{fc}\u{df}e xxx") && parsed.trim_end().len() == 5008,
+            "{parsed}"
+        );
         // What is encoded already stays so, and what has no header is text.
         assert!(
             built("Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\nYXdheQ==\n")
                 .ends_with("\r\n\r\nYXdheQ==\r\n")
         );
-        assert!(built("Just away: back soon\n").contains("Content-Type: text/plain; charset=utf-8"));
+        assert!(
+            built("Just away: back soon\n").contains("Content-Type: text/plain; charset=utf-8")
+        );
         assert!(built("Just away: back soon\n").ends_with("\r\n\r\nJust away: back soon\r\n"));
         // A field of the entity cannot bring in another.
-        let evil = built("Content-Type: text/plain; x=\"a\rBcc: eve@example.com\"\nContent-X: \u{fc}\n\nx\n");
+        let evil = built(
+            "Content-Type: text/plain; x=\"a\rBcc: eve@example.com\"\nContent-X: \u{fc}\n\nx\n",
+        );
         let head = evil.split_once("\r\n\r\n").unwrap().0;
         assert!(!head.contains("\nBcc") && !head.contains("Content-X"), "{head}");
     }

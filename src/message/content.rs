@@ -6,11 +6,22 @@ use super::refs::message_ids;
 use crate::model::{EmailAddress, EmailContent, limits};
 
 /// The fields that are kept.
-const KEPT_FIELDS: [&str; 11] =
-    ["From", "To", "Cc", "Bcc", "Sender", "Reply-To", "Message-ID", "In-Reply-To", "References", "Subject", "Date"];
+const KEPT_FIELDS: [&str; 11] = [
+    "From",
+    "To",
+    "Cc",
+    "Bcc",
+    "Sender",
+    "Reply-To",
+    "Message-ID",
+    "In-Reply-To",
+    "References",
+    "Subject",
+    "Date",
+];
 
-/// The content of a message. Of a field that must not be repeated (RFC 5322 §3.6) the last one counts, as JMAP has it for
-/// every header property (RFC 8621 §4.1.2).
+/// The content of a message. Of a field that must not be repeated (RFC 5322 §3.6) the last one
+/// counts, as JMAP has it for every header property (RFC 8621 §4.1.2).
 #[must_use]
 pub fn content(message: &Message<'_>) -> EmailContent {
     let mut content = EmailContent {
@@ -50,7 +61,8 @@ fn one(content: &mut EmailContent, field: &Field<'_>) {
         if field.is(name) {
             *list = parse::addresses(field.readable().as_bytes());
             let bit = 1u8 << at;
-            content.blank = if list.is_empty() { content.blank | bit } else { content.blank & !bit };
+            content.blank =
+                if list.is_empty() { content.blank | bit } else { content.blank & !bit };
             return;
         }
     }
@@ -84,12 +96,27 @@ mod tests {
             date: Sat, 21 Nov 2026 09:00:00 +0000\r\nMESSAGE-ID: <1@x>\r\nin-reply-to: <0@x>\r\nREFERENCES: <a@x> <0@x>\r\n\
             \r\nHello\r\n  there\r\n";
         let content = content(&Message::parse(raw));
-        let one = |people: &[EmailAddress]| people.first().map(|person| person.email.clone()).unwrap_or_default();
-        let people = [&content.from, &content.to, &content.cc, &content.bcc, &content.sender, &content.reply_to];
+        let one = |people: &[EmailAddress]| {
+            people.first().map(|person| person.email.clone()).unwrap_or_default()
+        };
+        let people = [
+            &content.from,
+            &content.to,
+            &content.cc,
+            &content.bcc,
+            &content.sender,
+            &content.reply_to,
+        ];
         let people: Vec<String> = people.into_iter().map(|people| one(people)).collect();
-        assert_eq!(people.join(" "), "ann@x.example b@x.example c@x.example d@x.example s@x.example r@x.example");
+        assert_eq!(
+            people.join(" "),
+            "ann@x.example b@x.example c@x.example d@x.example s@x.example r@x.example"
+        );
         assert_eq!(content.subject.as_deref(), Some("Grüße"));
-        assert_eq!((content.message_id, content.in_reply_to), (vec!["1@x".to_owned()], vec!["0@x".to_owned()]));
+        assert_eq!(
+            (content.message_id, content.in_reply_to),
+            (vec!["1@x".to_owned()], vec!["0@x".to_owned()])
+        );
         assert_eq!((content.references.len(), content.preview.as_str()), (2, "Hello there"));
         assert!(content.sent_at.is_some() && !content.has_attachment);
     }
@@ -100,11 +127,16 @@ mod tests {
         let raw =
             b"To: a@x\r\nCC: \r\nSubject: 1\r\nDate: x\r\nto: b@x\r\nX: y\r\nCc: c@x\r\nSubject: 2\r\nTO: \r\n\r\n";
         assert_eq!(last_fields(&Header::split(raw)).count(), 4);
-        let many = [&raw[..raw.len() - 2], &b"To: d@x\r\nMessage-Id: <1@x>\r\n".repeat(1000)[..], b"\r\n"].concat();
+        let many =
+            [&raw[..raw.len() - 2], &b"To: d@x\r\nMessage-Id: <1@x>\r\n".repeat(1000)[..], b"\r\n"]
+                .concat();
         assert_eq!(last_fields(&Header::split(&many)).count(), 5);
         let read = |raw: &[u8]| content(&Message::parse(raw));
         let one = read(raw);
-        assert_eq!((one.to.len(), one.cc.len(), one.blank, one.subject.as_deref()), (0, 1, 2, Some("2")));
+        assert_eq!(
+            (one.to.len(), one.cc.len(), one.blank, one.subject.as_deref()),
+            (0, 1, 2, Some("2"))
+        );
         let one = read(&many);
         assert_eq!((one.to[0].email.as_str(), one.to.len(), one.blank), ("d@x", 1, 0));
     }

@@ -16,11 +16,16 @@ fn table(dir: &std::path::Path) -> Vec<HashMap<String, String>> {
     let text = std::fs::read_to_string(dir.join("expect.tsv")).unwrap();
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap().split('\t').collect();
-    let unescape =
-        |cell: &str| cell.replace("\\t", "\t").replace("\\n", "\n").replace("\\r", "\r").replace("\\\\", "\\");
+    let unescape = |cell: &str| {
+        cell.replace("\\t", "\t").replace("\\n", "\n").replace("\\r", "\r").replace("\\\\", "\\")
+    };
     lines
         .map(|line| {
-            names.iter().zip(line.split('\t')).map(|(name, cell)| ((*name).to_owned(), unescape(cell))).collect()
+            names
+                .iter()
+                .zip(line.split('\t'))
+                .map(|(name, cell)| ((*name).to_owned(), unescape(cell)))
+                .collect()
         })
         .collect()
 }
@@ -32,7 +37,11 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
         "refs_n",
         "an id that is not closed before the next begins: the later bracket counts here",
     ),
-    ("plain/phpmime.issue126.eml", "attach_jmap", "two Content-Type fields: the parser takes the multipart one"),
+    (
+        "plain/phpmime.issue126.eml",
+        "attach_jmap",
+        "two Content-Type fields: the parser takes the multipart one",
+    ),
     (
         "bounce/sisimai.lhost-mailru-01.eml",
         "subject",
@@ -41,10 +50,18 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
 ];
 
 /// In the order of the table's column.
-const LIST: [&str; 7] =
-    ["List-Id", "List-Help", "List-Subscribe", "List-Unsubscribe", "List-Post", "List-Owner", "List-Archive"];
+const LIST: [&str; 7] = [
+    "List-Id",
+    "List-Help",
+    "List-Subscribe",
+    "List-Unsubscribe",
+    "List-Post",
+    "List-Owner",
+    "List-Archive",
+];
 
-/// Threads of the table that are one here, each looked at (`docs/corpus.md`). Nothing that it joins may fall apart.
+/// Threads of the table that are one here, each looked at (`docs/corpus.md`). Nothing that it joins
+/// may fall apart.
 const JOINED: &[(&[&str], &str)] = &[
     (&["T04-0024", "T04-0026"], "the subjects differ in white space alone"),
     (&["T05-0032", "T05-0053"], "ids without brackets"),
@@ -55,15 +72,21 @@ const JOINED: &[(&[&str], &str)] = &[
     (&["T06-0023", "T06-0024"], "a quote before `Re:` belongs to the leading word"),
 ];
 
-/// Two emails of an archive that share a key are of one thread. The table's thread names begin with the archive's.
+/// Two emails of an archive that share a key are of one thread. The table's thread names begin with
+/// the archive's.
 #[test]
 fn threads_agree_with_the_table() {
     let Some(dir) = corpus() else { return };
-    let (mut ours, mut names): (HashMap<_, usize>, Vec<(String, String, usize)>) = (HashMap::new(), Vec::new());
+    let (mut ours, mut names): (HashMap<_, usize>, Vec<(String, String, usize)>) =
+        (HashMap::new(), Vec::new());
     let mut threads: Vec<usize> = Vec::new();
-    for row in table(&dir).iter().filter(|row| !row["thread_subj"].is_empty() && row["confidence"] != "low") {
+    for row in table(&dir)
+        .iter()
+        .filter(|row| !row["thread_subj"].is_empty() && row["confidence"] != "low")
+    {
         let group = row["thread_subj"].split('-').next().unwrap_or_default().to_owned();
-        let keys = rows(&std::fs::read(dir.join(&row["file"])).unwrap(), &Secrets::default()).thread_keys;
+        let keys =
+            rows(&std::fs::read(dir.join(&row["file"])).unwrap(), &Secrets::default()).thread_keys;
         let own = threads.len();
         threads.push(own);
         for key in keys {
@@ -76,14 +99,20 @@ fn threads_agree_with_the_table() {
     let mut wrong = Vec::new();
     for (at, (file, theirs, own)) in names.iter().enumerate() {
         for (other, their_other, own_other) in &names[..at] {
-            let joins = |set: &[&str]| set.contains(&theirs.as_str()) && set.contains(&their_other.as_str());
+            let joins = |set: &[&str]| {
+                set.contains(&theirs.as_str()) && set.contains(&their_other.as_str())
+            };
             let same = theirs == their_other || JOINED.iter().any(|(joined, _)| joins(joined));
             if same != (threads[*own] == threads[*own_other]) {
                 wrong.push(format!("{file} ({theirs}) and {other} ({their_other})"));
             }
         }
     }
-    eprintln!("{} emails in {} threads", names.len(), threads.iter().collect::<std::collections::HashSet<_>>().len());
+    eprintln!(
+        "{} emails in {} threads",
+        names.len(),
+        threads.iter().collect::<std::collections::HashSet<_>>().len()
+    );
     assert!(wrong.is_empty(), "{}\n", wrong.join("\n"));
 }
 
@@ -102,20 +131,24 @@ fn facts_agree_with_the_table() {
         let mut say = |column: &str, ours: String| {
             looked += 1;
             let theirs = &row[column];
-            if *theirs != ours && !OTHERWISE.iter().any(|(other, known, _)| other == file && *known == column) {
+            if *theirs != ours
+                && !OTHERWISE.iter().any(|(other, known, _)| other == file && *known == column)
+            {
                 wrong.push(format!("{file} {column}: table {theirs:?}, ours {ours:?}"));
             }
         };
         if row["confidence"] == "low" {
             continue;
         }
-        let id = super::header::first(&raw, "Message-ID").map_or_else(String::new, |field| field.unfolded());
+        let id = super::header::first(&raw, "Message-ID")
+            .map_or_else(String::new, |field| field.unfolded());
         say("message_id", id);
         let listed = LIST.iter().filter(|name| super::header::first(&raw, name).is_some());
         say("list_headers", listed.map(|name| name.to_lowercase()).collect::<Vec<_>>().join(","));
         // The table counts ids in brackets; we also take a bare one.
         let bracketed = |name: &str| {
-            let field = super::header::first(&raw, name).filter(|field| field.value.contains(&b'<'));
+            let field =
+                super::header::first(&raw, name).filter(|field| field.value.contains(&b'<'));
             field.map_or(0, |field| super::refs::message_ids(field.value).len()).to_string()
         };
         say("refs_n", bracketed("References"));

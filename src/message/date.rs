@@ -1,11 +1,14 @@
-//! Dates that are out there and that no grammar in force allows: asctime, hyphens, two-digit years, named zones (RFC 5322
-//! §4.3 and before). A value must hold a day, a month's name, a year and a time, and be a date of the calendar.
+//! Dates that are out there and that no grammar in force allows: asctime, hyphens, two-digit years,
+//! named zones (RFC 5322 §4.3 and before). A value must hold a day, a month's name, a year and a
+//! time, and be a date of the calendar.
 
 use crate::model::{SentAt, UtcMillis, limits};
 
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Reads a date word by word; the zone is that of UTC where it is missing or unknown (RFC 5322 §4.3).
+/// Reads a date word by word; the zone is that of UTC where it is missing or unknown (RFC 5322
+/// §4.3).
 pub(super) fn obsolete(value: &[u8]) -> Option<SentAt> {
     let text = String::from_utf8_lossy(value.get(..limits::MAX_DATE_BYTES).unwrap_or(value));
     let text = text.split('(').next().unwrap_or_default();
@@ -24,7 +27,11 @@ pub(super) fn obsolete(value: &[u8]) -> Option<SentAt> {
                 year = Some(whole_year(number, word.len())?);
             }
         } else if month.is_none() {
-            month = MONTHS.iter().zip(1u8..).find(|(name, _)| begins(word, name)).map(|(_, number)| number);
+            month = MONTHS
+                .iter()
+                .zip(1u8..)
+                .find(|(name, _)| begins(word, name))
+                .map(|(_, number)| number);
         }
     }
     let (day, month, year) = (u8::try_from(day?).ok()?, month?, year?);
@@ -32,7 +39,9 @@ pub(super) fn obsolete(value: &[u8]) -> Option<SentAt> {
         return None;
     }
     let offset_minutes = zone.unwrap_or(0);
-    let minutes = days_since_1970(year, month, day)?.checked_mul(24 * 60)?.checked_sub(offset_minutes.into())?;
+    let minutes = days_since_1970(year, month, day)?
+        .checked_mul(24 * 60)?
+        .checked_sub(offset_minutes.into())?;
     let at = minutes.checked_mul(60)?.checked_add(time?)?.checked_mul(1000)?;
     Some(SentAt { at: UtcMillis(at), offset_minutes })
 }
@@ -50,7 +59,8 @@ pub(super) fn days(year: i64, month: u8) -> u8 {
 
 /// `21-Nov-2026` is three words; `-0500` is one.
 fn pieces(word: &str) -> impl Iterator<Item = &str> {
-    let dated = word.starts_with(|c: char| c.is_ascii_digit()) && word.contains(|c: char| c.is_ascii_alphabetic());
+    let dated = word.starts_with(|c: char| c.is_ascii_digit())
+        && word.contains(|c: char| c.is_ascii_alphabetic());
     word.split(move |c| dated && c == '-')
 }
 
@@ -58,7 +68,8 @@ fn begins(word: &str, name: &str) -> bool {
     word.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(name))
 }
 
-/// Two digits up to 49 are of this century, other years of two or three digits count from 1900 (RFC 5322 §4.3).
+/// Two digits up to 49 are of this century, other years of two or three digits count from 1900 (RFC
+/// 5322 §4.3).
 fn whole_year(number: i64, digits: usize) -> Option<i64> {
     match digits {
         2 if number < 50 => number.checked_add(2000),
@@ -73,8 +84,10 @@ fn clock(word: &str) -> Option<i64> {
     let mut parts = word.split(':').map(|part| part.parse::<u8>().ok());
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next().unwrap_or(Some(0))?);
     let fits = hour < 24 && minute < 60 && second <= 60 && parts.next().is_none();
-    fits.then(|| i64::from(hour).saturating_mul(3600).saturating_add(i64::from(minute).saturating_mul(60)))
-        .map(|minutes| minutes.saturating_add(second.into()))
+    fits.then(|| {
+        i64::from(hour).saturating_mul(3600).saturating_add(i64::from(minute).saturating_mul(60))
+    })
+    .map(|minutes| minutes.saturating_add(second.into()))
 }
 
 /// Minutes east of UTC, of `+hhmm` or a zone that RFC 5322 §4.3 names.
@@ -101,7 +114,12 @@ fn days_since_1970(year: i64, month: u8, day: u8) -> Option<i64> {
     let year = if month <= 2 { year.checked_sub(1)? } else { year };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let march = i64::from(month).checked_add(9)?.rem_euclid(12);
-    let of_year = march.checked_mul(153)?.checked_add(2)?.div_euclid(5).checked_add(i64::from(day))?.checked_sub(1)?;
+    let of_year = march
+        .checked_mul(153)?
+        .checked_add(2)?
+        .div_euclid(5)
+        .checked_add(i64::from(day))?
+        .checked_sub(1)?;
     let leaps = of_era.div_euclid(4).checked_sub(of_era.div_euclid(100))?;
     let days = of_era.checked_mul(365)?.checked_add(leaps)?.checked_add(of_year)?;
     era.checked_mul(146_097)?.checked_add(days)?.checked_sub(719_468)
@@ -122,10 +140,13 @@ mod tests {
             ("Sat, 21 Nov 2026 10:00 PDT", "2026-11-21T17:00:00Z", -420),
             ("Thu Feb 29 23:59:59 GMT 1996 (leap)", "1996-02-29T23:59:59Z", 0),
         ] {
-            let read = obsolete(text.as_bytes()).map(|sent| (sent.at.rfc3339(), sent.offset_minutes));
+            let read =
+                obsolete(text.as_bytes()).map(|sent| (sent.at.rfc3339(), sent.offset_minutes));
             assert_eq!(read, Some((at.to_owned(), zone)), "{text}");
         }
-        for text in ["", "Nov", "31 Feb 2026 10:00", "21 Nov 2026", "21 Nov 2026 25:00", "0 Nov 2026 10:00"] {
+        for text in
+            ["", "Nov", "31 Feb 2026 10:00", "21 Nov 2026", "21 Nov 2026 25:00", "0 Nov 2026 10:00"]
+        {
             assert_eq!(obsolete(text.as_bytes()), None, "{text}");
         }
     }

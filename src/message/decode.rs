@@ -59,7 +59,8 @@ pub fn decoded_len(encoding: u8, octets: &[u8]) -> usize {
     let quick = match encoding {
         QUOTED_PRINTABLE if !has_bare_cr(octets) => qp::BODY.decoded_len(octets).ok(),
         BASE64 => {
-            let tail = memchr::memchr(b'=', octets).and_then(|at| octets.get(at..)).unwrap_or_default();
+            let tail =
+                memchr::memchr(b'=', octets).and_then(|at| octets.get(at..)).unwrap_or_default();
             let is_plain = tail.iter().all(|byte| *byte == b'=' || byte.is_ascii_whitespace());
             is_plain.then(|| base64::MIME.decoded_len(octets).ok()).flatten()
         }
@@ -146,7 +147,9 @@ impl Decoder {
     pub fn new(encoding: u8) -> Self {
         let state = match encoding {
             QUOTED_PRINTABLE => DecoderState::Quoted(QuotedPrintable::default()),
-            BASE64 => DecoderState::Base64(Base64 { symbols: base64::MIME.decoder(), tail: Tail::Before }),
+            BASE64 => {
+                DecoderState::Base64(Base64 { symbols: base64::MIME.decoder(), tail: Tail::Before })
+            }
             UUENCODE => DecoderState::Uu(uu::Uu::default()),
             _ => DecoderState::Plain,
         };
@@ -187,7 +190,8 @@ impl QuotedPrintable {
     /// Adds a piece; a CR that no LF follows becomes LF.
     fn take(&mut self, piece: &[u8]) {
         for line in piece.split_inclusive(|byte| *byte == b'\r') {
-            let (rest, is_return) = line.strip_suffix(b"\r").map_or((line, false), |rest| (rest, true));
+            let (rest, is_return) =
+                line.strip_suffix(b"\r").map_or((line, false), |rest| (rest, true));
             if let Some(first) = rest.first() {
                 if *first == b'\n' {
                     self.line.extend_from_slice(if self.returns > 0 { b"\r" } else { b"" });
@@ -242,7 +246,10 @@ impl Base64 {
             match &mut self.tail {
                 Tail::Before => {
                     let taken = self.symbols.decode_symbols(rest, out);
-                    let Some((byte, after)) = rest.get(taken..).and_then(<[u8]>::split_first) else { break };
+                    let Some((byte, after)) = rest.get(taken..).and_then(<[u8]>::split_first)
+                    else {
+                        break;
+                    };
                     rest = after;
                     if *byte == b'=' && !self.symbols.is_aligned() {
                         self.symbols.pad(out);
@@ -252,7 +259,8 @@ impl Base64 {
                     }
                 }
                 Tail::Line(line) => {
-                    let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at.saturating_add(1));
+                    let end =
+                        memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at.saturating_add(1));
                     let (more, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
                     rest = after;
                     if line.len().saturating_add(more.len()) > MAX_TAIL_BYTES {
@@ -272,9 +280,12 @@ impl Base64 {
 
     /// Decodes a line behind padding if it is sound base64; says whether it is not.
     fn end_line(&mut self, out: &mut Vec<u8>) -> bool {
-        let Tail::Line(line) = std::mem::replace(&mut self.tail, Tail::Line(Vec::new())) else { return false };
+        let Tail::Line(line) = std::mem::replace(&mut self.tail, Tail::Line(Vec::new())) else {
+            return false;
+        };
         let line = line.trim_ascii();
-        let line = line.get(line.iter().take_while(|byte| **byte == b'=').count()..).unwrap_or_default();
+        let line =
+            line.get(line.iter().take_while(|byte| **byte == b'=').count()..).unwrap_or_default();
         let symbols = line.strip_suffix(b"==").or_else(|| line.strip_suffix(b"=")).unwrap_or(line);
         let is_symbol = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
         if line.is_empty() {

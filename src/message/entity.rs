@@ -1,8 +1,10 @@
-//! A MIME entity that a script gives as text (RFC 5230 §4.8), made to travel: of its header the fields that describe it
-//! (RFC 2045 §9), and its content, in lines of ASCII that every relay takes.
+//! A MIME entity that a script gives as text (RFC 5230 §4.8), made to travel: of its header the
+//! fields that describe it (RFC 2045 §9), and its content, in lines of ASCII that every relay
+//! takes.
 //!
-//! Each part that says no encoding and needs one is encoded as quoted-printable. What a message within it holds is left as it
-//! is (RFC 2046 §5.2.1), and what then is still not ASCII is called 8-bit.
+//! Each part that says no encoding and needs one is encoded as quoted-printable. What a message
+//! within it holds is left as it is (RFC 2046 §5.2.1), and what then is still not ASCII is called
+//! 8-bit.
 
 use super::encode::quoted_printable;
 use super::header::{body_offset, fields};
@@ -17,15 +19,20 @@ const MAX_LINE_BYTES: usize = 998;
 /// The type of what says none.
 const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// The fields, each once and in one line, encoding and type among them; and the content. `text` is in CRLF lines without
-/// controls.
+/// The fields, each once and in one line, encoding and type among them; and the content. `text` is
+/// in CRLF lines without controls.
 #[must_use]
 pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
-    let is_field = |name: &str| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"));
+    let is_field =
+        |name: &str| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"));
     // What does not begin with a header is content.
-    let has_header = fields(text.as_bytes()).any(|field| is_field(&String::from_utf8_lossy(field.name)));
-    let whole =
-        encoded(&if has_header { text.to_owned() } else { format!("Content-Type: {DEFAULT_TYPE}\r\n\r\n{text}") });
+    let has_header =
+        fields(text.as_bytes()).any(|field| is_field(&String::from_utf8_lossy(field.name)));
+    let whole = encoded(&if has_header {
+        text.to_owned()
+    } else {
+        format!("Content-Type: {DEFAULT_TYPE}\r\n\r\n{text}")
+    });
     let mut described: Vec<(String, String)> = Vec::new();
     for field in fields(whole.as_bytes()) {
         let name = String::from_utf8_lossy(field.name).into_owned();
@@ -42,7 +49,8 @@ pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
         described.insert(0, ("Content-Type".into(), DEFAULT_TYPE.into()));
     }
     let encodes = |(name, value): &(String, String)| {
-        let coded = ["quoted-printable", "base64"].iter().any(|known| value.eq_ignore_ascii_case(known));
+        let coded =
+            ["quoted-printable", "base64"].iter().any(|known| value.eq_ignore_ascii_case(known));
         name.eq_ignore_ascii_case("Content-Transfer-Encoding") && coded
     };
     if described.iter().any(encodes) {
@@ -61,7 +69,10 @@ pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
 fn encoded(text: &str) -> String {
     let parts = Message::parse(text.as_bytes()).parts();
     let within = |inner: &PartOffsets, outer: &PartOffsets| {
-        inner != outer && inner.header >= outer.body && inner.end <= outer.end && inner.body < outer.end
+        inner != outer
+            && inner.header >= outer.body
+            && inner.end <= outer.end
+            && inner.body < outer.end
     };
     let mut leaves: Vec<&PartOffsets> =
         parts.iter().filter(|part| !parts.iter().any(|other| within(other, part))).collect();
@@ -75,12 +86,15 @@ fn encoded(text: &str) -> String {
         else {
             continue;
         };
-        let needs = !content.is_ascii() || content.split("\r\n").any(|line| line.len() > MAX_LINE_BYTES);
+        let needs =
+            !content.is_ascii() || content.split("\r\n").any(|line| line.len() > MAX_LINE_BYTES);
         if part.encoding != 0 || !needs || is_message(header) {
             continue;
         }
         out.push_str(before);
-        for field in fields(header.as_bytes()).filter(|field| !field.is("Content-Transfer-Encoding")) {
+        for field in
+            fields(header.as_bytes()).filter(|field| !field.is("Content-Transfer-Encoding"))
+        {
             out.push_str(&String::from_utf8_lossy(field.name));
             out.push(':');
             out.push_str(&String::from_utf8_lossy(field.value));
@@ -96,8 +110,10 @@ fn encoded(text: &str) -> String {
 }
 
 fn is_message(header: &str) -> bool {
-    fields(header.as_bytes())
-        .any(|field| field.is("Content-Type") && field.without_comments().to_ascii_lowercase().starts_with("message/"))
+    fields(header.as_bytes()).any(|field| {
+        field.is("Content-Type")
+            && field.without_comments().to_ascii_lowercase().starts_with("message/")
+    })
 }
 
 /// No line is longer than `MAX_LINE_BYTES`.
@@ -137,7 +153,10 @@ mod tests {
         assert_eq!(fields[1], ("Content-Transfer-Encoding".into(), "7bit".into()));
         assert!(content.is_ascii() && content.lines().all(|line| line.len() <= 998), "{content}");
         assert_eq!(content.matches("quoted-printable").count(), 2, "{content}");
-        assert!(content.contains("Gr=C3=BC=C3=9Fe =3D=20\r\n") && content.contains("\r\n\r\n<p>plain</p>\r\n"));
+        assert!(
+            content.contains("Gr=C3=BC=C3=9Fe =3D=20\r\n")
+                && content.contains("\r\n\r\n<p>plain</p>\r\n")
+        );
         let whole = format!("Content-Type: multipart/alternative; boundary=b\r\n\r\n{content}");
         let parsed = Message::parse(whole.as_bytes());
         assert_eq!(parsed.parts().len(), 4, "{content}");
@@ -151,7 +170,10 @@ mod tests {
         let (fields, content) = entity(&crlf(text));
         let bits = fields.iter().find(|(name, _)| name == "Content-Transfer-Encoding").unwrap();
         // Its own text may be encoded, its wrapping never.
-        assert!(content.contains("Content-Type: message/rfc822\r\n\r\nSubject: x\r\n"), "{content}");
+        assert!(
+            content.contains("Content-Type: message/rfc822\r\n\r\nSubject: x\r\n"),
+            "{content}"
+        );
         assert_eq!(bits.1 == "7bit", content.is_ascii());
     }
 

@@ -1,8 +1,9 @@
-//! Header fields in the forms that JMAP shows them in (RFC 8621 §4.1.2), and the names of properties that ask for them
-//! (§4.1.3): `header:Name:asForm:all`.
+//! Header fields in the forms that JMAP shows them in (RFC 8621 §4.1.2), and the names of
+//! properties that ask for them (§4.1.3): `header:Name:asForm:all`.
 //!
-//! A form is allowed of the fields that the RFC names for it, and of every field that neither RFC 5322 nor RFC 2369
-//! defines. Of a field that stands several times the last one counts, but for `:all`. Nothing here reads a body.
+//! A form is allowed of the fields that the RFC names for it, and of every field that neither RFC
+//! 5322 nor RFC 2369 defines. Of a field that stands several times the last one counts, but for
+//! `:all`. Nothing here reads a body.
 
 use std::fmt;
 use std::str::FromStr;
@@ -87,9 +88,16 @@ impl Form {
             Self::Date => among(&DATE_FIELDS),
             Self::Urls => among(&URL_FIELDS),
         };
-        own || ![&TEXT_FIELDS[..], &ADDRESS_FIELDS, &ID_FIELDS, &DATE_FIELDS, &URL_FIELDS, &RAW_FIELDS]
-            .iter()
-            .any(|names| among(names))
+        own || ![
+            &TEXT_FIELDS[..],
+            &ADDRESS_FIELDS,
+            &ID_FIELDS,
+            &DATE_FIELDS,
+            &URL_FIELDS,
+            &RAW_FIELDS,
+        ]
+        .iter()
+        .any(|names| among(names))
     }
 
     /// A field's value in this form.
@@ -122,7 +130,8 @@ pub enum FormValue {
     Date(Option<SentAt>),
 }
 
-/// A field's value as it stands, without the last line end: NUL goes, and what is no UTF-8 becomes U+FFFD.
+/// A field's value as it stands, without the last line end: NUL goes, and what is no UTF-8 becomes
+/// U+FFFD.
 #[must_use]
 pub fn raw(field: &Field<'_>) -> String {
     let value = field.value.strip_suffix(b"\n").unwrap_or(field.value);
@@ -130,8 +139,8 @@ pub fn raw(field: &Field<'_>) -> String {
     String::from_utf8_lossy(value).replace('\0', "")
 }
 
-/// What stands in angle brackets, outside of comments and quoted strings (RFC 2369 §2); of a value without brackets, the
-/// whole, if it can be a URL.
+/// What stands in angle brackets, outside of comments and quoted strings (RFC 2369 §2); of a value
+/// without brackets, the whole, if it can be a URL.
 fn urls(field: &Field<'_>) -> Vec<String> {
     let text = parse::text(field.readable().as_bytes());
     let (mut out, mut open, mut depth) = (Vec::new(), None::<String>, 0usize);
@@ -155,7 +164,8 @@ fn urls(field: &Field<'_>) -> Vec<String> {
     let bare = bare.trim();
     let scheme = bare.split_once(':').map(|(scheme, _)| scheme);
     let is_scheme = |text: &str| {
-        !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(&octet))
+        !text.is_empty()
+            && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(&octet))
     };
     if out.is_empty() && scheme.is_some_and(is_scheme) && !bare.contains(char::is_whitespace) {
         out.push(bare.to_owned());
@@ -194,9 +204,12 @@ impl FromStr for HeaderProperty {
             .filter(|_| text.len() <= MAX_NAME_BYTES)
             .ok_or(BadHeaderProperty::Malformed)?;
         let mut pieces = rest.split(':').peekable();
-        let name = pieces.next().filter(|name| is_name(name)).ok_or(BadHeaderProperty::Malformed)?;
-        let form =
-            pieces.peek().and_then(|piece| FORM_NAMES.iter().find(|(name, _)| name == piece)).map(|(_, form)| *form);
+        let name =
+            pieces.next().filter(|name| is_name(name)).ok_or(BadHeaderProperty::Malformed)?;
+        let form = pieces
+            .peek()
+            .and_then(|piece| FORM_NAMES.iter().find(|(name, _)| name == piece))
+            .map(|(_, form)| *form);
         if form.is_some() {
             pieces.next();
         }
@@ -313,11 +326,20 @@ mod tests {
         let text = |text: &str| FormValue::Text(text.into());
         assert_eq!(shown("header:X-A", header), PropertyValue::Last(Some(text("  2\r\n 3"))));
         assert_eq!(shown("header:X-A:asText", header), PropertyValue::Last(Some(text("2 3"))));
-        assert_eq!(shown("header:X-A:asText:all", header), PropertyValue::All(vec![text("1"), text("2 3")]));
+        assert_eq!(
+            shown("header:X-A:asText:all", header),
+            PropertyValue::All(vec![text("1"), text("2 3")])
+        );
         assert_eq!(shown("header:X-B", header), PropertyValue::Last(None));
         assert_eq!(shown("header:X-B:all", header), PropertyValue::All(vec![]));
-        assert_eq!(shown("header:To:asAddresses", header), PropertyValue::Last(Some(FormValue::Addresses(vec![]))));
-        assert_eq!(shown("header:X-A:asDate", header), PropertyValue::Last(Some(FormValue::Date(None))));
+        assert_eq!(
+            shown("header:To:asAddresses", header),
+            PropertyValue::Last(Some(FormValue::Addresses(vec![])))
+        );
+        assert_eq!(
+            shown("header:X-A:asDate", header),
+            PropertyValue::Last(Some(FormValue::Date(None)))
+        );
         assert_eq!(shown("header:To:asRaw", "To: a\0\r\n"), PropertyValue::Last(Some(text(" a"))));
     }
 

@@ -3,9 +3,9 @@
 //! A field is a name of printable octets, a colon, and everything up to a line end that no blank or
 //! tab follows (RFC 5322 §2.2). Lines end in CRLF or LF. A line that is no field is skipped, also
 //! an mbox `From ` line; an empty line ends the header. What stands before the header is passed
-//! over (`start`). Fields are looked for in the first `limits::MAX_HEADER_BYTES`. All questions about
-//! header fields go through here, so that a name is treated alike whether a library knows it or
-//! not.
+//! over (`start`). Fields are looked for in the first `limits::MAX_HEADER_BYTES`. All questions
+//! about header fields go through here, so that a name is treated alike whether a library knows it
+//! or not.
 
 mod field;
 mod index;
@@ -41,8 +41,8 @@ pub fn fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
 }
 
 /// The fields above the first line that is none, an mbox `From ` line at the beginning apart: no
-/// more than the header that the mail server saw which handed the message over. Such a line ends the
-/// header for it; for `fields` it does not.
+/// more than the header that the mail server saw which handed the message over. Such a line ends
+/// the header for it; for `fields` it does not.
 pub fn leading_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
     let rest = if raw.starts_with(b"From ") { split_line(raw).1 } else { raw };
     Fields { strict: true, ..Fields::of(rest) }
@@ -73,7 +73,11 @@ pub fn start(raw: &[u8]) -> usize {
         if is_blank(line) || is_mailbox_line(line) {
             rest = after;
         } else {
-            return if skipped > 0 && field(line).is_some() && has_usual(rest) { skipped } else { 0 };
+            return if skipped > 0 && field(line).is_some() && has_usual(rest) {
+                skipped
+            } else {
+                0
+            };
         }
     }
 }
@@ -117,11 +121,12 @@ pub fn part_body_offset(raw: &[u8]) -> usize {
     raw.len().saturating_sub(rest.len())
 }
 
-/// Whether the beginning of a message holds its whole header, or `limits::MAX_HEADER_BYTES`: more of it
-/// need not be read for header fields.
+/// Whether the beginning of a message holds its whole header, or `limits::MAX_HEADER_BYTES`: more
+/// of it need not be read for header fields.
 #[must_use]
 pub fn ends(beginning: &[u8]) -> bool {
-    let blank = beginning.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(beginning.len());
+    let blank =
+        beginning.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(beginning.len());
     let header = beginning.get(start(beginning).max(blank)..).unwrap_or_default();
     beginning.len() >= limits::MAX_HEADER_BYTES
         || [&b"\n\r\n"[..], b"\n\n"].iter().any(|end| memchr::memmem::find(header, end).is_some())
@@ -169,7 +174,10 @@ impl<'a> FoldedLines<'a> {
     fn of(raw: &'a [u8]) -> Self {
         #[cfg(test)]
         walks::note(raw);
-        Self { rest: raw.get(..limits::MAX_HEADER_BYTES).unwrap_or(raw), left: limits::MAX_HEADER_FIELDS }
+        Self {
+            rest: raw.get(..limits::MAX_HEADER_BYTES).unwrap_or(raw),
+            left: limits::MAX_HEADER_FIELDS,
+        }
     }
 
     /// Where the body begins in the bytes that these lines were all read of.
@@ -201,7 +209,10 @@ impl<'a> Iterator for FoldedLines<'a> {
         // Folded lines belong to the field, or to the junk, before them.
         while after.first().is_some_and(|octet| matches!(octet, b' ' | b'\t')) {
             let (more, next) = split_line(after);
-            if is_blank(more) && !next.first().is_some_and(|octet| matches!(octet, b' ' | b'\t')) && !has_colon(next) {
+            if is_blank(more)
+                && !next.first().is_some_and(|octet| matches!(octet, b' ' | b'\t'))
+                && !has_colon(next)
+            {
                 break;
             }
             after = next;
@@ -243,7 +254,9 @@ impl<'a> Iterator for Fields<'a> {
         loop {
             let line = self.lines.next()?;
             let mut found = field(line).filter(|found| !self.strict || is_strict(line, found));
-            if let Some(field) = found.as_mut().filter(|field| std::str::from_utf8(field.value).is_err()) {
+            if let Some(field) =
+                found.as_mut().filter(|field| std::str::from_utf8(field.value).is_err())
+            {
                 field.declared = self.declared();
             }
             if found.is_some() || self.strict {
@@ -265,7 +278,8 @@ fn field(whole: &[u8]) -> Option<Field<'_>> {
 /// tabs, and no line end.
 fn is_strict(line: &[u8], field: &Field<'_>) -> bool {
     let colon = line.len().saturating_sub(field.value.len().saturating_add(1));
-    line.get(field.name.len()..colon).is_some_and(|between| between.iter().all(|byte| matches!(byte, b' ' | b'\t')))
+    line.get(field.name.len()..colon)
+        .is_some_and(|between| between.iter().all(|byte| matches!(byte, b' ' | b'\t')))
 }
 
 fn split_line(rest: &[u8]) -> (&[u8], &[u8]) {

@@ -1,5 +1,5 @@
-//! The languages that a message's sender reads (RFC 3282): `Accept-Language` in the order of its weights, and after it
-//! `Content-Language`, for who writes a language reads it.
+//! The languages that a message's sender reads (RFC 3282): `Accept-Language` in the order of its
+//! weights, and after it `Content-Language`, for who writes a language reads it.
 
 use super::header::{Field, Header};
 use crate::model::limits;
@@ -43,7 +43,8 @@ fn weighted(field: &Field<'_>) -> Vec<(String, u16)> {
 }
 
 fn is_tag(tag: &str) -> bool {
-    let subtag = |part: &str| !part.is_empty() && part.bytes().all(|octet| octet.is_ascii_alphanumeric());
+    let subtag =
+        |part: &str| !part.is_empty() && part.bytes().all(|octet| octet.is_ascii_alphanumeric());
     tag == "*" || (tag.len() <= limits::MAX_LANGUAGE_TAG_BYTES && tag.split('-').all(subtag))
 }
 
@@ -66,12 +67,18 @@ mod tests {
     fn by_weight_and_then_by_what_was_written() {
         let of = |header: &str| languages(&Header::split(format!("{header}\r\n\r\nx").as_bytes()));
         assert_eq!(of("Accept-Language: da, en-GB;q=0.8, en;q=0.7"), ["da", "en-gb", "en"]);
-        assert_eq!(of("accept-language: en;q=0.5, de (deutsch) ; q=0.9,\r\n fr"), ["fr", "de", "en"]);
+        assert_eq!(
+            of("accept-language: en;q=0.5, de (deutsch) ; q=0.9,\r\n fr"),
+            ["fr", "de", "en"]
+        );
         assert_eq!(of("Content-Language: de\r\nAccept-Language: en"), ["en", "de"]);
         assert_eq!(of("Accept-Language: de;q=0, en, *;q=0.1\r\nContent-Language: de"), ["en", "*"]);
         assert_eq!(of("Accept-Language: , ;q=1, x y, de_DE, \u{fc}, en;q=2, fr;q=x"), [""; 0]);
         assert_eq!(of("Subject: x"), [""; 0]);
         let many: String = (0..500).map(|n| format!("x-{n},")).collect();
-        assert_eq!(of(&format!("Accept-Language: {many}\r\nAccept-Language: {many}")).len(), limits::MAX_LANGUAGES);
+        assert_eq!(
+            of(&format!("Accept-Language: {many}\r\nAccept-Language: {many}")).len(),
+            limits::MAX_LANGUAGES
+        );
     }
 }

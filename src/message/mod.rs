@@ -1,7 +1,8 @@
 //! L1: one RFC 5322 message, pure: octets to facts, and facts to octets.
 //!
-//! Mail comes as it comes: nothing here refuses a message. What cannot be understood is left out of what is derived from
-//! it; the octets themselves are kept as they are. Every list taken from a message is bounded (`model::limits`).
+//! Mail comes as it comes: nothing here refuses a message. What cannot be understood is left out of
+//! what is derived from it; the octets themselves are kept as they are. Every list taken from a
+//! message is bounded (`model::limits`).
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod aggregate;

@@ -6,7 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub fn catch_parser_panic<T>(what: &str, read: impl FnOnce() -> T) -> Option<T> {
     let read = catch_unwind(AssertUnwindSafe(read));
     if read.is_err() {
-        tracing::error!(what, "a parser panicked: this is a fault of the program; the message is kept unread");
+        tracing::error!(
+            what,
+            "a parser panicked: this is a fault of the program; the message is kept unread"
+        );
     }
     read.ok()
 }

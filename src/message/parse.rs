@@ -36,7 +36,8 @@ const PREVIEW_BYTES: usize = 4096;
 /// And then, where mark-up left too little.
 const PREVIEW_BYTES_HTML: usize = 128 * 1024;
 
-/// A parsed message. Whatever the octets are, it is one: at worst without a field and with an empty body.
+/// A parsed message. Whatever the octets are, it is one: at worst without a field and with an empty
+/// body.
 #[derive(Debug)]
 pub struct Message<'a> {
     header: Header<'a>,
@@ -92,7 +93,11 @@ impl<'a> Message<'a> {
                 break;
             }
             if let Some(text) = self.text_prefix(&part, left) {
-                let text = if part.is_content_type("text", "html") { mail_parser::html_to_text(&text) } else { text };
+                let text = if part.is_content_type("text", "html") {
+                    mail_parser::html_to_text(&text)
+                } else {
+                    text
+                };
                 left = left.saturating_sub(text.len());
                 out.push(text);
             }
@@ -121,8 +126,8 @@ impl<'a> Message<'a> {
         self.given.parsed().is_none_or(|message| message.root().parts().next().is_none())
     }
 
-    /// The parts of one of the lists of RFC 8621 §4.1.4. The library keeps them, and only of media types that are none does
-    /// it make something else than they are (RFC 2045 §5.2).
+    /// The parts of one of the lists of RFC 8621 §4.1.4. The library keeps them, and only of media
+    /// types that are none does it make something else than they are (RFC 2045 §5.2).
     fn listed<'m>(
         &'m self,
         kept: impl Fn(MessageRef<'m>) -> Box<dyn Iterator<Item = MessagePart<'m>> + 'm>,
@@ -132,7 +137,8 @@ impl<'a> Message<'a> {
         let root = message.root();
         let odd = |part: &MessagePart<'_>| {
             let kind = part.content_type();
-            !part.is_multipart() && kind.is_some_and(|kind| kind.subtype().is_none() || kind.ctype() == "multipart")
+            !part.is_multipart()
+                && kind.is_some_and(|kind| kind.subtype().is_none() || kind.ctype() == "multipart")
         };
         if !root.parts().take(limits::MAX_MIME_PARTS).any(|part| odd(&part)) {
             return kept(root).take(limits::MAX_MIME_PARTS).collect();
@@ -161,17 +167,22 @@ impl<'a> Message<'a> {
         out
     }
 
-    /// RFC 8621 §4.1.4 hasAttachment: something is offered beside the text, and not only what the HTML shows in itself.
+    /// RFC 8621 §4.1.4 hasAttachment: something is offered beside the text, and not only what the
+    /// HTML shows in itself.
     #[must_use]
     pub fn has_attachment(&self) -> bool {
-        let parts = self.listed(|root| Box::new(root.attachments()), |structure| structure.attachments);
-        parts.iter().any(|part| !part.content_disposition().is_some_and(|disposition| disposition.is_inline()))
+        let parts =
+            self.listed(|root| Box::new(root.attachments()), |structure| structure.attachments);
+        parts.iter().any(|part| {
+            !part.content_disposition().is_some_and(|disposition| disposition.is_inline())
+        })
     }
 
     /// RFC 8621 §4.1.4 attachments.
     #[must_use]
     pub fn attachments(&self) -> Vec<Attachment> {
-        let parts = self.listed(|root| Box::new(root.attachments()), |structure| structure.attachments);
+        let parts =
+            self.listed(|root| Box::new(root.attachments()), |structure| structure.attachments);
         parts
             .iter()
             .map(|part| Attachment {
@@ -197,7 +208,12 @@ impl<'a> Message<'a> {
             .map(|part| {
                 let (header, body, end) = self.given.place(&part);
                 let encoding = self.transfer_encoding(&part);
-                PartOffsets { header: number(header), body: number(body), end: number(end), encoding }
+                PartOffsets {
+                    header: number(header),
+                    body: number(body),
+                    end: number(end),
+                    encoding,
+                }
             })
             .collect()
     }
@@ -215,9 +231,15 @@ impl<'a> Message<'a> {
             mail_parser::Encoding::Base64 => decode::BASE64,
             mail_parser::Encoding::None if part.has_known_transfer_encoding() => 0,
             mail_parser::Encoding::None => {
-                let said = self.field(part, "Content-Transfer-Encoding").map(|field| field.without_comments());
+                let said = self
+                    .field(part, "Content-Transfer-Encoding")
+                    .map(|field| field.without_comments());
                 let said = said.unwrap_or_default().to_ascii_lowercase();
-                if ["x-uuencode", "uuencode", "x-uue", "uue"].contains(&said.as_str()) { decode::UUENCODE } else { 0 }
+                if ["x-uuencode", "uuencode", "x-uue", "uue"].contains(&said.as_str()) {
+                    decode::UUENCODE
+                } else {
+                    0
+                }
             }
         }
     }
@@ -249,9 +271,11 @@ impl<'a> Message<'a> {
             }
             params::parameter(&field.readable(), parameter).map(Cow::Owned)
         };
-        let disposition = part.content_disposition().and_then(|disposition| disposition.attribute("filename"));
-        of("Content-Disposition", "filename", disposition)
-            .or_else(|| of("Content-Type", "name", part.content_type().and_then(|kind| kind.attribute("name"))))
+        let disposition =
+            part.content_disposition().and_then(|disposition| disposition.attribute("filename"));
+        of("Content-Disposition", "filename", disposition).or_else(|| {
+            of("Content-Type", "name", part.content_type().and_then(|kind| kind.attribute("name")))
+        })
     }
 
     /// The beginning of the text of a part that is text, `most` bytes of it.
@@ -261,8 +285,13 @@ impl<'a> Message<'a> {
         }
         // In UTF-16 each character of ASCII has two bytes.
         let wanted = most.saturating_mul(2).saturating_add(64);
-        let (bytes, is_whole) = decode::decode_prefix(self.transfer_encoding(part), self.content(part), wanted);
-        let mut text = coding(part).0.decode(if is_whole { &bytes } else { whole_characters(&bytes) }).0.into_owned();
+        let (bytes, is_whole) =
+            decode::decode_prefix(self.transfer_encoding(part), self.content(part), wanted);
+        let mut text = coding(part)
+            .0
+            .decode(if is_whole { &bytes } else { whole_characters(&bytes) })
+            .0
+            .into_owned();
         if !is_whole {
             // A character that was cut.
             text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
@@ -274,9 +303,14 @@ impl<'a> Message<'a> {
 
 /// The charset of a text, and whether it is known.
 fn coding(part: &MessagePart<'_>) -> (CharsetCodec, bool) {
-    match part.content_type().and_then(|kind| kind.attribute("charset")).filter(|label| !label.trim().is_empty()) {
+    match part
+        .content_type()
+        .and_then(|kind| kind.attribute("charset"))
+        .filter(|label| !label.trim().is_empty())
+    {
         None => (CharsetCodec::Ascii, true),
-        Some(label) => CharsetCodec::of_label(label).map_or((CharsetCodec::Ascii, false), |coding| (coding, true)),
+        Some(label) => CharsetCodec::of_label(label)
+            .map_or((CharsetCodec::Ascii, false), |coding| (coding, true)),
     }
 }
 
@@ -288,7 +322,9 @@ pub(super) fn charset_of(value: &[u8]) -> Option<CharsetCodec> {
 /// Bytes without the beginning of a character of UTF-8 at their end.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() => bytes.get(..error.valid_up_to()).unwrap_or(bytes),
+        Err(error) if error.error_len().is_none() => {
+            bytes.get(..error.valid_up_to()).unwrap_or(bytes)
+        }
         _ => bytes,
     }
 }
@@ -325,15 +361,24 @@ mod tests {
 
     #[test]
     fn anything_is_a_message() {
-        for raw in [&b""[..], b"\r\n", b"no header", b"Content-Type: multipart/mixed\r\n\r\nx", &[0xff; 99]] {
+        for raw in [
+            &b""[..],
+            b"\r\n",
+            b"no header",
+            b"Content-Type: multipart/mixed\r\n\r\nx",
+            &[0xff; 99],
+        ] {
             let message = Message::parse(raw);
             let _preview = message.preview();
             let _parts = (message.parts(), message.attachments(), message.texts(100));
         }
-        let html = Message::parse(b"Content-Type: text/html\r\n\r\n<p>Hello <b>there</b></p><script>no()</script>\r\n");
+        let html = Message::parse(
+            b"Content-Type: text/html\r\n\r\n<p>Hello <b>there</b></p><script>no()</script>\r\n",
+        );
         assert_eq!(html.preview(), "Hello there");
         let style = ".a{color:red}\r\n".repeat(600);
-        let raw = format!("Content-Type: text/html\r\n\r\n<style>{style}</style><p>Hello there</p>\r\n");
+        let raw =
+            format!("Content-Type: text/html\r\n\r\n<style>{style}</style><p>Hello there</p>\r\n");
         assert_eq!(Message::parse(raw.as_bytes()).preview(), "Hello there");
     }
 }

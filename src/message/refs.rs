@@ -6,10 +6,10 @@ use super::header::Header;
 use super::subject::thread_subject;
 use crate::model::{Secrets, ThreadKey, limits};
 
-/// The ids in a field's value, without angle brackets, in order; of more than `limits::MAX_FIELD_ADDRESSES`
-/// the first and the last, and those in the middle of a value that is longer than
-/// `limits::MAX_FIELD_BYTES` are not read. What is no `<...>` is passed over; a value without any
-/// bracket that is one word is taken as an id. Blanks go, but for those in quotes.
+/// The ids in a field's value, without angle brackets, in order; of more than
+/// `limits::MAX_FIELD_ADDRESSES` the first and the last, and those in the middle of a value that is
+/// longer than `limits::MAX_FIELD_BYTES` are not read. What is no `<...>` is passed over; a value
+/// without any bracket that is one word is taken as an id. Blanks go, but for those in quotes.
 #[must_use]
 pub fn message_ids(value: &[u8]) -> Vec<String> {
     let mut found = Ends::new(limits::MAX_FIELD_ADDRESSES);
@@ -26,7 +26,8 @@ pub fn message_ids(value: &[u8]) -> Vec<String> {
     let mut out = found.finish();
     let bare = text.trim();
     if out.is_empty() && !bare.is_empty() && bare.len() <= limits::MAX_MESSAGE_ID_BYTES {
-        let word = !bare.contains(|c: char| c.is_whitespace() || c.is_control() || "<>(),;\"".contains(c));
+        let word =
+            !bare.contains(|c: char| c.is_whitespace() || c.is_control() || "<>(),;\"".contains(c));
         if word && bare.contains('@') {
             out.push(bare.to_owned());
         }
@@ -37,7 +38,9 @@ pub fn message_ids(value: &[u8]) -> Vec<String> {
 fn bracketed(text: &str, found: &mut Ends) {
     let (mut rest, mut attempts) = (text, limits::MAX_UNCLOSED_QUOTES);
     while let Some((_, after)) = rest.split_once('<') {
-        let Some((id, behind)) = quoted(after, &mut attempts).or_else(|| plain(after)) else { break };
+        let Some((id, behind)) = quoted(after, &mut attempts).or_else(|| plain(after)) else {
+            break;
+        };
         rest = behind;
         if !id.is_empty() && id.len() <= limits::MAX_MESSAGE_ID_BYTES {
             found.push(id);
@@ -53,9 +56,9 @@ fn plain(text: &str) -> Option<(String, &str)> {
     Some((id.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect(), behind))
 }
 
-/// The id in angle brackets where it has a quoted string (RFC 5322 §4.5.4 obs-id-left), which may hold blanks and
-/// brackets. Takes one of the attempts where the quotes do not close: the next one may walk over
-/// the same bytes again.
+/// The id in angle brackets where it has a quoted string (RFC 5322 §4.5.4 obs-id-left), which may
+/// hold blanks and brackets. Takes one of the attempts where the quotes do not close: the next one
+/// may walk over the same bytes again.
 fn quoted<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> {
     let near = text.get(..text.floor_char_boundary(2 * limits::MAX_MESSAGE_ID_BYTES))?;
     if *attempts == 0 || !near.split('>').next()?.contains('"') {
@@ -79,8 +82,8 @@ fn quoted<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> 
     None
 }
 
-/// All ids of a message: Message-ID, In-Reply-To, References, each once; of a long list the first and the last. The work
-/// for an id does not grow with their number, for a stranger chooses it.
+/// All ids of a message: Message-ID, In-Reply-To, References, each once; of a long list the first
+/// and the last. The work for an id does not grow with their number, for a stranger chooses it.
 #[must_use]
 pub fn ids(header: &Header<'_>) -> Vec<String> {
     let mut all = Ends::new(limits::MAX_THREADING_IDS);
@@ -129,14 +132,16 @@ impl Ends {
     }
 }
 
-/// The keys of a message's ids under its subject: 16 octets of the id's keyed hash, 16 of the stripped subject's.
+/// The keys of a message's ids under its subject: 16 octets of the id's keyed hash, 16 of the
+/// stripped subject's.
 #[must_use]
 pub fn thread_keys(ids: &[String], subject: &str, secrets: &Secrets) -> Vec<ThreadKey> {
     let subject = keyed(&secrets.threads, b"subject", thread_subject(subject).as_bytes());
     let mut keys = Vec::with_capacity(ids.len());
     for id in ids {
         let mut key = [0u8; 32];
-        let parts = keyed(&secrets.threads, b"message id", id.as_bytes()).into_iter().chain(subject);
+        let parts =
+            keyed(&secrets.threads, b"message id", id.as_bytes()).into_iter().chain(subject);
         key.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
         if !keys.contains(&ThreadKey(key)) {
             keys.push(ThreadKey(key));
@@ -181,7 +186,9 @@ mod tests {
     #[test]
     fn a_long_list_keeps_its_ends() {
         let many: String = (0..500).map(|n| format!("<{n}@x> ")).collect();
-        let ids = ids(&Header::split(format!("Message-ID: <own@x>\r\nReferences: {many}\r\n\r\n").as_bytes()));
+        let ids = ids(&Header::split(
+            format!("Message-ID: <own@x>\r\nReferences: {many}\r\n\r\n").as_bytes(),
+        ));
         assert_eq!(ids.len(), limits::MAX_THREADING_IDS);
         assert_eq!((ids[0].as_str(), ids.last().map(String::as_str)), ("own@x", Some("499@x")));
     }
@@ -193,9 +200,14 @@ mod tests {
         let raw = format!("References: {many}\r\nReferences: {many}\r\n\r\n");
         assert_eq!(ids(&Header::split(raw.as_bytes())).len(), limits::MAX_THREADING_IDS);
         let found = message_ids(many.as_bytes());
-        assert_eq!((found.len(), found.last().map(String::as_str)), (limits::MAX_FIELD_ADDRESSES, Some("299999")));
+        assert_eq!(
+            (found.len(), found.last().map(String::as_str)),
+            (limits::MAX_FIELD_ADDRESSES, Some("299999"))
+        );
         for part in ["<", "<\"", "<\"a> ", "<a\\", "<\"\\\">"] {
-            assert!(message_ids(part.repeat(100_000).as_bytes()).len() <= limits::MAX_FIELD_ADDRESSES);
+            assert!(
+                message_ids(part.repeat(100_000).as_bytes()).len() <= limits::MAX_FIELD_ADDRESSES
+            );
         }
     }
 
@@ -203,8 +215,10 @@ mod tests {
     #[test]
     fn quotes_that_do_not_close_are_tried_a_few_times() {
         let unit = "<\"\\\">";
-        for (count, last) in [(limits::MAX_UNCLOSED_QUOTES - 1, "\"a b\"@x"), (limits::MAX_UNCLOSED_QUOTES, "\"ab\"@x")]
-        {
+        for (count, last) in [
+            (limits::MAX_UNCLOSED_QUOTES - 1, "\"a b\"@x"),
+            (limits::MAX_UNCLOSED_QUOTES, "\"ab\"@x"),
+        ] {
             let value = format!("{} <\"a b\"@x>", unit.repeat(count));
             let ids = message_ids(value.as_bytes());
             assert_eq!((ids.len(), ids.last().map(String::as_str)), (count + 1, Some(last)));

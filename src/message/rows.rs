@@ -1,4 +1,5 @@
-//! Octets to finished rows: the one way for a delivery, and later for import, append, drafts and rebuild.
+//! Octets to finished rows: the one way for a delivery, and later for import, append, drafts and
+//! rebuild.
 
 use super::content::content;
 use super::panic::catch_parser_panic;
@@ -13,8 +14,8 @@ pub fn rows(raw: &[u8], secrets: &Secrets) -> MessageRows {
     rows_of(&Message::parse(raw), secrets)
 }
 
-/// The rows of a message; where a parser panics, the rows that follow from its bytes alone. For whatever must file every
-/// message, and make the same of it once more.
+/// The rows of a message; where a parser panics, the rows that follow from its bytes alone. For
+/// whatever must file every message, and make the same of it once more.
 #[must_use]
 pub fn rows_or_bare(raw: &[u8], secrets: &Secrets) -> MessageRows {
     catch_parser_panic("a message", || rows(raw, secrets)).unwrap_or_else(|| bare_rows(raw))
@@ -32,7 +33,17 @@ pub fn bare_rows(raw: &[u8]) -> MessageRows {
 pub fn rows_of(message: &Message<'_>, secrets: &Secrets) -> MessageRows {
     let raw = message.raw();
     let content = content(message);
-    let thread_keys = thread_keys(&ids(message.header()), content.subject.as_deref().unwrap_or_default(), secrets);
+    let thread_keys = thread_keys(
+        &ids(message.header()),
+        content.subject.as_deref().unwrap_or_default(),
+        secrets,
+    );
     let tokens = tokens(message, &content, secrets);
-    MessageRows { blob: BlobHash(*blake3::hash(raw).as_bytes()), size: raw.len() as u64, content, tokens, thread_keys }
+    MessageRows {
+        blob: BlobHash(*blake3::hash(raw).as_bytes()),
+        size: raw.len() as u64,
+        content,
+        tokens,
+        thread_keys,
+    }
 }

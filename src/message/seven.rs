@@ -1,8 +1,8 @@
-//! A message for a next hop that takes seven-bit text alone (RFC 6152 §3, RFC 2045 §6): the bodies of its parts are
-//! encoded as quoted-printable, and nothing else of it changes.
+//! A message for a next hop that takes seven-bit text alone (RFC 6152 §3, RFC 2045 §6): the bodies
+//! of its parts are encoded as quoted-printable, and nothing else of it changes.
 //!
-//! What cannot be encoded without changing what it says is not: raw octets in a header (RFC 6532), and what lies under a
-//! signature (RFC 1847 §2.1).
+//! What cannot be encoded without changing what it says is not: raw octets in a header (RFC 6532),
+//! and what lies under a signature (RFC 1847 §2.1).
 
 use super::encode::{escape, quoted_printable};
 use super::header::{Field, fields, part_body_offset, trimmed};
@@ -33,7 +33,8 @@ fn entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
     let value = kind.map_or_else(String::new, |field| field.without_comments());
     let media = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let encoding = fields(header).find(|field| field.is("Content-Transfer-Encoding"));
-    let encoding = encoding.map_or_else(String::new, |field| field.without_comments().trim().to_ascii_lowercase());
+    let encoding = encoding
+        .map_or_else(String::new, |field| field.without_comments().trim().to_ascii_lowercase());
     if media == "multipart/signed" {
         return None;
     }
@@ -75,8 +76,9 @@ fn head(header: &[u8], encoding: &str, out: &mut Vec<u8>) {
     let mut done = false;
     while let Some(field) = fields(rest).next() {
         // A field lies in what it was read from: where it ends, the rest begins.
-        let end =
-            (field.value.as_ptr() as usize).saturating_add(field.value.len()).saturating_sub(rest.as_ptr() as usize);
+        let end = (field.value.as_ptr() as usize)
+            .saturating_add(field.value.len())
+            .saturating_sub(rest.as_ptr() as usize);
         let Some((whole, after)) = rest.split_at_checked(end) else { break };
         if is_it(&field) {
             if !done {
@@ -146,7 +148,8 @@ fn parts(body: &[u8], boundary: &str, depth: usize, out: &mut Vec<u8>) -> Option
     section(part, open, depth, out)
 }
 
-/// A part with the line end before the next delimiter, which is not its own; or what stands outside of parts.
+/// A part with the line end before the next delimiter, which is not its own; or what stands outside
+/// of parts.
 fn section(octets: &[u8], is_part: bool, depth: usize, out: &mut Vec<u8>) -> Option<()> {
     if !is_part {
         // Nobody reads it (RFC 2046 §5.1.1), and it cannot be encoded.
@@ -176,8 +179,9 @@ mod tests {
     fn parts_are_encoded_and_say_the_same() {
         let alone = "Subject: x\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n\
                      Grüße =) \r\n.\r\nlast";
-        let inner =
-            format!("--\u{3d}b c\r\n{alone}\r\n--=b c\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<p>ö</p>");
+        let inner = format!(
+            "--\u{3d}b c\r\n{alone}\r\n--=b c\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<p>ö</p>"
+        );
         let many = format!(
             "Content-Type: multipart/mixed; x=y;\r\n boundary=\"=b c\"\r\nContent-Transfer-Encoding: 8bit\r\n\r\n\
              präambel\r\n{inner}\r\n--=b c\r\nContent-Type: message/rfc822\r\n\r\n{alone}\r\n--=b c--\r\n"

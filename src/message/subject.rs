@@ -3,16 +3,19 @@
 use caseless::default_case_fold_str;
 use unicode_normalization::UnicodeNormalization;
 
-/// What is left of a subject when everything in square brackets, every leading word before a colon, and all white space
-/// are gone; NFKC and case folded first, so that `Ré :`, a fullwidth colon and `回复：` go too.
+/// What is left of a subject when everything in square brackets, every leading word before a colon,
+/// and all white space are gone; NFKC and case folded first, so that `Ré :`, a fullwidth colon and
+/// `回复：` go too.
 #[must_use]
 pub fn thread_subject(subject: &str) -> String {
-    let folded: String = default_case_fold_str(&subject.nfkc().collect::<String>()).nfkc().collect();
+    let folded: String =
+        default_case_fold_str(&subject.nfkc().collect::<String>()).nfkc().collect();
     let plain = without_brackets(&folded);
     let mut rest = plain.as_str();
     loop {
         match rest.trim_start().split_once(':') {
-            // A leading word: no white space inside, though some mailers put a blank before the colon.
+            // A leading word: no white space inside, though some mailers put a blank before the
+            // colon.
             Some((word, after)) if !word.trim_end().contains(char::is_whitespace) => rest = after,
             _ => break,
         }
@@ -20,10 +23,12 @@ pub fn thread_subject(subject: &str) -> String {
     rest.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// The base subject (RFC 5256 §2.1): without `Re:`, `Fw:`, `Fwd:` and blobs in square brackets before it, without `(fwd)`
-/// behind it, out of `[Fwd: ...]`. NFKC with single spaces, case as it was; the work does not grow faster than the text.
+/// The base subject (RFC 5256 §2.1): without `Re:`, `Fw:`, `Fwd:` and blobs in square brackets
+/// before it, without `(fwd)` behind it, out of `[Fwd: ...]`. NFKC with single spaces, case as it
+/// was; the work does not grow faster than the text.
 ///
-/// Only the leaders of that grammar go: what other languages put there is part of the subject here, unlike in
+/// Only the leaders of that grammar go: what other languages put there is part of the subject here,
+/// unlike in
 /// [`thread_subject`].
 #[must_use]
 pub fn base_subject(subject: &str) -> String {
@@ -85,7 +90,8 @@ fn after_blob(text: &str) -> Option<&str> {
 
 /// What follows a `subj-refwd`.
 fn after_reply(text: &str) -> Option<&str> {
-    let word = ["re", "fwd", "fw"].into_iter().find_map(|word| after_word(text, word))?.trim_start();
+    let word =
+        ["re", "fwd", "fw"].into_iter().find_map(|word| after_word(text, word))?.trim_start();
     after_blob(word).unwrap_or(word).strip_prefix(':')
 }
 
@@ -193,10 +199,20 @@ mod tests {
 
     #[test]
     fn the_base_subject_of_a_hostile_text_costs_its_length() {
-        for (part, end) in [("Re: ", "x"), ("[a]", "x"), ("[a] Re:", "x"), ("[fwd:", "]"), ("[", "x"), ("[a]", "[b")] {
+        for (part, end) in [
+            ("Re: ", "x"),
+            ("[a]", "x"),
+            ("[a] Re:", "x"),
+            ("[fwd:", "]"),
+            ("[", "x"),
+            ("[a]", "[b"),
+        ] {
             let _base = base_subject(&format!("{}{end}", part.repeat(50_000)));
         }
         assert_eq!(base_subject(&format!("x{}", "(fwd) ".repeat(50_000))), "x");
-        assert_eq!(base_subject(&format!("{}x{}", "[fwd:".repeat(50_000), "]".repeat(50_000))), "x");
+        assert_eq!(
+            base_subject(&format!("{}x{}", "[fwd:".repeat(50_000), "]".repeat(50_000))),
+            "x"
+        );
     }
 }

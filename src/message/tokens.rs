@@ -2,9 +2,10 @@
 //! positions, addresses as text with the domain reversed, message ids and List-Ids as text, names
 //! of header fields as words.
 //!
-//! What a filter for header fields looks for is a piece of a value, not a word: the tokens only say which messages need
-//! not be read. So a name is there wherever the field is, and an id wherever it stands in angle brackets; where one could
-//! not be taken, the empty text says so. Where an email was delivered here is not in its message: the store adds that.
+//! What a filter for header fields looks for is a piece of a value, not a word: the tokens only say
+//! which messages need not be read. So a name is there wherever the field is, and an id wherever it
+//! stands in angle brackets; where one could not be taken, the empty text says so. Where an email
+//! was delivered here is not in its message: the store adds that.
 
 use siphasher::sip::SipHasher13;
 use smallvec::smallvec;
@@ -13,8 +14,8 @@ use super::header::{Field, folded};
 use super::parse::{self, Message};
 use super::words::each_word;
 pub use crate::model::field::{
-    ATTACHMENT_NAME, ATTACHMENT_TYPE, BCC, BODY, CC, DELIVERED_HERE, DELIVERED_TO, FROM, HEADER, LIST_ID, MESSAGE_ID,
-    SUBJECT, TO,
+    ATTACHMENT_NAME, ATTACHMENT_TYPE, BCC, BODY, CC, DELIVERED_HERE, DELIVERED_TO, FROM, HEADER,
+    LIST_ID, MESSAGE_ID, SUBJECT, TO,
 };
 use crate::model::field::{BAND_BITS, band_of};
 use crate::model::{Address, EmailContent, SearchWord, Secrets, Tokens, limits};
@@ -73,7 +74,9 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     let mut found: Vec<u64> = Vec::with_capacity(1024);
     let mut texts: Vec<(String, u16)> = Vec::new();
     each_token(message, content, |seen| match seen {
-        MessageToken::Word(word, _, position) => found.push(u64::from(hash.of(word)) << 32 | u64::from(position)),
+        MessageToken::Word(word, _, position) => {
+            found.push(u64::from(hash.of(word)) << 32 | u64::from(position))
+        }
         MessageToken::Text(text, field) => texts.push((text.to_owned(), field)),
     });
     found.sort_unstable();
@@ -99,14 +102,21 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     Tokens { words, texts }
 }
 
-/// Calls `each` with every token of a message: `limits::MAX_INDEXED_WORDS` words, `limits::MAX_FIELD_ADDRESSES` texts.
-pub fn each_token(message: &Message<'_>, content: &EmailContent, each: impl FnMut(MessageToken<'_>)) {
+/// Calls `each` with every token of a message: `limits::MAX_INDEXED_WORDS` words,
+/// `limits::MAX_FIELD_ADDRESSES` texts.
+pub fn each_token(
+    message: &Message<'_>,
+    content: &EmailContent,
+    each: impl FnMut(MessageToken<'_>),
+) {
     let mut all = Tokenizer { each, words: 0, texts: 0, next: [0; 16] };
     // Before all else, so that no bound leaves one out.
     for field in message.header().fields() {
         all.name(&field);
     }
-    for (people, field) in [(&content.from, FROM), (&content.to, TO), (&content.cc, CC), (&content.bcc, BCC)] {
+    for (people, field) in
+        [(&content.from, FROM), (&content.to, TO), (&content.cc, CC), (&content.bcc, BCC)]
+    {
         for person in people {
             all.words(person.name.as_deref().unwrap_or_default(), field);
             all.words(&person.email, field);
@@ -157,7 +167,8 @@ pub fn name_word(name: &str) -> Option<String> {
 pub fn bracketed(value: &str) -> impl Iterator<Item = &str> {
     let ends = value.match_indices('>').filter_map(|(end, _)| value.get(..end));
     let ids = ends.filter_map(|before| before.rfind(['<', '>']).and_then(|at| before.get(at..)));
-    ids.filter_map(|id| id.strip_prefix('<')).filter(|id| !id.is_empty() && !id.contains(char::is_whitespace))
+    ids.filter_map(|id| id.strip_prefix('<'))
+        .filter(|id| !id.is_empty() && !id.contains(char::is_whitespace))
 }
 
 struct Tokenizer<F> {
@@ -171,7 +182,9 @@ struct Tokenizer<F> {
 impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
     fn words(&mut self, text: &str, field: u16) {
         let band = band_of(field);
-        let Some(next) = usize::try_from(band).ok().and_then(|band| self.next.get_mut(band)) else { return };
+        let Some(next) = usize::try_from(band).ok().and_then(|band| self.next.get_mut(band)) else {
+            return;
+        };
         let (first, base) = (*next, band << BAND_BITS);
         let count = each_word(text, |found| {
             self.words = self.words.saturating_add(usize::from(!found.inner));
@@ -222,10 +235,12 @@ mod tests {
 
     #[test]
     fn tokens_are_sorted_and_each_once() {
-        let raw = b"From: Ann Lee <ann@mail.example.org>\r\nSubject: lunch\r\nMessage-ID: <1@x>\r\n\
+        let raw =
+            b"From: Ann Lee <ann@mail.example.org>\r\nSubject: lunch\r\nMessage-ID: <1@x>\r\n\
             List-Id: Team <Team.example.org>\r\n\r\nLunch with Ann, lunch!\r\n";
         let message = Message::parse(raw);
-        let found = tokens(&message, &super::super::content::content(&message), &Secrets::default());
+        let found =
+            tokens(&message, &super::super::content::content(&message), &Secrets::default());
         assert!(found.words.windows(2).all(|pair| pair[0].hash < pair[1].hash));
         let lunch = found.words.iter().find(|word| word.fields() == SUBJECT | BODY).unwrap();
         assert_eq!(lunch.positions.len(), 3);
@@ -241,11 +256,14 @@ mod tests {
             "Subject: x\r\nX-Loop: 1\r\nx-loop: 2\r\nReferences: a <1@X> (<2@x>)\r\n\t<3 @x> <<4@x>> <{long}>\r\n\r\n"
         );
         let message = Message::parse(raw.as_bytes());
-        let found = tokens(&message, &super::super::content::content(&message), &Secrets::default());
+        let found =
+            tokens(&message, &super::super::content::content(&message), &Secrets::default());
         let texts: Vec<&str> = found.texts.iter().map(|(text, _)| text.as_str()).collect();
         assert_eq!(texts, ["", "1@x", "2@x", "4@x"]);
         let hash = WordHash::new(&Secrets::default());
-        let names = |word: &str| found.words.iter().find(|known| known.hash == hash.of(word)).map(SearchWord::fields);
+        let names = |word: &str| {
+            found.words.iter().find(|known| known.hash == hash.of(word)).map(SearchWord::fields)
+        };
         assert_eq!(names("x-loop"), Some(HEADER));
         assert_eq!(names("references"), Some(HEADER));
         assert_eq!(names("subject"), None);
@@ -265,15 +283,21 @@ mod tests {
         let seen: Vec<(&str, u32)> = seen.iter().map(|(word, at)| (word.as_str(), *at)).collect();
         let from = [("ann", 0), ("lee", 1), ("ann", 17), ("x", 18)];
         let to = [("b", 0), ("x", 1), ("c", 17), ("x", 18)];
-        assert_eq!(seen, [&from[..], &to, &[("lunch", 0), ("now", 1), ("see", 0), ("you", 1)]].concat());
+        assert_eq!(
+            seen,
+            [&from[..], &to, &[("lunch", 0), ("now", 1), ("see", 0), ("you", 1)]].concat()
+        );
     }
 
     #[test]
     fn the_words_of_a_message_are_bounded_and_keep_to_their_band() {
-        let raw = format!("Subject: x\r\n\r\n{}\r\n", "word ".repeat(limits::MAX_INDEXED_WORDS * 2));
+        let raw =
+            format!("Subject: x\r\n\r\n{}\r\n", "word ".repeat(limits::MAX_INDEXED_WORDS * 2));
         let message = Message::parse(raw.as_bytes());
-        let found = tokens(&message, &super::super::content::content(&message), &Secrets::default());
-        let positions: Vec<u32> = found.words.iter().flat_map(|word| word.positions.clone()).collect();
+        let found =
+            tokens(&message, &super::super::content::content(&message), &Secrets::default());
+        let positions: Vec<u32> =
+            found.words.iter().flat_map(|word| word.positions.clone()).collect();
         assert_eq!(positions.len(), limits::MAX_INDEXED_WORDS);
         assert!(positions.iter().all(|at| matches!(field_at(*at), BODY | SUBJECT)));
     }

@@ -1,11 +1,12 @@
-//! The trace fields that a final delivery puts on top (RFC 5321 §4.4), and what is read from those that are there.
+//! The trace fields that a final delivery puts on top (RFC 5321 §4.4), and what is read from those
+//! that are there.
 
 use super::header::Header;
 use super::line::without_controls;
 use crate::model::{Address, Envelope, Recipient, UtcMillis};
 
-/// Return-Path, Delivered-To and Received for one recipient, CRLF lines. Whatever the client said, no value of it can begin
-/// a field: controls are dropped and names are cut.
+/// Return-Path, Delivered-To and Received for one recipient, CRLF lines. Whatever the client said,
+/// no value of it can begin a field: controls are dropped and names are cut.
 #[must_use]
 pub fn prefix(
     envelope: &Envelope,
@@ -21,7 +22,10 @@ pub fn prefix(
     if client.helo.is_some() || client.addr.is_some() {
         let helo = client.helo.as_deref().map_or_else(|| "unknown".into(), |helo| word(helo, 255));
         let name = client.name.as_deref().map_or_else(|| "unknown".into(), |name| word(name, 255));
-        let addr = client.addr.as_deref().map_or_else(String::new, |addr| format!(" [{}]", word(addr, 64)));
+        let addr = client
+            .addr
+            .as_deref()
+            .map_or_else(String::new, |addr| format!(" [{}]", word(addr, 64)));
         from = format!("{from} (client {helo} {name}{addr})");
     }
     format!(
@@ -62,7 +66,8 @@ pub fn received_count(header: &Header<'_>) -> usize {
     header.fields().filter(|field| field.is("Received")).count()
 }
 
-/// The queue id by which the peer knows the message: XFORWARD's IDENT, else the `id` of the topmost Received field.
+/// The queue id by which the peer knows the message: XFORWARD's IDENT, else the `id` of the topmost
+/// Received field.
 #[must_use]
 pub fn queue_id(header: &Header<'_>, envelope: &Envelope) -> Option<String> {
     if let Some(ident) = &envelope.client.ident {
@@ -85,17 +90,29 @@ mod tests {
         envelope.client.helo = Some("h\r\nX-Evil: 2".into());
         envelope.client.addr = Some("192.0.2.1]\r\nX-Evil: 3".into());
         let recipient = Recipient::plain(Address::from_parts("a\r\nX-Evil: 4", "b.example"));
-        let made = prefix(&envelope, &recipient, &recipient.address, "mx.example", "i", UtcMillis(0));
-        let names: Vec<String> = fields(&made).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect();
+        let made =
+            prefix(&envelope, &recipient, &recipient.address, "mx.example", "i", UtcMillis(0));
+        let names: Vec<String> =
+            fields(&made).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect();
         assert_eq!(names, ["Return-Path", "Delivered-To", "Received"]);
     }
 
     #[test]
     fn long_and_quoted_addresses_stay_whole() {
         for local in ["a  b".to_owned(), "\"".repeat(256), "x".repeat(256)] {
-            let address = Address::from_parts(local, format!("{}.example", "y.".repeat(120).trim_end_matches('.')));
+            let address = Address::from_parts(
+                local,
+                format!("{}.example", "y.".repeat(120).trim_end_matches('.')),
+            );
             let envelope = Envelope { sender: Some(address.clone()), ..Envelope::default() };
-            let made = prefix(&envelope, &Recipient::plain(address.clone()), &address, "mx", "i", UtcMillis(0));
+            let made = prefix(
+                &envelope,
+                &Recipient::plain(address.clone()),
+                &address,
+                "mx",
+                "i",
+                UtcMillis(0),
+            );
             let said = |name: &str| fields(&made).find(|field| field.is(name)).unwrap().unfolded();
             assert_eq!(said("Delivered-To"), address.to_string());
             assert_eq!(said("Return-Path"), format!("<{address}>"));
@@ -112,14 +129,21 @@ mod tests {
             smtputf8: true,
             ..Envelope::default()
         };
-        let made =
-            prefix(&envelope, &recipient, &Address::from_parts("ann", "example.org"), "mx.example", "e1", UtcMillis(0));
+        let made = prefix(
+            &envelope,
+            &recipient,
+            &Address::from_parts("ann", "example.org"),
+            "mx.example",
+            "e1",
+            UtcMillis(0),
+        );
         assert_eq!(
             String::from_utf8(made).unwrap(),
             "Return-Path: <bob@example.net>\r\nDelivered-To: ann@example.org\r\nReceived: from mail.example.org\r\n\tby \
              mx.example with UTF8LMTP id e1\r\n\tfor <ann+x@example.org>; Thu, 01 Jan 1970 00:00:00 +0000\r\n"
         );
-        let raw = b"Received: from a (b id c) by d\r\n\twith ESMTP id 4F1AB; Sat\r\nReceived: x\r\n\r\n";
+        let raw =
+            b"Received: from a (b id c) by d\r\n\twith ESMTP id 4F1AB; Sat\r\nReceived: x\r\n\r\n";
         let header = Header::split(raw);
         assert_eq!(queue_id(&header, &Envelope::default()).as_deref(), Some("4F1AB"));
         assert_eq!(received_count(&header), 2);

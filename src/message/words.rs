@@ -1,10 +1,11 @@
 //! Text to words, in the form that search compares, with where each stands.
 //!
-//! Words are NFKD, case folded, without combining and zero-width marks, Hangul composed again. Runs of ASCII letters and
-//! digits are cut by hand; a run that touches any other octet takes the Unicode way (both agree on ASCII, which a test
-//! holds). Scripts that put no spaces between words, and Hangul, whose words grow particles, give each pair of
-//! neighbours and each character: a word of one character is found by itself, a longer one by its pairs in a row. No pair
-//! reaches across punctuation.
+//! Words are NFKD, case folded, without combining and zero-width marks, Hangul composed again. Runs
+//! of ASCII letters and digits are cut by hand; a run that touches any other octet takes the
+//! Unicode way (both agree on ASCII, which a test holds). Scripts that put no spaces between words,
+//! and Hangul, whose words grow particles, give each pair of neighbours and each character: a word
+//! of one character is found by itself, a longer one by its pairs in a row. No pair reaches across
+//! punctuation.
 
 use caseless::Caseless;
 use unicode_normalization::char::{compose, decompose_compatible, is_combining_mark};
@@ -18,7 +19,8 @@ pub const MAX_WORD_BYTES: usize = 64;
 pub struct TextWord<'a> {
     /// Its search form; at most `MAX_WORD_BYTES`.
     pub word: &'a str,
-    /// Its number in the text. Of an unspaced run each character has one, and a pair has that of its first.
+    /// Its number in the text. Of an unspaced run each character has one, and a pair has that of
+    /// its first.
     pub at: u32,
     /// Where it begins in the text as given, in octets.
     pub start: usize,
@@ -149,7 +151,13 @@ impl SearchRun {
             let middle = from.saturating_add(c.len_utf8());
             let mut say = |to: usize, inner: bool| {
                 let (start, end) = self.span(from, to, base);
-                each(&TextWord { word: self.plain.get(from..to).unwrap_or_default(), at, start, end, inner });
+                each(&TextWord {
+                    word: self.plain.get(from..to).unwrap_or_default(),
+                    at,
+                    start,
+                    end,
+                    inner,
+                });
             };
             if let Some(next) = self.plain.get(middle..last).and_then(|rest| rest.chars().next()) {
                 say(middle.saturating_add(next.len_utf8()), false);
@@ -162,7 +170,8 @@ impl SearchRun {
 
     fn span(&self, from: usize, to: usize, base: usize) -> (usize, usize) {
         let start = self.origin.get(from).map_or(0, |(start, _)| *start);
-        let end = to.checked_sub(1).and_then(|last| self.origin.get(last)).map_or(start, |(_, end)| *end);
+        let end =
+            to.checked_sub(1).and_then(|last| self.origin.get(last)).map_or(start, |(_, end)| *end);
         (base.saturating_add(start), base.saturating_add(end))
     }
 }
@@ -173,7 +182,8 @@ pub fn cut(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or_default()
 }
 
-/// Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer, kana, bopomofo, Han; and Hangul.
+/// Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer, kana, bopomofo, Han; and
+/// Hangul.
 fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c),
         0x0e00..=0x0eff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3005..=0x3007 | 0x303b | 0x3040..=0x312f
@@ -221,7 +231,9 @@ mod tests {
     fn a_word_knows_its_number_and_its_place() {
         let mut out = Vec::new();
         let text = "A Café 日本語, b";
-        let count = each_word(text, |found| out.push((found.at, &text[found.start..found.end], found.inner)));
+        let count = each_word(text, |found| {
+            out.push((found.at, &text[found.start..found.end], found.inner))
+        });
         let wanted = [
             (0, "A", false),
             (1, "Café", false),

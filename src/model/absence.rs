@@ -1,4 +1,5 @@
-//! What an owner may say of an absence beyond RFC 8621 §8: who is answered, in which words, and on which days.
+//! What an owner may say of an absence beyond RFC 8621 §8: who is answered, in which words, and on
+//! which days.
 
 use std::fmt;
 use std::str::FromStr;
@@ -63,11 +64,13 @@ pub struct Variant {
 pub enum Days {
     /// Every Monday (1) to Sunday (7).
     Weekday(u8),
-    /// From one day of each month to another, both included; round the end of the month where the first is the later.
+    /// From one day of each month to another, both included; round the end of the month where the
+    /// first is the later.
     Monthdays(u8, u8),
 }
 
-const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+const WEEKDAYS: [&str; 7] =
+    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
 impl Days {
     /// Whether a day is one of them.
@@ -85,7 +88,8 @@ impl fmt::Display for Days {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Weekday(weekday) => {
-                let name = WEEKDAYS.get(usize::from(weekday.saturating_sub(1))).unwrap_or(&"monday");
+                let name =
+                    WEEKDAYS.get(usize::from(weekday.saturating_sub(1))).unwrap_or(&"monday");
                 out.write_str(name)
             }
             Self::Monthdays(first, last) if first == last => write!(out, "{first}"),
@@ -106,17 +110,21 @@ impl FromStr for Days {
     fn from_str(text: &str) -> Result<Self, BadDays> {
         let text = text.trim().to_ascii_lowercase();
         let named = |name: &&str| **name == text || (text.len() == 3 && name.starts_with(&text));
-        if let Some(weekday) = (1..).zip(&WEEKDAYS).find(|(_, name)| named(name)).map(|(weekday, _)| weekday) {
+        if let Some(weekday) =
+            (1..).zip(&WEEKDAYS).find(|(_, name)| named(name)).map(|(weekday, _)| weekday)
+        {
             return Ok(Self::Weekday(weekday));
         }
         let (first, last) = text.split_once('-').unwrap_or((&text, &text));
-        let day = |text: &str| text.parse::<u8>().ok().filter(|day| (1..=31).contains(day)).ok_or(BadDays);
+        let day = |text: &str| {
+            text.parse::<u8>().ok().filter(|day| (1..=31).contains(day)).ok_or(BadDays)
+        };
         Ok(Self::Monthdays(day(first)?, day(last)?))
     }
 }
 
-/// When the response was switched on and off, and whether its owner was given the report of what came meanwhile. Kept by the
-/// store; nobody sets it.
+/// When the response was switched on and off, and whether its owner was given the report of what
+/// came meanwhile. Kept by the store; nobody sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Absence {
     /// When it was switched on last.
@@ -130,7 +138,8 @@ pub struct Absence {
 /// For how long somebody who was told is not told again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToldLifetime {
-    /// As long as the account's response is of this generation; and where its days come again, since they last began.
+    /// As long as the account's response is of this generation; and where its days come again,
+    /// since they last began.
     Response {
         generation: u32,
         /// Since when; what was told before counts no more.
@@ -155,9 +164,13 @@ mod tests {
 
     #[test]
     fn days_are_read_and_written() {
-        for (text, written) in
-            [("Friday", "friday"), ("mon", "monday"), ("24-31", "24-31"), ("15", "15"), ("28-3", "28-3")]
-        {
+        for (text, written) in [
+            ("Friday", "friday"),
+            ("mon", "monday"),
+            ("24-31", "24-31"),
+            ("15", "15"),
+            ("28-3", "28-3"),
+        ] {
             let days: Days = text.parse().unwrap();
             assert_eq!(days.to_string(), written);
             assert_eq!(written.parse(), Ok(days));
@@ -173,8 +186,18 @@ mod tests {
             text.parse::<Days>().unwrap().covers(&Day { weekday, monthday, begins: UtcMillis(0) })
         };
         assert!(covers("friday", 5, 13) && !covers("friday", 4, 13));
-        assert!(covers("24-31", 1, 24) && covers("24-31", 1, 31) && !covers("24-31", 1, 23) && !covers("24-31", 1, 1));
-        assert!(covers("28-3", 1, 31) && covers("28-3", 1, 3) && !covers("28-3", 1, 4) && !covers("28-3", 1, 27));
+        assert!(
+            covers("24-31", 1, 24)
+                && covers("24-31", 1, 31)
+                && !covers("24-31", 1, 23)
+                && !covers("24-31", 1, 1)
+        );
+        assert!(
+            covers("28-3", 1, 31)
+                && covers("28-3", 1, 3)
+                && !covers("28-3", 1, 4)
+                && !covers("28-3", 1, 27)
+        );
     }
 
     #[test]

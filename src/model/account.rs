@@ -15,7 +15,8 @@ pub struct AccountRow {
     pub primary: Address,
     /// The owner's name.
     pub display_name: Option<String>,
-    /// Whether mail is taken; mail of an inactive account is kept and 5.2.1 answered. Its owner can read it all the same.
+    /// Whether mail is taken; mail of an inactive account is kept and 5.2.1 answered. Its owner can
+    /// read it all the same.
     pub active: bool,
     /// Most octets that it may hold.
     pub quota_octets: Option<u64>,
@@ -33,9 +34,9 @@ pub struct AccountRow {
     pub passwords: Vec<(String, String)>,
     /// Tokens that log in to it.
     pub tokens: Vec<AccessToken>,
-    /// The keys of table `addresses` that lead to it beside its primary address: aliases, and catch-alls as `@domain`. They
-    /// are written with the rows of those addresses, so that one that is lost is missed. `None` where an earlier version
-    /// wrote the row: then they are not known.
+    /// The keys of table `addresses` that lead to it beside its primary address: aliases, and
+    /// catch-alls as `@domain`. They are written with the rows of those addresses, so that one that
+    /// is lost is missed. `None` where an earlier version wrote the row: then they are not known.
     pub addresses: Option<BTreeSet<String>>,
 }
 
@@ -98,7 +99,9 @@ impl AddressRow {
     #[must_use]
     pub fn account(&self) -> Option<AccountId> {
         match self {
-            Self::Primary(account) | Self::Alias(account) | Self::CatchAll(account) => Some(*account),
+            Self::Primary(account) | Self::Alias(account) | Self::CatchAll(account) => {
+                Some(*account)
+            }
             Self::AliasDomain(_) => None,
         }
     }

@@ -1,8 +1,8 @@
 //! An action: one durable outbound deed. Plain data; what may follow what is `outbox`'s business.
 //!
-//! An action is its head: all that is needed to list it and to decide when it goes. The octets of what is sent lie beside it:
-//! some of its own, then those of a message that the store holds, where it names one. So a redirect copies nothing, and
-//! nobody who looks at the queue reads mail.
+//! An action is its head: all that is needed to list it and to decide when it goes. The octets of
+//! what is sent lie beside it: some of its own, then those of a message that the store holds, where
+//! it names one. So a redirect copies nothing, and nobody who looks at the queue reads mail.
 
 use super::address::Address;
 use super::clock::{MonotonicMillis, UtcMillis};
@@ -107,7 +107,8 @@ pub enum ActionKind {
     Notify,
     /// A refusal that a person reads (RFC 5429 §2.1, RFC 8098).
     Reject,
-    /// A report: of a delivery, of a refusal, of a failure (RFC 3464), or that the owner saw a message (RFC 9007).
+    /// A report: of a delivery, of a refusal, of a failure (RFC 3464), or that the owner saw a
+    /// message (RFC 9007).
     Report,
     /// What the owner sends (RFC 8621 §7).
     Submission,
@@ -140,7 +141,10 @@ impl Target {
     /// One for whom nobody wants a report (NOTIFY=NEVER).
     #[must_use]
     pub fn without_reports(address: Address) -> Self {
-        Self { notify: Some(DsnNotify { never: true, ..DsnNotify::default() }), ..Self::plain(address) }
+        Self {
+            notify: Some(DsnNotify { never: true, ..DsnNotify::default() }),
+            ..Self::plain(address)
+        }
     }
 
     /// Whether the message is still to go to this recipient.
@@ -171,7 +175,8 @@ impl ActionKind {
 
 impl ActionState {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Waiting, Self::Attempting, Self::Held, Self::Blocked, Self::Failed, Self::Sent];
+    pub const ALL: [Self; 6] =
+        [Self::Waiting, Self::Attempting, Self::Held, Self::Blocked, Self::Failed, Self::Sent];
 
     /// Its name for people.
     #[must_use]
@@ -203,7 +208,8 @@ impl Action {
     /// Its recipients, as a line for people and the log: the first three, and how many more.
     #[must_use]
     pub fn to_line(&self) -> String {
-        let mut names: Vec<String> = self.recipients.iter().take(3).map(|target| target.address.to_string()).collect();
+        let mut names: Vec<String> =
+            self.recipients.iter().take(3).map(|target| target.address.to_string()).collect();
         if self.recipients.len() > 3 {
             names.push(format!("{} more", self.recipients.len() - 3));
         }

@@ -1,14 +1,15 @@
 //! A mail address: local part and domain, as data.
 //!
-//! Reading an address out of an SMTP path is `wire::smtp::path`'s, out of a header field `message`'s; here is what they
-//! give, how two are compared, and how one is written (RFC 5321 §4.1.2, RFC 6531 §3.3).
+//! Reading an address out of an SMTP path is `wire::smtp::path`'s, out of a header field
+//! `message`'s; here is what they give, how two are compared, and how one is written (RFC 5321
+//! §4.1.2, RFC 6531 §3.3).
 
 use std::fmt;
 
 use super::limits;
 
-/// Local part and domain. The local part is without quotes; the domain may be an address literal in brackets, or empty
-/// (`<Postmaster>`, RFC 5321 §4.1.1.3).
+/// Local part and domain. The local part is without quotes; the domain may be an address literal in
+/// brackets, or empty (`<Postmaster>`, RFC 5321 §4.1.1.3).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     local: String,
@@ -39,7 +40,8 @@ impl Address {
         Self { local: local.into(), domain: domain.into() }
     }
 
-    /// Reads `user@domain`, also with a quoted local part, as people and configuration files write it.
+    /// Reads `user@domain`, also with a quoted local part, as people and configuration files write
+    /// it.
     ///
     /// # Errors
     /// Says what is wrong with it.
@@ -78,22 +80,27 @@ impl Address {
         &self.domain
     }
 
-    /// The form in which addresses are compared: local part in lower case, domain in lower-case A-labels (RFC 5890).
+    /// The form in which addresses are compared: local part in lower case, domain in lower-case
+    /// A-labels (RFC 5890).
     #[must_use]
     pub fn folded(&self) -> Self {
         Self { local: self.local.to_lowercase(), domain: fold_domain(&self.domain) }
     }
 
-    /// Splits `user+detail` at the first `delimiter` (RFC 5233). A leading delimiter splits nothing.
+    /// Splits `user+detail` at the first `delimiter` (RFC 5233). A leading delimiter splits
+    /// nothing.
     #[must_use]
     pub fn split_detail(&self, delimiter: char) -> (Self, Option<&str>) {
         match self.local.split_once(delimiter) {
-            Some((user, detail)) if !user.is_empty() => (Self::from_parts(user, &*self.domain), Some(detail)),
+            Some((user, detail)) if !user.is_empty() => {
+                (Self::from_parts(user, &*self.domain), Some(detail))
+            }
             _ => (self.clone(), None),
         }
     }
 
-    /// `org.example@user`-like form with the domain's labels reversed, so that a prefix is a domain: for search tokens.
+    /// `org.example@user`-like form with the domain's labels reversed, so that a prefix is a
+    /// domain: for search tokens.
     #[must_use]
     pub fn reversed_domain(&self) -> String {
         let folded = self.folded();
@@ -102,8 +109,8 @@ impl Address {
         format!("{}@{}", labels.join("."), folded.local)
     }
 
-    /// The form in which it travels: with the domain in A-labels where that makes it ASCII; as it stands where nothing but
-    /// SMTPUTF8 can carry it.
+    /// The form in which it travels: with the domain in A-labels where that makes it ASCII; as it
+    /// stands where nothing but SMTPUTF8 can carry it.
     #[must_use]
     pub fn travelling(&self) -> Self {
         if self.needs_smtputf8() || self.domain.is_ascii() {
@@ -135,16 +142,19 @@ pub fn is_dot_atom(local: &str) -> bool {
 }
 
 fn is_atext(c: char) -> bool {
-    !c.is_ascii() && !c.is_control() || c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c)
+    !c.is_ascii() && !c.is_control()
+        || c.is_ascii_alphanumeric()
+        || "!#$%&'*+-/=?^_`{|}~".contains(c)
 }
 
-/// `Domain` or `address-literal` of RFC 5321 §4.1.2; underscores are let through, for they are out there.
+/// `Domain` or `address-literal` of RFC 5321 §4.1.2; underscores are let through, for they are out
+/// there.
 #[must_use]
 pub fn domain_is_well_formed(domain: &str) -> bool {
     if let Some(literal) = domain.strip_prefix('[') {
-        return literal
-            .strip_suffix(']')
-            .is_some_and(|inner| !inner.is_empty() && inner.bytes().all(|b| matches!(b, 33..=90 | 94..=126)));
+        return literal.strip_suffix(']').is_some_and(|inner| {
+            !inner.is_empty() && inner.bytes().all(|b| matches!(b, 33..=90 | 94..=126))
+        });
     }
     let domain = fold_domain(domain);
     !domain.is_empty()
@@ -223,6 +233,9 @@ mod tests {
         let domain_alone = Address::parse("J@Bücher.example").unwrap();
         assert!(!domain_alone.needs_smtputf8());
         assert_eq!(domain_alone.travelling().to_string(), "J@xn--bcher-kva.example");
-        assert_eq!(Address::parse("jü@bücher.example").unwrap().travelling().to_string(), "jü@bücher.example");
+        assert_eq!(
+            Address::parse("jü@bücher.example").unwrap().travelling().to_string(),
+            "jü@bücher.example"
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! Blob ids (RFC 8620 §1.2, §3.2, RFC 8621 §4.1.1, §4.1.4): what one names, and its text form.
 //!
-//! A blob id is a base and up to [`MAX_DEPTH`] steps `-n`. The base `o…` is an email's message as it is downloaded (the
-//! digits are those of the email's id), the base `b…` an upload. `-n` is the decoded content of part n of it, counted as
-//! in `EmailContent::parts` (the whole message is 0); where that is a message, a further `-n` is a part within.
-//! Each blob id has one spelling. Whether there is such a blob, and who may read it, is not known here.
+//! A blob id is a base and up to [`MAX_DEPTH`] steps `-n`. The base `o…` is an email's message as
+//! it is downloaded (the digits are those of the email's id), the base `b…` an upload. `-n` is the
+//! decoded content of part n of it, counted as in `EmailContent::parts` (the whole message is 0);
+//! where that is a message, a further `-n` is a part within. Each blob id has one spelling. Whether
+//! there is such a blob, and who may read it, is not known here.
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,11 +46,12 @@ impl BlobId {
         Self { base: BlobBase::Upload(hash), parts: SmallVec::new() }
     }
 
-    /// Part `number` of it. `None` where that is deeper than blob ids go, or no part that has an id.
+    /// Part `number` of it. `None` where that is deeper than blob ids go, or no part that has an
+    /// id.
     #[must_use]
     pub fn part(&self, number: u32) -> Option<Self> {
-        let fits =
-            self.parts.len() < MAX_DEPTH && usize::try_from(number).is_ok_and(|number| number < limits::MAX_MIME_PARTS);
+        let fits = self.parts.len() < MAX_DEPTH
+            && usize::try_from(number).is_ok_and(|number| number < limits::MAX_MIME_PARTS);
         fits.then(|| {
             let mut parts = self.parts.clone();
             parts.push(number);

@@ -76,8 +76,8 @@ impl UtcMillis {
         self.local(&name.and_then(zone).unwrap_or_else(TimeZone::system))
     }
 
-    /// The last day, `2026-11-21`, of a time that ends with this instant, the instant itself not included; in the zone of
-    /// that IANA name, else in the machine's.
+    /// The last day, `2026-11-21`, of a time that ends with this instant, the instant itself not
+    /// included; in the zone of that IANA name, else in the machine's.
     #[must_use]
     pub fn last_day(self, name: Option<&str>) -> String {
         let zone = name.and_then(zone).unwrap_or_else(TimeZone::system);
@@ -85,8 +85,8 @@ impl UtcMillis {
         last.to_zoned(zone).strftime("%Y-%m-%d").to_string()
     }
 
-    /// The day that this instant lies in, or one so many days after it, in the zone of that IANA name, else in the machine's;
-    /// none beyond the calendar.
+    /// The day that this instant lies in, or one so many days after it, in the zone of that IANA
+    /// name, else in the machine's; none beyond the calendar.
     #[must_use]
     pub fn day(self, name: Option<&str>, offset: i32) -> Option<Day> {
         let zone = name.and_then(zone).unwrap_or_else(TimeZone::system);
@@ -112,10 +112,13 @@ impl UtcMillis {
             && shape(13, b':')
             && shape(16, b':');
         let end = text.get(19..)?;
-        let digits = end.strip_prefix('.').map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+        let digits =
+            end.strip_prefix('.').map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
         let zone = digits.unwrap_or(end);
-        let zoned =
-            zone == "Z" || (zone.len() == 6 && zone.starts_with(['+', '-']) && zone.as_bytes().get(3) == Some(&b':'));
+        let zoned = zone == "Z"
+            || (zone.len() == 6
+                && zone.starts_with(['+', '-'])
+                && zone.as_bytes().get(3) == Some(&b':'));
         let read = || text.parse::<Timestamp>().ok().map(|at| Self(at.as_millisecond()));
         if fits && zoned { read() } else { None }
     }
@@ -144,8 +147,9 @@ pub struct Day {
     pub begins: UtcMillis,
 }
 
-/// A time of this process that no setting of the machine's clock moves, in milliseconds. Waits and limits within the
-/// process are measured by it; it says nothing about what time it is, and is never stored.
+/// A time of this process that no setting of the machine's clock moves, in milliseconds. Waits and
+/// limits within the process are measured by it; it says nothing about what time it is, and is
+/// never stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MonotonicMillis(pub u64);
 
@@ -185,7 +189,8 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     fn now(&self) -> UtcMillis {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let since =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         UtcMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
@@ -232,13 +237,18 @@ mod tests {
         assert_eq!(end.last_day(Some("Europe/Berlin")), "2026-11-22");
         assert_eq!(at.since(at.after(Duration::from_secs(1))), Duration::ZERO);
         // A Sunday morning in Berlin, a Saturday still in New York.
-        let (berlin, york) =
-            (end.day(Some("Europe/Berlin"), 0).unwrap(), end.day(Some("America/New_York"), -1).unwrap());
+        let (berlin, york) = (
+            end.day(Some("Europe/Berlin"), 0).unwrap(),
+            end.day(Some("America/New_York"), -1).unwrap(),
+        );
         assert_eq!(
             (berlin.weekday, berlin.monthday, berlin.begins.rfc3339().as_str()),
             (7, 22, "2026-11-21T23:00:00Z")
         );
-        assert_eq!((york.weekday, york.monthday, york.begins.rfc3339().as_str()), (6, 21, "2026-11-21T05:00:00Z"));
+        assert_eq!(
+            (york.weekday, york.monthday, york.begins.rfc3339().as_str()),
+            (6, 21, "2026-11-21T05:00:00Z")
+        );
         assert_eq!(UtcMillis(i64::MAX / 2).day(None, i32::MAX), None);
     }
 }

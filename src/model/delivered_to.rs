@@ -1,13 +1,17 @@
-//! The address of a delivery by this service, read out of the trace fields that the delivery wrote before the message.
+//! The address of a delivery by this service, read out of the trace fields that the delivery wrote
+//! before the message.
 //!
-//! - The trace fields are the one place where the address is kept. It is read from them, so that no second copy can differ.
-//! - The value has the form in which conditions on header fields compare (`message::header::folded`): lower case, single
-//!   blanks. A test of `message::trace` holds the two together.
-//! - What is not plainly such a value (not ASCII, folded, twice, an encoded word, too long) is `Unread`: whoever needs to
-//!   know reads the header.
+//! - The trace fields are the one place where the address is kept. It is read from them, so that no
+//!   second copy can differ.
+//! - The value has the form in which conditions on header fields compare
+//!   (`message::header::folded`): lower case, single blanks. A test of `message::trace` holds the
+//!   two together.
+//! - What is not plainly such a value (not ASCII, folded, twice, an encoded word, too long) is
+//!   `Unread`: whoever needs to know reads the header.
 
-/// A search text of an email that this service delivered begins so; the address follows, or nothing where it is `Unread`.
-/// The blank keeps it apart from all other texts: ids have none, and addresses none before the `@`.
+/// A search text of an email that this service delivered begins so; the address follows, or nothing
+/// where it is `Unread`. The blank keeps it apart from all other texts: ids have none, and
+/// addresses none before the `@`.
 pub const TEXT: &str = "delivered-to ";
 
 const NAME: &[u8] = b"delivered-to";
@@ -32,11 +36,14 @@ impl DeliveredTo {
     #[must_use]
     pub fn of(trace: &[u8]) -> Self {
         let lines: Vec<&[u8]> = trace.split(|byte| *byte == b'\n').collect();
-        // Such a beginning may be passed over by who reads header fields, and then the next line is the first.
+        // Such a beginning may be passed over by who reads header fields, and then the next line is
+        // the first.
         if trace.first().is_some_and(|first| !first.is_ascii_alphabetic() || *first == b'F') {
             return Self::Unread;
         }
-        let is_named = |line: &&[u8]| line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME));
+        let is_named = |line: &&[u8]| {
+            line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
+        };
         let Some(at) = lines.iter().position(is_named) else { return Self::Absent };
         let (before, rest) = lines.split_at_checked(at).unwrap_or((&lines, &[]));
         let [line, behind @ ..] = rest else { return Self::Unread };
@@ -44,7 +51,8 @@ impl DeliveredTo {
             && before.iter().all(|line| !line.trim_ascii().is_empty())
             && !behind.iter().any(is_named)
             && !behind.first().is_some_and(|next| matches!(next.first(), Some(b' ' | b'\t')));
-        let value = line.get(NAME.len()..).and_then(|rest| rest.strip_prefix(b":")).filter(|_| is_plain);
+        let value =
+            line.get(NAME.len()..).and_then(|rest| rest.strip_prefix(b":")).filter(|_| is_plain);
         value.and_then(plain).map_or(Self::Unread, Self::Value)
     }
 
@@ -62,7 +70,8 @@ impl DeliveredTo {
 /// A value in the form in which it is compared, where that form is plain to see.
 fn plain(value: &[u8]) -> Option<String> {
     let value = std::str::from_utf8(value).ok()?.trim_ascii();
-    let is_plain = value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) && !value.contains("=?");
+    let is_plain =
+        value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) && !value.contains("=?");
     let folded = value.to_ascii_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
     (is_plain && !folded.is_empty() && folded.len() <= MAX_BYTES).then_some(folded)
 }
@@ -76,8 +85,14 @@ mod tests {
         let value = |text: &str| DeliveredTo::Value(text.to_owned());
         for (trace, read) in [
             ("", DeliveredTo::Absent),
-            ("Return-Path: <>\r\nReceived: from delivered-to:\r\n\tdelivered-to: x\r\n", DeliveredTo::Absent),
-            ("Return-Path: <>\r\nDelivered-To: Ann@Example.org\r\nReceived: x\r\n\ty\r\n", value("ann@example.org")),
+            (
+                "Return-Path: <>\r\nReceived: from delivered-to:\r\n\tdelivered-to: x\r\n",
+                DeliveredTo::Absent,
+            ),
+            (
+                "Return-Path: <>\r\nDelivered-To: Ann@Example.org\r\nReceived: x\r\n\ty\r\n",
+                value("ann@example.org"),
+            ),
             ("DELIVERED-TO:\"a  b\"@x", value("\"a b\"@x")),
             ("Delivered-To: a@x\r\n", value("a@x")),
             ("Delivered-To: a@x\r\nX: 1\r\nDelivered-To: b@x\r\n", DeliveredTo::Unread),
@@ -92,8 +107,14 @@ mod tests {
         ] {
             assert_eq!(DeliveredTo::of(trace.as_bytes()), read, "{trace:?}");
         }
-        assert_eq!(DeliveredTo::of(format!("Delivered-To: {}\r\n", "a".repeat(256)).as_bytes()), DeliveredTo::Unread);
+        assert_eq!(
+            DeliveredTo::of(format!("Delivered-To: {}\r\n", "a".repeat(256)).as_bytes()),
+            DeliveredTo::Unread
+        );
         assert_eq!(value("a@x").text().as_deref(), Some("delivered-to a@x"));
-        assert_eq!((DeliveredTo::Absent.text(), DeliveredTo::Unread.text()), (None, Some(TEXT.to_owned())));
+        assert_eq!(
+            (DeliveredTo::Absent.text(), DeliveredTo::Unread.text()),
+            (None, Some(TEXT.to_owned()))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! An email as it is stored: the narrow row that changes, the wide row that does not, and what a way in hands over.
+//! An email as it is stored: the narrow row that changes, the wide row that does not, and what a
+//! way in hands over.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,8 @@ use super::field::field_at;
 use super::id::{BlobHash, MailboxUid, ModSeq, ThreadId, ThreadKey};
 use super::keyword;
 
-/// The mutable facts of an email; a destroyed one keeps them as a tombstone, so that it can be restored.
+/// The mutable facts of an email; a destroyed one keeps them as a tombstone, so that it can be
+/// restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmailMetadata {
     /// Its thread, for good (RFC 8621 §4.1.1).
@@ -76,7 +78,12 @@ impl SentAt {
                 let local = UtcMillis(self.at.0.saturating_add(i64::from(zone) * 60_000)).rfc3339();
                 let minutes = zone.unsigned_abs();
                 let sign = if zone < 0 { '-' } else { '+' };
-                format!("{}{sign}{:02}:{:02}", local.trim_end_matches('Z'), minutes / 60, minutes % 60)
+                format!(
+                    "{}{sign}{:02}:{:02}",
+                    local.trim_end_matches('Z'),
+                    minutes / 60,
+                    minutes % 60
+                )
             }
         }
     }
@@ -100,7 +107,11 @@ impl SentAt {
             (true, _) => 0,
             (false, (sign, time)) => {
                 let (hours, minutes) = time.split_once(':')?;
-                let minutes = hours.parse::<i16>().ok()?.checked_mul(60)?.checked_add(minutes.parse().ok()?)?;
+                let minutes = hours
+                    .parse::<i16>()
+                    .ok()?
+                    .checked_mul(60)?
+                    .checked_add(minutes.parse().ok()?)?;
                 if sign == "-" { -minutes } else { minutes }
             }
         };
@@ -112,7 +123,8 @@ impl SentAt {
     }
 }
 
-/// Where a MIME part lies in the blob. Offsets count octets from the start of the message as received.
+/// Where a MIME part lies in the blob. Offsets count octets from the start of the message as
+/// received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartOffsets {
     /// Start of its header.
@@ -136,7 +148,8 @@ pub struct EmailContent {
     pub sender: Vec<EmailAddress>,
     /// Reply-To.
     pub reply_to: Vec<EmailAddress>,
-    /// Of these six in this order, from the lowest bit on: whether the header has the field, and no address in it.
+    /// Of these six in this order, from the lowest bit on: whether the header has the field, and no
+    /// address in it.
     pub blank: u8,
     /// Subject, in the Text form of RFC 8621 §4.1.2.2: no controls but tabs.
     pub subject: Option<String>,
@@ -189,12 +202,13 @@ pub enum Token {
 pub struct Tokens {
     /// Words, ascending by hash, each once.
     pub words: Vec<SearchWord>,
-    /// Tokens that are kept as text, ascending, each once, with their field bits: addresses with the domain reversed,
-    /// List-Id, Message-ID.
+    /// Tokens that are kept as text, ascending, each once, with their field bits: addresses with
+    /// the domain reversed, List-Id, Message-ID.
     pub texts: Vec<(String, u16)>,
 }
 
-/// The finished rows of one message, the same for everyone who receives it; made by `message::rows`.
+/// The finished rows of one message, the same for everyone who receives it; made by
+/// `message::rows`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MessageRows {
     /// Hash of the message as received.

@@ -1,8 +1,8 @@
 //! The fields of a message that are searched: a bit each, and a band of positions each.
 //!
-//! Where a word stands is its number in its field, above that the field's band, so that a phrase is found in the field that
-//! it is sought in and runs from none into the next. The body has band 0, for most words are there and small numbers are
-//! short.
+//! Where a word stands is its number in its field, above that the field's band, so that a phrase is
+//! found in the field that it is sought in and runs from none into the next. The body has band 0,
+//! for most words are there and small numbers are short.
 
 pub const FROM: u16 = 1;
 pub const TO: u16 = 2;

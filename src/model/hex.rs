@@ -32,7 +32,10 @@ mod tests {
     #[test]
     fn bytes_and_digits() {
         assert_eq!(hex(&[0, 0x0f, 0xff]), "000fff");
-        assert_eq!((hex_byte(*b"fF"), hex_byte(*b"0a"), hex_byte(*b"+1")), (Some(255), Some(10), None));
+        assert_eq!(
+            (hex_byte(*b"fF"), hex_byte(*b"0a"), hex_byte(*b"+1")),
+            (Some(255), Some(10), None)
+        );
         assert_eq!(xtext("rfc822;a+b=c \u{e9}\t~!"), "rfc822;a+2Bb+3Dc+20+C3+A9+09~!");
     }
 }

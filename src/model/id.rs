@@ -1,7 +1,8 @@
 //! Identifiers: newtypes over numbers, with one text form for the wire.
 //!
-//! On the wire an id is a type letter and the lower-case base32hex (RFC 4648 §7) of its big-endian bytes, of fixed
-//! length: ids sort as their numbers do, no two differ by case alone, and none reads `NIL` (RFC 8620 §1.2).
+//! On the wire an id is a type letter and the lower-case base32hex (RFC 4648 §7) of its big-endian
+//! bytes, of fixed length: ids sort as their numbers do, no two differ by case alone, and none
+//! reads `NIL` (RFC 8620 §1.2).
 
 use std::fmt;
 use std::str::FromStr;
@@ -103,8 +104,8 @@ number_id!(
     AccountId, u32, 'a'
 );
 number_id!(
-    /// An email of an account: 48 bits of *reversed* `receivedAt` (ms), 16 bits that keep it unique. Ascending order is
-    /// newest first.
+    /// An email of an account: 48 bits of *reversed* `receivedAt` (ms), 16 bits that keep it
+    /// unique. Ascending order is newest first.
     EmailId, u64, 'e'
 );
 number_id!(
@@ -132,11 +133,13 @@ hash_id!(
     BlobHash, 'b'
 );
 hash_id!(
-    /// Keyed hash of a message id (16 octets) followed by that of the stripped subject (16): what joins threads.
+    /// Keyed hash of a message id (16 octets) followed by that of the stripped subject (16): what
+    /// joins threads.
     ThreadKey, 'r'
 );
 hash_id!(
-    /// Keyed hash of a vacation handle (16 octets) followed by that of a folded sender (16): who was told.
+    /// Keyed hash of a vacation handle (16 octets) followed by that of a folded sender (16): who
+    /// was told.
     ToldKey, 'w'
 );
 
@@ -196,8 +199,15 @@ mod tests {
 
     #[test]
     fn other_spellings_are_refused() {
-        for text in ["", "e", "t0000000000000", "e000000000000", "e000000000000Z", "e0000000000001", "e00000000000000"]
-        {
+        for text in [
+            "",
+            "e",
+            "t0000000000000",
+            "e000000000000",
+            "e000000000000Z",
+            "e0000000000001",
+            "e00000000000000",
+        ] {
             assert_eq!(text.parse::<EmailId>(), Err(BadId), "{text}");
         }
     }

@@ -26,7 +26,9 @@ impl Identity {
     #[must_use]
     pub fn is_me(&self, address: &Address) -> bool {
         let folded = self.canonical(address);
-        let is_own = |address: &Address| self.addresses.iter().any(|own| own == address || own.folded() == *address);
+        let is_own = |address: &Address| {
+            self.addresses.iter().any(|own| own == address || own.folded() == *address)
+        };
         is_own(&folded)
             || self.delimiter.is_some_and(|delimiter| {
                 let (base, detail) = folded.split_detail(delimiter);
@@ -54,7 +56,10 @@ mod tests {
         let me = Identity {
             primary: Address::from_parts("ann", "example.org"),
             name: None,
-            addresses: vec![Address::from_parts("ann", "example.org"), Address::from_parts("A.b", "example.org")],
+            addresses: vec![
+                Address::from_parts("ann", "example.org"),
+                Address::from_parts("A.b", "example.org"),
+            ],
             alias_domains: vec![("example.net".into(), "example.org".into())],
             delimiter: Some('+'),
             zone: None,

@@ -17,8 +17,8 @@ pub const JUNK: &str = "$junk";
 /// A disposition notification was sent for it, or never shall be (RFC 3503 §2, RFC 9007 §1.2).
 pub const MDN_SENT: &str = "$mdnsent";
 
-/// The keyword in its stored form, or `None` where it is none: 1 to 255 characters of `%x21-%x7e` without
-/// `( ) { ] % * " \` (RFC 8621 §4.1.1).
+/// The keyword in its stored form, or `None` where it is none: 1 to 255 characters of `%x21-%x7e`
+/// without `( ) { ] % * " \` (RFC 8621 §4.1.1).
 #[must_use]
 pub fn normal(text: &str) -> Option<String> {
     let fits = (1..=limits::MAX_KEYWORD_BYTES).contains(&text.len());

@@ -1,8 +1,10 @@
-//! Each number that bounds input, with its reason. Configuration may move those that `config` names.
+//! Each number that bounds input, with its reason. Configuration may move those that `config`
+//! names.
 
 use std::time::Duration;
 
-/// Longest LMTP command line, CRLF included: 512 of RFC 5321 §4.5.3.1.4 and what its extensions add, with room.
+/// Longest LMTP command line, CRLF included: 512 of RFC 5321 §4.5.3.1.4 and what its extensions
+/// add, with room.
 pub const MAX_COMMAND_BYTES: usize = 4096;
 /// Recipients of one transaction (RFC 5321 §4.5.3.1.8 asks for at least 100).
 pub const MAX_RECIPIENTS: usize = 1000;
@@ -17,14 +19,16 @@ pub const LMTP_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time that an LMTP session may take as a whole.
 pub const LMTP_SESSION_TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 pub const MAX_MESSAGE_BYTES: u64 = 50 * 1024 * 1024;
-/// Bytes of all attachments of an email that is created (RFC 8621 §1.3.1 maxSizeAttachmentsPerEmail): so many that, in base64
-/// with its line ends, they leave room for a text in the largest message.
+/// Bytes of all attachments of an email that is created (RFC 8621 §1.3.1
+/// maxSizeAttachmentsPerEmail): so many that, in base64 with its line ends, they leave room for a
+/// text in the largest message.
 pub const MAX_ATTACHMENTS_BYTES: u64 = 36 * 1024 * 1024;
 /// Bodies up to this size are collected in memory; larger ones in a file.
 pub const MAX_BODY_BYTES_IN_MEMORY: usize = 256 * 1024;
 /// Bytes of messages that are being received, over all connections.
 pub const MAX_MESSAGE_BYTES_IN_FLIGHT: u64 = 256 * 1024 * 1024;
-/// Copies that filing makes of a message, beside the collected one; they count among the bytes in flight.
+/// Copies that filing makes of a message, beside the collected one; they count among the bytes in
+/// flight.
 pub const FILING_COPIES: usize = 2;
 /// LMTP connections at once.
 pub const MAX_LMTP_CONNECTIONS: usize = 200;
@@ -48,7 +52,13 @@ pub const MAX_HEADER_FIELDS: usize = 10_000;
 /// for a person has no field that was not seen.
 #[must_use]
 pub fn all_fields_are_seen(header: &[u8]) -> bool {
-    let lines = || header.iter().filter(|byte| **byte == b'\n').take(MAX_HEADER_FIELDS.saturating_add(1)).count();
+    let lines = || {
+        header
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .take(MAX_HEADER_FIELDS.saturating_add(1))
+            .count()
+    };
     header.len() <= MAX_HEADER_BYTES && lines() <= MAX_HEADER_FIELDS
 }
 
@@ -64,8 +74,8 @@ pub const MAX_PART_FIELDS: usize = 500_000;
 pub const MAX_FIELD_ADDRESSES: usize = 1000;
 /// Characters of a preview (RFC 8621 §4.1.4).
 pub const MAX_PREVIEW_CHARS: usize = 256;
-/// Occurrences of words (not distinct words) that are kept of one email for search, the header's first; what follows is
-/// not found.
+/// Occurrences of words (not distinct words) that are kept of one email for search, the header's
+/// first; what follows is not found.
 pub const MAX_INDEXED_WORDS: usize = 50_000;
 /// Bytes of text that are searched for words in one email.
 pub const MAX_INDEXED_BYTES: usize = 4 * 1024 * 1024;
@@ -80,7 +90,8 @@ pub const MAX_REPORT_PARTS: usize = 16;
 pub const MAX_MIME_DEPTH: usize = 64;
 /// Addressees of one message among whom the owner is sought before it is answered.
 pub const MAX_ADDRESSEES: usize = 10 * MAX_FIELD_ADDRESSES;
-/// Bytes of the machine-readable part of a report (RFC 6522), before it is decoded: more than so many recipients need.
+/// Bytes of the machine-readable part of a report (RFC 6522), before it is decoded: more than so
+/// many recipients need.
 pub const MAX_REPORT_STATUS_BYTES: usize = 512 * 1024;
 /// Bytes of the original that a report returns in which its header is read.
 pub const MAX_REPORT_ORIGINAL_BYTES: usize = 64 * 1024;
@@ -114,7 +125,8 @@ pub const MAX_RESULT_CLAUSES: usize = 100;
 pub const MAX_RESULT_PROPERTIES: usize = 50;
 /// Verdicts of the Authentication-Results of one message that count.
 pub const MAX_AUTHENTICATION_RESULTS: usize = 1000;
-/// Bytes of a local part. More than the 64 of RFC 5321 §4.5.3.1.1: the VERP senders of real lists are longer.
+/// Bytes of a local part. More than the 64 of RFC 5321 §4.5.3.1.1: the VERP senders of real lists
+/// are longer.
 pub const MAX_LOCAL_PART_BYTES: usize = 256;
 /// Bytes of a domain (RFC 5321 §4.5.3.1.2).
 pub const MAX_DOMAIN_BYTES: usize = 255;
@@ -132,7 +144,8 @@ pub const DELIVERY_RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
 pub const DECISION_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
 /// How long a destroyed email can be restored.
 pub const DESTROYED_EMAIL_RETENTION: Duration = Duration::from_secs(60 * 24 * 3600);
-/// How long the history of listings is kept: as long as that of emails, so that a client can catch up with both or neither.
+/// How long the history of listings is kept: as long as that of emails, so that a client can catch
+/// up with both or neither.
 pub const LISTING_HISTORY_RETENTION: Duration = Duration::from_secs(60 * 24 * 3600);
 /// How long a listing that was made on demand is kept after its last use.
 pub const UNUSED_LISTING_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -140,12 +153,13 @@ pub const UNUSED_LISTING_RETENTION: Duration = Duration::from_secs(30 * 24 * 360
 pub const TOLD_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
 /// How long a message id that is not seen again leads to its thread.
 pub const THREAD_REF_RETENTION: Duration = Duration::from_secs(730 * 24 * 3600);
-/// How long a message is kept that nothing refers to any more. It must be longer than any commit takes.
+/// How long a message is kept that nothing refers to any more. It must be longer than any commit
+/// takes.
 pub const UNREFERENCED_MESSAGE_RETENTION: Duration = Duration::from_secs(24 * 3600);
 /// How long an upload is kept that no object was made of (RFC 8620 §6: at least an hour).
 pub const UPLOAD_RETENTION: Duration = Duration::from_secs(24 * 3600);
-/// Bytes of the uploads of one user in one account that no object was made of (RFC 8620 §6: at least what one object can
-/// refer to).
+/// Bytes of the uploads of one user in one account that no object was made of (RFC 8620 §6: at
+/// least what one object can refer to).
 pub const MAX_UPLOADED_BYTES: u64 = 4 * MAX_MESSAGE_BYTES;
 /// Number of such uploads.
 pub const MAX_UPLOADS: usize = 1000;
@@ -157,7 +171,8 @@ pub const MAX_IDENTITIES: usize = 250;
 pub const MAX_ADDRESS_IDENTITIES: usize = 100;
 /// Submissions of an account that are still remembered (RFC 8621 §7).
 pub const MAX_SUBMISSIONS: usize = 5000;
-/// Reports of each kind that a submission remembers (RFC 8621 §7 dsnBlobIds, mdnBlobIds), the first that came.
+/// Reports of each kind that a submission remembers (RFC 8621 §7 dsnBlobIds, mdnBlobIds), the first
+/// that came.
 pub const MAX_SUBMISSION_REPORTS: usize = 100;
 /// How long a submission is remembered after it was settled.
 pub const SUBMISSION_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -167,7 +182,8 @@ pub const MAX_DELAYED_SEND: Duration = Duration::from_secs(365 * 24 * 3600);
 pub const MAX_SHARE_NOTIFICATIONS: usize = 500;
 /// Push subscriptions of a user (RFC 8620 §7.2).
 pub const MAX_PUSH_SUBSCRIPTIONS: usize = 32;
-/// Pushes of one user that are under way at once: one to a URL that does not answer takes half a minute.
+/// Pushes of one user that are under way at once: one to a URL that does not answer takes half a
+/// minute.
 pub const MAX_CONCURRENT_PUSHES_PER_USER: usize = 8;
 /// Bytes of an identity, a submission or a push subscription, as they are stored.
 pub const MAX_OBJECT_BYTES: usize = 256 * 1024;
@@ -175,10 +191,11 @@ pub const MAX_OBJECT_BYTES: usize = 256 * 1024;
 pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(3600);
 /// How long a reply may wait before it is dropped as stale.
 pub const REPLY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// How long everything else that is queued may wait (RFC 5321 §4.5.4.1 asks for at least four to five days).
+/// How long everything else that is queued may wait (RFC 5321 §4.5.4.1 asks for at least four to
+/// five days).
 pub const QUEUE_LIFETIME: Duration = Duration::from_secs(5 * 24 * 3600);
-/// How long mail waits for earlier mail of its account to the same address that was refused for now. After that time later
-/// mail is sent without waiting: order is worth an hour, and not a day.
+/// How long mail waits for earlier mail of its account to the same address that was refused for
+/// now. After that time later mail is sent without waiting: order is worth an hour, and not a day.
 pub const MAX_ORDER_WAIT: Duration = Duration::from_secs(3600);
 /// Postponed actions that are remembered for the order of what is queued behind them.
 pub const MAX_POSTPONED_ACTIONS: usize = 16_384;
@@ -188,8 +205,8 @@ pub const MAX_PASSWORDS: usize = 16;
 pub const MAX_TOKENS: usize = 64;
 /// Bytes of the name of a password or a token.
 pub const MAX_SECRET_NAME_BYTES: usize = 128;
-/// Actions of an account in the queue, those among them that are kept for their owner. Reports, each of which comes of
-/// another action or of a delivery, may be as many again.
+/// Actions of an account in the queue, those among them that are kept for their owner. Reports,
+/// each of which comes of another action or of a delivery, may be as many again.
 pub const MAX_QUEUED_ACTIONS: u64 = 100_000;
 /// Bytes of a JMAP request (RFC 8620 §2, maxSizeRequest).
 pub const MAX_REQUEST_BYTES: usize = 10_000_000;
@@ -209,33 +226,37 @@ pub const MAX_CONCURRENT_DOWNLOADS: usize = 16;
 pub const MAX_EVENT_STREAMS: usize = 100;
 /// HTTP connections at once: idle ones and event streams count.
 pub const MAX_HTTP_CONNECTIONS: usize = 2000;
-/// One address may have this fraction (a quarter) of the HTTP connections, unless it is a trusted proxy.
+/// One address may have this fraction (a quarter) of the HTTP connections, unless it is a trusted
+/// proxy.
 pub const HTTP_ADDRESS_DIVISOR: usize = 4;
 /// HTTP connections that one address may have in any case: as many as several browsers open.
 pub const MIN_HTTP_CONNECTIONS_PER_ADDRESS: usize = 32;
-/// Connections to the control socket at once: of root and the service's own user, and of all other users together.
+/// Connections to the control socket at once: of root and the service's own user, and of all other
+/// users together.
 pub const MAX_CONTROL_CONNECTIONS: usize = 512;
 /// Connections to the control socket of one Unix user at once.
 pub const MAX_CONTROL_CONNECTIONS_PER_USER: usize = 64;
 /// Connections to the listener for metrics at once.
 pub const MAX_METRICS_CONNECTIONS: usize = 64;
-/// Bytes that JMAP requests of all accounts may hold at once, beyond those that are free; administrators' requests may
-/// hold as much again.
+/// Bytes that JMAP requests of all accounts may hold at once, beyond those that are free;
+/// administrators' requests may hold as much again.
 pub const MAX_REQUEST_BYTES_IN_FLIGHT: u64 = 256 * 1024 * 1024;
 /// The part of these bytes that the requests of one account may hold.
 pub const MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT: u64 = 64 * 1024 * 1024;
-/// Bytes of each request that are not counted, so that an ordinary request is not refused for the large ones of others.
+/// Bytes of each request that are not counted, so that an ordinary request is not refused for the
+/// large ones of others.
 pub const FREE_REQUEST_BYTES: u64 = 64 * 1024;
 /// Time in which the whole body of a request must arrive.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time in which a whole upload must arrive.
 pub const UPLOAD_TIMEOUT: Duration = Duration::from_secs(3600);
-/// Bytes of the uploads and appended messages of one account that may arrive at once, in files; more where the largest
-/// upload is larger.
+/// Bytes of the uploads and appended messages of one account that may arrive at once, in files;
+/// more where the largest upload is larger.
 pub const MAX_INCOMING_UPLOAD_BYTES_PER_ACCOUNT: u64 = 256 * 1024 * 1024;
 /// Accounts that may have as many bytes of uploads arriving at once as one account may.
 pub const MAX_FULL_UPLOADERS: u64 = 8;
-/// In each time of this length a client must send `MIN_BODY_PACE_BYTES` of a body, or the request is given up.
+/// In each time of this length a client must send `MIN_BODY_PACE_BYTES` of a body, or the request
+/// is given up.
 pub const BODY_PACE_WINDOW: Duration = Duration::from_secs(30);
 /// See `BODY_PACE_WINDOW`.
 pub const MIN_BODY_PACE_BYTES: usize = 120 * 1024;
@@ -243,8 +264,8 @@ pub const MIN_BODY_PACE_BYTES: usize = 120 * 1024;
 pub const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long an HTTP client may read nothing of what it is sent.
 pub const HTTP_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of a response, or its rest, that a client must take in each `HTTP_WRITE_TIMEOUT` in which the response waits for it:
-/// about a kilobyte a second.
+/// Bytes of a response, or its rest, that a client must take in each `HTTP_WRITE_TIMEOUT` in which
+/// the response waits for it: about a kilobyte a second.
 pub const MIN_RESPONSE_PACE_BYTES: usize = 64 * 1024;
 /// How long the rest of a request that was answered early is read and dropped.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(300);
@@ -256,8 +277,9 @@ pub const MIN_DRAIN_PACE_BYTES: usize = 20 * 1024;
 pub const MAX_DRAINED_BYTES: usize = 256 * 1024 * 1024;
 /// Method calls of a JMAP request (maxCallsInRequest).
 pub const MAX_REQUEST_CALLS: usize = 64;
-/// Bytes that the result references of one call may bring in (RFC 8620 §3.7): each call may refer to the one before it
-/// several times over, so that without a bound a small request doubles with every call.
+/// Bytes that the result references of one call may bring in (RFC 8620 §3.7): each call may refer
+/// to the one before it several times over, so that without a bound a small request doubles with
+/// every call.
 pub const MAX_REFERENCED_BYTES: usize = 1024 * 1024;
 /// Emails, decisions or other rows of one answer to the command line.
 pub const MAX_LISTED_ROWS: usize = 10_000;
@@ -272,12 +294,12 @@ pub const MAX_OBJECTS_IN_SET: usize = 1000;
 /// Bytes of messages and uploads that all calls of one request read; a call beyond them is refused
 /// (RFC 8620 §5.1 requestTooLarge).
 pub const MAX_READ_BYTES_PER_REQUEST: u64 = 1024 * 1024 * 1024;
-/// Bytes of messages that the searches of one request read, counted apart from `MAX_READ_BYTES_PER_REQUEST`; a search beyond
-/// them is refused (RFC 8620 §5.5 unsupportedFilter).
+/// Bytes of messages that the searches of one request read, counted apart from
+/// `MAX_READ_BYTES_PER_REQUEST`; a search beyond them is refused (RFC 8620 §5.5 unsupportedFilter).
 pub const MAX_SEARCHED_BYTES_PER_REQUEST: u64 = 4 * 1024 * 1024 * 1024;
-/// Rows of emails that the searches of one request, and its counts of a guest's unread threads, read
-/// before no further one begins (RFC 8620 §5.1 requestTooLarge). One that began is finished: a client
-/// that asks for one thing at a time is never refused, however large its account is.
+/// Rows of emails that the searches of one request, and its counts of a guest's unread threads,
+/// read before no further one begins (RFC 8620 §5.1 requestTooLarge). One that began is finished: a
+/// client that asks for one thing at a time is never refused, however large its account is.
 pub const MAX_WALKED_ROWS_PER_REQUEST: u64 = 8_000_000;
 /// Bytes of messages and uploads that one request stores (RFC 8620 §5.3 rateLimit for those
 /// beyond).
@@ -285,8 +307,8 @@ pub const MAX_FILED_BYTES_PER_REQUEST: u64 = 256 * 1024 * 1024;
 /// Bytes of memory that the answers to all calls of one request take, estimated; a call beyond them
 /// is refused (RFC 8620 §5.1 requestTooLarge). The largest message fits, in base64.
 pub const MAX_ANSWER_BYTES: usize = 72 * 1024 * 1024;
-/// Bytes of memory that the answers take where an administrator asks by the control socket: 10,000 rows with long lists of
-/// addresses fit.
+/// Bytes of memory that the answers take where an administrator asks by the control socket: 10,000
+/// rows with long lists of addresses fit.
 pub const MAX_ADMINISTRATOR_ANSWER_BYTES: usize = 1024 * 1024 * 1024;
 /// Bytes of a message in which its header is sought when only the header is wanted; fields beyond
 /// are not shown.
@@ -303,7 +325,8 @@ pub const MAX_QUERY_RESULTS: usize = 10_000;
 /// Mailboxes of an account (RFC 8620 §5.3 overQuota): every change of one reads their names.
 pub const MAX_MAILBOXES: usize = 10_000;
 
-/// Attributes of a mailbox. The row that they stand in is written again with every email that changes a count of the mailbox.
+/// Attributes of a mailbox. The row that they stand in is written again with every email that
+/// changes a count of the mailbox.
 pub const MAX_ATTRIBUTES: usize = 16;
 /// Bytes of the name of an attribute.
 pub const MAX_ATTRIBUTE_NAME_BYTES: usize = 32;
@@ -328,15 +351,18 @@ pub const MAX_FILTER_TEXT_BYTES: usize = 1024;
 pub const MAX_SORT_COMPARATORS: usize = 16;
 /// Bytes of a text by which a result is sorted; a longer text is cut.
 pub const MAX_SORT_KEY_BYTES: usize = 256;
-/// Changes of emails, or of a listing, that one queryChanges looks at; beyond them the client must query again.
+/// Changes of emails, or of a listing, that one queryChanges looks at; beyond them the client must
+/// query again.
 pub const MAX_QUERY_EVENTS: usize = 100_000;
 /// Requests of one account's queries that wait for upkeep to extend listings, or to note their use.
 pub const MAX_LISTING_REQUESTS_PER_ACCOUNT: usize = 64;
-/// Requests of that kind of all accounts together; more are left out, and come again with a later query.
+/// Requests of that kind of all accounts together; more are left out, and come again with a later
+/// query.
 pub const MAX_LISTING_REQUESTS: usize = 4096;
 /// Bytes of the preview of a search snippet (RFC 8621 §5).
 pub const MAX_SNIPPET_BYTES: usize = 255;
-/// Bytes of the subject of a search snippet: longer than any that a person writes (RFC 8621 §5 asks for the whole subject).
+/// Bytes of the subject of a search snippet: longer than any that a person writes (RFC 8621 §5 asks
+/// for the whole subject).
 pub const MAX_SNIPPET_SUBJECT_BYTES: usize = 4096;
 
 /// The smallest block cache of the store.

@@ -1,8 +1,10 @@
-//! Listings: the lists that are kept newest first, so that a page costs the page and a change costs the change.
+//! Listings: the lists that are kept newest first, so that a page costs the page and a change costs
+//! the change.
 //!
-//! A listing is a mailbox, a view and a shape. A view is kept as a whole: the email views in both shapes, the thread views
-//! collapsed only (uncollapsed, one flag would write a whole thread). A view that is made on demand is made in pieces,
-//! newest first, up to a frontier: what lies beyond it is not kept yet, and nobody reads it before it is whole.
+//! A listing is a mailbox, a view and a shape. A view is kept as a whole: the email views in both
+//! shapes, the thread views collapsed only (uncollapsed, one flag would write a whole thread). A
+//! view that is made on demand is made in pieces, newest first, up to a frontier: what lies beyond
+//! it is not kept yet, and nobody reads it before it is whole.
 
 use std::time::Duration;
 
@@ -49,8 +51,14 @@ pub struct Listing {
 
 impl ListingFilter {
     /// All of them, in stored order.
-    pub const ALL: [Self; 6] =
-        [Self::Every, Self::Unseen, Self::Flagged, Self::ThreadUnseen, Self::ThreadFlagged, Self::ThreadUntouched];
+    pub const ALL: [Self; 6] = [
+        Self::Every,
+        Self::Unseen,
+        Self::Flagged,
+        Self::ThreadUnseen,
+        Self::ThreadFlagged,
+        Self::ThreadUntouched,
+    ];
 
     /// What people call it.
     #[must_use]
@@ -77,7 +85,8 @@ impl ListingFilter {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Whether it is kept from the start and never dropped: of a mailbox "every", of all mail "flagged".
+    /// Whether it is kept from the start and never dropped: of a mailbox "every", of all mail
+    /// "flagged".
     #[must_use]
     pub fn is_permanent(self, uid: MailboxUid) -> bool {
         self == if uid == MailboxUid::ALL { Self::Flagged } else { Self::Every }
@@ -88,7 +97,8 @@ impl ListingFilter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListingStats {
     pub total: u64,
-    /// Where its ranks begin, if it has any: no rank row counts what stands before this email, and none is of one.
+    /// Where its ranks begin, if it has any: no rank row counts what stands before this email, and
+    /// none is of one.
     pub front: Option<EmailId>,
     /// The earliest state from which its changes can be told.
     pub low: ModSeq,
@@ -132,7 +142,13 @@ impl MaintainedListing {
     #[must_use]
     pub fn standard(view: ListingFilter, low: ModSeq) -> Self {
         let tally = ListingStats { low, ..ListingStats::default() };
-        Self { view, stage: ListingStage::Whole, asked: UtcMillis(0), emails: tally, threads: tally }
+        Self {
+            view,
+            stage: ListingStage::Whole,
+            asked: UtcMillis(0),
+            emails: tally,
+            threads: tally,
+        }
     }
 
     /// Says that the history of all its shapes begins here.

@@ -1,7 +1,8 @@
-//! A value that may be replaced while it is in use: a room's settings, when the configuration is read again.
+//! A value that may be replaced while it is in use: a room's settings, when the configuration is
+//! read again.
 //!
-//! What must hold: a session, a transaction or an attempt takes the value once, at its start, and keeps it to its end; so
-//! nothing ever sees half of an old value and half of a new one.
+//! What must hold: a session, a transaction or an attempt takes the value once, at its start, and
+//! keeps it to its end; so nothing ever sees half of an old value and half of a new one.
 
 use std::sync::Arc;
 

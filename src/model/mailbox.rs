@@ -120,22 +120,30 @@ impl Mailbox {
 /// The attribute that says in which colour a mailbox is shown.
 pub const COLOR: &str = "color";
 
-/// Whether a mailbox may have an attribute of this name and value; if not, what is wanted. A name is a lower-case letter and
-/// then such letters, digits, `.`, `-` and `_`; a value is a text of one line. `color` is `#` and six hexadecimal digits; of
-/// other names the values mean nothing to the server.
+/// Whether a mailbox may have an attribute of this name and value; if not, what is wanted. A name
+/// is a lower-case letter and then such letters, digits, `.`, `-` and `_`; a value is a text of one
+/// line. `color` is `#` and six hexadecimal digits; of other names the values mean nothing to the
+/// server.
 ///
 /// # Errors
 /// What is wanted.
 pub fn prove_attribute(name: &str, value: &str) -> Result<(), &'static str> {
-    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | '_');
+    let is_word =
+        |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | '_');
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
     if !begins || !name.chars().all(is_word) || name.len() > limits::MAX_ATTRIBUTE_NAME_BYTES {
-        return Err("a name is a lower-case letter and then up to 31 such letters, digits, \".\", \"-\" and \"_\"");
+        return Err(
+            "a name is a lower-case letter and then up to 31 such letters, digits, \".\", \"-\" and \"_\"",
+        );
     }
-    if value.is_empty() || value.len() > limits::MAX_ATTRIBUTE_VALUE_BYTES || value.chars().any(char::is_control) {
+    if value.is_empty()
+        || value.len() > limits::MAX_ATTRIBUTE_VALUE_BYTES
+        || value.chars().any(char::is_control)
+    {
         return Err("a value has 1 to 255 octets and no control characters");
     }
-    let is_color = |digits: &str| digits.len() == 6 && digits.chars().all(|c| c.is_ascii_hexdigit());
+    let is_color =
+        |digits: &str| digits.len() == 6 && digits.chars().all(|c| c.is_ascii_hexdigit());
     if name == COLOR && !value.strip_prefix('#').is_some_and(is_color) {
         return Err("a color is # and six hexadecimal digits");
     }
@@ -196,7 +204,8 @@ pub enum Role {
     Memos,
 }
 
-/// The roles with their names on the wire; the position is the stored number, so rows are only ever added at the end.
+/// The roles with their names on the wire; the position is the stored number, so rows are only ever
+/// added at the end.
 const ROLES: [(Role, &str); 13] = [
     (Role::Inbox, "inbox"),
     (Role::Drafts, "drafts"),
@@ -229,7 +238,11 @@ impl Role {
     /// Its stored number.
     #[must_use]
     pub fn number(self) -> u8 {
-        ROLES.iter().position(|(role, _)| *role == self).and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX)
+        ROLES
+            .iter()
+            .position(|(role, _)| *role == self)
+            .and_then(|at| u8::try_from(at).ok())
+            .unwrap_or(u8::MAX)
     }
 
     /// The role with that stored number.

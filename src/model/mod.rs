@@ -1,7 +1,8 @@
 //! The words of the house: plain values that every other room speaks in.
 //!
-//! No I/O, no async, and no other room is named here. What is stored (an email's metadata, a mailbox, an action of the
-//! outbox) is described as a value; how it becomes bytes is `store::row`'s business.
+//! No I/O, no async, and no other room is named here. What is stored (an email's metadata, a
+//! mailbox, an action of the outbox) is described as a value; how it becomes bytes is
+//! `store::row`'s business.
 
 pub mod absence;
 pub mod account;
@@ -41,10 +42,16 @@ pub use clock::{Clock, MonotonicMillis, UtcMillis};
 pub use decision::{Decision, Verdict};
 pub use delivered_to::DeliveredTo;
 pub use email::{
-    EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, Positions, SearchWord, SentAt, Token, Tokens,
+    EmailAddress, EmailContent, EmailMetadata, MessageRows, PartOffsets, Positions, SearchWord,
+    SentAt, Token, Tokens,
 };
-pub use envelope::{BodyType, ClientInfo, DsnNotify, DsnReturn, Envelope, OriginalRecipient, Recipient};
-pub use id::{AccountId, ActionId, BlobHash, EmailId, MailboxUid, ModSeq, ObjectId, ThreadId, ThreadKey, ToldKey};
+pub use envelope::{
+    BodyType, ClientInfo, DsnNotify, DsnReturn, Envelope, OriginalRecipient, Recipient,
+};
+pub use id::{
+    AccountId, ActionId, BlobHash, EmailId, MailboxUid, ModSeq, ObjectId, ThreadId, ThreadKey,
+    ToldKey,
+};
 pub use identity::Identity;
 pub use listing::{Listing, ListingFilter, ListingStage, ListingStats, MaintainedListing, Shape};
 pub use live_value::LiveValue;
@@ -55,7 +62,7 @@ pub use secret::Secrets;
 pub use sender::SenderIdentity;
 pub use share::{ChangedBy, ShareNotification};
 pub use submission::{
-    DeliveryState, DeliveryStatus, EmailSubmission, EnvelopeAddress, ReturnedKind, ReturnedRecipient, ReturnedReport,
-    SubmissionRecipient, UndoStatus,
+    DeliveryState, DeliveryStatus, EmailSubmission, EnvelopeAddress, ReturnedKind,
+    ReturnedRecipient, ReturnedReport, SubmissionRecipient, UndoStatus,
 };
 pub use vacation::{ExcludedSender, VacationResponse};

@@ -1,6 +1,7 @@
 //! Small objects of an account: identities, submissions, push subscriptions, share notifications.
 //!
-//! `store::account::objects` keeps all of them; what they hold is defined in `sender`, `submission`, `push` and `share`.
+//! `store::account::objects` keeps all of them; what they hold is defined in `sender`,
+//! `submission`, `push` and `share`.
 
 use super::change::DataType;
 
@@ -19,7 +20,8 @@ pub enum ObjectKind {
 
 impl ObjectKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Identity, Self::EmailSubmission, Self::PushSubscription, Self::ShareNotification];
+    pub const ALL: [Self; 4] =
+        [Self::Identity, Self::EmailSubmission, Self::PushSubscription, Self::ShareNotification];
 
     /// The kind with this number.
     #[must_use]

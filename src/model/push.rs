@@ -1,5 +1,5 @@
-//! Where a user wants to hear of changes (RFC 8620 §7.2). A subscription belongs to the user, whatever accounts it tells of,
-//! and stands in the account of that user.
+//! Where a user wants to hear of changes (RFC 8620 §7.2). A subscription belongs to the user,
+//! whatever accounts it tells of, and stands in the account of that user.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! The store's secrets: keys of the hashes over what strangers choose (message ids, senders, words).
+//! The store's secrets: keys of the hashes over what strangers choose (message ids, senders,
+//! words).
 
 /// Made once, at the making of the store; a store keeps its own.
 #[derive(Clone, PartialEq, Eq, Default)]

@@ -1,7 +1,9 @@
-//! Identities as a client sees them: as whom the owner sends (RFC 8621 §6). `identity` is who an account *is*.
+//! Identities as a client sees them: as whom the owner sends (RFC 8621 §6). `identity` is who an
+//! account *is*.
 //!
-//! An account has one for each of its addresses without anyone's doing. Those are rows like the owner's own, so that states
-//! tell of them alike; `steps` says what brings them up to date with the account, which every reader of identities does first.
+//! An account has one for each of its addresses without anyone's doing. Those are rows like the
+//! owner's own, so that states tell of them alike; `steps` says what brings them up to date with
+//! the account, which every reader of identities does first.
 
 use super::address::{Address, fold_domain};
 use super::email::EmailAddress;
@@ -22,7 +24,8 @@ pub struct SenderIdentity {
     pub text_signature: String,
     /// Signature of HTML.
     pub html_signature: String,
-    /// Of one that stands for an address of the account: the name that it was given. Such a one cannot be deleted.
+    /// Of one that stands for an address of the account: the name that it was given. Such a one
+    /// cannot be deleted.
     pub given: Option<String>,
 }
 
@@ -43,7 +46,12 @@ impl SenderIdentity {
     /// That of an address of the account.
     #[must_use]
     pub fn of(address: &Address, name: &str) -> Self {
-        Self { name: name.into(), email: address.to_string(), given: Some(name.into()), ..Self::default() }
+        Self {
+            name: name.into(),
+            email: address.to_string(),
+            given: Some(name.into()),
+            ..Self::default()
+        }
     }
 
     /// Whether the owner may delete it (RFC 8621 §6 mayDelete).
@@ -65,28 +73,40 @@ impl SenderIdentity {
     /// Whether it is that of an address of the account. The case of local parts counts: where they
     /// differ by it, an address in another case may be somebody else's.
     fn stands_for(&self, address: &Address) -> bool {
-        let is_same =
-            |own: Address| own.local() == address.local() && fold_domain(own.domain()) == fold_domain(address.domain());
+        let is_same = |own: Address| {
+            own.local() == address.local()
+                && fold_domain(own.domain()) == fold_domain(address.domain())
+        };
         Address::parse(&self.email).is_ok_and(is_same)
     }
 }
 
-/// What is to be done so that an account with these addresses, the first first, and this name has its identities.
+/// What is to be done so that an account with these addresses, the first first, and this name has
+/// its identities.
 #[must_use]
-pub fn steps(known: &[(ObjectId, SenderIdentity)], addresses: &[Address], name: &str) -> Vec<IdentityChange> {
-    let addresses = addresses.get(..limits::MAX_ADDRESS_IDENTITIES.min(addresses.len())).unwrap_or_default();
+pub fn steps(
+    known: &[(ObjectId, SenderIdentity)],
+    addresses: &[Address],
+    name: &str,
+) -> Vec<IdentityChange> {
+    let addresses =
+        addresses.get(..limits::MAX_ADDRESS_IDENTITIES.min(addresses.len())).unwrap_or_default();
     let given = || known.iter().filter(|(_, identity)| identity.given.is_some());
     let mut steps = Vec::new();
     for (id, identity) in given() {
         let stands = addresses.iter().any(|address| identity.stands_for(address));
         match (stands, identity.is_untouched()) {
-            (true, true) if identity.name != name => steps.push(IdentityChange::Rename(*id, name.to_owned())),
+            (true, true) if identity.name != name => {
+                steps.push(IdentityChange::Rename(*id, name.to_owned()))
+            }
             (true, _) => {}
             (false, true) => steps.push(IdentityChange::Drop(*id)),
             (false, false) => steps.push(IdentityChange::Release(*id)),
         }
     }
-    let missing = addresses.iter().filter(|address| !given().any(|(_, identity)| identity.stands_for(address)));
+    let missing = addresses
+        .iter()
+        .filter(|address| !given().any(|(_, identity)| identity.stands_for(address)));
     steps.extend(missing.map(|address| IdentityChange::Make(SenderIdentity::of(address, name))));
     steps
 }
@@ -104,14 +124,18 @@ mod tests {
             IdentityChange::Make(identity) => identity.clone(),
             other => panic!("{other:?}"),
         });
-        let mut known: Vec<(ObjectId, SenderIdentity)> = (1..).map(ObjectId).zip(identities).collect();
+        let mut known: Vec<(ObjectId, SenderIdentity)> =
+            (1..).map(ObjectId).zip(identities).collect();
         assert_eq!(known[1].1.email, "A.Lee@example.org");
         assert!(!known[0].1.may_delete());
         let both = [ann.clone(), address("A.Lee@EXAMPLE.org")];
         assert_eq!(steps(&known, &both, "Ann"), []);
         // The account's name changes: what nobody touched follows.
         known[1].1.text_signature = "-- \r\nAnn".into();
-        assert_eq!(steps(&known, &both, "Ann Lee"), [IdentityChange::Rename(ObjectId(1), "Ann Lee".into())]);
+        assert_eq!(
+            steps(&known, &both, "Ann Lee"),
+            [IdentityChange::Rename(ObjectId(1), "Ann Lee".into())]
+        );
         // Addresses go: what the owner wrote stays.
         assert_eq!(
             steps(&known, &[], "Ann"),
@@ -119,10 +143,16 @@ mod tests {
         );
         // One in another case is another address.
         let other = [ann.clone(), address("A.Lee@example.org"), address("a.lee@example.org")];
-        assert_eq!(steps(&known, &other, "Ann"), [IdentityChange::Make(SenderIdentity::of(&other[2], "Ann"))]);
+        assert_eq!(
+            steps(&known, &other, "Ann"),
+            [IdentityChange::Make(SenderIdentity::of(&other[2], "Ann"))]
+        );
         // An identity of the owner's own with the same address is another one.
         known[0].1.given = None;
         assert!(known[0].1.may_delete());
-        assert_eq!(steps(&known, &both, "Ann"), [IdentityChange::Make(SenderIdentity::of(&ann, "Ann"))]);
+        assert_eq!(
+            steps(&known, &both, "Ann"),
+            [IdentityChange::Make(SenderIdentity::of(&ann, "Ann"))]
+        );
     }
 }

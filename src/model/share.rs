@@ -1,5 +1,5 @@
-//! Notifications of a user that rights in a mailbox were given to the user or taken away (RFC 9670 §3). They stand in the
-//! account of that user.
+//! Notifications of a user that rights in a mailbox were given to the user or taken away (RFC 9670
+//! §3). They stand in the account of that user.
 
 use super::clock::UtcMillis;
 use super::id::{AccountId, MailboxUid};

@@ -1,5 +1,6 @@
-//! What the owner sends, as the owner sees it: the envelope, whether it can still be undone, and what became of it for each
-//! recipient (RFC 8621 §7). The sending itself is an action of the outbox, which writes here what it meets.
+//! What the owner sends, as the owner sees it: the envelope, whether it can still be undone, and
+//! what became of it for each recipient (RFC 8621 §7). The sending itself is an action of the
+//! outbox, which writes here what it meets.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,8 @@ pub struct EmailSubmission {
 pub struct EnvelopeAddress {
     /// As it was given; of the sender it may be empty, for `<>`.
     pub email: String,
-    /// Parameters with their values, these without xtext encoding; `None` where it was not said at all.
+    /// Parameters with their values, these without xtext encoding; `None` where it was not said at
+    /// all.
     pub parameters: Option<BTreeMap<String, Option<String>>>,
 }
 
@@ -123,30 +125,37 @@ pub struct ReturnedRecipient {
 }
 
 impl EmailSubmission {
-    /// Whether a report is about this: it names the message, or the envelope, and one of the recipients. An envelope that
-    /// the client gave no ENVID has that of the message (`outbox::submission`).
+    /// Whether a report is about this: it names the message, or the envelope, and one of the
+    /// recipients. An envelope that the client gave no ENVID has that of the message
+    /// (`outbox::submission`).
     #[must_use]
     pub fn is_meant(&self, report: &ReturnedReport) -> bool {
         let own = Some(self.message_id.as_str()).filter(|id| !id.is_empty());
         let parameters = self.mail_from.parameters.iter().flatten();
-        let given = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("ENVID")).find_map(|(_, id)| id.as_deref());
+        let given = parameters
+            .filter(|(name, _)| name.eq_ignore_ascii_case("ENVID"))
+            .find_map(|(_, id)| id.as_deref());
         let envid = given.or(own);
-        let names = |said: &Option<String>, known: Option<&str>| known.is_some() && said.as_deref() == known;
+        let names = |said: &Option<String>, known: Option<&str>| {
+            known.is_some() && said.as_deref() == known
+        };
         (names(&report.message_id, own) || names(&report.envid, envid))
             && report.recipients.iter().any(|said| self.rcpt_to.iter().any(|to| to.is_meant(said)))
     }
 
-    /// Takes what a report says that came as this email (RFC 8621 §7). What is still on its way with us it says nothing of,
-    /// nor of what was taken back.
+    /// Takes what a report says that came as this email (RFC 8621 §7). What is still on its way
+    /// with us it says nothing of, nor of what was taken back.
     pub fn apply_report(&mut self, report: &ReturnedReport, email: EmailId) {
         if self.undo == UndoStatus::Canceled {
             return;
         }
         for to in &mut self.rcpt_to {
-            let meant: Vec<&ReturnedRecipient> = report.recipients.iter().filter(|said| to.is_meant(said)).collect();
+            let meant: Vec<&ReturnedRecipient> =
+                report.recipients.iter().filter(|said| to.is_meant(said)).collect();
             let status = &mut to.status;
             for said in meant {
-                if let (Some((delivered, reply)), false) = (&said.delivered, status.delivered == DeliveryState::Queued)
+                if let (Some((delivered, reply)), false) =
+                    (&said.delivered, status.delivered == DeliveryState::Queued)
                 {
                     (status.delivered, status.smtp_reply) = (*delivered, reply.clone());
                 }
@@ -164,13 +173,15 @@ impl EmailSubmission {
 }
 
 impl SubmissionRecipient {
-    /// Whether a report is about this recipient: by the path, or by the original recipient that the client gave (ORCPT,
-    /// RFC 3461 §4.2).
+    /// Whether a report is about this recipient: by the path, or by the original recipient that the
+    /// client gave (ORCPT, RFC 3461 §4.2).
     fn is_meant(&self, said: &ReturnedRecipient) -> bool {
         let parameters = self.path.parameters.iter().flatten();
         let original = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("ORCPT"));
-        let original = original.filter_map(|(_, typed)| typed.as_deref()?.split_once(';').map(|(_, address)| address));
-        let own = original.chain([self.path.email.as_str()]).filter_map(|text| Address::parse(text).ok());
+        let original = original
+            .filter_map(|(_, typed)| typed.as_deref()?.split_once(';').map(|(_, address)| address));
+        let own =
+            original.chain([self.path.email.as_str()]).filter_map(|text| Address::parse(text).ok());
         let own: Vec<Address> = own.map(|address| address.folded()).collect();
         said.addresses.iter().any(|address| own.contains(&address.folded()))
     }
@@ -212,18 +223,25 @@ mod tests {
     use super::*;
 
     fn path(email: &str, parameters: &[(&str, &str)]) -> EnvelopeAddress {
-        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())));
+        let parameters =
+            parameters.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())));
         EnvelopeAddress { email: email.into(), parameters: Some(parameters.collect()) }
     }
 
     fn submission(envid: Option<&str>) -> EmailSubmission {
-        let rcpt_to = [path("Bob@example.net", &[]), path("cy@example.net", &[("orcpt", "rfc822;team@example.net")])];
-        let status = DeliveryStatus { delivered: DeliveryState::Unknown, ..DeliveryStatus::default() };
+        let rcpt_to = [
+            path("Bob@example.net", &[]),
+            path("cy@example.net", &[("orcpt", "rfc822;team@example.net")]),
+        ];
+        let status =
+            DeliveryStatus { delivered: DeliveryState::Unknown, ..DeliveryStatus::default() };
         let envid: Vec<_> = envid.map(|id| ("Envid", id)).into_iter().collect();
         EmailSubmission {
             message_id: "1@example.org".into(),
             mail_from: path("ann@example.org", &envid),
-            rcpt_to: rcpt_to.map(|path| SubmissionRecipient { path, status: status.clone() }).into(),
+            rcpt_to: rcpt_to
+                .map(|path| SubmissionRecipient { path, status: status.clone() })
+                .into(),
             undo: UndoStatus::Final,
             ..EmailSubmission::default()
         }
@@ -260,7 +278,10 @@ mod tests {
             assert_eq!(submission(envid).is_meant(&report), is_meant, "{envid:?} {report:?}");
         }
         let nameless = EmailSubmission { message_id: String::new(), ..submission(None) };
-        assert!(!nameless.is_meant(&report(None, None, bob)) && !nameless.is_meant(&report(Some(""), Some(""), bob)));
+        assert!(
+            !nameless.is_meant(&report(None, None, bob))
+                && !nameless.is_meant(&report(Some(""), Some(""), bob))
+        );
     }
 
     #[test]
@@ -276,12 +297,18 @@ mod tests {
         for id in 0..2 * limits::MAX_SUBMISSION_REPORTS as u64 {
             one.apply_report(&said, EmailId(id));
         }
-        assert_eq!((one.dsn.len(), one.dsn[0], one.mdn.len()), (limits::MAX_SUBMISSION_REPORTS, EmailId(1), 0));
+        assert_eq!(
+            (one.dsn.len(), one.dsn[0], one.mdn.len()),
+            (limits::MAX_SUBMISSION_REPORTS, EmailId(1), 0)
+        );
         let mut read = said.clone();
         read.kind = ReturnedKind::Disposition;
         (read.recipients[0].delivered, read.recipients[0].displayed) = (None, true);
         one.apply_report(&read, EmailId(7));
-        assert_eq!((one.rcpt_to[0].status.displayed, one.rcpt_to[1].status.displayed), (true, false));
+        assert_eq!(
+            (one.rcpt_to[0].status.displayed, one.rcpt_to[1].status.displayed),
+            (true, false)
+        );
         assert_eq!(
             (one.rcpt_to[0].status.delivered, one.mdn.as_slice()),
             (DeliveryState::Yes, [EmailId(7)].as_slice())
@@ -290,7 +317,10 @@ mod tests {
         let mut queued = submission(None);
         queued.rcpt_to[0].status.delivered = DeliveryState::Queued;
         queued.apply_report(&said, EmailId(1));
-        assert_eq!((queued.rcpt_to[0].status.delivered, queued.dsn.len()), (DeliveryState::Queued, 1));
+        assert_eq!(
+            (queued.rcpt_to[0].status.delivered, queued.dsn.len()),
+            (DeliveryState::Queued, 1)
+        );
         let mut canceled = EmailSubmission { undo: UndoStatus::Canceled, ..submission(None) };
         let before = canceled.clone();
         canceled.apply_report(&said, EmailId(1));

@@ -47,14 +47,15 @@ pub struct VacationResponse {
     pub report: bool,
     /// When it was switched on and off.
     pub absence: Absence,
-    /// Moves with every change of what it says or when, and when it is switched on again: who was told before is told
-    /// anew.
+    /// Moves with every change of what it says or when, and when it is switched on again: who was
+    /// told before is told anew.
     pub generation: u32,
 }
 
 impl VacationResponse {
-    /// Whether another response would say something else, or at another time. Who is answered, and what the owner gets to
-    /// see, does not bear on that: one exception more must not tell everybody else once more.
+    /// Whether another response would say something else, or at another time. Who is answered, and
+    /// what the owner gets to see, does not bear on that: one exception more must not tell
+    /// everybody else once more.
     #[must_use]
     pub fn differs_from(&self, other: &Self) -> bool {
         let plain = |response: &Self| Self {
@@ -70,8 +71,8 @@ impl VacationResponse {
         plain(self) != plain(other)
     }
 
-    /// When it began and ended, or will end, as far as either is known: the times of its window, within those at which it
-    /// was switched on and off.
+    /// When it began and ended, or will end, as far as either is known: the times of its window,
+    /// within those at which it was switched on and off.
     #[must_use]
     pub fn span(&self) -> (Option<UtcMillis>, Option<UtcMillis>) {
         let began = self.absence.began.max(self.from_date);
@@ -87,7 +88,8 @@ impl VacationResponse {
     }
 }
 
-/// Whom a response passes over: one address, or everybody in one domain (not in those below it). Folded.
+/// Whom a response passes over: one address, or everybody in one domain (not in those below it).
+/// Folded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExcludedSender {
     /// The sender of this address.
@@ -141,10 +143,21 @@ mod tests {
         let covers = |except: &str, sender: &str| {
             except.parse::<ExcludedSender>().unwrap().covers(&Address::parse(sender).unwrap())
         };
-        assert!(covers("Bob@Example.NET", "bob@example.net") && !covers("bob@example.net", "bobby@example.net"));
-        assert!(covers("bücher.example", "x@xn--bcher-kva.example") && covers("@example.net", "bob@EXAMPLE.net"));
-        assert!(!covers("example.net", "bob@sub.example.net") && !covers("example.net", "bob@notexample.net"));
-        for text in ["", "@", "a b", "bob@", "@@example.net", "x\r\ny.example", "ex ample@example.net"] {
+        assert!(
+            covers("Bob@Example.NET", "bob@example.net")
+                && !covers("bob@example.net", "bobby@example.net")
+        );
+        assert!(
+            covers("bücher.example", "x@xn--bcher-kva.example")
+                && covers("@example.net", "bob@EXAMPLE.net")
+        );
+        assert!(
+            !covers("example.net", "bob@sub.example.net")
+                && !covers("example.net", "bob@notexample.net")
+        );
+        for text in
+            ["", "@", "a b", "bob@", "@@example.net", "x\r\ny.example", "ex ample@example.net"]
+        {
             assert!(text.parse::<ExcludedSender>().is_err(), "{text:?}");
         }
         for text in ["bob@example.net", "example.net"] {
@@ -155,12 +168,25 @@ mod tests {
     #[test]
     fn an_exception_more_tells_nobody_anew() {
         let old = VacationResponse::default();
-        let new = VacationResponse { except: vec![ExcludedSender::Domain("example.net".into())], ..old.clone() };
+        let new = VacationResponse {
+            except: vec![ExcludedSender::Domain("example.net".into())],
+            ..old.clone()
+        };
         assert!(new != old && !new.differs_from(&old));
-        let quiet = VacationResponse { audience: Audience::Known, copies: true, report: true, ..old.clone() };
+        let quiet = VacationResponse {
+            audience: Audience::Known,
+            copies: true,
+            report: true,
+            ..old.clone()
+        };
         assert!(!quiet.differs_from(&old));
         assert!(VacationResponse { enabled: true, ..old.clone() }.differs_from(&old));
-        assert!(VacationResponse { variants: vec![Variant::default()], ..old.clone() }.differs_from(&old));
-        assert!(VacationResponse { days: vec![Days::Weekday(5)], ..old.clone() }.differs_from(&old));
+        assert!(
+            VacationResponse { variants: vec![Variant::default()], ..old.clone() }
+                .differs_from(&old)
+        );
+        assert!(
+            VacationResponse { days: vec![Days::Weekday(5)], ..old.clone() }.differs_from(&old)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Bounds on all connections together: their number, and the bytes of the messages that they are receiving.
+//! Bounds on all connections together: their number, and the bytes of the messages that they are
+//! receiving.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,7 +25,8 @@ impl Ceiling {
         Self(Arc::new(Inner { connections, most_connections, octets, most_octets }))
     }
 
-    /// Sets other ceilings. What is above them already stays; nothing more comes in until there is room.
+    /// Sets other ceilings. What is above them already stays; nothing more comes in until there is
+    /// room.
     pub fn set(&self, most_connections: usize, most_octets: u64) {
         self.0.most_connections.store(most_connections, Ordering::Release);
         self.0.most_octets.store(most_octets, Ordering::Release);

@@ -1,5 +1,5 @@
-//! Collects bytes that come in: in memory up to a size, beyond it in a file without a name, which is gone with its last
-//! handle, whatever happens to the process.
+//! Collects bytes that come in: in memory up to a size, beyond it in a file without a name, which
+//! is gone with its last handle, whatever happens to the process.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};

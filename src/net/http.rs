@@ -1,15 +1,19 @@
-//! JMAP over HTTP: on the control socket, where the peer's credentials say who asks, and in public, where the client logs in.
+//! JMAP over HTTP: on the control socket, where the peer's credentials say who asks, and in public,
+//! where the client logs in.
 //!
-//! - `control` and `public` are the two doors; each says of a request `who` asks. Behind them are the same
-//!   `routes`.
-//! - `connection` serves the connections of both within bounds, `unread` lets a client that is refused see the answer.
-//! - `auth` and `origin` see to logins and to where a client is; `cors` lets the scripts of named web pages in.
-//! - `session`, `api`, `upload`, `download`, `events` answer RFC 8620 §2, §3, §6.1, §6.2 and §7.3, `socket` RFC 8887 over `websocket`; `hub`
-//!   wakes who waits for changes.
+//! - `control` and `public` are the two doors; each says of a request `who` asks. Behind them are
+//!   the same `routes`.
+//! - `connection` serves the connections of both within bounds, `unread` lets a client that is
+//!   refused see the answer.
+//! - `auth` and `origin` see to logins and to where a client is; `cors` lets the scripts of named
+//!   web pages in.
+//! - `session`, `api`, `upload`, `download`, `events` answer RFC 8620 §2, §3, §6.1, §6.2 and §7.3,
+//!   `socket` RFC 8887 over `websocket`; `hub` wakes who waits for changes.
 //! - `transfer` takes in and gives out messages for the command line.
 //!
-//! What must hold: a request is answered within bounds of time and octets that were set before it was read; what it is
-//! refused with is problem details (RFC 7807). What methods do is `jmap`'s business.
+//! What must hold: a request is answered within bounds of time and octets that were set before it
+//! was read; what it is refused with is problem details (RFC 7807). What methods do is `jmap`'s
+//! business.
 
 mod api;
 mod auth;
@@ -82,7 +86,8 @@ pub struct ControlSettings {
     pub restore: Duration,
     /// Unix users who may manage everything, beside root and the service's own.
     pub administrators: Vec<String>,
-    /// Octets of an administrator's request, for it may carry a message; others have `limits::MAX_REQUEST_BYTES`.
+    /// Octets of an administrator's request, for it may carry a message; others have
+    /// `limits::MAX_REQUEST_BYTES`.
     pub max_request: usize,
     /// Octets of a message that is appended.
     pub max_message: u64,
@@ -114,7 +119,8 @@ pub struct Backend {
     held: InFlight,
     /// What uploads hold while they come in, mostly in files.
     coming: InFlight,
-    /// Memory for what came in whole and goes into the store: that takes as long as the disk does, however fast the client is.
+    /// Memory for what came in whole and goes into the store: that takes as long as the disk does,
+    /// however fast the client is.
     storing: ByteSemaphore,
     /// Messages on their way out.
     out_flight: ByteSemaphore,
@@ -140,7 +146,8 @@ impl ByteSemaphore {
         Self(Arc::new(Semaphore::new(usize::try_from(kib).unwrap_or(usize::MAX))), kib)
     }
 
-    /// Waits for room for `octets`, or for all the room there is where they are more. `None` where the wait is too long.
+    /// Waits for room for `octets`, or for all the room there is where they are more. `None` where
+    /// the wait is too long.
     async fn take(&self, octets: usize) -> Option<OwnedSemaphorePermit> {
         let kib = u32::try_from(octets.div_ceil(KIB)).unwrap_or(u32::MAX).clamp(1, self.1);
         timeout(ROOM_TIMEOUT, Arc::clone(&self.0).acquire_many_owned(kib)).await.ok()?.ok()

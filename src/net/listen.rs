@@ -30,7 +30,9 @@ impl FromStr for ListenAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = || format!("`{text}` is no listener: write unix:PATH, tcp:HOST:PORT or fd:NAME");
         match text.split_once(':').ok_or_else(bad)? {
-            ("unix", path) if path.starts_with('/') || path.starts_with('.') => Ok(Self::Unix(path.into())),
+            ("unix", path) if path.starts_with('/') || path.starts_with('.') => {
+                Ok(Self::Unix(path.into()))
+            }
             ("tcp", place) => {
                 let (host, port) = place.rsplit_once(':').ok_or_else(bad)?;
                 Ok(Self::Tcp(host.to_owned(), port.parse().map_err(|_| bad())?))
@@ -89,7 +91,9 @@ impl Access {
 }
 
 fn set_group(socket: &Path, group: &str) -> io::Result<()> {
-    let none = || io::Error::new(io::ErrorKind::NotFound, format!("there is no group {group} in /etc/group"));
+    let none = || {
+        io::Error::new(io::ErrorKind::NotFound, format!("there is no group {group} in /etc/group"))
+    };
     let id = group_id(group).ok_or_else(none)?;
     chown(socket, None, Some(id)).map_err(|error| {
         let why =
@@ -114,7 +118,10 @@ pub fn group_id(group: &str) -> Option<u32> {
 #[derive(Debug)]
 pub enum BoundListener {
     /// Of a Unix socket.
-    Unix(UnixListener, #[expect(dead_code, reason = "removes the path when it is dropped")] Option<OwnPath>),
+    Unix(
+        UnixListener,
+        #[expect(dead_code, reason = "removes the path when it is dropped")] Option<OwnPath>,
+    ),
     /// Of a TCP port.
     Tcp(TcpListener),
 }
@@ -154,7 +161,10 @@ impl BoundListener {
             && there.file_type().is_socket()
         {
             if tokio::net::UnixStream::connect(path).await.is_ok() {
-                return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"));
+                return Err(io::Error::new(
+                    io::ErrorKind::AddrInUse,
+                    "another process listens there",
+                ));
             }
             std::fs::remove_file(path)?;
         }
@@ -175,8 +185,8 @@ impl BoundListener {
 
     /// The next connection, and whom it is from. `None` once the service stops.
     ///
-    /// What the operating system refuses is tried again: at once where one client went away, after a pause where the
-    /// service is out of descriptors or memory, which passes.
+    /// What the operating system refuses is tried again: at once where one client went away, after
+    /// a pause where the service is out of descriptors or memory, which passes.
     pub async fn next(&self, stop: &mut StopSignal) -> Option<(Box<dyn ByteStream>, Peer)> {
         let mut failures = 0_u32;
         loop {
@@ -208,7 +218,8 @@ impl BoundListener {
         match self {
             Self::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                let user = stream.peer_cred().ok().map(|peer| User { uid: peer.uid(), gid: peer.gid() });
+                let user =
+                    stream.peer_cred().ok().map(|peer| User { uid: peer.uid(), gid: peer.gid() });
                 Ok((Box::new(stream), Peer::Unix(user)))
             }
             Self::Tcp(listener) => {
@@ -266,7 +277,9 @@ impl fmt::Display for Peer {
 
 /// The sockets that systemd passes under a name (`sd_listen_fds_with_names(3)`).
 fn sockets_from_systemd(name: &str) -> io::Result<Vec<BoundListener>> {
-    let none = || io::Error::new(io::ErrorKind::NotFound, format!("systemd passes no socket named {name}"));
+    let none = || {
+        io::Error::new(io::ErrorKind::NotFound, format!("systemd passes no socket named {name}"))
+    };
     let names = std::env::var("LISTEN_FDNAMES").map_err(|_| none())?;
     let mut fds = listenfd::ListenFd::from_env();
     let mut bound = Vec::new();
@@ -329,7 +342,11 @@ mod tests {
         ] {
             let bound = BoundListener::bind(&listen, &access).await.unwrap();
             let about = std::fs::metadata(&path).unwrap();
-            assert_eq!((about.permissions().mode() & 0o777, about.gid()), (0o660, group), "{access:?}");
+            assert_eq!(
+                (about.permissions().mode() & 0o777, about.gid()),
+                (0o660, group),
+                "{access:?}"
+            );
             drop(bound);
         }
         // It is not left behind, open or not, where the group cannot have it.

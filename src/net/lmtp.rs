@@ -1,8 +1,8 @@
 //! Pumps octets between a socket and an LMTP session, and does what its steps say.
 //!
-//! A body is collected in memory within the budget of all connections, above a size in a file that has no name. Every wait
-//! is bounded: for input by the idle time, for the whole session by its own. All replies that a batch of pipelined commands
-//! gave go out in one write.
+//! A body is collected in memory within the budget of all connections, above a size in a file that
+//! has no name. Every wait is bounded: for input by the idle time, for the whole session by its
+//! own. All replies that a batch of pipelined commands gave go out in one write.
 
 use std::io;
 use std::net::IpAddr;
@@ -70,7 +70,8 @@ impl Default for LmtpSettings {
     }
 }
 
-/// Serves one listener until the end; each connection is a task of its own, and keeps the settings that it began with.
+/// Serves one listener until the end; each connection is a task of its own, and keeps the settings
+/// that it began with.
 pub async fn serve<D: DeliveryService>(
     listener: BoundListener,
     settings: LiveValue<LmtpSettings>,
@@ -122,7 +123,8 @@ impl<D: DeliveryService> Driver<D> {
                 SessionEnd::StartTls => match &self.settings.tls {
                     Some(config) => {
                         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(config));
-                        let mut stream = timeout(self.settings.idle, acceptor.accept(stream)).await??;
+                        let mut stream =
+                            timeout(self.settings.idle, acceptor.accept(stream)).await??;
                         self.talk(&mut stream, Session::after_starttls(grammar)).await.map(drop)
                     }
                     None => Ok(()),
@@ -151,7 +153,11 @@ impl<D: DeliveryService> Driver<D> {
         }
     }
 
-    async fn talk(&mut self, stream: &mut (impl ByteStream + ?Sized), mut session: Session) -> io::Result<SessionEnd> {
+    async fn talk(
+        &mut self,
+        stream: &mut (impl ByteStream + ?Sized),
+        mut session: Session,
+    ) -> io::Result<SessionEnd> {
         let mut input = Buffer::new();
         let mut body = IncomingBody::new(self.ceiling.share(), &self.settings);
         let mut transaction = D::Session::default();
@@ -171,7 +177,11 @@ impl<D: DeliveryService> Driver<D> {
                     transaction = D::Session::default();
                 }
                 Step::Rcpt(question) => {
-                    let reply = self.deliver.admit(&mut transaction, question.envelope(), question.recipient());
+                    let reply = self.deliver.admit(
+                        &mut transaction,
+                        question.envelope(),
+                        question.recipient(),
+                    );
                     question.answer(&reply);
                 }
                 Step::Body(bytes) => {
@@ -183,8 +193,10 @@ impl<D: DeliveryService> Driver<D> {
                 Step::End(envelope) => {
                     let replies = match body.finish() {
                         Ok(bytes) => {
-                            let (transaction, proof) = (std::mem::take(&mut transaction), &self.settings.proof);
-                            receive::deliver(&self.deliver, transaction, *envelope, bytes, proof).await
+                            let (transaction, proof) =
+                                (std::mem::take(&mut transaction), &self.settings.proof);
+                            receive::deliver(&self.deliver, transaction, *envelope, bytes, proof)
+                                .await
                         }
                         Err(reply) => vec![reply; envelope.recipients.len()],
                     };
@@ -196,7 +208,8 @@ impl<D: DeliveryService> Driver<D> {
                 }
                 Step::StartTls => {
                     flush(stream, session.output()).await?;
-                    // What was pipelined behind STARTTLS was said in the clear: it is thrown away (RFC 3207 §6).
+                    // What was pipelined behind STARTTLS was said in the clear: it is thrown away
+                    // (RFC 3207 §6).
                     return Ok(SessionEnd::StartTls);
                 }
                 Step::Close => {

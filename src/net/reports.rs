@@ -1,5 +1,5 @@
-//! The driver of reports on return: files them when a response ends, by its time or by its owner's hand, and looks again from
-//! time to time.
+//! The driver of reports on return: files them when a response ends, by its time or by its owner's
+//! hand, and looks again from time to time.
 
 use std::sync::Arc;
 use std::time::Duration;

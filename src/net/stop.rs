@@ -1,4 +1,5 @@
-//! The orderly end: no new sessions, idle ones are told to go, those in a message finish within a bound.
+//! The orderly end: no new sessions, idle ones are told to go, those in a message finish within a
+//! bound.
 
 use tokio::sync::watch;
 use tokio::time::Instant;

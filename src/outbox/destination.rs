@@ -1,9 +1,9 @@
-//! What is remembered of destinations that refuse, and of the relay: after each refusal it is left alone for a growing time,
-//! and then asked by one action, until one gets through.
+//! What is remembered of destinations that refuse, and of the relay: after each refusal it is left
+//! alone for a growing time, and then asked by one action, until one gets through.
 //!
-//! This is memory alone: lost with the process, it is learned again; no setting of the clock makes a rest longer or shorter.
-//! It is bounded; at the bound what rests longest over its
-//! time is forgotten, which costs one attempt.
+//! This is memory alone: lost with the process, it is learned again; no setting of the clock makes
+//! a rest longer or shorter. It is bounded; at the bound what rests longest over its time is
+//! forgotten, which costs one attempt.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,8 @@ impl Trouble {
         self.asking = self.failures > 0;
     }
 
-    /// It refused, or could not be reached. Of several that were under way when it began only the first counts.
+    /// It refused, or could not be reached. Of several that were under way when it began only the
+    /// first counts.
     pub fn record_refusal(&mut self, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
         if now < self.until {
             return;
@@ -101,15 +102,26 @@ impl Destinations {
     }
 
     /// It refused as a whole.
-    pub fn record_refusal(&mut self, domain: DomainDigest, now: MonotonicMillis, pace: &RetrySchedule, jitter: u8) {
+    pub fn record_refusal(
+        &mut self,
+        domain: DomainDigest,
+        now: MonotonicMillis,
+        pace: &RetrySchedule,
+        jitter: u8,
+    ) {
         if self.known.len() >= MAX_DESTINATIONS && !self.known.contains_key(&domain) {
-            let oldest = self.known.iter().min_by_key(|(_, trouble)| trouble.until).map(|(domain, _)| *domain);
+            let oldest = self
+                .known
+                .iter()
+                .min_by_key(|(_, trouble)| trouble.until)
+                .map(|(domain, _)| *domain);
             oldest.map(|oldest| self.known.remove(&oldest));
         }
         self.known.entry(domain).or_default().record_refusal(now, pace, jitter);
     }
 
-    /// It refused one recipient for now; `RECIPIENT_REFUSALS_BEFORE_REST` such refusals in a row count as a refusal of all.
+    /// It refused one recipient for now; `RECIPIENT_REFUSALS_BEFORE_REST` such refusals in a row
+    /// count as a refusal of all.
     pub fn record_recipient_refusal(
         &mut self,
         domain: DomainDigest,

@@ -1,7 +1,9 @@
-//! Delivery status notifications (RFC 3464, RFC 6533): of the success that a sender asked for by NOTIFY=SUCCESS (RFC 3461
-//! §4.1; once DSN is announced Postfix leaves it to us), of what we could not send on, and of what a script refuses.
+//! Delivery status notifications (RFC 3464, RFC 6533): of the success that a sender asked for by
+//! NOTIFY=SUCCESS (RFC 3461 §4.1; once DSN is announced Postfix leaves it to us), of what we could
+//! not send on, and of what a script refuses.
 //!
-//! They go from `<>` to the sender, and so never to `<>`: without a sender there is none to be made.
+//! They go from `<>` to the sender, and so never to `<>`: without a sender there is none to be
+//! made.
 
 use super::kind::NewAction;
 use super::report::{Reporter, head, original, queued, typed};
@@ -9,7 +11,8 @@ use super::schedule::has_no_report_wish;
 use crate::message::compose::{Original, ReportDraft, ReportKind};
 use crate::message::line::{one_line, without_controls};
 use crate::model::{
-    Action, ActionKind, Address, EmailAddress, EmailId, Envelope, OriginalRecipient, Recipient, RecipientState, Target,
+    Action, ActionKind, Address, EmailAddress, EmailId, Envelope, OriginalRecipient, Recipient,
+    RecipientState, Target,
 };
 
 /// One recipient of a report.
@@ -41,12 +44,26 @@ pub fn compose_delivered(
     let text = ["Your message was delivered to", "You asked to be told."];
     let subject = "Delivered: your message has arrived";
     let envid = envelope.envid.as_deref();
-    notice(envelope.sender.as_ref()?, envid, &rows.collect::<Vec<_>>(), raw, email, (subject, text), reporter)
+    notice(
+        envelope.sender.as_ref()?,
+        envid,
+        &rows.collect::<Vec<_>>(),
+        raw,
+        email,
+        (subject, text),
+        reporter,
+    )
 }
 
-/// "Not delivered": these recipients of an action were given up, and its sender wants to hear of some of them.
+/// "Not delivered": these recipients of an action were given up, and its sender wants to hear of
+/// some of them.
 #[must_use]
-pub fn compose_failed(action: &Action, targets: &[Target], raw: &[u8], reporter: &Reporter<'_>) -> Option<NewAction> {
+pub fn compose_failed(
+    action: &Action,
+    targets: &[Target],
+    raw: &[u8],
+    reporter: &Reporter<'_>,
+) -> Option<NewAction> {
     let rows: Vec<DsnRecipient<'_>> = targets
         .iter()
         .filter(|target| !has_no_report_wish(action, target))
@@ -63,10 +80,19 @@ pub fn compose_failed(action: &Action, targets: &[Target], raw: &[u8], reporter:
         .collect();
     let text = ["Your message could not be delivered to", "Nothing more will be tried."];
     let subject = "Not delivered: your message came back";
-    notice(action.sender.as_ref()?, action.envid.as_deref(), &rows, raw, action.email, (subject, text), reporter)
+    notice(
+        action.sender.as_ref()?,
+        action.envid.as_deref(),
+        &rows,
+        raw,
+        action.email,
+        (subject, text),
+        reporter,
+    )
 }
 
-/// "Refused": a script refuses a message for its recipient after it was taken (RFC 5429 §2.1, `ereject`).
+/// "Refused": a script refuses a message for its recipient after it was taken (RFC 5429 §2.1,
+/// `ereject`).
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
 pub fn compose_rejected(
@@ -87,7 +113,15 @@ pub fn compose_rejected(
     }];
     let text = ["Your message was refused by", "What is said of it stands above."];
     let subject = "Refused: your message was not taken";
-    notice(envelope.sender.as_ref()?, envelope.envid.as_deref(), &rows, raw, email, (subject, text), reporter)
+    notice(
+        envelope.sender.as_ref()?,
+        envelope.envid.as_deref(),
+        &rows,
+        raw,
+        email,
+        (subject, text),
+        reporter,
+    )
 }
 
 fn notice(
@@ -127,7 +161,10 @@ fn notice(
     }
     text.push_str(&format!("\n{after}\n"));
     let made = ReportDraft {
-        from: EmailAddress { name: Some("Mail Delivery".into()), email: format!("postmaster@{hostname}") },
+        from: EmailAddress {
+            name: Some("Mail Delivery".into()),
+            email: format!("postmaster@{hostname}"),
+        },
         to: vec![EmailAddress { name: None, email: to.to_string() }],
         subject: subject.into(),
         date: now,
@@ -162,8 +199,12 @@ mod tests {
     }
 
     fn ann() -> Recipient {
-        let original = OriginalRecipient { kind: "rfc822".into(), address: "team@example.org".into() };
-        Recipient { original: Some(original), ..Recipient::plain(Address::from_parts("ann", "example.org")) }
+        let original =
+            OriginalRecipient { kind: "rfc822".into(), address: "team@example.org".into() };
+        Recipient {
+            original: Some(original),
+            ..Recipient::plain(Address::from_parts("ann", "example.org"))
+        }
     }
 
     fn has(made: &NewAction, wanted: &[&str]) -> String {
@@ -202,21 +243,28 @@ mod tests {
 
     #[test]
     fn a_refusal_says_why_and_to_whom() {
-        let made = compose_rejected(&envelope(), &ann(), "no more\r\nlunches", RAW, None, &reporter()).unwrap();
+        let made =
+            compose_rejected(&envelope(), &ann(), "no more\r\nlunches", RAW, None, &reporter())
+                .unwrap();
         has(&made, &["Action: failed", "Status: 5.7.1", "Diagnostic-Code: smtp; no more lunches"]);
     }
 
-    /// RFC 3461 §4.1 and 6.1: no report where NEVER was asked, or other things alone; none to `<>` (RFC 5321 §4.5.5).
+    /// RFC 3461 §4.1 and 6.1: no report where NEVER was asked, or other things alone; none to `<>`
+    /// (RFC 5321 §4.5.5).
     #[test]
     fn a_failure_is_reported_to_who_wants_to_hear_of_it() {
         let target = |name: &str, notify| Target {
             notify,
-            fate: RecipientState::Failed { status: [5, 1, 1], text: format!("550 5.1.1 no {name}") },
+            fate: RecipientState::Failed {
+                status: [5, 1, 1],
+                text: format!("550 5.1.1 no {name}"),
+            },
             ..Target::plain(Address::from_parts(name, "example.net"))
         };
         let never = crate::model::DsnNotify { never: true, ..Default::default() };
         let success = crate::model::DsnNotify { success: true, ..Default::default() };
-        let targets = [target("plain", None), target("never", Some(never)), target("success", Some(success))];
+        let targets =
+            [target("plain", None), target("never", Some(never)), target("success", Some(success))];
         let submission = SubmissionAction {
             sender: Some(Address::from_parts("ann", "example.org")),
             recipients: targets.to_vec(),
@@ -240,7 +288,10 @@ mod tests {
         );
         assert!(!text.contains("never@") && !text.contains("success@"), "{text}");
         assert_eq!(compose_failed(&action, &targets[1..], RAW, &reporter()), None);
-        assert_eq!(compose_failed(&Action { sender: None, ..action }, &targets, RAW, &reporter()), None);
+        assert_eq!(
+            compose_failed(&Action { sender: None, ..action }, &targets, RAW, &reporter()),
+            None
+        );
         let to = [Address::from_parts("A", "x"), Address::from_parts("b", "x")];
         let turned = [to[1].folded(), to[0].folded()];
         assert_eq!(
@@ -257,7 +308,8 @@ mod tests {
         );
     }
 
-    /// RFC 6533 §3: an address that is not ASCII has a type of its own, and the report passes as ASCII.
+    /// RFC 6533 §3: an address that is not ASCII has a type of its own, and the report passes as
+    /// ASCII.
     #[test]
     fn a_report_of_other_letters_is_ascii_itself() {
         let recipient = Recipient::plain(Address::from_parts("jürgen", "bücher.example"));

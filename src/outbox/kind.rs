@@ -1,12 +1,12 @@
-//! The kinds of actions, each a small type of what it needs, and its rules. What it becomes is `NewAction`: the head, and
-//! octets of its own.
+//! The kinds of actions, each a small type of what it needs, and its rules. What it becomes is
+//! `NewAction`: the head, and octets of its own.
 
 use std::time::Duration;
 
 use super::coalesce::coalescing_key;
 use crate::model::{
-    Action, ActionId, ActionKind, ActionState, Address, BlobHash, DsnReturn, EmailId, Target, ToldKey, UtcMillis,
-    limits,
+    Action, ActionId, ActionKind, ActionState, Address, BlobHash, DsnReturn, EmailId, Target,
+    ToldKey, UtcMillis, limits,
 };
 
 /// An action that is ready to be queued, and the octets that it brings along.
@@ -25,7 +25,8 @@ pub struct Rules {
     pub at_most_once: bool,
     /// How long it may wait.
     pub lifetime: Duration,
-    /// Whether its sender, where there is one, is told of recipients that it does not reach (RFC 5321 §6.1).
+    /// Whether its sender, where there is one, is told of recipients that it does not reach (RFC
+    /// 5321 §6.1).
     pub bounces: bool,
     /// Whether what became of it is kept for its owner.
     pub is_kept: bool,
@@ -34,9 +35,16 @@ pub struct Rules {
 /// The rules of a kind.
 #[must_use]
 pub fn rules(kind: ActionKind) -> Rules {
-    let usual = Rules { at_most_once: false, lifetime: limits::QUEUE_LIFETIME, bounces: false, is_kept: false };
+    let usual = Rules {
+        at_most_once: false,
+        lifetime: limits::QUEUE_LIFETIME,
+        bounces: false,
+        is_kept: false,
+    };
     match kind {
-        ActionKind::Reply => Rules { at_most_once: true, lifetime: limits::REPLY_LIFETIME, ..usual },
+        ActionKind::Reply => {
+            Rules { at_most_once: true, lifetime: limits::REPLY_LIFETIME, ..usual }
+        }
         ActionKind::Redirect => Rules { bounces: true, ..usual },
         ActionKind::Notify | ActionKind::Reject | ActionKind::Report => usual,
         ActionKind::Submission => Rules { bounces: true, is_kept: true, ..usual },
@@ -93,7 +101,8 @@ pub struct NoticeAction {
     pub about: Option<Vec<u8>>,
 }
 
-/// A disposition notification that the owner lets go (RFC 9007): from `<>`, to whom the sender of the email named.
+/// A disposition notification that the owner lets go (RFC 9007): from `<>`, to whom the sender of
+/// the email named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiptAction {
     /// To whom; at least one.
@@ -131,7 +140,12 @@ pub struct SubmissionAction {
     pub blob: BlobHash,
 }
 
-fn new_action(kind: ActionKind, recipients: Vec<Target>, message_id: String, now: UtcMillis) -> Action {
+fn new_action(
+    kind: ActionKind,
+    recipients: Vec<Target>,
+    message_id: String,
+    now: UtcMillis,
+) -> Action {
     Action {
         id: ActionId(0),
         kind,
@@ -162,7 +176,12 @@ impl ReplyAction {
     /// As it is queued.
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> NewAction {
-        let action = new_action(ActionKind::Reply, vec![Target::without_reports(self.recipient)], self.message_id, now);
+        let action = new_action(
+            ActionKind::Reply,
+            vec![Target::without_reports(self.recipient)],
+            self.message_id,
+            now,
+        );
         let expires = self.until.map_or(action.expires, |until| until.min(action.expires));
         let action = Action { email: Some(self.email), told: self.told, expires, ..action };
         NewAction { action, octets: self.message }
@@ -174,7 +193,12 @@ impl RedirectAction {
     /// As it is queued. The same message from the same sender to the same people is one deed.
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> NewAction {
-        let same = coalescing_key(ActionKind::Redirect, self.sender.as_ref(), &self.recipients, &self.blob.0);
+        let same = coalescing_key(
+            ActionKind::Redirect,
+            self.sender.as_ref(),
+            &self.recipients,
+            &self.blob.0,
+        );
         let recipients = self.recipients.into_iter().map(Target::plain).collect();
         let action = new_action(ActionKind::Redirect, recipients, self.message_id, now);
         let (email, blob) = (self.email, Some(self.blob));
@@ -188,8 +212,15 @@ impl NoticeAction {
     #[must_use]
     pub fn queue(self, now: UtcMillis) -> NewAction {
         let about = self.about.as_deref();
-        let same = about.map(|about| coalescing_key(self.kind, None, std::slice::from_ref(&self.recipient), about));
-        let action = new_action(self.kind, vec![Target::without_reports(self.recipient)], self.message_id, now);
+        let same = about.map(|about| {
+            coalescing_key(self.kind, None, std::slice::from_ref(&self.recipient), about)
+        });
+        let action = new_action(
+            self.kind,
+            vec![Target::without_reports(self.recipient)],
+            self.message_id,
+            now,
+        );
         NewAction { action: Action { email: self.email, same, ..action }, octets: self.message }
     }
 }

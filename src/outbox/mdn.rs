@@ -1,8 +1,10 @@
-//! Message disposition notifications (RFC 8098): what a recipient, or a program in the recipient's place, did with a message.
+//! Message disposition notifications (RFC 8098): what a recipient, or a program in the recipient's
+//! place, did with a message.
 //!
-//! They go from `<>`, and so never to `<>`. `MdnRequest` is what the sender of a message asked for, and whether it may be answered;
-//! `notification` writes one that the owner lets go (RFC 9007). `rejected` is the refusal that a person reads: one of
-//! "deleted", as Sieve's `reject` sends it where the message was taken already (RFC 5429 §2.2).
+//! They go from `<>`, and so never to `<>`. `MdnRequest` is what the sender of a message asked for,
+//! and whether it may be answered; `notification` writes one that the owner lets go (RFC 9007).
+//! `rejected` is the refusal that a person reads: one of "deleted", as Sieve's `reject` sends it
+//! where the message was taken already (RFC 5429 §2.2).
 
 use super::kind::NewAction;
 use super::report::{Reporter, head, original, queued, typed};
@@ -37,16 +39,20 @@ pub struct MdnRequest {
 }
 
 impl MdnRequest {
-    /// What the header of a message asks for, its trace fields included. `None` where it asks for nothing, or names nobody
-    /// who can be told.
+    /// What the header of a message asks for, its trace fields included. `None` where it asks for
+    /// nothing, or names nobody who can be told.
     #[must_use]
     pub fn of(raw: &[u8]) -> Option<Self> {
         let all = |name: &'static str| fields(raw).filter(move |field| field.is(name));
         let mut to: Vec<EmailAddress> = Vec::new();
         let mut known: Vec<Address> = Vec::new();
-        for person in all("Disposition-Notification-To").flat_map(|field| addresses(field.readable().as_bytes())) {
+        for person in all("Disposition-Notification-To")
+            .flat_map(|field| addresses(field.readable().as_bytes()))
+        {
             let Ok(address) = Address::parse(&person.email) else { continue };
-            if known.len() <= MAX_NOTIFIED && !known.iter().any(|one| is_same_address(one, &address)) {
+            if known.len() <= MAX_NOTIFIED
+                && !known.iter().any(|one| is_same_address(one, &address))
+            {
                 known.push(address);
                 to.push(person);
             }
@@ -57,11 +63,15 @@ impl MdnRequest {
         let facts = AutoReplyFacts::of(raw);
         Some(Self {
             to,
-            original_recipient: all("Original-Recipient").next().and_then(|field| recipient(&field)),
+            original_recipient: all("Original-Recipient")
+                .next()
+                .and_then(|field| recipient(&field)),
             message_id: facts.message_id.as_ref().map(|id| format!("<{id}>")),
             subject: facts.subject.clone(),
             return_paths: all("Return-Path").map(|field| path_address(&field)).collect(),
-            required: all("Disposition-Notification-Options").flat_map(|field| required_attributes(&field)).collect(),
+            required: all("Disposition-Notification-Options")
+                .flat_map(|field| required_attributes(&field))
+                .collect(),
             facts,
         })
     }
@@ -74,9 +84,10 @@ impl MdnRequest {
 
     /// Why it is not answered; `sending` says whether the owner was asked.
     ///
-    /// A report is never answered, nor a request that wants what is not understood (RFC 8098 §2.1, §2.2). Where the owner
-    /// was not asked, only who is the envelope's sender is told, and nobody else; and mail of lists and machines is not
-    /// answered, as with any other automatic answer (RFC 3834 §2).
+    /// A report is never answered, nor a request that wants what is not understood (RFC 8098 §2.1,
+    /// §2.2). Where the owner was not asked, only who is the envelope's sender is told, and nobody
+    /// else; and mail of lists and machines is not answered, as with any other automatic answer
+    /// (RFC 3834 §2).
     #[must_use]
     pub fn reason_not_to_send(&self, sending: SendingMode) -> Option<String> {
         if self.facts.report.is_some() {
@@ -94,11 +105,15 @@ impl MdnRequest {
         if self.facts.is_automatic() {
             return Some("mail of lists and machines is not answered unasked (RFC 3834 §2)".into());
         }
-        let told =
-            |to: &EmailAddress, path: &Address| Address::parse(&to.email).is_ok_and(|to| is_same_address(&to, path));
+        let told = |to: &EmailAddress, path: &Address| {
+            Address::parse(&to.email).is_ok_and(|to| is_same_address(&to, path))
+        };
         match (self.return_paths.as_slice(), self.to.as_slice()) {
             ([Some(path)], [to]) if told(to, path) => None,
-            _ => Some("who is to be told is not who sent it: the owner must be asked (RFC 8098 §2.1)".into()),
+            _ => Some(
+                "who is to be told is not who sent it: the owner must be asked (RFC 8098 §2.1)"
+                    .into(),
+            ),
         }
     }
 }
@@ -127,7 +142,10 @@ fn required_attributes(field: &Field<'_>) -> Vec<String> {
     let said = one_line(&field.without_comments());
     let parameters = said.split(';').filter_map(|parameter| parameter.split_once('='));
     let wanted = parameters.filter(|(_, value)| {
-        value.split(',').next().is_some_and(|importance| importance.trim().eq_ignore_ascii_case("required"))
+        value
+            .split(',')
+            .next()
+            .is_some_and(|importance| importance.trim().eq_ignore_ascii_case("required"))
     });
     wanted.map(|(attribute, _)| attribute.trim().chars().take(80).collect()).collect()
 }
@@ -164,7 +182,8 @@ pub fn notification(made: MdnDraft, reporter: &Reporter<'_>) -> Vec<u8> {
     })
 }
 
-/// The refusal of a message for one recipient; `own` is the address by which the sender knew the recipient.
+/// The refusal of a message for one recipient; `own` is the address by which the sender knew the
+/// recipient.
 #[cfg_attr(not(test), expect(dead_code, reason = "filtering by Sieve will use it"))]
 #[must_use]
 pub fn rejected(
@@ -183,7 +202,9 @@ pub fn rejected(
         gateway: None,
         original_recipient: recipient.original.as_ref().map(original),
         final_recipient: typed(&recipient.address),
-        original_message_id: fields(head).find(|field| field.is("Message-ID")).map(|field| field.unfolded()),
+        original_message_id: fields(head)
+            .find(|field| field.is("Message-ID"))
+            .map(|field| field.unfolded()),
         action: ActionMode::Automatic,
         sending: SendingMode::Automatic,
         kind: DispositionType::Deleted,

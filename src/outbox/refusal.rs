@@ -1,5 +1,5 @@
-//! What an answer of the next hop means (RFC 5321 §4.2, enhanced codes of RFC 3463): the one place that tells temporary,
-//! permanent and mendable refusals apart, and whom each concerns.
+//! What an answer of the next hop means (RFC 5321 §4.2, enhanced codes of RFC 3463): the one place
+//! that tells temporary, permanent and mendable refusals apart, and whom each concerns.
 
 use super::schedule::{AttemptOutcome, RefusalScope};
 
@@ -32,8 +32,12 @@ impl RelayAnswer {
     /// On one line, bounded, without controls.
     #[must_use]
     pub fn line(&self) -> String {
-        let text: String =
-            self.text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_TEXT_CHARS).collect();
+        let text: String = self
+            .text
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .take(MAX_TEXT_CHARS)
+            .collect();
         let text = text.trim();
         match self.status {
             [0, ..] => format!("{} {text}", self.code),
@@ -76,20 +80,21 @@ pub fn classify(stage: SmtpStage, answer: &RelayAnswer) -> AttemptOutcome {
         }
         500..600 => AttemptOutcome::Permanent { status: answer.status_or_plain(), text },
         400..500 => AttemptOutcome::Temporary { text, scope: scope(stage, answer.status) },
-        _ => {
-            AttemptOutcome::Temporary { text: format!("no sense in this answer: {text}"), scope: RefusalScope::Message }
-        }
+        _ => AttemptOutcome::Temporary {
+            text: format!("no sense in this answer: {text}"),
+            scope: RefusalScope::Message,
+        },
     }
 }
 
-/// Closing the channel (421), and all that is about TLS and authentication (RFC 3207 §4, RFC 4954 §6): that concerns us,
-/// whatever its digit, and other messages fare alike.
+/// Closing the channel (421), and all that is about TLS and authentication (RFC 3207 §4, RFC 4954
+/// §6): that concerns us, whatever its digit, and other messages fare alike.
 fn is_ours(answer: &RelayAnswer) -> bool {
     matches!(answer.code, 421 | 432 | 454 | 530 | 534 | 535 | 538) || answer.status == [5, 7, 0]
 }
 
-/// "Too many recipients" (RFC 3463 §3.6), and 552 in its place (RFC 5321 §4.5.3.1.10): those that were taken go now, the
-/// others with the next. Where none was taken it is no matter of number.
+/// "Too many recipients" (RFC 3463 §3.6), and 552 in its place (RFC 5321 §4.5.3.1.10): those that
+/// were taken go now, the others with the next. Where none was taken it is no matter of number.
 fn is_too_many(answer: &RelayAnswer, taken: usize) -> bool {
     let named = matches!(answer.status, [4 | 5, 5, 3]);
     let [class, ..] = answer.status;
@@ -101,7 +106,8 @@ fn scope(stage: SmtpStage, status: [u8; 3]) -> RefusalScope {
     match (stage, status) {
         // The next hop itself has no room, or no time.
         (SmtpStage::Sender, [_, 3, _]) => RefusalScope::Relay,
-        // The destination's system, or the way to it; its name is not known (RFC 3463 §3.2, 3.4, 3.5).
+        // The destination's system, or the way to it; its name is not known (RFC 3463 §3.2, 3.4,
+        // 3.5).
         (SmtpStage::Recipient(_), [_, 3 | 4, _] | [_, 1, 2 | 8]) => RefusalScope::Destination,
         (SmtpStage::Recipient(_), _) => RefusalScope::Recipient,
         _ => RefusalScope::Message,

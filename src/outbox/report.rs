@@ -1,5 +1,5 @@
-//! What reports have in common (RFC 3464, RFC 8098): who reports, how recipients are named, how much of the original comes
-//! back, and that each is queued from `<>` to one person.
+//! What reports have in common (RFC 3464, RFC 8098): who reports, how recipients are named, how
+//! much of the original comes back, and that each is queued from `<>` to one person.
 
 use super::kind::{NewAction, NoticeAction};
 use crate::message::compose::{ReportDraft, report};

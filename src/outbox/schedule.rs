@@ -108,7 +108,8 @@ impl Default for RetrySchedule {
 }
 
 impl RetrySchedule {
-    /// Returns the wait after a number of failures; `jitter` is 0 to 255, and spreads it over a quarter more.
+    /// Returns the wait after a number of failures; `jitter` is 0 to 255, and spreads it over a
+    /// quarter more.
     #[must_use]
     pub fn delay(&self, failures: u32, jitter: u8) -> Duration {
         let factor = 1u32.checked_shl(failures.min(20)).unwrap_or(u32::MAX);
@@ -120,8 +121,8 @@ impl RetrySchedule {
 const TIMED_OUT: [u8; 3] = [4, 4, 7];
 const NO_UTF8: &str = "the address is not ASCII, and the relay lacks SMTPUTF8";
 
-/// What follows an attempt at `now`, by what came of it for each recipient that waits, in their order; those behind the last
-/// outcome were not asked.
+/// What follows an attempt at `now`, by what came of it for each recipient that waits, in their
+/// order; those behind the last outcome were not asked.
 #[must_use]
 pub fn next_step(
     action: &Action,
@@ -131,7 +132,8 @@ pub fn next_step(
     jitter: u8,
 ) -> NextStep {
     let rules = rules(action.kind);
-    // A time that lies further ahead than any that is written was written by a clock that went wrong.
+    // A time that lies further ahead than any that is written was written by a clock that went
+    // wrong.
     let expires = action.expires.min(now.after(rules.lifetime));
     let mut after = Action { state: ActionState::Waiting, expires, ..action.clone() };
     let (mut failed, mut note, mut error) = (Vec::new(), None, None);
@@ -146,9 +148,15 @@ pub fn next_step(
                 note = Some(format!("may have been sent: {text}"));
                 target.fate = RecipientState::Sent(text);
             }
-            AttemptOutcome::Unknown(text) | AttemptOutcome::Temporary { text, .. } => error = Some(text),
-            AttemptOutcome::EightBit(text) if action.seven_bit => fail(target, &mut failed, [5, 6, 3], text),
-            AttemptOutcome::EightBit(text) => (note, mended) = (Some(format!("goes as seven-bit text: {text}")), true),
+            AttemptOutcome::Unknown(text) | AttemptOutcome::Temporary { text, .. } => {
+                error = Some(text)
+            }
+            AttemptOutcome::EightBit(text) if action.seven_bit => {
+                fail(target, &mut failed, [5, 6, 3], text)
+            }
+            AttemptOutcome::EightBit(text) => {
+                (note, mended) = (Some(format!("goes as seven-bit text: {text}")), true)
+            }
             AttemptOutcome::TooMany => {}
             AttemptOutcome::Permanent { status, text } => {
                 moved = true;
@@ -163,7 +171,8 @@ pub fn next_step(
         return end(action, after, failed, note, now, pace);
     }
     let due = match &error {
-        // Nobody refused: the rest goes at once. That this ends is seen to by `moved`, which each such round needs.
+        // Nobody refused: the rest goes at once. That this ends is seen to by `moved`, which each
+        // such round needs.
         None if moved || mended => now,
         _ => now.after(pace.delay(action.attempts, jitter)),
     };
@@ -176,7 +185,8 @@ pub fn next_step(
     }
     after.due = due;
     after.last_error = error.or(after.last_error);
-    // Who was not asked comes first the next time: else those that are refused would keep the others from being asked.
+    // Who was not asked comes first the next time: else those that are refused would keep the
+    // others from being asked.
     let (mut first, mut last) = (Vec::new(), Vec::new());
     let mut place = 0;
     for (target, old) in after.recipients.into_iter().zip(&action.recipients) {
@@ -197,8 +207,8 @@ pub fn too_late(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> NextSt
     give_up(action, action.clone(), Vec::new(), None, &last, now, pace)
 }
 
-/// An action whose time lies further ahead than the schedule puts any, for the clock was set back since it was written:
-/// as it should be. `None` where its time can be right.
+/// An action whose time lies further ahead than the schedule puts any, for the clock was set back
+/// since it was written: as it should be. `None` where its time can be right.
 #[must_use]
 pub fn clamp_times(action: &Action, now: UtcMillis, pace: &RetrySchedule) -> Option<Action> {
     let most = match action.state {
@@ -217,7 +227,8 @@ pub fn is_delayed(action: &Action) -> bool {
     action.kind == ActionKind::Submission && action.attempts == 0 && is_chosen
 }
 
-/// Until when an action waits at most for earlier ones to the same address, from the time that it first was to go.
+/// Until when an action waits at most for earlier ones to the same address, from the time that it
+/// first was to go.
 #[must_use]
 pub fn in_order_until(action: &Action, now: UtcMillis) -> UtcMillis {
     let first = action.created.max(action.expires.before(rules(action.kind).lifetime)).min(now);
@@ -268,7 +279,8 @@ fn end(
         RecipientState::Failed { status, text } => Some((*status, text.clone())),
         _ => None,
     });
-    let reached = after.recipients.iter().any(|target| matches!(target.fate, RecipientState::Sent(_)));
+    let reached =
+        after.recipients.iter().any(|target| matches!(target.fate, RecipientState::Sent(_)));
     let lost = worst.as_ref().filter(|_| !reached).map(|([class, subject, detail], text)| {
         let is_utf8 = [*class, *subject, *detail] == [5, 6, 7];
         LostAction {
@@ -281,11 +293,18 @@ fn end(
     let step = match (rules(action.kind).is_kept, worst) {
         (true, None) => {
             let due = now.after(pace.kept);
-            ActionStep::Kept(Box::new(Action { state: ActionState::Sent, due, last_error: None, ..after }))
+            ActionStep::Kept(Box::new(Action {
+                state: ActionState::Sent,
+                due,
+                last_error: None,
+                ..after
+            }))
         }
-        (true, Some((_, text))) => {
-            ActionStep::Kept(Box::new(Action { state: ActionState::Failed, last_error: Some(text), ..after }))
-        }
+        (true, Some((_, text))) => ActionStep::Kept(Box::new(Action {
+            state: ActionState::Failed,
+            last_error: Some(text),
+            ..after
+        })),
         (false, _) if reached => ActionStep::Done,
         (false, None) => ActionStep::Done,
         (false, Some(_)) => ActionStep::Dropped,
@@ -293,9 +312,12 @@ fn end(
     NextStep { step, failed, note, lost }
 }
 
-/// Whether a failure of this recipient is not to be reported: nobody sent it, or asked not to hear (RFC 3461 §4.1).
+/// Whether a failure of this recipient is not to be reported: nobody sent it, or asked not to hear
+/// (RFC 3461 §4.1).
 #[must_use]
 pub fn has_no_report_wish(action: &Action, target: &Target) -> bool {
-    let silent = target.notify.is_some_and(|notify| notify.never || !(notify.failure || notify == Default::default()));
+    let silent = target
+        .notify
+        .is_some_and(|notify| notify.never || !(notify.failure || notify == Default::default()));
     action.sender.is_none() || !rules(action.kind).bounces || silent
 }

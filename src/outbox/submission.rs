@@ -1,19 +1,20 @@
 //! From the envelope that a client gives to what is sent (RFC 8621 §7, §7.5).
 //!
-//! Parameters are those of the extensions that we speak: DSN (RFC 3461), FUTURERELEASE (RFC 4865), 8BITMIME, SIZE and
-//! SMTPUTF8, the last three of which the way out sees to by itself. Names are alike in any case; values come without xtext.
-//! Whose address the sender is, and what may be sent as whom, is not asked here.
+//! Parameters are those of the extensions that we speak: DSN (RFC 3461), FUTURERELEASE (RFC 4865),
+//! 8BITMIME, SIZE and SMTPUTF8, the last three of which the way out sees to by itself. Names are
+//! alike in any case; values come without xtext. Whose address the sender is, and what may be sent
+//! as whom, is not asked here.
 //!
-//! Where the client gave no ENVID, the Message-ID is it: a report that brings nothing of the message back still says which one
-//! it is about (`model::EmailSubmission::is_meant`).
+//! Where the client gave no ENVID, the Message-ID is it: a report that brings nothing of the
+//! message back still says which one it is about (`model::EmailSubmission::is_meant`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::kind::{NewAction, SubmissionAction};
 use crate::model::{
-    Address, BlobHash, DsnNotify, DsnReturn, EmailContent, EmailId, EnvelopeAddress, OriginalRecipient, Target,
-    UtcMillis, limits,
+    Address, BlobHash, DsnNotify, DsnReturn, EmailContent, EmailId, EnvelopeAddress,
+    OriginalRecipient, Target, UtcMillis, limits,
 };
 
 /// Digits of HOLDFOR (RFC 4865 §4.2).
@@ -47,7 +48,8 @@ pub enum BadEnvelope {
     Recipients(Vec<String>),
 }
 
-/// Reads an envelope as an order to send, within the bounds on recipients and delay (`maxDelayedSend`).
+/// Reads an envelope as an order to send, within the bounds on recipients and delay
+/// (`maxDelayedSend`).
 ///
 /// # Errors
 /// What is wrong with it.
@@ -61,7 +63,9 @@ pub fn order(
     let sender = match mail_from.email.as_str() {
         "" => None,
         text => {
-            let bad = |error: crate::model::AddressError| bad_property("envelope/mailFrom/email", error.to_string());
+            let bad = |error: crate::model::AddressError| {
+                bad_property("envelope/mailFrom/email", error.to_string())
+            };
             Some(Address::parse(text).map_err(bad)?)
         }
     };
@@ -71,14 +75,19 @@ pub fn order(
     if rcpt_to.len() > most {
         return Err(BadEnvelope::TooMany(most));
     }
-    let mut order = SubmissionOrder { sender, recipients: Vec::new(), ret: None, envid: None, send_at: now };
+    let mut order =
+        SubmissionOrder { sender, recipients: Vec::new(), ret: None, envid: None, send_at: now };
     order.sender_parameters(mail_from, now, delay)?;
     let mut wrong = Vec::new();
     for (at, to) in rcpt_to.iter().enumerate() {
         match Address::parse(&to.email) {
             Ok(address) => {
                 let target = recipient(address, to, at)?;
-                if !order.recipients.iter().any(|known| known.address.folded() == target.address.folded()) {
+                if !order
+                    .recipients
+                    .iter()
+                    .any(|known| known.address.folded() == target.address.folded())
+                {
                     order.recipients.push(target);
                 }
             }
@@ -88,22 +97,28 @@ pub fn order(
     if wrong.is_empty() { Ok(order) } else { Err(BadEnvelope::Recipients(wrong)) }
 }
 
-/// The envelope of a message for which none was given (RFC 8621 §7): from its Sender, else its From, to everyone in To, Cc
-/// and Bcc, once.
+/// The envelope of a message for which none was given (RFC 8621 §7): from its Sender, else its
+/// From, to everyone in To, Cc and Bcc, once.
 ///
 /// # Errors
 /// `Property` where it is not one address that it is from.
-pub fn derive_envelope(content: &EmailContent) -> Result<(EnvelopeAddress, Vec<EnvelopeAddress>), BadEnvelope> {
+pub fn derive_envelope(
+    content: &EmailContent,
+) -> Result<(EnvelopeAddress, Vec<EnvelopeAddress>), BadEnvelope> {
     let plain = |email: &str| EnvelopeAddress { email: email.to_owned(), parameters: None };
     let from = if content.sender.is_empty() { &content.from } else { &content.sender };
     let [from] = from.as_slice() else {
-        return Err(bad_property("emailId", "its From or Sender field is not one address: give an envelope".into()));
+        return Err(bad_property(
+            "emailId",
+            "its From or Sender field is not one address: give an envelope".into(),
+        ));
     };
     let mut to: Vec<EnvelopeAddress> = Vec::new();
     for person in content.to.iter().chain(&content.cc).chain(&content.bcc) {
         let folded = |text: &str| Address::parse(text).map(|address| address.folded());
         if !to.iter().any(|known| {
-            known.email == person.email || folded(&known.email).is_ok_and(|one| Ok(one) == folded(&person.email))
+            known.email == person.email
+                || folded(&known.email).is_ok_and(|one| Ok(one) == folded(&person.email))
         }) {
             to.push(plain(&person.email));
         }
@@ -112,12 +127,19 @@ pub fn derive_envelope(content: &EmailContent) -> Result<(EnvelopeAddress, Vec<E
 }
 
 impl SubmissionOrder {
-    /// As it is queued, with the message that goes out: `message` names its octets, which have no Bcc any more
-    /// (`message::header::without`).
+    /// As it is queued, with the message that goes out: `message` names its octets, which have no
+    /// Bcc any more (`message::header::without`).
     #[must_use]
-    pub fn queue(self, email: EmailId, message: BlobHash, message_id: String, now: UtcMillis) -> NewAction {
+    pub fn queue(
+        self,
+        email: EmailId,
+        message: BlobHash,
+        message_id: String,
+        now: UtcMillis,
+    ) -> NewAction {
         let Self { sender, recipients, ret, envid, send_at } = self;
-        let fits = is_printable(&message_id) && (1..=limits::MAX_ENVID_BYTES).contains(&message_id.len());
+        let fits =
+            is_printable(&message_id) && (1..=limits::MAX_ENVID_BYTES).contains(&message_id.len());
         let envid = envid.or_else(|| fits.then(|| message_id.clone()));
         let submission = SubmissionAction {
             sender,
@@ -144,10 +166,15 @@ impl SubmissionOrder {
         for (name, (path, value)) in parameters(from, "mailFrom")? {
             let wrong = |why: &str| bad_property(&path, why.to_owned());
             match (name.as_str(), value) {
-                ("RET", Some(value)) if value.eq_ignore_ascii_case("FULL") => self.ret = Some(DsnReturn::Full),
-                ("RET", Some(value)) if value.eq_ignore_ascii_case("HDRS") => self.ret = Some(DsnReturn::Headers),
+                ("RET", Some(value)) if value.eq_ignore_ascii_case("FULL") => {
+                    self.ret = Some(DsnReturn::Full)
+                }
+                ("RET", Some(value)) if value.eq_ignore_ascii_case("HDRS") => {
+                    self.ret = Some(DsnReturn::Headers)
+                }
                 ("ENVID", Some(value))
-                    if is_printable(value) && (1..=limits::MAX_ENVID_BYTES).contains(&value.len()) =>
+                    if is_printable(value)
+                        && (1..=limits::MAX_ENVID_BYTES).contains(&value.len()) =>
                 {
                     self.envid = Some(value.to_owned());
                 }
@@ -155,23 +182,30 @@ impl SubmissionOrder {
                     return Err(wrong("HOLDFOR and HOLDUNTIL exclude one another (RFC 4865 §4)"));
                 }
                 ("HOLDFOR", Some(value)) => {
-                    let is_number =
-                        (1..=MAX_HOLDFOR_DIGITS).contains(&value.len()) && value.bytes().all(|b| b.is_ascii_digit());
-                    let seconds =
-                        value.parse().ok().filter(|_| is_number).ok_or_else(|| wrong("not a number of seconds"))?;
+                    let is_number = (1..=MAX_HOLDFOR_DIGITS).contains(&value.len())
+                        && value.bytes().all(|b| b.is_ascii_digit());
+                    let seconds = value
+                        .parse()
+                        .ok()
+                        .filter(|_| is_number)
+                        .ok_or_else(|| wrong("not a number of seconds"))?;
                     self.hold_until(now.after(Duration::from_secs(seconds)), now, delay)
                         .ok_or_else(|| wrong(TOO_LATE))?;
                     held = true;
                 }
                 ("HOLDUNTIL", Some(value)) => {
-                    let at = UtcMillis::parse_rfc3339(value).ok_or_else(|| wrong("not a date and time of RFC 3339"))?;
+                    let at = UtcMillis::parse_rfc3339(value)
+                        .ok_or_else(|| wrong("not a date and time of RFC 3339"))?;
                     self.hold_until(at, now, delay).ok_or_else(|| wrong(TOO_LATE))?;
                     held = true;
                 }
                 // The way out sees to these by itself, by what the message is.
-                ("BODY", Some(value)) if ["7BIT", "8BITMIME"].iter().any(|known| value.eq_ignore_ascii_case(known)) => {
-                }
-                ("SIZE", Some(value)) if value.len() <= 20 && value.bytes().all(|b| b.is_ascii_digit()) => {}
+                ("BODY", Some(value))
+                    if ["7BIT", "8BITMIME"]
+                        .iter()
+                        .any(|known| value.eq_ignore_ascii_case(known)) => {}
+                ("SIZE", Some(value))
+                    if value.len() <= 20 && value.bytes().all(|b| b.is_ascii_digit()) => {}
                 ("SMTPUTF8", None) => {}
                 ("RET" | "ENVID" | "HOLDFOR" | "HOLDUNTIL" | "BODY" | "SIZE" | "SMTPUTF8", _) => {
                     return Err(wrong("no such value"));
@@ -197,12 +231,15 @@ fn recipient(address: Address, to: &EnvelopeAddress, at: usize) -> Result<Target
         let wrong = |why: &str| bad_property(&path, why.to_owned());
         match (name.as_str(), value) {
             ("NOTIFY", Some(value)) => {
-                target.notify =
-                    Some(DsnNotify::of(value).ok_or_else(|| wrong("not NEVER, or some of SUCCESS, FAILURE, DELAY"))?);
+                target.notify = Some(
+                    DsnNotify::of(value)
+                        .ok_or_else(|| wrong("not NEVER, or some of SUCCESS, FAILURE, DELAY"))?,
+                );
             }
             ("ORCPT", Some(value)) => {
                 let parts = value.split_once(';').filter(|(kind, address)| {
-                    let is_word = !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+                    let is_word = !kind.is_empty()
+                        && kind.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
                     is_word
                         && !address.is_empty()
                         && value.len() <= limits::MAX_ORCPT_BYTES
@@ -222,10 +259,14 @@ fn recipient(address: Address, to: &EnvelopeAddress, at: usize) -> Result<Target
 type EnvelopeParameters<'a> = BTreeMap<String, (String, Option<&'a str>)>;
 
 /// By name in capitals: where each stands in the envelope, and its value.
-fn parameters<'a>(address: &'a EnvelopeAddress, place: &str) -> Result<EnvelopeParameters<'a>, BadEnvelope> {
+fn parameters<'a>(
+    address: &'a EnvelopeAddress,
+    place: &str,
+) -> Result<EnvelopeParameters<'a>, BadEnvelope> {
     let mut all = EnvelopeParameters::new();
     for (name, value) in address.parameters.iter().flatten() {
-        let path = format!("envelope/{place}/parameters/{}", name.replace('~', "~0").replace('/', "~1"));
+        let path =
+            format!("envelope/{place}/parameters/{}", name.replace('~', "~0").replace('/', "~1"));
         if all.insert(name.to_ascii_uppercase(), (path.clone(), value.as_deref())).is_some() {
             return Err(bad_property(&path, "it is there twice".into()));
         }

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{
-    Action, ActionKind, ActionState, Address, BlobHash, EmailId, MonotonicMillis, RecipientState, Target, ToldKey,
-    UtcMillis, limits,
+    Action, ActionKind, ActionState, Address, BlobHash, EmailId, MonotonicMillis, RecipientState,
+    Target, ToldKey, UtcMillis, limits,
 };
 
 fn to(name: &str) -> Address {
@@ -30,7 +30,8 @@ fn action(kind: ActionKind, recipients: &[&str]) -> Action {
         }
         .queue(UtcMillis(0)),
         ActionKind::Redirect => {
-            RedirectAction { sender, recipients, email: None, message_id, prefix: Vec::new(), blob }.queue(UtcMillis(0))
+            RedirectAction { sender, recipients, email: None, message_id, prefix: Vec::new(), blob }
+                .queue(UtcMillis(0))
         }
         ActionKind::Submission => SubmissionAction {
             sender,
@@ -148,7 +149,9 @@ fn answers_are_told_apart() {
             AttemptOutcome::TooMany => "many",
         };
         assert_eq!(found, *meant, "{stage:?} {code} {status:?}: {outcome:?}");
-        if let AttemptOutcome::Permanent { text, .. } | AttemptOutcome::Temporary { text, .. } = outcome {
+        if let AttemptOutcome::Permanent { text, .. } | AttemptOutcome::Temporary { text, .. } =
+            outcome
+        {
             assert!(!text.contains(['\r', '\n']), "{text:?}");
         }
     }
@@ -179,10 +182,14 @@ fn delays_grow_to_an_hour_and_end() {
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
     let reply = action(ActionKind::Reply, &["bob"]);
-    let at_the_end = next_step(&reply, vec![later("x")], UtcMillis(86_399_000), &RetrySchedule::default(), 0);
+    let at_the_end =
+        next_step(&reply, vec![later("x")], UtcMillis(86_399_000), &RetrySchedule::default(), 0);
     assert_eq!(at_the_end.step, ActionStep::Dropped);
     let lost = at_the_end.lost.unwrap();
-    assert!(lost.forget_told && lost.reason == NOT_SENT && lost.why.contains("not sent in time"), "{lost:?}");
+    assert!(
+        lost.forget_told && lost.reason == NOT_SENT && lost.why.contains("not sent in time"),
+        "{lost:?}"
+    );
     assert!(RetrySchedule::default().delay(0, 255) > RetrySchedule::default().delay(0, 0));
     assert_eq!(RetrySchedule::default().delay(u32::MAX, 0), Duration::from_secs(3600));
 }
@@ -209,7 +216,10 @@ fn a_bad_address_stays_told() {
     for (status, forget_told) in [([5, 1, 1], false), ([5, 7, 1], true), ([5, 0, 0], true)] {
         let next = after(&reply, vec![never(status)]);
         assert_eq!((next.step, next.failed.len()), (ActionStep::Dropped, 1));
-        assert_eq!(next.lost, Some(LostAction { reason: NOT_SENT, why: "550 no".into(), forget_told }));
+        assert_eq!(
+            next.lost,
+            Some(LostAction { reason: NOT_SENT, why: "550 no".into(), forget_told })
+        );
     }
     let lost = after(&reply, vec![AttemptOutcome::NoSmtpUtf8]).lost.unwrap();
     assert_eq!((lost.reason, lost.forget_told), (NO_SMTPUTF8, false));
@@ -236,8 +246,10 @@ fn each_recipient_has_an_outcome_of_his_own() {
     let redirect = action(ActionKind::Redirect, &["a", "b", "c", "d"]);
     let next = after(&redirect, vec![sent(), never([5, 1, 1]), later("busy")]);
     let kept = again(&next);
-    // Who was not asked goes first the next time; who is refused does not keep the others from being asked.
-    let names: Vec<(&str, bool)> = kept.recipients.iter().map(|one| (one.address.local(), one.waits())).collect();
+    // Who was not asked goes first the next time; who is refused does not keep the others from
+    // being asked.
+    let names: Vec<(&str, bool)> =
+        kept.recipients.iter().map(|one| (one.address.local(), one.waits())).collect();
     assert_eq!(names, [("d", true), ("a", false), ("b", false), ("c", true)]);
     assert_eq!((next.failed.len(), next.lost.is_none(), kept.attempts), (1, true, 1));
     assert!(kept.due > UtcMillis(0));
@@ -265,7 +277,10 @@ fn a_submission_is_kept_whatever_becomes_of_it() {
     // Refused for now, it goes before the rest still.
     assert!(again(&after(&submission, vec![later("x"), later("x")])).urgent);
     let ActionStep::Kept(kept) = after(&submission, vec![sent(), sent()]).step else { panic!() };
-    assert_eq!((kept.state, kept.due), (ActionState::Sent, UtcMillis(0).after(RetrySchedule::default().kept)));
+    assert_eq!(
+        (kept.state, kept.due),
+        (ActionState::Sent, UtcMillis(0).after(RetrySchedule::default().kept))
+    );
     let next = after(&submission, vec![sent(), never([5, 1, 1])]);
     let ActionStep::Kept(kept) = next.step else { panic!() };
     assert_eq!((kept.state, next.lost), (ActionState::Failed, None));
@@ -279,7 +294,8 @@ fn a_submission_is_kept_whatever_becomes_of_it() {
     let held = by_hand::hold_action(&again, UtcMillis(0)).unwrap();
     assert_eq!(by_hand::release_action(&held, UtcMillis(5)).unwrap().state, ActionState::Waiting);
     assert!(
-        by_hand::release_action(&again, UtcMillis(0)).is_err() && by_hand::hold_action(&kept, UtcMillis(0)).is_err()
+        by_hand::release_action(&again, UtcMillis(0)).is_err()
+            && by_hand::hold_action(&kept, UtcMillis(0)).is_err()
     );
 }
 
@@ -291,7 +307,10 @@ fn a_destination_that_refuses_is_asked_by_one_at_a_time() {
     all.record_refusal(down, at(0), &pace, 0);
     // Others that were under way when it began count as one.
     all.record_refusal(down, at(0), &pace, 0);
-    assert_eq!((all.may(down, at(0)), all.may(well, at(0))), (SendPermission::Not(at(1)), SendPermission::Go));
+    assert_eq!(
+        (all.may(down, at(0)), all.may(well, at(0))),
+        (SendPermission::Not(at(1)), SendPermission::Go)
+    );
     assert_eq!(all.may(down, at(1)), SendPermission::Go);
     all.begin_probe(down);
     assert_eq!(all.may(down, at(1)), SendPermission::Asking);
@@ -323,8 +342,8 @@ fn outcome() -> impl Strategy<Value = AttemptOutcome> {
 }
 
 proptest! {
-    /// Over any history of answers: nobody gets a reply twice, nobody who has the message gets it again, each recipient
-    /// ends as sent or failed within the lifetime, and is told of once.
+    /// Over any history of answers: nobody gets a reply twice, nobody who has the message gets it
+    /// again, each recipient ends as sent or failed within the lifetime, and is told of once.
     #[test]
     fn any_history_comes_to_an_end_and_repeats_nothing(
         kind in 0usize..6,

@@ -1,8 +1,9 @@
 //! Domains as identities: equal, or of one organisation.
 //!
-//! Relaxed alignment (RFC 7489 §3.1) asks for the organisational domain (§3.2): one label more than the public suffix, by
-//! the public suffix list as it was when the program was built, its private part included, so that two customers of one
-//! provider of domains are two organisations. An address literal is nobody's organisation but its own.
+//! Relaxed alignment (RFC 7489 §3.1) asks for the organisational domain (§3.2): one label more than
+//! the public suffix, by the public suffix list as it was when the program was built, its private
+//! part included, so that two customers of one provider of domains are two organisations. An
+//! address literal is nobody's organisation but its own.
 
 use std::net::IpAddr;
 
@@ -63,7 +64,10 @@ mod tests {
             assert_eq!(same_organisation(one, other), related, "{one} {other}");
             assert_eq!(same_organisation(other, one), related, "{other} {one}");
         }
-        assert!(same("Bücher.example", "xn--bcher-kva.example.") && !same("a.example.net", "example.net"));
+        assert!(
+            same("Bücher.example", "xn--bcher-kva.example.")
+                && !same("a.example.net", "example.net")
+        );
         assert!(!same("", ""));
     }
 }

@@ -1,8 +1,9 @@
 //! From verdicts to a decision: is the envelope sender a forger?
 //!
-//! It is the envelope sender that is judged, since a reply goes there, whoever the message says it is from. So DMARC's
-//! pass, which speaks of the From field, and DKIM's, which speaks of the signer, count for the sender only where they are of the
-//! same organisation; and SPF's word counts where it is about the sender and not about HELO (RFC 7208 §2.3) or somebody else.
+//! It is the envelope sender that is judged, since a reply goes there, whoever the message says it
+//! is from. So DMARC's pass, which speaks of the From field, and DKIM's, which speaks of the
+//! signer, count for the sender only where they are of the same organisation; and SPF's word counts
+//! where it is about the sender and not about HELO (RFC 7208 §2.3) or somebody else.
 //!
 //! | policy | a forger is |
 //! |---|---|
@@ -10,8 +11,9 @@
 //! | fail-only | who fails DMARC, or fails SPF without an aligned pass of DKIM |
 //! | strict | the same, and whoever has no pass: of aligned DKIM or DMARC, or of SPF |
 //!
-//! An error, temporary or for good, is no failure: nobody is called a forger because a name server was down. But it hides
-//! no failure of another method: only a signature that names the sender's organisation can do so (`dkim=temperror`).
+//! An error, temporary or for good, is no failure: nobody is called a forger because a name server
+//! was down. But it hides no failure of another method: only a signature that names the sender's
+//! organisation can do so (`dkim=temperror`).
 
 use super::domain::{same, same_organisation};
 use super::results::MethodResult;
@@ -34,8 +36,11 @@ pub(super) fn judge(verdicts: &[MethodResult], sender: &Address, policy: Policy)
         return None;
     }
     let aligned = verdicts.iter().any(|one| aligned_pass(one, sender));
-    let failure =
-        verdicts.iter().find(|one| one.is("dmarc", "fail")).map(|one| said(one, "header.from", "")).or_else(|| {
+    let failure = verdicts
+        .iter()
+        .find(|one| one.is("dmarc", "fail"))
+        .map(|one| said(one, "header.from", ""))
+        .or_else(|| {
             let spf = verdicts.iter().find(|one| fails_spf(one) && is_about(one, sender))?;
             let open = verdicts.iter().any(|one| open_signature(one, sender));
             (!aligned && !open).then(|| said(spf, "smtp.mailfrom", ", no aligned dkim=pass"))
@@ -43,11 +48,13 @@ pub(super) fn judge(verdicts: &[MethodResult], sender: &Address, policy: Policy)
     if failure.is_some() || policy == Policy::FailOnly {
         return failure;
     }
-    let passed = aligned || verdicts.iter().any(|one| one.is("spf", "pass") && is_about(one, sender));
+    let passed =
+        aligned || verdicts.iter().any(|one| one.is("spf", "pass") && is_about(one, sender));
     (!passed).then(|| "no pass of dmarc, spf or aligned dkim".into())
 }
 
-/// A pass of DKIM or DMARC that speaks of the sender's organisation, with no other one named beside it.
+/// A pass of DKIM or DMARC that speaks of the sender's organisation, with no other one named beside
+/// it.
 fn aligned_pass(one: &MethodResult, sender: &Address) -> bool {
     let names: &[&str] = match one.method.as_str() {
         "dkim" => &["header.d", "header.i"],
@@ -57,13 +64,14 @@ fn aligned_pass(one: &MethodResult, sender: &Address) -> bool {
     one.result == "pass" && names_organisation(one, names, sender)
 }
 
-/// A signature of the sender's organisation that could not be verified for now. One that names no domain may be anybody's,
-/// and says nothing for the sender.
+/// A signature of the sender's organisation that could not be verified for now. One that names no
+/// domain may be anybody's, and says nothing for the sender.
 fn open_signature(one: &MethodResult, sender: &Address) -> bool {
     one.is("dkim", "temperror") && names_organisation(one, &["header.d", "header.i"], sender)
 }
 
-/// Whether a verdict names the sender's organisation in these properties, and no other one beside it.
+/// Whether a verdict names the sender's organisation in these properties, and no other one beside
+/// it.
 fn names_organisation(one: &MethodResult, properties: &[&str], sender: &Address) -> bool {
     let mut named = properties.iter().flat_map(|name| one.values(name)).map(domain_of).peekable();
     named.peek().is_some() && named.all(|domain| same_organisation(domain, sender.domain()))
@@ -91,7 +99,8 @@ fn domain_of(value: &str) -> &str {
 
 /// A verdict as the owner reads it, of bounded length.
 fn said(one: &MethodResult, property: &str, more: &str) -> String {
-    let value = one.values(property).next().map(|value| format!(" {property}={value}")).unwrap_or_default();
+    let value =
+        one.values(property).next().map(|value| format!(" {property}={value}")).unwrap_or_default();
     let text = format!("{}={}{value}", one.method, one.result);
     let text: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
     format!("{text}{more}")

@@ -5,22 +5,25 @@
 //! resinfo  = [CFWS] ";" method ["/" version] "=" result [reason "=" value] *( ptype "." property "=" pvalue )
 //! ```
 //!
-//! A field counts if its authserv-id is one that the site names, and if it stands above the first Received field that is not
-//! the site's own: the topmost one is Postfix's, and further ones whose `by` is such a name. The site's border must strip
-//! our authserv-id from incoming mail (RFC 8601 §5); what stands further down is the sender's own writing and is not looked
-//! at.
+//! A field counts if its authserv-id is one that the site names, and if it stands above the first
+//! Received field that is not the site's own: the topmost one is Postfix's, and further ones whose
+//! `by` is such a name. The site's border must strip our authserv-id from incoming mail (RFC 8601
+//! §5); what stands further down is the sender's own writing and is not looked at.
 //!
-//! The border strips by a regular expression, which knows no comments, quoted strings, quoted pairs, or other spellings of
-//! a domain. So a field counts only if its authserv-id stands first and as it is configured, but for case: what the border
-//! leaves is then never believed. For the same reason nothing counts below a line that is no header field: the header
-//! ended there for the border.
+//! The border strips by a regular expression, which knows no comments, quoted strings, quoted
+//! pairs, or other spellings of a domain. So a field counts only if its authserv-id stands first
+//! and as it is configured, but for case: what the border leaves is then never believed. For the
+//! same reason nothing counts below a line that is no header field: the header ended there for the
+//! border.
 //!
-//! A field, and a method, of a version other than 1 says nothing (§2.2, §2.7). What cannot be read says nothing either,
-//! and spoils no more than itself: a clause goes to the next semicolon that no comment or quoted string holds; a comment or
-//! a quoted string without an end takes the rest of the field.
+//! A field, and a method, of a version other than 1 says nothing (§2.2, §2.7). What cannot be read
+//! says nothing either, and spoils no more than itself: a clause goes to the next semicolon that no
+//! comment or quoted string holds; a comment or a quoted string without an end takes the rest of
+//! the field.
 //!
-//! Out there values stand unquoted that should be quoted (`header.b=a/b+c`, `smtp.remote-ip=2001:db8::1`) and words without
-//! a ptype (`action=none`); both are read, and mean nothing.
+//! Out there values stand unquoted that should be quoted (`header.b=a/b+c`,
+//! `smtp.remote-ip=2001:db8::1`) and words without a ptype (`action=none`); both are read, and mean
+//! nothing.
 
 use super::domain;
 use crate::message::header::{Field, Header};
@@ -46,7 +49,10 @@ impl MethodResult {
             method: method.into(),
             result: result.into(),
             reason: None,
-            properties: properties.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            properties: properties
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect(),
         }
     }
 
@@ -57,7 +63,10 @@ impl MethodResult {
 
     /// Each value of a property.
     pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.properties.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.properties
+            .iter()
+            .filter(move |(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -80,28 +89,40 @@ pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<Method
     verdicts
 }
 
-/// Whether the value of a field, as it was sent, begins with this word, after no more than blanks and line ends.
+/// Whether the value of a field, as it was sent, begins with this word, after no more than blanks
+/// and line ends.
 fn begins_with(value: &[u8], word: &str) -> bool {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-    let start = value.iter().position(|byte| !blank(byte)).and_then(|at| value.get(at..)).unwrap_or_default();
+    let start = value
+        .iter()
+        .position(|byte| !blank(byte))
+        .and_then(|at| value.get(at..))
+        .unwrap_or_default();
     let (head, rest) = start.split_at_checked(word.len()).unwrap_or_default();
-    head.eq_ignore_ascii_case(word.as_bytes()) && rest.first().is_none_or(|next| blank(next) || b";(".contains(next))
+    head.eq_ignore_ascii_case(word.as_bytes())
+        && rest.first().is_none_or(|next| blank(next) || b";(".contains(next))
 }
 
-/// The fields that stand above the first Received field which is not the site's own, and the site's Received fields.
-pub(super) fn own_fields<'a>(header: &'a Header<'_>, ids: &'a [String]) -> impl Iterator<Item = Field<'a>> {
+/// The fields that stand above the first Received field which is not the site's own, and the site's
+/// Received fields.
+pub(super) fn own_fields<'a>(
+    header: &'a Header<'_>,
+    ids: &'a [String],
+) -> impl Iterator<Item = Field<'a>> {
     let mut topmost = true;
     header.leading_fields().take_while(move |field| {
         if !field.is("Received") {
             return true;
         }
-        let own = topmost || received_by(field).is_some_and(|host| ids.iter().any(|id| domain::same(id, &host)));
+        let own = topmost
+            || received_by(field).is_some_and(|host| ids.iter().any(|id| domain::same(id, &host)));
         topmost = false;
         own
     })
 }
 
-/// Who wrote a Received field: `[from NAME] by NAME ...` (RFC 5321 §4.4). A name that says `by` fools nobody.
+/// Who wrote a Received field: `[from NAME] by NAME ...` (RFC 5321 §4.4). A name that says `by`
+/// fools nobody.
 fn received_by(field: &Field<'_>) -> Option<String> {
     let value = field.without_comments();
     let mut words = value.split([' ', '\t', ';']).filter(|word| !word.is_empty());
@@ -182,7 +203,9 @@ impl<'a> ResultsParser<'a> {
             return None;
         }
         let mut verdict = MethodResult { method, result, ..MethodResult::default() };
-        while verdict.properties.len() < limits::MAX_RESULT_PROPERTIES && self.property(&mut verdict).is_some() {}
+        while verdict.properties.len() < limits::MAX_RESULT_PROPERTIES
+            && self.property(&mut verdict).is_some()
+        {}
         Some(verdict)
     }
 
@@ -211,7 +234,9 @@ impl<'a> ResultsParser<'a> {
         }
         let value = self.value()?;
         match property {
-            Some(property) => verdict.properties.push((format!("{name}.{property}").to_ascii_lowercase(), value)),
+            Some(property) => {
+                verdict.properties.push((format!("{name}.{property}").to_ascii_lowercase(), value))
+            }
             None if name.eq_ignore_ascii_case("reason") => verdict.reason = Some(value),
             None => {}
         }
@@ -234,11 +259,13 @@ impl<'a> ResultsParser<'a> {
 
     /// `Keyword` of RFC 5321 §4.1.2, with `_`, which is out there.
     fn keyword(&mut self) -> Option<&'a str> {
-        Some(self.run(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')).filter(|word| !word.is_empty())
+        Some(self.run(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'))
+            .filter(|word| !word.is_empty())
     }
 
-    /// `value` and `pvalue`: a quoted string, which a domain may follow; else everything to a blank, a comment or a
-    /// semicolon. `None` where a quoted string has no end: then nothing is left.
+    /// `value` and `pvalue`: a quoted string, which a domain may follow; else everything to a
+    /// blank, a comment or a semicolon. `None` where a quoted string has no end: then nothing is
+    /// left.
     fn value(&mut self) -> Option<String> {
         let mut value = String::new();
         if self.eat('"') {

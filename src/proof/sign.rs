@@ -1,12 +1,13 @@
 //! DKIM signatures on what we send (RFC 6376; Ed25519 by RFC 8463), for the domain of From.
 //!
-//! A domain may have several keys: each makes a signature of its own over the same message, so that those who know Ed25519
-//! and those who know RSA alone are both served, and so that a key can be changed with two of them in the zone.
+//! A domain may have several keys: each makes a signature of its own over the same message, so that
+//! those who know Ed25519 and those who know RSA alone are both served, and so that a key can be
+//! changed with two of them in the zone.
 //!
-//! What is signed is what a reader sees and a program goes by (RFC 6376 §5.4.1), named once more than it is there, absent
-//! fields too: whoever adds a second From or a Subject breaks the signature (§8.15). Not signed is what servers on the way
-//! change (Received, Return-Path) and the length of the body, which would let others add to it (§8.2). Both
-//! canonicalisations are relaxed.
+//! What is signed is what a reader sees and a program goes by (RFC 6376 §5.4.1), named once more
+//! than it is there, absent fields too: whoever adds a second From or a Subject breaks the
+//! signature (§8.15). Not signed is what servers on the way change (Received, Return-Path) and the
+//! length of the body, which would let others add to it (§8.2). Both canonicalisations are relaxed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -44,7 +45,8 @@ const SIGNED_FIELDS: [&str; 13] = [
     "Auto-Submitted",
 ];
 
-/// Octets of the shortest RSA key that is taken: what verifiers must take is 1024 bits and more (RFC 8301 §3.2).
+/// Octets of the shortest RSA key that is taken: what verifiers must take is 1024 bits and more
+/// (RFC 8301 §3.2).
 const MIN_RSA_KEY_BYTES: usize = 128;
 
 /// What a key is made for.
@@ -86,7 +88,8 @@ pub fn generate(algorithm: Algorithm, bits: u32) -> Result<String, String> {
         }
     };
     let text = STANDARD.encode(der);
-    let lines: Vec<&str> = text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    let lines: Vec<&str> =
+        text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
     Ok(format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n")))
 }
 
@@ -107,19 +110,26 @@ impl SigningKey {
     /// Says what is wrong with it.
     pub fn new(domain: &str, selector: &str, pem: &[u8]) -> Result<Self, String> {
         let (domain, selector) = (folded(domain), folded(selector));
-        let der = PrivateKeyDer::from_pem_slice(pem).map_err(|error| format!("no private key in PEM: {error}"))?;
+        let der = PrivateKeyDer::from_pem_slice(pem)
+            .map_err(|error| format!("no private key in PEM: {error}"))?;
         let ed25519 = match &der {
-            PrivateKeyDer::Pkcs8(der) => Ed25519Key::from_pkcs8_maybe_unchecked_der(der.secret_pkcs8_der()).ok(),
+            PrivateKeyDer::Pkcs8(der) => {
+                Ed25519Key::from_pkcs8_maybe_unchecked_der(der.secret_pkcs8_der()).ok()
+            }
             _ => None,
         };
         let (algorithm, public, key) = if let Some(key) = ed25519 {
             (Algorithm::Ed25519, key.public_key(), DkimKey::from(key))
         } else {
-            let key = RsaKey::<Sha256>::from_key_der(der)
-                .map_err(|error| format!("neither an Ed25519 nor an RSA key of PKCS #8 or #1: {error}"))?;
+            let key = RsaKey::<Sha256>::from_key_der(der).map_err(|error| {
+                format!("neither an Ed25519 nor an RSA key of PKCS #8 or #1: {error}")
+            })?;
             let public = key.public_key();
             if public.len() < MIN_RSA_KEY_BYTES {
-                return Err("an RSA key of less than 1024 bits, which nobody need verify (RFC 8301 §3.2)".into());
+                return Err(
+                    "an RSA key of less than 1024 bits, which nobody need verify (RFC 8301 §3.2)"
+                        .into(),
+                );
             }
             (Algorithm::Rsa, subject_public_key_info(&public), DkimKey::from(key))
         };
@@ -169,7 +179,8 @@ impl fmt::Debug for SigningKey {
 /// `SubjectPublicKeyInfo` (RFC 5280 §4.1) of an `RSAPublicKey`, as all publish it.
 fn subject_public_key_info(public: &[u8]) -> Vec<u8> {
     // OBJECT IDENTIFIER rsaEncryption, NULL.
-    const RSA_ENCRYPTION: [u8; 13] = [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
+    const RSA_ENCRYPTION: [u8; 13] =
+        [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
     let bits = [&[0], public].concat();
     der(0x30, &[der(0x30, &RSA_ENCRYPTION), der(0x03, &bits)].concat())
 }
@@ -209,7 +220,9 @@ pub struct Signer {
 
 impl PartialEq for Signer {
     fn eq(&self, other: &Self) -> bool {
-        self.keys().map(|key| (key.name(), &key.public)).eq(other.keys().map(|key| (key.name(), &key.public)))
+        self.keys()
+            .map(|key| (key.name(), &key.public))
+            .eq(other.keys().map(|key| (key.name(), &key.public)))
     }
 }
 
@@ -231,9 +244,9 @@ impl Signer {
         self.keys.values().flatten()
     }
 
-    /// The DKIM-Signature fields to put on top of a message, one for each key of the domain of From;
-    /// `None` where that has no key, where there is not exactly one From, or where the header has
-    /// more fields than are looked at: another From may be among them.
+    /// The DKIM-Signature fields to put on top of a message, one for each key of the domain of
+    /// From; `None` where that has no key, where there is not exactly one From, or where the header
+    /// has more fields than are looked at: another From may be among them.
     ///
     /// # Errors
     /// The first key that could not sign; then there is no signature at all.
@@ -244,9 +257,12 @@ impl Signer {
         let mut from = fields(message).filter(|field| field.is("From"));
         let (Some(author), None) = (from.next(), from.next()) else { return Ok(None) };
         let authors = addresses(author.readable().as_bytes());
-        let domains =
-            authors.iter().filter_map(|author| author.email.rsplit_once('@').map(|(_, domain)| folded(domain)));
-        let Some(keys) = domains.filter_map(|domain| self.keys.get(&domain)).next() else { return Ok(None) };
+        let domains = authors
+            .iter()
+            .filter_map(|author| author.email.rsplit_once('@').map(|(_, domain)| folded(domain)));
+        let Some(keys) = domains.filter_map(|domain| self.keys.get(&domain)).next() else {
+            return Ok(None);
+        };
         let mut signatures = String::new();
         for key in keys {
             let made = key.signer.sign(message).map_err(|error| SignError {

@@ -1,4 +1,5 @@
-//! What the tests of this room share: a zone that a name server on loopback serves, and mail that is signed for it.
+//! What the tests of this room share: a zone that a name server on loopback serves, and mail that
+//! is signed for it.
 
 use std::time::Duration;
 
@@ -44,7 +45,9 @@ impl Zone {
 
     /// A signer with a new key, published.
     pub(super) fn signer(&self, domain: &str, selector: &str) -> Signer {
-        let key = SigningKey::new(domain, selector, generate(Algorithm::Ed25519, 0).unwrap().as_bytes()).unwrap();
+        let key =
+            SigningKey::new(domain, selector, generate(Algorithm::Ed25519, 0).unwrap().as_bytes())
+                .unwrap();
         self.key(&key);
         Signer::new(vec![key])
     }
@@ -59,10 +62,14 @@ pub(super) struct TestMessage {
 impl TestMessage {
     /// From `from`, by the envelope of bob@mail.example.net, by a client at 192.0.2.7.
     pub(super) fn from(from: &str) -> Self {
-        let raw =
-            format!("From: {from}\r\nTo: ann@example.org\r\nSubject: hello\r\n\r\nAre you there?\r\n").into_bytes();
-        let mut envelope =
-            Envelope { sender: Some(Address::from_parts("bob", "mail.example.net")), ..Envelope::default() };
+        let raw = format!(
+            "From: {from}\r\nTo: ann@example.org\r\nSubject: hello\r\n\r\nAre you there?\r\n"
+        )
+        .into_bytes();
+        let mut envelope = Envelope {
+            sender: Some(Address::from_parts("bob", "mail.example.net")),
+            ..Envelope::default()
+        };
         envelope.client.addr = Some("192.0.2.7".into());
         envelope.client.helo = Some("out.example.net".into());
         Self { raw, envelope }
@@ -100,7 +107,8 @@ impl TestMessage {
         let mut found = [None, None];
         for (place, policy) in found.iter_mut().zip([Policy::FailOnly, Policy::Strict]) {
             let verifier = Some(Verifier::new(settings.clone()).into());
-            let settings = Settings { authserv_ids: vec!["mx.example.org".into()], policy, verifier };
+            let settings =
+                Settings { authserv_ids: vec!["mx.example.org".into()], policy, verifier };
             *place = examine(&Header::split(&self.raw), &self.envelope, &settings).await;
         }
         found

@@ -1,16 +1,22 @@
-//! Own verification: SPF (RFC 7208), DKIM (RFC 6376), DMARC (RFC 9989) and ARC (RFC 8617), by mail-auth and its resolver.
+//! Own verification: SPF (RFC 7208), DKIM (RFC 6376), DMARC (RFC 9989) and ARC (RFC 8617), by
+//! mail-auth and its resolver.
 //!
-//! What it finds has the form of Authentication-Results, so that `judge` decides about both alike. What must hold:
-//! - its time is bounded, whatever name servers do: SPF and each signature of DKIM (`keys`) have half of it side by side,
-//!   then DMARC and ARC a quarter each. What was not found in its time is `temperror` of that method alone, and hides
-//!   nothing that another method found: who signs and who sends chooses the name servers that are asked;
-//! - its work is bounded, whatever the message is: a header that is too large, or that has more signatures than anybody
-//!   makes, counts as not signed (`policy`); and a fault of the library is no fault of the message;
-//! - without a client (`client`) nothing is said about SPF, and DMARC does not fail where a pass may have been SPF's.
+//! What it finds has the form of Authentication-Results, so that `judge` decides about both alike.
+//! What must hold:
+//! - its time is bounded, whatever name servers do: SPF and each signature of DKIM (`keys`) have
+//!   half of it side by side, then DMARC and ARC a quarter each. What was not found in its time is
+//!   `temperror` of that method alone, and hides nothing that another method found: who signs and
+//!   who sends chooses the name servers that are asked;
+//! - its work is bounded, whatever the message is: a header that is too large, or that has more
+//!   signatures than anybody makes, counts as not signed (`policy`); and a fault of the library is
+//!   no fault of the message;
+//! - without a client (`client`) nothing is said about SPF, and DMARC does not fail where a pass
+//!   may have been SPF's.
 //!
-//! ARC is asked only where there is a failure to heal. A chain that holds (RFC 8617 §5.2) says that its last sealer had the
-//! message as it is, and no more: so all sealers from the one whose results are taken up to the last must be named as
-//! trusted, and those results must say what would do without ARC: a pass for the envelope sender, and no failure.
+//! ARC is asked only where there is a failure to heal. A chain that holds (RFC 8617 §5.2) says that
+//! its last sealer had the message as it is, and no more: so all sealers from the one whose results
+//! are taken up to the last must be named as trusted, and those results must say what would do
+//! without ARC: a pass for the envelope sender, and no failure.
 
 mod keys;
 
@@ -30,7 +36,8 @@ use mail_auth::hickory_resolver::config::{
 use mail_auth::hickory_resolver::system_conf::read_system_conf;
 use mail_auth::spf::verify::SpfParameters;
 use mail_auth::{
-    AuthenticatedMessage, DkimOutput, DkimResult, DmarcResult, MessageAuthenticator, SpfOutput, SpfResult,
+    AuthenticatedMessage, DkimOutput, DkimResult, DmarcResult, MessageAuthenticator, SpfOutput,
+    SpfResult,
 };
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::timeout;
@@ -47,8 +54,8 @@ use keys::KeyRecords;
 const SPF_TIME_DIVISOR: u32 = 2;
 /// The part that DMARC has, and ARC after it: a quarter.
 const DMARC_TIME_DIVISOR: u32 = 4;
-/// The part that one question to a name server has before it is asked again, twice: less than half in all, so that SPF
-/// goes on after a name that is not answered (RFC 7208 §5.5).
+/// The part that one question to a name server has before it is asked again, twice: less than half
+/// in all, so that SPF goes on after a name that is not answered (RFC 7208 §5.5).
 const DNS_TIME_DIVISOR: u32 = 8;
 
 /// What a site sets.
@@ -100,7 +107,9 @@ impl Verifier {
                 return judge(&[], sender, policy);
             }
         };
-        Verification { asks, settings: &self.settings, header, sender, client, policy }.forgery_reason().await
+        Verification { asks, settings: &self.settings, header, sender, client, policy }
+            .forgery_reason()
+            .await
     }
 }
 
@@ -146,14 +155,20 @@ impl Verification<'_> {
         let (spf, keys) = tokio::join!(self.spf(&sender), self.keys(message.filter(|_| signed)));
         let mut verdicts = Vec::new();
         if let Some(spf) = &spf {
-            verdicts.push(MethodResult::of("spf", &spf.result().to_string(), &[("smtp.mailfrom", sender.domain())]));
+            verdicts.push(MethodResult::of(
+                "spf",
+                &spf.result().to_string(),
+                &[("smtp.mailfrom", sender.domain())],
+            ));
         }
         if !signed {
             verdicts.push(MethodResult::of("dkim", "policy", &[]));
         }
         if let Some(message) = message {
             let found = match &keys {
-                Some(keys) => self.within("dkim", SPF_TIME_DIVISOR, keys.verify(message, self.asks)).await,
+                Some(keys) => {
+                    self.within("dkim", SPF_TIME_DIVISOR, keys.verify(message, self.asks)).await
+                }
                 None => None,
             };
             let signatures = trustworthy(found.as_deref().unwrap_or_default());
@@ -169,9 +184,16 @@ impl Verification<'_> {
         if self.is_healed(message).await { None } else { Some(failure) }
     }
 
-    /// What a method finds in its share of the time; `None` where the time was over, or the library panicked.
-    async fn within<T>(&self, method: &str, share: u32, work: impl Future<Output = T>) -> Option<T> {
-        let found = timeout(self.settings.timeout / share, catch_panic(Box::pin(work))).await.ok()?;
+    /// What a method finds in its share of the time; `None` where the time was over, or the library
+    /// panicked.
+    async fn within<T>(
+        &self,
+        method: &str,
+        share: u32,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let found =
+            timeout(self.settings.timeout / share, catch_panic(Box::pin(work))).await.ok()?;
         if found.is_none() {
             tracing::error!(method, "a message could not be verified: the library failed");
         }
@@ -202,7 +224,9 @@ impl Verification<'_> {
     ) -> MethodResult {
         let spf = spf.unwrap_or_else(|| unknown_spf(sender));
         let question = DmarcParameters::new(message, signatures, sender.domain(), &spf);
-        let Some(found) = self.within("dmarc", DMARC_TIME_DIVISOR, self.asks.verify_dmarc(question)).await else {
+        let Some(found) =
+            self.within("dmarc", DMARC_TIME_DIVISOR, self.asks.verify_dmarc(question)).await
+        else {
             return MethodResult::of("dmarc", "temperror", &[]);
         };
         let result = match found.result() {
@@ -217,18 +241,22 @@ impl Verification<'_> {
 
     /// Whether a chain of trusted seals says that the message was well before it was forwarded.
     async fn is_healed(&self, message: &AuthenticatedMessage<'_>) -> bool {
-        let trusts = |name: &str| self.settings.sealers.iter().any(|sealer| domain::same(sealer, name));
+        let trusts =
+            |name: &str| self.settings.sealers.iter().any(|sealer| domain::same(sealer, name));
         if self.settings.sealers.is_empty() {
             return false;
         }
-        let Some(chain) = self.within("arc", DMARC_TIME_DIVISOR, self.asks.verify_arc(message)).await else {
+        let Some(chain) =
+            self.within("arc", DMARC_TIME_DIVISOR, self.asks.verify_arc(message)).await
+        else {
             return false;
         };
         if chain.result() != &DkimResult::Pass {
             return false;
         }
         let trusted = chain.chain().iter().rev().take_while(|link| trusts(&link.seal.header.d));
-        let first = trusted.last().map(|link| sealed_results(link.results.value)).unwrap_or_default();
+        let first =
+            trusted.last().map(|link| sealed_results(link.results.value)).unwrap_or_default();
         let healed = judge(&first, self.sender, Policy::Strict).is_none();
         tracing::debug!(healed, "a chain of ARC seals holds");
         healed
@@ -240,12 +268,16 @@ fn unknown_spf(sender: &Address) -> SpfOutput {
     SpfOutput::new(sender.domain().into()).with_result(SpfResult::TempError)
 }
 
-/// The results that count: SHA-1 proves nothing any more (RFC 8301 §3.1), and a valid signature is one whatever a record
-/// of ATPS would say of another domain.
+/// The results that count: SHA-1 proves nothing any more (RFC 8301 §3.1), and a valid signature is
+/// one whatever a record of ATPS would say of another domain.
 fn trustworthy<'x>(found: &'x [DkimOutput<'x>]) -> Vec<DkimOutput<'x>> {
-    let strong = |one: &&DkimOutput<'_>| one.signature().is_none_or(|signature| signature.a != Algorithm::RsaSha1);
+    let strong = |one: &&DkimOutput<'_>| {
+        one.signature().is_none_or(|signature| signature.a != Algorithm::RsaSha1)
+    };
     let valid = |one: &'x DkimOutput<'x>| match one.signature() {
-        Some(signature) if one.is_atps() => DkimOutput::from(DkimResult::Pass).with_signature(signature),
+        Some(signature) if one.is_atps() => {
+            DkimOutput::from(DkimResult::Pass).with_signature(signature)
+        }
         _ => one.clone(),
     };
     found.iter().filter(strong).map(valid).collect()
@@ -253,7 +285,8 @@ fn trustworthy<'x>(found: &'x [DkimOutput<'x>]) -> Vec<DkimOutput<'x>> {
 
 /// The results in an ARC-Authentication-Results field: `i=N; authserv-id; ...` (RFC 8617 §4.1.1).
 fn sealed_results(value: &[u8]) -> Vec<MethodResult> {
-    let text: String = String::from_utf8_lossy(value).chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    let text: String =
+        String::from_utf8_lossy(value).chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     let payload = text.split_once(';').and_then(|(_, payload)| Payload::read(payload));
     payload.map(|payload| payload.verdicts).unwrap_or_default()
 }
@@ -278,8 +311,13 @@ fn is_too_much(header: &Header<'_>) -> bool {
     let (mut all, mut signatures) = (0usize, 0usize);
     for field in header.fields() {
         all += 1;
-        if ["DKIM-Signature", "ARC-Seal", "ARC-Message-Signature"].iter().any(|name| field.is(name)) {
-            signatures += if field.value.len() > limits::MAX_SIGNATURE_BYTES { limits::MAX_SIGNATURES } else { 1 };
+        if ["DKIM-Signature", "ARC-Seal", "ARC-Message-Signature"].iter().any(|name| field.is(name))
+        {
+            signatures += if field.value.len() > limits::MAX_SIGNATURE_BYTES {
+                limits::MAX_SIGNATURES
+            } else {
+                1
+            };
         }
         if all > limits::MAX_VERIFIED_FIELDS || signatures > limits::MAX_SIGNATURES {
             return true;
@@ -292,8 +330,13 @@ fn is_too_much(header: &Header<'_>) -> bool {
 /// time where it is large.
 fn parsed(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
     let parse = || AuthenticatedMessage::parse(raw);
-    let many = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if many && raw.len() > limits::MAX_BODY_BYTES_IN_MEMORY { tokio::task::block_in_place(parse) } else { parse() }
+    let many = Handle::try_current()
+        .is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if many && raw.len() > limits::MAX_BODY_BYTES_IN_MEMORY {
+        tokio::task::block_in_place(parse)
+    } else {
+        parse()
+    }
 }
 
 /// A future's value; `None` where it panicked.

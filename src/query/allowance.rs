@@ -1,8 +1,9 @@
 //! Bounds what several searches read together: bytes of messages, and rows of emails.
 //!
 //! - Bytes are charged as they are read: the search that goes beyond them is refused.
-//! - Rows are counted, and only asked about before a walk begins: one walk over an account is always
-//!   finished, whatever the size of the account, and no further one begins where too much was walked.
+//! - Rows are counted, and only asked about before a walk begins: one walk over an account is
+//!   always finished, whatever the size of the account, and no further one begins where too much
+//!   was walked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +33,9 @@ impl Allowance {
     /// `TooMuchRead` where fewer are left.
     pub(super) fn take(&self, bytes: u64) -> Result<(), Error> {
         let Some(left) = &self.0 else { return Ok(()) };
-        let taken = left.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        let taken = left
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         taken.map(drop).map_err(|_| Error::TooMuchRead)
     }
 

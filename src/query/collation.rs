@@ -1,4 +1,5 @@
-//! How texts are ordered (RFC 8620 §5.5 `collation`): each collation turns a text into octets that sort as it orders.
+//! How texts are ordered (RFC 8620 §5.5 `collation`): each collation turns a text into octets that
+//! sort as it orders.
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -36,7 +37,8 @@ impl Collation {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// What sorts as the text does; of a long text its first `limits::MAX_SORT_KEY_BYTES` octets, cut between characters.
+    /// What sorts as the text does; of a long text its first `limits::MAX_SORT_KEY_BYTES` octets,
+    /// cut between characters.
     #[must_use]
     pub fn key(self, text: &str) -> Box<str> {
         let mut key = String::new();
@@ -56,7 +58,8 @@ impl Collation {
     }
 }
 
-/// The simple titlecase mapping of a character (RFC 5051 §2): one character, or itself where it has none.
+/// The simple titlecase mapping of a character (RFC 5051 §2): one character, or itself where it has
+/// none.
 fn title(c: char) -> char {
     let special = match c {
         '\u{1c4}'..='\u{1c6}' => Some('\u{1c5}'),
@@ -88,7 +91,8 @@ mod tests {
     #[test]
     fn unicode_casemap_forgets_case_and_form() {
         let key = |text| Collation::UnicodeCasemap.key(text);
-        for (one, other) in [("strasse", "STRASSE"), ("Äpfel", "a\u{308}PFEL"), ("ǆ", "Ǆ"), ("ᾳ", "ᾼ"), ("σ", "ς")]
+        for (one, other) in
+            [("strasse", "STRASSE"), ("Äpfel", "a\u{308}PFEL"), ("ǆ", "Ǆ"), ("ᾳ", "ᾼ"), ("σ", "ς")]
         {
             assert_eq!(key(one), key(other), "{one} {other}");
         }

@@ -1,7 +1,8 @@
 //! The filter of a query (RFC 8621 §4.4.1, RFC 8620 §5.5) as plain values.
 //!
-//! An object with several properties is an `And` of its conditions (RFC 8621 §4.4.1), and one without any an empty `And`.
-//! How a filter is decided is `matching::evaluate`'s business; here stand its bounds and what it hangs on.
+//! An object with several properties is an `And` of its conditions (RFC 8621 §4.4.1), and one
+//! without any an empty `And`. How a filter is decided is `matching::evaluate`'s business; here
+//! stand its bounds and what it hangs on.
 
 use super::Error;
 use crate::model::{MailboxUid, UtcMillis, keyword, limits};
@@ -67,7 +68,8 @@ pub enum Condition {
     Body(String),
     /// The text is in the name of an attachment. Not in RFC 8621.
     AttachmentName(String),
-    /// It has an attachment of this media type; `type` or `type/` stands for all of that type. Not in RFC 8621.
+    /// It has an attachment of this media type; `type` or `type/` stands for all of that type. Not
+    /// in RFC 8621.
     AttachmentType(String),
     /// It has a header field of this name, with the text in its value where one is given.
     Header {
@@ -107,7 +109,8 @@ impl Filter {
     fn within(&self, depth: usize, left: &mut usize) -> Result<(), Error> {
         match self {
             Self::And(parts) | Self::Or(parts) | Self::Not(parts) => {
-                let depth = depth.checked_sub(1).ok_or(Error::Unsupported("the filter is too deep"))?;
+                let depth =
+                    depth.checked_sub(1).ok_or(Error::Unsupported("the filter is too deep"))?;
                 parts.iter().try_for_each(|part| part.within(depth, left))
             }
             Self::Is(condition) => {
@@ -115,7 +118,9 @@ impl Filter {
                     Condition::InMailboxOtherThan(uids) => uids.len().max(1),
                     _ => 1,
                 };
-                *left = left.checked_sub(weight).ok_or(Error::Unsupported("the filter has too many conditions"))?;
+                *left = left
+                    .checked_sub(weight)
+                    .ok_or(Error::Unsupported("the filter has too many conditions"))?;
                 condition.validate()
             }
         }
@@ -142,7 +147,11 @@ impl Condition {
             | Self::HasKeyword(word)
             | Self::NotKeyword(word) => {
                 let normal = keyword::normal(word).is_some_and(|normal| normal == *word);
-                return if normal { Ok(()) } else { Err(Error::Unsupported("a keyword is not well-formed")) };
+                return if normal {
+                    Ok(())
+                } else {
+                    Err(Error::Unsupported("a keyword is not well-formed"))
+                };
             }
             Self::Text(text)
             | Self::From(text)
@@ -171,11 +180,16 @@ impl Condition {
     fn depends(&self) -> Dependencies {
         let threads = matches!(
             self,
-            Self::AllInThreadHaveKeyword(_) | Self::SomeInThreadHaveKeyword(_) | Self::NoneInThreadHaveKeyword(_)
+            Self::AllInThreadHaveKeyword(_)
+                | Self::SomeInThreadHaveKeyword(_)
+                | Self::NoneInThreadHaveKeyword(_)
         );
         let own = matches!(
             self,
-            Self::InMailbox(_) | Self::InMailboxOtherThan(_) | Self::HasKeyword(_) | Self::NotKeyword(_)
+            Self::InMailbox(_)
+                | Self::InMailboxOtherThan(_)
+                | Self::HasKeyword(_)
+                | Self::NotKeyword(_)
         );
         Dependencies { mutable: threads || own, threads }
     }
@@ -200,7 +214,11 @@ mod tests {
         assert!(Filter::Is(Condition::InMailboxOtherThan(boxes)).validate().is_err());
         let long = "x".repeat(limits::MAX_FILTER_TEXT_BYTES + 1);
         assert!(Filter::Is(Condition::Body(long.clone())).validate().is_err());
-        assert!(Filter::Is(Condition::Header { name: "X".into(), text: Some(long) }).validate().is_err());
+        assert!(
+            Filter::Is(Condition::Header { name: "X".into(), text: Some(long) })
+                .validate()
+                .is_err()
+        );
         assert!(Filter::Is(Condition::HasKeyword("$Seen".into())).validate().is_err());
         assert!(Filter::Is(Condition::HasKeyword("a b".into())).validate().is_err());
     }
@@ -209,7 +227,10 @@ mod tests {
     fn what_filters_hang_on() {
         let of = |condition| Filter::Not(vec![Filter::default(), Filter::Is(condition)]).depends();
         assert_eq!(of(Condition::Subject("x".into())), Dependencies::default());
-        assert_eq!(of(Condition::InMailbox(MailboxUid(1))), Dependencies { mutable: true, threads: false });
+        assert_eq!(
+            of(Condition::InMailbox(MailboxUid(1))),
+            Dependencies { mutable: true, threads: false }
+        );
         let thread = of(Condition::NoneInThreadHaveKeyword("$seen".into()));
         assert_eq!(thread, Dependencies { mutable: true, threads: true });
     }

@@ -18,7 +18,9 @@ impl IdRange {
     pub(in crate::query) fn before(self, at: UtcMillis) -> Self {
         // Nothing is received before 1970: an earlier time counts as that.
         match at.0.checked_sub(1) {
-            Some(last) if last >= 0 => Self { first: self.first.max(EmailId::new(UtcMillis(last), 0)), ..self },
+            Some(last) if last >= 0 => {
+                Self { first: self.first.max(EmailId::new(UtcMillis(last), 0)), ..self }
+            }
             _ => Self::NONE,
         }
     }
@@ -27,14 +29,19 @@ impl IdRange {
     pub(in crate::query) fn after(self, at: UtcMillis) -> Self {
         let last = EmailId::new(at, u16::MAX);
         // Later than any id can say.
-        if last.received_at() < at { Self::NONE } else { Self { last: self.last.min(last), ..self } }
+        if last.received_at() < at {
+            Self::NONE
+        } else {
+            Self { last: self.last.min(last), ..self }
+        }
     }
 
     pub(in crate::query) fn holds(self, id: EmailId) -> bool {
         self.first <= id && id <= self.last
     }
 
-    /// The email behind which a walk over these begins, or that it begins at the beginning; nothing where there are none.
+    /// The email behind which a walk over these begins, or that it begins at the beginning; nothing
+    /// where there are none.
     pub(in crate::query) fn begin(self, direction: Direction) -> Option<Option<EmailId>> {
         let before = match direction {
             Direction::NewestFirst => self.first.0.checked_sub(1),

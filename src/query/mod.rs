@@ -1,11 +1,13 @@
-//! L3: Email/query and Email/queryChanges (RFC 8621 §4.4 and §4.5, RFC 8620 §5.5 and §5.6): mail semantics over the
-//! store's walks.
+//! L3: Email/query and Email/queryChanges (RFC 8621 §4.4 and §4.5, RFC 8620 §5.5 and §5.6): mail
+//! semantics over the store's walks.
 //!
-//! - Every answer is made on one view, and every way to it gives the same answer; `plan` chooses. The way that always
-//!   serves is `generic`: a walk over all emails, newest first, that keeps of each match what it is sorted by and no more.
-//!   A query that a kept listing answers costs its own length (`listing`), and one with a text what the search index leaves.
-//! - A state is the account's newest change of an email. From any state since the last purge, `changes` tells what a
-//!   client must take out and put in; it may name more than changed, never less.
+//! - Every answer is made on one view, and every way to it gives the same answer; `plan` chooses.
+//!   The way that always serves is `generic`: a walk over all emails, newest first, that keeps of
+//!   each match what it is sorted by and no more. A query that a kept listing answers costs its own
+//!   length (`listing`), and one with a text what the search index leaves.
+//! - A state is the account's newest change of an email. From any state since the last purge,
+//!   `changes` tells what a client must take out and put in; it may name more than changed, never
+//!   less.
 //! - Bounds of filter and sort stand in `model::limits` and are checked before anything is read.
 //!
 //! JSON, ids on the wire and how many results a client may have at once are not known here.
@@ -62,12 +64,19 @@ pub struct AnswerWithPlan<T> {
 ///
 /// # Errors
 /// `Unsupported`, `AnchorNotFound`, and those of reading.
-pub fn query(snapshot: &Snapshot<'_>, secrets: &Secrets, query: &Query) -> Result<AnswerWithPlan<QueryAnswer>, Error> {
+pub fn query(
+    snapshot: &Snapshot<'_>,
+    secrets: &Secrets,
+    query: &Query,
+) -> Result<AnswerWithPlan<QueryAnswer>, Error> {
     query.results.validate()?;
     let query = &*query.within_scope();
     let matcher = Matcher::new(&query.results.filter, secrets);
     let mut plan = plan::plan(snapshot, &query.results, &matcher)?;
-    if plan.way == AccessPath::AllMail && query.window.is_deep() && plan.length > MIN_RANKED_POSITION {
+    if plan.way == AccessPath::AllMail
+        && query.window.is_deep()
+        && plan.length > MIN_RANKED_POSITION
+    {
         plan.wants = Some((MailboxUid::ALL, model::ListingFilter::Every));
     }
     let answer = query_by(snapshot, &matcher, query, &plan)?;
@@ -103,12 +112,19 @@ pub fn explain(snapshot: &Snapshot<'_>, results: &QuerySpec) -> Result<QueryPlan
     plan::plan(snapshot, &results, &Matcher::new(&results.filter, &Secrets::default()))
 }
 
-fn query_by(snapshot: &Snapshot<'_>, matcher: &Matcher, query: &Query, plan: &QueryPlan) -> Result<QueryAnswer, Error> {
+fn query_by(
+    snapshot: &Snapshot<'_>,
+    matcher: &Matcher,
+    query: &Query,
+    plan: &QueryPlan,
+) -> Result<QueryAnswer, Error> {
     let account = query.results.account;
     match (plan.way, ResultParts::of(snapshot, account, plan, query.results.collapse)) {
         (_, Some(parts)) => listing::answer::query(snapshot, query, &parts),
         (AccessPath::AllMail, _) => listing::answer::all_mail(snapshot, query, plan.direction),
-        _ => generic::query(snapshot, matcher, query, EmailWalk::of(plan, snapshot, &query.results)),
+        _ => {
+            generic::query(snapshot, matcher, query, EmailWalk::of(plan, snapshot, &query.results))
+        }
     }
 }
 
@@ -134,12 +150,12 @@ fn changes_by(
     }
     // The query reads what the first page needs, and may have said that changes can be calculated.
     // These need every match: where too much must be read for it, RFC 8620 §5.6 has this word.
-    let answer = generic::changes(snapshot, matcher, asked, EmailWalk::of(&plan, snapshot, &asked.results)).map_err(
-        |error| match error {
-            Error::TooMuchRead => Error::CannotCalculateChanges,
-            error => error,
-        },
-    )?;
+    let answer =
+        generic::changes(snapshot, matcher, asked, EmailWalk::of(&plan, snapshot, &asked.results))
+            .map_err(|error| match error {
+                Error::TooMuchRead => Error::CannotCalculateChanges,
+                error => error,
+            })?;
     Ok(AnswerWithPlan { answer, plan })
 }
 

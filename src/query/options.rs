@@ -3,7 +3,8 @@
 /// Sizes of the batches in which a query reads and sorts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryOptions {
-    /// Hits of the search index that are looked at together where as many results are wanted; fewer where fewer are.
+    /// Hits of the search index that are looked at together where as many results are wanted; fewer
+    /// where fewer are.
     pub search_batch: usize,
     /// Bytes of messages that a search reads ahead for one batch of hits.
     pub prefetch_bytes: u64,

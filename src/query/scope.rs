@@ -1,15 +1,19 @@
-//! What a guest may see of an account: the emails in the mailboxes that are open to the guest (RFC 8621 §2 mayReadItems).
+//! What a guest may see of an account: the emails in the mailboxes that are open to the guest (RFC
+//! 8621 §2 mayReadItems).
 //!
-//! - An answer within a scope is the one that an account would give that had no other mail: of an email the other mailboxes
-//!   are not there, and of a thread the other emails.
-//! - What was in the scope at an earlier state is known from the history of its mailboxes, as long as the same mailboxes
-//!   were open then. Whether they were is the caller's to ask (`Snapshot::is_sharing_unchanged_since`).
-//! - Not hidden is how much changed in the account: states count all changes, and what lies too many of them back cannot be
-//!   told (`docs/decisions.md`).
+//! - An answer within a scope is the one that an account would give that had no other mail: of an
+//!   email the other mailboxes are not there, and of a thread the other emails.
+//! - What was in the scope at an earlier state is known from the history of its mailboxes, as long
+//!   as the same mailboxes were open then. Whether they were is the caller's to ask
+//!   (`Snapshot::is_sharing_unchanged_since`).
+//! - Not hidden is how much changed in the account: states count all changes, and what lies too
+//!   many of them back cannot be told (`docs/decisions.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{AccountId, EmailId, EmailMetadata, Listing, ListingFilter, MailboxUid, ModSeq, Shape, ThreadId};
+use crate::model::{
+    AccountId, EmailId, EmailMetadata, Listing, ListingFilter, MailboxUid, ModSeq, Shape, ThreadId,
+};
 use crate::query::filter::{Condition, Filter};
 use crate::store::{Error, Snapshot};
 
@@ -53,7 +57,8 @@ impl Scope {
         email.mailboxes.iter().any(|uid| self.0.contains(uid))
     }
 
-    /// The filter, for what may be seen: every match is in a mailbox of the scope, and the others are not there.
+    /// The filter, for what may be seen: every match is in a mailbox of the scope, and the others
+    /// are not there.
     pub(super) fn limit(&self, filter: &Filter) -> Filter {
         let filter = self.restrict(filter);
         let is_open = |filter: &Filter| matches!(filter, Filter::Is(Condition::InMailbox(_)));
@@ -71,7 +76,9 @@ impl Scope {
             Filter::And(parts) => Filter::And(each(parts)),
             Filter::Or(parts) => Filter::Or(each(parts)),
             Filter::Not(parts) => Filter::Not(each(parts)),
-            Filter::Is(Condition::InMailbox(uid)) if !self.0.contains(uid) => Filter::Or(Vec::new()),
+            Filter::Is(Condition::InMailbox(uid)) if !self.0.contains(uid) => {
+                Filter::Or(Vec::new())
+            }
             Filter::Is(Condition::InMailboxOtherThan(uids)) => self.open_mailboxes_except(uids),
             Filter::Is(other) => Filter::Is(other.clone()),
         }
@@ -80,15 +87,16 @@ impl Scope {
     /// What is in a mailbox of the scope that is none of these.
     fn open_mailboxes_except(&self, without: &[MailboxUid]) -> Filter {
         let open = self.0.iter().filter(|uid| !without.contains(uid));
-        let mut parts: Vec<Filter> = open.map(|uid| Filter::Is(Condition::InMailbox(*uid))).collect();
+        let mut parts: Vec<Filter> =
+            open.map(|uid| Filter::Is(Condition::InMailbox(*uid))).collect();
         match (parts.pop(), parts.is_empty()) {
             (Some(only), true) => only,
             (last, _) => Filter::Or(parts.into_iter().chain(last).collect()),
         }
     }
 
-    /// What changed since a state; `None` where that is not known, or where more than `most` emails of the account or events
-    /// of a mailbox tell of it.
+    /// What changed since a state; `None` where that is not known, or where more than `most` emails
+    /// of the account or events of a mailbox tell of it.
     ///
     /// # Errors
     /// Those of reading.
@@ -104,7 +112,11 @@ impl Scope {
             let listing = Listing { uid: *uid, view: ListingFilter::Every, shape: Shape::Emails };
             let kept = snapshot.maintained_listing(account, *uid, ListingFilter::Every)?;
             let is_known = kept.is_some_and(|kept| kept.tally(Shape::Emails).low <= since);
-            let moves = if is_known { snapshot.listing_moves(account, listing, since, most)? } else { None };
+            let moves = if is_known {
+                snapshot.listing_moves(account, listing, since, most)?
+            } else {
+                None
+            };
             let Some(moves) = moves else { return Ok(None) };
             for (id, ..) in moves.came {
                 moved.entry(id).or_default().came.insert(*uid);
@@ -124,13 +136,17 @@ impl Scope {
             let Some(email) = snapshot.email_or_tombstone(account, id)? else { continue };
             let moved = moved.remove(&id).unwrap_or_default();
             let is_live = email.deleted.is_none();
-            let here = email.mailboxes.iter().copied().filter(|uid| is_live && self.0.contains(uid));
+            let here =
+                email.mailboxes.iter().copied().filter(|uid| is_live && self.0.contains(uid));
             let here: BTreeSet<MailboxUid> = here.collect();
             let (was, is) = (moved.was || !here.is_subset(&moved.came), !here.is_empty());
             let mailboxes: BTreeSet<MailboxUid> = here.union(&moved.left).copied().collect();
             if !mailboxes.is_empty() {
                 let at = if is { at } else { moved.at };
-                out.insert(id, ScopedChange { at, thread: email.thread, was, is, mailboxes, email });
+                out.insert(
+                    id,
+                    ScopedChange { at, thread: email.thread, was, is, mailboxes, email },
+                );
             }
         }
         Ok(Some(out))

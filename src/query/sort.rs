@@ -1,9 +1,10 @@
 //! The order of the results (RFC 8621 §4.4.2, RFC 8620 §5.5).
 //!
-//! Of each result only the keys are kept by which it is sorted. What is equal by every comparator stands in the order of
-//! the ids, newest first; so does everything where there is no comparator. Where `receivedAt` ascending is a comparator it
-//! stands oldest first, so that this sort is the order of the ids backwards, and a walk from the end. An email without a
-//! date in its header sorts as sent before all others, and one without From, To or Subject by the empty text.
+//! Of each result only the keys are kept by which it is sorted. What is equal by every comparator
+//! stands in the order of the ids, newest first; so does everything where there is no comparator.
+//! Where `receivedAt` ascending is a comparator it stands oldest first, so that this sort is the
+//! order of the ids backwards, and a walk from the end. An email without a date in its header sorts
+//! as sent before all others, and one without From, To or Subject by the empty text.
 
 use super::Error;
 use crate::model::{EmailId, ListingFilter, keyword, limits};
@@ -45,15 +46,16 @@ pub enum SortProperty {
 
 impl SortProperty {
     fn depends(&self) -> Dependencies {
-        let threads = matches!(self, Self::AllInThreadHaveKeyword(_) | Self::SomeInThreadHaveKeyword(_));
+        let threads =
+            matches!(self, Self::AllInThreadHaveKeyword(_) | Self::SomeInThreadHaveKeyword(_));
         Dependencies { mutable: threads || matches!(self, Self::HasKeyword(_)), threads }
     }
 
     fn keyword(&self) -> Option<&str> {
         match self {
-            Self::HasKeyword(word) | Self::AllInThreadHaveKeyword(word) | Self::SomeInThreadHaveKeyword(word) => {
-                Some(word)
-            }
+            Self::HasKeyword(word)
+            | Self::AllInThreadHaveKeyword(word)
+            | Self::SomeInThreadHaveKeyword(word) => Some(word),
             _ => None,
         }
     }
@@ -79,7 +81,8 @@ pub(super) fn validate(sort: &[Comparator]) -> Result<(), Error> {
 /// What a sort hangs on.
 #[must_use]
 pub(super) fn depends(sort: &[Comparator]) -> Dependencies {
-    sort.iter().fold(Dependencies::default(), |all, comparator| all.and(comparator.property.depends()))
+    sort.iter()
+        .fold(Dependencies::default(), |all, comparator| all.and(comparator.property.depends()))
 }
 
 /// Which end of the ids comes first. Ids ascend from the newest email to the oldest.
@@ -100,7 +103,8 @@ impl Direction {
     }
 }
 
-/// Emails with or without a keyword come first: those that a listing of `view` shows, where `first`, or all others.
+/// Emails with or without a keyword come first: those that a listing of `view` shows, where
+/// `first`, or all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SortPin {
     /// The view that shows the emails of one side.
@@ -116,11 +120,12 @@ pub(super) struct ListingOrder {
     pub(super) direction: Direction,
 }
 
-/// The order that a sort asks of emails that are all in the same listings; `None` where listings do not know it. A
-/// comparator that is the same for all of them says nothing.
+/// The order that a sort asks of emails that are all in the same listings; `None` where listings do
+/// not know it. A comparator that is the same for all of them says nothing.
 #[must_use]
 pub(super) fn order(sort: &[Comparator], shown: &[ListingFilter]) -> Option<ListingOrder> {
-    let is_constant = |comparator: &&Comparator| pin(comparator).is_some_and(|pin| shown.contains(&pin.view));
+    let is_constant =
+        |comparator: &&Comparator| pin(comparator).is_some_and(|pin| shown.contains(&pin.view));
     let mut rest = sort.iter().filter(|comparator| !is_constant(comparator)).peekable();
     let pin = rest.peek().copied().and_then(pin);
     if pin.is_some() {
@@ -134,18 +139,27 @@ pub(super) fn order(sort: &[Comparator], shown: &[ListingFilter]) -> Option<List
 }
 
 fn by_receipt(comparator: &Comparator) -> Option<Direction> {
-    let direction = if comparator.ascending { Direction::OldestFirst } else { Direction::NewestFirst };
+    let direction =
+        if comparator.ascending { Direction::OldestFirst } else { Direction::NewestFirst };
     (comparator.property == SortProperty::ReceivedAt).then_some(direction)
 }
 
 fn pin(comparator: &Comparator) -> Option<SortPin> {
     // Ascending, those for which it is false come first.
     let (view, shows_true) = match &comparator.property {
-        SortProperty::HasKeyword(word) if word == keyword::FLAGGED => (ListingFilter::Flagged, true),
+        SortProperty::HasKeyword(word) if word == keyword::FLAGGED => {
+            (ListingFilter::Flagged, true)
+        }
         SortProperty::HasKeyword(word) if word == keyword::SEEN => (ListingFilter::Unseen, false),
-        SortProperty::SomeInThreadHaveKeyword(word) if word == keyword::FLAGGED => (ListingFilter::ThreadFlagged, true),
-        SortProperty::AllInThreadHaveKeyword(word) if word == keyword::SEEN => (ListingFilter::ThreadUnseen, false),
-        SortProperty::SomeInThreadHaveKeyword(word) if word == keyword::SEEN => (ListingFilter::ThreadUntouched, false),
+        SortProperty::SomeInThreadHaveKeyword(word) if word == keyword::FLAGGED => {
+            (ListingFilter::ThreadFlagged, true)
+        }
+        SortProperty::AllInThreadHaveKeyword(word) if word == keyword::SEEN => {
+            (ListingFilter::ThreadUnseen, false)
+        }
+        SortProperty::SomeInThreadHaveKeyword(word) if word == keyword::SEEN => {
+            (ListingFilter::ThreadUntouched, false)
+        }
         _ => return None,
     };
     Some(SortPin { view, first: comparator.ascending != shows_true })

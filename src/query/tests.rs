@@ -35,7 +35,11 @@ fn small_batches() -> QuerySpec {
 
 fn config() -> ProptestConfig {
     let cases = std::env::var("RESTANTE_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig { cases: cases.unwrap_or(400), max_shrink_iters: 20_000, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases: cases.unwrap_or(400),
+        max_shrink_iters: 20_000,
+        ..ProptestConfig::default()
+    }
 }
 
 fn keyword() -> impl Strategy<Value = String> {
@@ -94,8 +98,10 @@ fn condition() -> impl Strategy<Value = Condition> {
         "<>",
         "",
     ]);
-    let header = (name, proptest::option::of(value))
-        .prop_map(|(name, text)| Condition::Header { name: name.into(), text: text.map(str::to_owned) });
+    let header = (name, proptest::option::of(value)).prop_map(|(name, text)| Condition::Header {
+        name: name.into(),
+        text: text.map(str::to_owned),
+    });
     prop_oneof![
         4 => uid().prop_map(Condition::InMailbox),
         2 => proptest::collection::vec(uid(), 0..3).prop_map(Condition::InMailboxOtherThan),
@@ -152,8 +158,15 @@ fn comparator() -> impl Strategy<Value = Comparator> {
 }
 
 fn results() -> impl Strategy<Value = QuerySpec> {
-    (filter(), proptest::collection::vec(comparator(), 0..3), any::<bool>())
-        .prop_map(|(filter, sort, collapse)| QuerySpec { account: ACCOUNT, filter, sort, collapse, ..small_batches() })
+    (filter(), proptest::collection::vec(comparator(), 0..3), any::<bool>()).prop_map(
+        |(filter, sort, collapse)| QuerySpec {
+            account: ACCOUNT,
+            filter,
+            sort,
+            collapse,
+            ..small_batches()
+        },
+    )
 }
 
 /// Where a window begins, as long as there are no ids.
@@ -172,7 +185,12 @@ fn window() -> impl Strategy<Value = (Begin, Option<usize>)> {
 }
 
 /// Every way that applies answers as the naive account does.
-fn check_query(drive: &TestDriver, results: &QuerySpec, (begin, limit): &(Begin, Option<usize>), total: bool) {
+fn check_query(
+    drive: &TestDriver,
+    results: &QuerySpec,
+    (begin, limit): &(Begin, Option<usize>),
+    total: bool,
+) {
     let start = match begin {
         Begin::Position(position) => Start::Position(*position),
         Begin::Anchor(which, offset) => match which.checked_rem(drive.ids.len()) {
@@ -182,22 +200,28 @@ fn check_query(drive: &TestDriver, results: &QuerySpec, (begin, limit): &(Begin,
     };
     let asked = Query { results: results.clone(), window: Window { start, limit: *limit }, total };
     let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
-    let wanted = drive.now.page(&asked).ok_or(Error::AnchorNotFound).map(|(ids, position)| QueryAnswer {
-        ids,
-        position,
-        total: total.then(|| drive.now.list(results).len()),
-        state: drive.state(),
-        can_calculate: true,
-    });
+    let wanted =
+        drive.now.page(&asked).ok_or(Error::AnchorNotFound).map(|(ids, position)| QueryAnswer {
+            ids,
+            position,
+            total: total.then(|| drive.now.list(results).len()),
+            state: drive.state(),
+            can_calculate: true,
+        });
     assert_eq!(query(&snapshot, secrets, &asked).map(|found| found.answer), wanted, "{asked:?}");
     let matcher = Matcher::new(&results.filter, secrets);
     for plan in access_paths(&snapshot, results, &matcher).unwrap().candidates {
-        assert_eq!(query_by(&snapshot, &matcher, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
+        assert_eq!(
+            query_by(&snapshot, &matcher, &asked, &plan),
+            wanted,
+            "{:?} for {asked:?}",
+            plan.way
+        );
     }
 }
 
-/// From every past state, by every way: replayed on the whole old list it gives the new one, and on its first part what is
-/// known of it is true. A listing names no more than the least.
+/// From every past state, by every way: replayed on the whole old list it gives the new one, and on
+/// its first part what is known of it is true. A listing names no more than the least.
 fn check_changes(drive: &TestDriver, results: &QuerySpec) {
     let snapshot = drive.store.snapshot();
     let new = drive.now.list(results);
@@ -214,7 +238,8 @@ fn is_exact(way: AccessPath) -> bool {
     matches!(way, AccessPath::Listing(_) | AccessPath::Pinned(..) | AccessPath::AllMail)
 }
 
-/// The least, by a way that tells it: `upToId` is honoured where the order of what is shown never changes.
+/// The least, by a way that tells it: `upToId` is honoured where the order of what is shown never
+/// changes.
 fn least_by(
     plan: &QueryPlan,
     results: &QuerySpec,
@@ -239,17 +264,27 @@ fn check_changes_by(
     let old = past.list(results);
     let old = old.as_slice();
     let matcher = Matcher::new(&results.filter, drive.store.secrets());
-    let run = |asked: &QueryChanges| changes_by(snapshot, &matcher, asked, plan.clone(), limits::MAX_QUERY_EVENTS);
-    let mut asked = QueryChanges { results: results.clone(), since, total: true, ..QueryChanges::default() };
+    let run = |asked: &QueryChanges| {
+        changes_by(snapshot, &matcher, asked, plan.clone(), limits::MAX_QUERY_EVENTS)
+    };
+    let mut asked =
+        QueryChanges { results: results.clone(), since, total: true, ..QueryChanges::default() };
     let first = run(&asked);
     let has_history = match plan.way {
-        AccessPath::Listing(listing) | AccessPath::Pinned(listing, _) => {
-            plan.kept.iter().chain(&plan.pin_kept).all(|kept| since >= kept.tally(listing.shape).low)
-        }
+        AccessPath::Listing(listing) | AccessPath::Pinned(listing, _) => plan
+            .kept
+            .iter()
+            .chain(&plan.pin_kept)
+            .all(|kept| since >= kept.tally(listing.shape).low),
         _ => false,
     };
     if since < drive.low && !has_history {
-        assert_eq!(first, Err(Error::CannotCalculateChanges), "{since} is from before {}", drive.low);
+        assert_eq!(
+            first,
+            Err(Error::CannotCalculateChanges),
+            "{since} is from before {}",
+            drive.low
+        );
         return;
     }
     let AnswerWithPlan { answer: found, plan: taken } = first.unwrap();
@@ -265,7 +300,11 @@ fn check_changes_by(
     }
     let cached: Vec<Option<EmailId>> = old.iter().copied().map(Some).collect();
     let wanted: Vec<Option<EmailId>> = new.iter().copied().map(Some).collect();
-    assert_eq!(splice(&cached, &found, new.len()), wanted, "{old:?} to {new:?} by {found:?} for {asked:?}");
+    assert_eq!(
+        splice(&cached, &found, new.len()),
+        wanted,
+        "{old:?} to {new:?} by {found:?} for {asked:?}"
+    );
     assert_eq!((found.total, found.state), (Some(new.len()), drive.state()));
     let depends = results.filter.depends();
     if !depends.mutable && results.sort.is_empty() && !results.collapse {
@@ -277,7 +316,11 @@ fn check_changes_by(
             found.removed.iter().partition(|id| drive.now.mails.iter().any(|mail| mail.id == **id));
         assert_eq!(live, [], "{asked:?}");
         assert!(gone(old, new).iter().all(|id| dead.contains(id)), "{asked:?}");
-        assert_eq!(found.added.iter().map(|(_, id)| *id).collect::<Vec<_>>(), gone(new, old), "{asked:?}");
+        assert_eq!(
+            found.added.iter().map(|(_, id)| *id).collect::<Vec<_>>(),
+            gone(new, old),
+            "{asked:?}"
+        );
     }
     let count = found.removed.len() + found.added.len();
     let asked_most = |most| QueryChanges { max_changes: Some(most), ..asked.clone() };
@@ -294,18 +337,26 @@ fn check_changes_by(
         let mut cached = cached.clone();
         cached[at + 1..].fill(None);
         let replayed = splice(&cached, &part, new.len());
-        let is_true = replayed.iter().zip(&wanted).all(|(known, id)| known.is_none() || known == id);
+        let is_true =
+            replayed.iter().zip(&wanted).all(|(known, id)| known.is_none() || known == id);
         assert!(is_true, "{old:?} to {new:?} by {part:?} gave {replayed:?} for {asked:?}");
         // What the client had up to there it still has, if that one stayed in its place.
         if new.contains(up_to) && !found.removed.contains(up_to) {
             let known = replayed.iter().take_while(|known| known.is_some()).count();
-            assert!(new.iter().position(|id| id == up_to).unwrap() < known, "{replayed:?} for {asked:?}");
+            assert!(
+                new.iter().position(|id| id == up_to).unwrap() < known,
+                "{replayed:?} for {asked:?}"
+            );
         }
     }
     if exact {
-        // Of an id that was in neither list nothing is cut off, nor of one that came since and is in the new alone.
+        // Of an id that was in neither list nothing is cut off, nor of one that came since and is
+        // in the new alone.
         for id in drive.ids.iter().filter(|id| !old.contains(id)) {
-            least(&run(&QueryChanges { up_to: Some(*id), ..asked.clone() }).unwrap().answer, Some(*id));
+            least(
+                &run(&QueryChanges { up_to: Some(*id), ..asked.clone() }).unwrap().answer,
+                Some(*id),
+            );
         }
     }
     asked.total = false;
@@ -377,13 +428,20 @@ fn check_facts(drive: &TestDriver) {
     for mail in &drive.now.mails {
         let found = snapshot.email(ACCOUNT, mail.id).unwrap().unwrap();
         assert_eq!((&found.mailboxes, &found.keywords), (&mail.mailboxes, &mail.keywords));
-        assert_eq!((found.thread, found.size, found.received_at), (mail.thread, mail.size(), mail.received_at));
+        assert_eq!(
+            (found.thread, found.size, found.received_at),
+            (mail.thread, mail.size(), mail.received_at)
+        );
         let octets = [mail.draft.prefix().as_bytes(), mail.draft.raw().as_bytes()].concat();
         assert_eq!(snapshot.message(ACCOUNT, mail.id).unwrap().as_ref(), Some(&octets));
         let (seam, end) = (mail.draft.prefix().len(), octets.len());
-        for (from, to) in
-            [(0, 3), (seam.saturating_sub(1), seam + 1), (seam, seam), (end - 2, end + 9), (end + 1, end + 9)]
-        {
+        for (from, to) in [
+            (0, 3),
+            (seam.saturating_sub(1), seam + 1),
+            (seam, seam),
+            (end - 2, end + 9),
+            (end + 1, end + 9),
+        ] {
             let part = snapshot.message_part(ACCOUNT, mail.id, from as u64..to as u64).unwrap();
             assert_eq!(
                 part.as_deref(),
@@ -394,21 +452,34 @@ fn check_facts(drive: &TestDriver) {
         threads.entry(mail.thread).or_default().push(mail);
     }
     for id in drive.ids.iter().filter(|id| !drive.now.mails.iter().any(|mail| mail.id == **id)) {
-        assert_eq!((snapshot.email(ACCOUNT, *id), snapshot.message(ACCOUNT, *id)), (Ok(None), Ok(None)));
+        assert_eq!(
+            (snapshot.email(ACCOUNT, *id), snapshot.message(ACCOUNT, *id)),
+            (Ok(None), Ok(None))
+        );
     }
     let octets: u64 = drive.now.mails.iter().map(naive::NaiveMail::size).sum();
     assert_eq!((marks.emails, marks.octets), (drive.now.mails.len() as u64, octets));
-    assert_eq!(snapshot.threads(ACCOUNT, 1000).unwrap(), threads.keys().copied().collect::<Vec<_>>());
+    assert_eq!(
+        snapshot.threads(ACCOUNT, 1000).unwrap(),
+        threads.keys().copied().collect::<Vec<_>>()
+    );
     for (thread, mut mails) in threads {
         mails.sort_by_key(|mail| mail.id);
         let ids: Vec<EmailId> = mails.iter().map(|mail| mail.id).collect();
         assert_eq!(snapshot.thread_emails(ACCOUNT, thread).unwrap(), ids);
         let row = snapshot.thread(ACCOUNT, thread).unwrap().unwrap();
         let unseen = mails.iter().filter(|mail| !mail.keywords.contains("$seen")).count();
-        assert_eq!((row.emails as usize, row.unseen as usize, row.latest), (ids.len(), unseen, ids[0]));
+        assert_eq!(
+            (row.emails as usize, row.unseen as usize, row.latest),
+            (ids.len(), unseen, ids[0])
+        );
         for uid in (1..4).map(MailboxUid) {
-            let here = mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).map(|mail| mail.id);
-            assert_eq!(snapshot.thread_emails_in_mailbox(ACCOUNT, uid, thread).unwrap(), here.collect::<Vec<_>>());
+            let here =
+                mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).map(|mail| mail.id);
+            assert_eq!(
+                snapshot.thread_emails_in_mailbox(ACCOUNT, uid, thread).unwrap(),
+                here.collect::<Vec<_>>()
+            );
         }
     }
 }
@@ -418,13 +489,15 @@ fn a_state_of_the_future_is_refused_and_bounds_are_checked_first() {
     let drive = TestDriver::new();
     let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
     let results = QuerySpec { account: ACCOUNT, ..small_batches() };
-    let ahead = QueryChanges { results: results.clone(), since: ModSeq(1_000), ..QueryChanges::default() };
+    let ahead =
+        QueryChanges { results: results.clone(), since: ModSeq(1_000), ..QueryChanges::default() };
     assert_eq!(changes(&snapshot, secrets, &ahead), Err(Error::CannotCalculateChanges));
     let keyword = SortProperty::HasKeyword("$Seen".into());
     let sort = vec![Comparator { property: keyword, ascending: true, collation: Collation::Octet }];
     let wrong = Query { results: QuerySpec { sort, ..results.clone() }, ..Query::default() };
     assert!(matches!(query(&snapshot, secrets, &wrong), Err(Error::Unsupported(_))));
-    let by_size = Comparator { property: SortProperty::Size, ascending: true, collation: Collation::Octet };
+    let by_size =
+        Comparator { property: SortProperty::Size, ascending: true, collation: Collation::Octet };
     let sort = vec![by_size; limits::MAX_SORT_COMPARATORS + 1];
     let wrong = QueryChanges { results: QuerySpec { sort, ..results }, ..QueryChanges::default() };
     assert!(matches!(changes(&snapshot, secrets, &wrong), Err(Error::Unsupported(_))));
@@ -459,5 +532,8 @@ fn windows_at_their_ends() {
     }
     let anchor = Start::Anchor { id: drive.ids[0], offset: i64::MIN };
     let asked = Query { results, window: Window { start: anchor, limit: Some(1) }, total: false };
-    assert_eq!(query(&drive.store.snapshot(), drive.store.secrets(), &asked).unwrap().answer.position, 0);
+    assert_eq!(
+        query(&drive.store.snapshot(), drive.store.secrets(), &asked).unwrap().answer.position,
+        0
+    );
 }

@@ -9,7 +9,8 @@ use super::walk::Merge;
 use super::walk::supply::Supply;
 use super::{Allowance, Scope};
 use crate::model::{
-    AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, Shape, ThreadId, UtcMillis,
+    AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, Shape,
+    ThreadId, UtcMillis,
 };
 use crate::store::{Error, ListingAction, ListingRequest, Snapshot};
 
@@ -18,7 +19,8 @@ use crate::store::{Error, ListingAction, ListingRequest, Snapshot};
 pub struct UnreadThreads {
     /// Of each mailbox of the scope.
     pub counts: BTreeMap<MailboxUid, u64>,
-    /// A mailbox where many emails were read to find those unread: a view of its unread emails is worth keeping.
+    /// A mailbox where many emails were read to find those unread: a view of its unread emails is
+    /// worth keeping.
     pub wants: Option<MailboxUid>,
     /// The mailboxes whose view of unread emails was read.
     pub served: Vec<(MailboxUid, MaintainedListing)>,
@@ -28,7 +30,8 @@ impl UnreadThreads {
     /// Returns what upkeep is to do with the views of unread emails after they were counted.
     #[must_use]
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
-        let request = |action, mailbox| ListingRequest { action, mailbox, filter: ListingFilter::Unseen };
+        let request =
+            |action, mailbox| ListingRequest { action, mailbox, filter: ListingFilter::Unseen };
         let used = self.served.iter().filter(|(_, kept)| kept.needs_use_mark(now));
         let used = used.map(|(uid, _)| request(ListingAction::MarkUsed, *uid));
         used.chain(self.wants.map(|uid| request(ListingAction::Extend, uid))).collect()
@@ -36,9 +39,10 @@ impl UnreadThreads {
 }
 
 impl Scope {
-    /// `unreadThreads` of each mailbox of the scope (RFC 8621 §2), counted from what may be seen: an email that is only in
-    /// the Trash does not make its thread unread elsewhere, and in the Trash only what is there counts. The rows that are
-    /// read are counted by `reads`; whether a walk may begin is the caller's to ask.
+    /// `unreadThreads` of each mailbox of the scope (RFC 8621 §2), counted from what may be seen:
+    /// an email that is only in the Trash does not make its thread unread elsewhere, and in the
+    /// Trash only what is there counts. The rows that are read are counted by `reads`; whether a
+    /// walk may begin is the caller's to ask.
     ///
     /// # Errors
     /// Those of reading.
@@ -62,7 +66,8 @@ impl Scope {
             out.served.extend(whole.map(|kept| (*uid, kept)));
             let shows = if whole.is_some() { ListingFilter::Unseen } else { ListingFilter::Every };
             let listing = Listing { uid: *uid, view: shows, shape: Shape::Emails };
-            let merge = Merge::new(snapshot, account, &[listing], IdRange::ALL, Direction::NewestFirst);
+            let merge =
+                Merge::new(snapshot, account, &[listing], IdRange::ALL, Direction::NewestFirst);
             let mut supply = Supply::of_listings(merge).counting(reads.clone());
             let (mut left, mut passed) = (mailbox.counts.unread_emails, 0);
             while left > 0
@@ -74,10 +79,14 @@ impl Scope {
                 }
                 left -= 1;
                 let unread = threads.entry(email.thread).or_default();
-                unread.0 |= email.mailboxes.iter().any(|uid| *uid != trash && self.mailboxes().contains(uid));
+                unread.0 |= email
+                    .mailboxes
+                    .iter()
+                    .any(|uid| *uid != trash && self.mailboxes().contains(uid));
                 unread.1 |= *uid == trash;
             }
-            if passed >= MIN_MAINTAINED_EMAILS && kept.is_none_or(|kept| matches!(kept.stage, ListingStage::Making(_)))
+            if passed >= MIN_MAINTAINED_EMAILS
+                && kept.is_none_or(|kept| matches!(kept.stage, ListingStage::Making(_)))
             {
                 out.wants = Some(*uid);
             }

@@ -14,8 +14,8 @@ use crate::account::Directory;
 use crate::model::{AccountId, Action, ActionState, Address, RecipientState, Target, UtcMillis};
 use crate::outbox::dsn;
 use crate::outbox::{
-    ActionStep, AttemptOutcome, NOT_SENT, NewAction, NextStep, RefusalScope, Reporter, in_order_until, next_step,
-    recover, rules, too_late,
+    ActionStep, AttemptOutcome, NOT_SENT, NewAction, NextStep, RefusalScope, Reporter,
+    in_order_until, next_step, recover, rules, too_late,
 };
 use crate::store::{Digest, Error, Store, domain_digest, lane_digest};
 use crate::trace::count;
@@ -42,8 +42,8 @@ pub(super) enum AttemptResult {
     RelayDown(String),
     /// The store did not take the record, or did not give the action: it is left alone for a while.
     Unrecorded,
-    /// Its account is being repaired, or a row of the directory that it needs is damaged: it is left alone for a while, and
-    /// the others go on.
+    /// Its account is being repaired, or a row of the directory that it needs is damaged: it is
+    /// left alone for a while, and the others go on.
     Rests,
     /// Earlier mail goes before it: it waits until then.
     Behind(UtcMillis),
@@ -95,18 +95,27 @@ impl AttemptContext {
                 self.order.lock().forget((account, id));
                 return nothing();
             }
-            ActionState::Sent => Some(NextStep { step: ActionStep::Done, failed: Vec::new(), note: None, lost: None }),
+            ActionState::Sent => Some(NextStep {
+                step: ActionStep::Done,
+                failed: Vec::new(),
+                note: None,
+                lost: None,
+            }),
             // Its attempt was made, and what came of it could not be recorded.
             ActionState::Attempting => recover(&action, now, pace),
             ActionState::Waiting if action.due > now => return nothing(),
-            // All else is tried once more: a clock that was wrong for a moment gives up nothing untried.
+            // All else is tried once more: a clock that was wrong for a moment gives up nothing
+            // untried.
             ActionState::Waiting if now >= action.expires && rules(action.kind).at_most_once => {
                 Some(too_late(&action, now, pace))
             }
             ActionState::Waiting => None,
         };
-        let (turned, free) =
-            if next.is_none() { self.recipients_in_order(account, &action, now) } else { (action.clone(), Ok(0)) };
+        let (turned, free) = if next.is_none() {
+            self.recipients_in_order(account, &action, now)
+        } else {
+            (action.clone(), Ok(0))
+        };
         let free = match free {
             Ok(free) => free,
             Err(until) => return AttemptResult::Behind(until),
@@ -115,29 +124,37 @@ impl AttemptContext {
         let octets = match octets {
             Ok(octets) => octets,
             Err(Error::Rebuilding(_)) => return AttemptResult::Rests,
-            Err(error) if next.is_none() => return self.hold_unreadable(account, &action, &error).await,
+            Err(error) if next.is_none() => {
+                return self.hold_unreadable(account, &action, &error).await;
+            }
             // Of what is over the octets are not needed.
             Err(_) => Vec::new(),
         };
         match next {
             Some(next) => self.record_next_step(account, (&action, &action), next, &octets).await,
-            None => match reason_not_entitled(&self.directory, account, (&action, &octets), now, pace) {
-                Ok(None) => self.attempt_delivery(account, &action, (&turned, free), &octets).await,
-                Ok(Some(next)) => self.record_next_step(account, (&action, &action), next, &octets).await,
-                Err(error @ Error::Corrupt { .. }) => {
-                    tracing::warn!(%account, action = %action.id, %error, "not sent before a repair");
-                    AttemptResult::Rests
+            None => {
+                match reason_not_entitled(&self.directory, account, (&action, &octets), now, pace) {
+                    Ok(None) => {
+                        self.attempt_delivery(account, &action, (&turned, free), &octets).await
+                    }
+                    Ok(Some(next)) => {
+                        self.record_next_step(account, (&action, &action), next, &octets).await
+                    }
+                    Err(error @ Error::Corrupt { .. }) => {
+                        tracing::warn!(%account, action = %action.id, %error, "not sent before a repair");
+                        AttemptResult::Rests
+                    }
+                    Err(error) => {
+                        tracing::error!(%account, action = %id, %error, "whose addresses are whose cannot be read");
+                        AttemptResult::Unrecorded
+                    }
                 }
-                Err(error) => {
-                    tracing::error!(%account, action = %id, %error, "whose addresses are whose cannot be read");
-                    AttemptResult::Unrecorded
-                }
-            },
+            }
         }
     }
 
-    /// The action with the recipients that may be asked now before those for whom earlier mail waits, and how many may be;
-    /// where it is none, until when it waits.
+    /// The action with the recipients that may be asked now before those for whom earlier mail
+    /// waits, and how many may be; where it is none, until when it waits.
     fn recipients_in_order(
         &self,
         account: AccountId,
@@ -174,15 +191,24 @@ impl AttemptContext {
     }
 
     /// Until when the mail before an action waits that goes to the same address, if any does.
-    fn wait_of_earlier_mail(&self, key: ActionKey, to: &Address, now: UtcMillis) -> Option<UtcMillis> {
+    fn wait_of_earlier_mail(
+        &self,
+        key: ActionKey,
+        to: &Address,
+        now: UtcMillis,
+    ) -> Option<UtcMillis> {
         let lane = lane_digest(key.0, &to.folded());
         loop {
             let first = self.order.lock().before(key, lane)?;
             let known = self.store.snapshot().action(first.0, first.1).ok().flatten();
             match known {
-                Some(known) if known.state == ActionState::Waiting && known.due > now => return Some(known.due),
+                Some(known) if known.state == ActionState::Waiting && known.due > now => {
+                    return Some(known.due);
+                }
                 // It is its turn.
-                Some(known) if matches!(known.state, ActionState::Waiting | ActionState::Attempting) => {
+                Some(known)
+                    if matches!(known.state, ActionState::Waiting | ActionState::Attempting) =>
+                {
                     return Some(now.after(TURN_PAUSE));
                 }
                 // It was removed or held by hand.
@@ -202,7 +228,11 @@ impl AttemptContext {
         let begun = Mutex::new(None);
         let mut fresh = false;
         let handed = loop {
-            let opened = if fresh { RelayConnection::open(relay).await } else { self.pool.take(relay).await };
+            let opened = if fresh {
+                RelayConnection::open(relay).await
+            } else {
+                self.pool.take(relay).await
+            };
             let connection = match opened {
                 Ok(connection) => connection,
                 Err(error) => return self.relay_down(account, read, &error, octets).await,
@@ -221,7 +251,11 @@ impl AttemptContext {
                 }
                 outcomes
             }
-            SendResult::Stale => return self.relay_down(account, read, "it hangs up on new connections", octets).await,
+            SendResult::Stale => {
+                return self
+                    .relay_down(account, read, "it hangs up on new connections", octets)
+                    .await;
+            }
             // It was taken back, held or moved while the relay was asked: nothing of it went out.
             SendResult::Unrecorded(error @ (Error::NotFound(_) | Error::Conflict(_))) => {
                 tracing::info!(%account, action = %action.id, %error, "not sent: the attempt was broken off");
@@ -239,7 +273,9 @@ impl AttemptContext {
         };
         let ours = outcomes.iter().find_map(refused_us);
         if let Some(error) = &ours
-            && outcomes.iter().all(|outcome| refused_us(outcome).is_some() || *outcome == AttemptOutcome::TooMany)
+            && outcomes
+                .iter()
+                .all(|outcome| refused_us(outcome).is_some() || *outcome == AttemptOutcome::TooMany)
             && begun.is_none()
         {
             return self.relay_down(account, read, error, octets).await;
@@ -250,26 +286,40 @@ impl AttemptContext {
         let next = next_step(action, outcomes, now, &self.settings.pace, jitter);
         let read = begun.as_ref().unwrap_or(read);
         match self.record_next_step(account, (read, action), next, octets).await {
-            AttemptResult::Recorded(..) => {
-                AttemptResult::Recorded(heard, if ours.is_some() { RelayHealth::Refused } else { RelayHealth::Well })
-            }
+            AttemptResult::Recorded(..) => AttemptResult::Recorded(
+                heard,
+                if ours.is_some() { RelayHealth::Refused } else { RelayHealth::Well },
+            ),
             other => other,
         }
     }
 
-    /// Records that the message goes out from now on, whatever its kind: whoever would hold or remove the action later
-    /// must hear that it may have been sent. Refused where the action is not what the attempt began with.
-    async fn begin(&self, account: AccountId, action: &Action, begun: &Mutex<Option<Action>>) -> Result<(), Error> {
+    /// Records that the message goes out from now on, whatever its kind: whoever would hold or
+    /// remove the action later must hear that it may have been sent. Refused where the action is
+    /// not what the attempt began with.
+    async fn begin(
+        &self,
+        account: AccountId,
+        action: &Action,
+        begun: &Mutex<Option<Action>>,
+    ) -> Result<(), Error> {
         let attempt = Action { state: ActionState::Attempting, ..action.clone() };
         let ((), ticket) = self.store.commit(account, |txn| txn.update_action(action, &attempt))?;
-        // From here on it counts as made: whether the record is on the disk is not known if the wait fails.
+        // From here on it counts as made: whether the record is on the disk is not known if the
+        // wait fails.
         *begun.lock() = Some(attempt);
         ticket.wait().await
     }
 
-    /// The relay cannot be had. The action keeps its turn and its attempts: it waits for the relay, not for itself. What a
-    /// person waits for says so, once.
-    async fn relay_down(&self, account: AccountId, action: &Action, error: &str, octets: &[u8]) -> AttemptResult {
+    /// The relay cannot be had. The action keeps its turn and its attempts: it waits for the relay,
+    /// not for itself. What a person waits for says so, once.
+    async fn relay_down(
+        &self,
+        account: AccountId,
+        action: &Action,
+        error: &str,
+        octets: &[u8],
+    ) -> AttemptResult {
         tracing::warn!(%account, action = %action.id, error, "the relay is out of order");
         let now = self.store.clock().now();
         let known = Action { last_error: Some(error.to_owned()), ..action.clone() };
@@ -288,20 +338,32 @@ impl AttemptContext {
     }
 
     /// An action whose octets are lost cannot be sent, and is not dropped without a word.
-    async fn hold_unreadable(&self, account: AccountId, action: &Action, error: &Error) -> AttemptResult {
+    async fn hold_unreadable(
+        &self,
+        account: AccountId,
+        action: &Action,
+        error: &Error,
+    ) -> AttemptResult {
         tracing::error!(%account, action = %action.id, %error, "what an action sends cannot be read: it is held");
-        let held = Action { state: ActionState::Held, last_error: Some(error.to_string()), ..action.clone() };
+        let held = Action {
+            state: ActionState::Held,
+            last_error: Some(error.to_string()),
+            ..action.clone()
+        };
         let done = self.store.commit(account, |txn| txn.update_action(action, &held));
         match done {
-            Ok(((), ticket)) => ticket.wait().await.map_or(AttemptResult::Unrecorded, |()| nothing()),
+            Ok(((), ticket)) => {
+                ticket.wait().await.map_or(AttemptResult::Unrecorded, |()| nothing())
+            }
             // Somebody did something else with it meanwhile: it is looked at again.
             Err(Error::NotFound(_) | Error::Conflict(_)) => nothing(),
             Err(_) => AttemptResult::Unrecorded,
         }
     }
 
-    /// Records what is next of an action, `read` being its row as this attempt read or wrote it last. What was changed by
-    /// hand meanwhile stays so: nothing of the message went out then (`begin`), and the attempt is forgotten.
+    /// Records what is next of an action, `read` being its row as this attempt read or wrote it
+    /// last. What was changed by hand meanwhile stays so: nothing of the message went out then
+    /// (`begin`), and the attempt is forgotten.
     async fn record_next_step(
         &self,
         account: AccountId,
@@ -365,16 +427,23 @@ impl AttemptContext {
         nothing()
     }
 
-    /// What its sender is told of those whom it will not reach. Its id follows from the action and the attempt, so that it
-    /// is the same if the record must be made again.
-    fn report(&self, account: AccountId, action: &Action, next: &NextStep, octets: &[u8]) -> Option<NewAction> {
+    /// What its sender is told of those whom it will not reach. Its id follows from the action and
+    /// the attempt, so that it is the same if the record must be made again.
+    fn report(
+        &self,
+        account: AccountId,
+        action: &Action,
+        next: &NextStep,
+        octets: &[u8],
+    ) -> Option<NewAction> {
         if next.failed.is_empty() {
             return None;
         }
         let hostname = &self.settings.relay.hostname;
         let (epoch, account, id) = (self.store.epoch(), account.0, action.id.0);
         let message_id = format!("f.{epoch:x}.{account:x}.{id:x}.{:x}@{hostname}", action.attempts);
-        let reporter = Reporter { hostname, message_id: &message_id, now: self.store.clock().now() };
+        let reporter =
+            Reporter { hostname, message_id: &message_id, now: self.store.clock().now() };
         dsn::compose_failed(action, &next.failed, octets, &reporter)
     }
 }
@@ -386,15 +455,22 @@ pub(super) fn lanes(account: AccountId, action: &Action) -> Vec<Digest> {
 }
 
 /// What the outcomes say of the recipients' domains.
-fn destination_health(action: &Action, outcomes: &[AttemptOutcome]) -> Vec<(Digest, DestinationHealth)> {
+fn destination_health(
+    action: &Action,
+    outcomes: &[AttemptOutcome],
+) -> Vec<(Digest, DestinationHealth)> {
     let waiting = action.recipients.iter().filter(|target| target.waits());
     let heard = waiting.zip(outcomes).filter_map(|(target, outcome)| {
         let heard = match outcome {
-            AttemptOutcome::Sent(_) | AttemptOutcome::Permanent { .. } | AttemptOutcome::EightBit(_) => {
-                DestinationHealth::Reached
+            AttemptOutcome::Sent(_)
+            | AttemptOutcome::Permanent { .. }
+            | AttemptOutcome::EightBit(_) => DestinationHealth::Reached,
+            AttemptOutcome::Temporary { scope: RefusalScope::Destination, .. } => {
+                DestinationHealth::Refused
             }
-            AttemptOutcome::Temporary { scope: RefusalScope::Destination, .. } => DestinationHealth::Refused,
-            AttemptOutcome::Temporary { scope: RefusalScope::Recipient, .. } => DestinationHealth::RefusedOne,
+            AttemptOutcome::Temporary { scope: RefusalScope::Recipient, .. } => {
+                DestinationHealth::RefusedOne
+            }
             _ => return None,
         };
         Some((domain_digest(&target.address.folded()), heard))

@@ -1,9 +1,10 @@
 //! Whether an account may still send what it submitted.
 //!
-//! A submission can wait for long: until the time that its owner chose (RFC 4865), while an administrator holds it, while
-//! the relay puts it off. Its addresses may lead to somebody else by then. So they are asked for again right before each
-//! attempt, as they were when it was made. What may not be sent any more fails for good, and nobody is sent a report of it:
-//! the envelope sender may be another's address now. The owner sees it in the submission's `deliveryStatus`.
+//! A submission can wait for long: until the time that its owner chose (RFC 4865), while an
+//! administrator holds it, while the relay puts it off. Its addresses may lead to somebody else by
+//! then. So they are asked for again right before each attempt, as they were when it was made. What
+//! may not be sent any more fails for good, and nobody is sent a report of it: the envelope sender
+//! may be another's address now. The owner sees it in the submission's `deliveryStatus`.
 
 use crate::account::Directory;
 use crate::message::header::{body_offset, fields};
@@ -12,11 +13,12 @@ use crate::model::{AccountId, Action, ActionKind, Address, UtcMillis};
 use crate::outbox::{AttemptOutcome, NextStep, RetrySchedule, next_step};
 use crate::store::Error;
 
-/// What follows where a submission names an address that is no more the account's, as its envelope sender, in From or in
-/// Sender; `None` where it may be sent.
+/// What follows where a submission names an address that is no more the account's, as its envelope
+/// sender, in From or in Sender; `None` where it may be sent.
 ///
 /// # Errors
-/// `Corrupt` where a row of the directory that would tell is damaged or lost, and those of reading it.
+/// `Corrupt` where a row of the directory that would tell is damaged or lost, and those of reading
+/// it.
 pub(super) fn reason_not_entitled(
     directory: &Directory,
     account: AccountId,
@@ -43,7 +45,9 @@ pub(super) fn reason_not_entitled(
     tracing::warn!(%account, action = %action.id, address = lost, "not sent: the address is no more the account's");
     let text = format!("{lost} is no more an address of the account");
     let waiting = action.recipients.iter().filter(|target| target.waits());
-    let outcomes = waiting.map(|_| AttemptOutcome::Permanent { status: [5, 7, 1], text: text.clone() }).collect();
+    let outcomes = waiting
+        .map(|_| AttemptOutcome::Permanent { status: [5, 7, 1], text: text.clone() })
+        .collect();
     let next = next_step(action, outcomes, now, pace, 0);
     Ok(Some(NextStep { failed: Vec::new(), ..next }))
 }

@@ -1,11 +1,12 @@
 //! Keeps the order of mail from one account to one address.
 //!
-//! - An action that was refused for now, or put off, is remembered with the addresses that it still goes to. What was queued
-//!   later for one of them waits until its next attempt, and is remembered itself; the other recipients of a message do not
-//!   wait for the one that must.
+//! - An action that was refused for now, or put off, is remembered with the addresses that it still
+//!   goes to. What was queued later for one of them waits until its next attempt, and is remembered
+//!   itself; the other recipients of a message do not wait for the one that must.
 //! - Nothing waits longer for its place than `limits::MAX_ORDER_WAIT`, nor beyond its own lifetime.
-//! - This is memory alone: what the store says of an action decides, and after a start it is read from there. At its bound
-//!   (`limits::MAX_POSTPONED_ACTIONS`) newcomers are not remembered, which costs their order and nothing else.
+//! - This is memory alone: what the store says of an action decides, and after a start it is read
+//!   from there. At its bound (`limits::MAX_POSTPONED_ACTIONS`) newcomers are not remembered, which
+//!   costs their order and nothing else.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -30,7 +31,8 @@ struct WaitingAction {
 }
 
 impl RetryOrder {
-    /// Remembers that an action waits until a time, and holds back what was queued later for these addresses.
+    /// Remembers that an action waits until a time, and holds back what was queued later for these
+    /// addresses.
     pub(super) fn wait(&mut self, key: ActionKey, lanes: Vec<DomainDigest>, until: UtcMillis) {
         self.forget(key);
         if self.waiting.len() >= limits::MAX_POSTPONED_ACTIONS {
@@ -56,13 +58,17 @@ impl RetryOrder {
     }
 
     /// The first action before this one that waits for an address.
-    pub(super) fn before(&self, (account, action): ActionKey, lane: DomainDigest) -> Option<ActionKey> {
+    pub(super) fn before(
+        &self,
+        (account, action): ActionKey,
+        lane: DomainDigest,
+    ) -> Option<ActionKey> {
         let first = self.lanes.get(&(account, lane))?.first()?;
         (*first < action).then_some((account, *first))
     }
 
-    /// Whether somebody wants an action to go now: it is here, and is to wait by what was decided for it last; or nothing
-    /// was ever decided.
+    /// Whether somebody wants an action to go now: it is here, and is to wait by what was decided
+    /// for it last; or nothing was ever decided.
     pub(super) fn is_wanted_now(&self, key: ActionKey, now: UtcMillis) -> bool {
         self.waiting.get(&key).is_none_or(|waiting| now < waiting.until)
     }
@@ -87,7 +93,10 @@ mod tests {
         order.wait(second, vec![bob, eve], UtcMillis(50));
         assert_eq!((order.before(third, bob), order.before(first, bob)), (Some(second), None));
         order.wait(first, vec![bob], UtcMillis(50));
-        assert_eq!((order.before(third, bob), order.before(third, eve)), (Some(first), Some(second)));
+        assert_eq!(
+            (order.before(third, bob), order.before(third, eve)),
+            (Some(first), Some(second))
+        );
         // Another account's mail is in no order with it.
         assert_eq!(order.before((AccountId(2), ActionId(9)), bob), None);
         order.wait(second, vec![eve], UtcMillis(60));

@@ -51,7 +51,8 @@ impl RelayPool {
 
     /// Ends those that nobody used for so long.
     pub(super) async fn expire(&self, idle: Duration) {
-        let old: Vec<IdleConnection> = self.0.lock().extract_if(.., |one| one.since.elapsed() >= idle).collect();
+        let old: Vec<IdleConnection> =
+            self.0.lock().extract_if(.., |one| one.since.elapsed() >= idle).collect();
         for one in old {
             one.connection.quit().await;
         }

@@ -13,7 +13,8 @@ pub struct Relay {
     pub protocol: Protocol,
     /// TLS or not.
     pub tls: Tls,
-    /// Certificates (DER) that are believed in the place of the machine's own; empty: the machine's.
+    /// Certificates (DER) that are believed in the place of the machine's own; empty: the
+    /// machine's.
     pub authorities: Vec<Vec<u8>>,
     /// The name that its certificate must hold; `None` is its host.
     pub tls_name: Option<String>,

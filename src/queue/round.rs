@@ -1,13 +1,14 @@
 //! What goes next. Of what is due a window is held, and no more: the wake-ups, without any message.
 //!
 //! - What a person waits for goes first, also after it was refused for now; else what is due first.
-//! - To one recipient from one account one after the other (`order`); all else at once, as many as the site allows.
-//! - The relay is one for all: while it is out of order nothing is tried, and no action's own attempts are spent on it; then
-//!   one action asks.
-//! - A domain that refuses rests likewise: what would go there is put off until one has got through. What a person asks for
-//!   just now is tried nevertheless.
-//! - Rests are measured by this process's own time; times in rows that a clock which was set back left too far ahead are
-//!   brought back.
+//! - To one recipient from one account one after the other (`order`); all else at once, as many as
+//!   the site allows.
+//! - The relay is one for all: while it is out of order nothing is tried, and no action's own
+//!   attempts are spent on it; then one action asks.
+//! - A domain that refuses rests likewise: what would go there is put off until one has got
+//!   through. What a person asks for just now is tried nevertheless.
+//! - Rests are measured by this process's own time; times in rows that a clock which was set back
+//!   left too far ahead are brought back.
 
 mod clock;
 
@@ -25,15 +26,20 @@ use super::order::{ActionKey, RetryOrder};
 use super::pool::RelayPool;
 use super::settings::Settings;
 use crate::account::Directory;
-use crate::model::{AccountId, ActionId, ActionState, LiveValue, MonotonicMillis, RelayTrouble, UtcMillis, limits};
-use crate::outbox::{Destinations, DomainDigest, RetrySchedule, SendPermission, Trouble, is_delayed};
+use crate::model::{
+    AccountId, ActionId, ActionState, LiveValue, MonotonicMillis, RelayTrouble, UtcMillis, limits,
+};
+use crate::outbox::{
+    Destinations, DomainDigest, RetrySchedule, SendPermission, Trouble, is_delayed,
+};
 use crate::store::{Error, Store, WakeCondition, Wakeup};
 
 /// Wake-ups that are held, beside those under way.
 const MAX_HELD_WAKEUPS: usize = 256;
 /// The longest sleep: whatever else may have happened is seen then.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
-/// How far behind the first wake-up the next look begins: a commit may be visible later than one that began after it.
+/// How far behind the first wake-up the next look begins: a commit may be visible later than one
+/// that began after it.
 const VISIBILITY_LAG: Duration = Duration::from_secs(5);
 /// Actions that were half attempted when the service ended: no more than were under way.
 const MAX_HALF_ATTEMPTED: usize = 10_000;
@@ -61,7 +67,8 @@ pub(super) struct Scheduler {
     behind: Vec<(UtcMillis, Wakeup)>,
     /// Whether a person asks for something that waits for the relay: it is asked before its time.
     asked_for: bool,
-    /// What the wall clock shows beyond the process's own time: less than before where it was set back.
+    /// What the wall clock shows beyond the process's own time: less than before where it was set
+    /// back.
     ahead: Option<i64>,
     /// Whether another look may find more.
     more: bool,
@@ -72,7 +79,8 @@ pub(super) struct Scheduler {
     most: Arc<AtomicUsize>,
 }
 
-/// The time of one look: what o'clock it is, for times in rows, and the process's own time, for rests.
+/// The time of one look: what o'clock it is, for times in rows, and the process's own time, for
+/// rests.
 #[derive(Debug, Clone, Copy)]
 struct CurrentTime {
     wall: UtcMillis,
@@ -123,9 +131,13 @@ impl Scheduler {
         CurrentTime { wall: clock.now(), steady: clock.steady() }
     }
 
-    /// What an earlier run of the service left half attempted is looked at first; and what it put off is remembered.
+    /// What an earlier run of the service left half attempted is looked at first; and what it put
+    /// off is remembered.
     pub(super) fn recover(&mut self) {
-        let half = self.store.snapshot().wakeups(WakeCondition::Attempting(UtcMillis(0)), MAX_HALF_ATTEMPTED);
+        let half = self
+            .store
+            .snapshot()
+            .wakeups(WakeCondition::Attempting(UtcMillis(0)), MAX_HALF_ATTEMPTED);
         match half {
             Ok(half) => half.into_iter().for_each(|wakeup| self.add_wakeup(wakeup, false)),
             Err(error) => tracing::error!(%error, "what was half attempted cannot be read"),
@@ -140,7 +152,8 @@ impl Scheduler {
         for from in [WakeCondition::Urgent(now), WakeCondition::Due(now)] {
             for wakeup in view.wakeups(from, limits::MAX_POSTPONED_ACTIONS)? {
                 let (account, id) = action_key(&wakeup);
-                if let Some(action) = view.action(account, id)?.filter(|action| !is_delayed(action)) {
+                if let Some(action) = view.action(account, id)?.filter(|action| !is_delayed(action))
+                {
                     self.order.lock().wait((account, id), lanes(account, &action), action.due);
                 }
             }
@@ -182,7 +195,8 @@ impl Scheduler {
     }
 
     fn sleep(&self, now: CurrentTime) -> Duration {
-        let mut wait = if self.pool.is_empty() { MAX_SLEEP } else { self.settings.relay.idle.min(MAX_SLEEP) };
+        let mut wait =
+            if self.pool.is_empty() { MAX_SLEEP } else { self.settings.relay.idle.min(MAX_SLEEP) };
         let room = self.under_way.len() < self.settings.concurrency.max(1);
         if self.more && room && self.ready.len() < MAX_HELD_WAKEUPS / 2 && self.relay.is_none() {
             return Duration::ZERO;
@@ -213,10 +227,17 @@ impl Scheduler {
             self.pool = Arc::default();
         }
         self.settings = newest;
-        let rested: Vec<ActionKey> =
-            self.resting.iter().filter(|(_, (until, _))| *until <= now).map(|(key, _)| *key).collect();
-        for wakeup in
-            rested.iter().filter_map(|key| self.resting.remove(key)).map(|(_, wakeup)| wakeup).collect::<Vec<_>>()
+        let rested: Vec<ActionKey> = self
+            .resting
+            .iter()
+            .filter(|(_, (until, _))| *until <= now)
+            .map(|(key, _)| *key)
+            .collect();
+        for wakeup in rested
+            .iter()
+            .filter_map(|key| self.resting.remove(key))
+            .map(|(_, wakeup)| wakeup)
+            .collect::<Vec<_>>()
         {
             self.ready.push_front(wakeup);
         }
@@ -226,9 +247,15 @@ impl Scheduler {
     async fn sweep(&mut self, now: CurrentTime) {
         (self.swept, self.from, self.more) = (Some(now.steady), UtcMillis(0), true);
         let now = now.wall;
-        let over =
-            self.store.snapshot().wakeups(WakeCondition::Forget(UtcMillis(0)), MAX_HELD_WAKEUPS).unwrap_or_default();
-        for wakeup in over.iter().filter(|wakeup| matches!(wakeup.wake, WakeCondition::Forget(at) if at <= now)) {
+        let over = self
+            .store
+            .snapshot()
+            .wakeups(WakeCondition::Forget(UtcMillis(0)), MAX_HELD_WAKEUPS)
+            .unwrap_or_default();
+        for wakeup in over
+            .iter()
+            .filter(|wakeup| matches!(wakeup.wake, WakeCondition::Forget(at) if at <= now))
+        {
             let (account, id) = action_key(wakeup);
             let done = self.store.commit(account, |txn| {
                 let action = txn.action(id)?;
@@ -245,7 +272,8 @@ impl Scheduler {
         }
     }
 
-    /// Fills the window: what a person waits for, then the rest, by time. While it is half full the rest is not looked for.
+    /// Fills the window: what a person waits for, then the rest, by time. While it is half full the
+    /// rest is not looked for.
     fn fill_window(&mut self, now: UtcMillis) {
         let is_filled = self.ready.len() >= MAX_HELD_WAKEUPS / 2;
         let known_next = self.next.filter(|_| is_filled);
@@ -253,10 +281,11 @@ impl Scheduler {
         let mut later = |at: UtcMillis| self.next = Some(self.next.map_or(at, |next| next.min(at)));
         let limit = MAX_HELD_WAKEUPS.saturating_add(self.known.len());
         let snapshot = self.store.snapshot();
-        let found = snapshot.wakeups(WakeCondition::Urgent(UtcMillis(0)), limit).and_then(|urgent| {
-            let limit = if is_filled { 0 } else { limit };
-            snapshot.wakeups(WakeCondition::Due(self.from), limit).map(|usual| (urgent, usual))
-        });
+        let found =
+            snapshot.wakeups(WakeCondition::Urgent(UtcMillis(0)), limit).and_then(|urgent| {
+                let limit = if is_filled { 0 } else { limit };
+                snapshot.wakeups(WakeCondition::Due(self.from), limit).map(|usual| (urgent, usual))
+            });
         let (urgent, usual) = match found {
             Ok(found) => found,
             Err(error) => {
@@ -277,8 +306,10 @@ impl Scheduler {
             self.from = (*first).min(now).before(VISIBILITY_LAG);
         }
         let mut due: Vec<(Wakeup, bool)> = Vec::new();
-        for (wakeup, is_urgent) in
-            urgent.into_iter().map(|wakeup| (wakeup, true)).chain(usual.into_iter().map(|wakeup| (wakeup, false)))
+        for (wakeup, is_urgent) in urgent
+            .into_iter()
+            .map(|wakeup| (wakeup, true))
+            .chain(usual.into_iter().map(|wakeup| (wakeup, false)))
         {
             match wakeup.wake {
                 WakeCondition::Urgent(at) | WakeCondition::Due(at) if at > now => later(at),
@@ -287,16 +318,20 @@ impl Scheduler {
         }
         drop(snapshot);
         for (wakeup, _) in due.iter().filter(|(_, is_urgent)| *is_urgent) {
-            let place =
-                self.ready.iter().position(|one| action_key(one) == action_key(wakeup) && one.wake != wakeup.wake);
+            let place = self
+                .ready
+                .iter()
+                .position(|one| action_key(one) == action_key(wakeup) && one.wake != wakeup.wake);
             if place.and_then(|at| self.ready.remove(at)).is_some() {
                 // It waited here already, and a person asks for it now.
                 self.known.remove(&action_key(wakeup));
                 self.asked_for = true;
             }
         }
-        let due: Vec<(Wakeup, bool)> =
-            due.into_iter().filter(|(wakeup, _)| !self.known.contains(&action_key(wakeup))).collect();
+        let due: Vec<(Wakeup, bool)> = due
+            .into_iter()
+            .filter(|(wakeup, _)| !self.known.contains(&action_key(wakeup)))
+            .collect();
         // What does not fit is looked for when there is room again.
         let room = (2 * MAX_HELD_WAKEUPS).saturating_sub(self.ready.len());
         self.more |= full || due.len() > room;
@@ -310,7 +345,11 @@ impl Scheduler {
             return;
         }
         if is_urgent {
-            let place = self.ready.iter().take_while(|one| matches!(one.wake, WakeCondition::Urgent(_))).count();
+            let place = self
+                .ready
+                .iter()
+                .take_while(|one| matches!(one.wake, WakeCondition::Urgent(_)))
+                .count();
             self.ready.insert(place, wakeup);
         } else {
             self.ready.push_back(wakeup);
@@ -323,7 +362,9 @@ impl Scheduler {
         let mut put_off = Vec::new();
         match self.relay.may(now.steady) {
             // After a failure of the relay one action is enough to find out whether it is back.
-            SendPermission::Go if !self.relay.is_none() => room = usize::from(self.under_way.is_empty()),
+            SendPermission::Go if !self.relay.is_none() => {
+                room = usize::from(self.under_way.is_empty())
+            }
             SendPermission::Go => {}
             SendPermission::Not(_) if self.asked_for && self.under_way.is_empty() => room = 1,
             SendPermission::Asking | SendPermission::Not(_) => return put_off,
@@ -333,7 +374,11 @@ impl Scheduler {
         while let Some(wakeup) = self.ready.get(at).copied().filter(|_| room > 0) {
             let is_wanted = matches!(wakeup.wake, WakeCondition::Urgent(_))
                 && self.order.lock().is_wanted_now(action_key(&wakeup), now.wall);
-            let may = if is_wanted { SendPermission::Go } else { self.destinations.may(wakeup.domain, now.steady) };
+            let may = if is_wanted {
+                SendPermission::Go
+            } else {
+                self.destinations.may(wakeup.domain, now.steady)
+            };
             match may {
                 _ if self.lanes.contains(&wakeup.lane) => at += 1,
                 // They fill the window, while others could go.
@@ -374,7 +419,8 @@ impl Scheduler {
             groups.entry((wakeup.account, until)).or_default().push((wakeup.action, wakeup));
         }
         for ((account, until), actions) in groups {
-            let seen: Vec<(ActionId, WakeCondition)> = actions.iter().map(|(id, wakeup)| (*id, wakeup.wake)).collect();
+            let seen: Vec<(ActionId, WakeCondition)> =
+                actions.iter().map(|(id, wakeup)| (*id, wakeup.wake)).collect();
             let done = match self.store.commit(account, |txn| txn.defer_actions(&seen, until)) {
                 Ok(((), ticket)) => ticket.wait().await,
                 Err(error) => Err(error),
@@ -387,7 +433,9 @@ impl Scheduler {
                     Ok(()) => {
                         self.known.remove(&action_key(&wakeup));
                         let mut order = self.order.lock();
-                        if !order.is_early(action_key(&wakeup), until.before(Duration::from_millis(1))) {
+                        if !order
+                            .is_early(action_key(&wakeup), until.before(Duration::from_millis(1)))
+                        {
                             order.wait(action_key(&wakeup), vec![wakeup.lane], until);
                         }
                     }
@@ -399,10 +447,14 @@ impl Scheduler {
     }
 
     fn set_to_rest(&mut self, wakeup: Wakeup, now: MonotonicMillis) {
-        self.resting.insert(action_key(&wakeup), (now.after(self.settings.relay_pause.saturating_mul(4)), wakeup));
+        self.resting.insert(
+            action_key(&wakeup),
+            (now.after(self.settings.relay_pause.saturating_mul(4)), wakeup),
+        );
     }
 
-    /// Waits for one that is under way, and takes notice of what came of it. Nothing is lost where the wait is broken off.
+    /// Waits for one that is under way, and takes notice of what came of it. Nothing is lost where
+    /// the wait is broken off.
     pub(super) async fn wait_for_attempt(&mut self) {
         match self.under_way.join_next_with_id().await {
             None => std::future::pending().await,
@@ -437,7 +489,9 @@ impl Scheduler {
                         DestinationHealth::RefusedOne => {
                             self.destinations.record_recipient_refusal(domain, now, &pace, jitter);
                         }
-                        DestinationHealth::Refused => self.destinations.record_refusal(domain, now, &pace, jitter),
+                        DestinationHealth::Refused => {
+                            self.destinations.record_refusal(domain, now, &pace, jitter)
+                        }
                     }
                 }
                 match word {
@@ -457,8 +511,13 @@ impl Scheduler {
             AttemptResult::Rests => self.set_to_rest(wakeup, now),
             AttemptResult::Behind(until) => self.behind.push((until, wakeup)),
             AttemptResult::Unrecorded => {
-                // A store that takes nothing would have every action begun in vain, one after another.
-                self.relay.record_refusal(now, &RetrySchedule { longest: self.settings.relay_pause, ..relay_pace }, 0);
+                // A store that takes nothing would have every action begun in vain, one after
+                // another.
+                self.relay.record_refusal(
+                    now,
+                    &RetrySchedule { longest: self.settings.relay_pause, ..relay_pace },
+                    0,
+                );
                 self.set_to_rest(wakeup, now);
             }
         }
@@ -467,8 +526,13 @@ impl Scheduler {
     /// Waits for what is under way, within its bounds.
     pub(super) async fn finish(mut self) {
         let bound = self.settings.relay.patience;
-        if timeout(bound, async { while self.under_way.join_next().await.is_some() {} }).await.is_err() {
-            tracing::warn!("some actions were under way at the end: replies among them count as sent");
+        if timeout(bound, async { while self.under_way.join_next().await.is_some() {} })
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                "some actions were under way at the end: replies among them count as sent"
+            );
         }
         self.pool.expire(Duration::ZERO).await;
     }

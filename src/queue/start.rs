@@ -1,9 +1,10 @@
 //! Whether the queue is what the store says that it should be, before anything is sent.
 //!
-//! Two things are looked at: that each account has as many actions as its row says, all of them woken; and that the store is
-//! of the line of history in which its queue was last worked on. A store that was restored from a backup is not: what it
-//! would send was perhaps sent since. Whatever is wrong is said aloud, also by every submission that waits, and nothing is
-//! sent until an administrator accepts it (`restante queue accept-loss`).
+//! Two things are looked at: that each account has as many actions as its row says, all of them
+//! woken; and that the store is of the line of history in which its queue was last worked on. A
+//! store that was restored from a backup is not: what it would send was perhaps sent since.
+//! Whatever is wrong is said aloud, also by every submission that waits, and nothing is sent until
+//! an administrator accepts it (`restante queue accept-loss`).
 
 use crate::model::{AccountId, Action};
 use crate::outbox::HELD;
@@ -56,7 +57,9 @@ fn notify_account(store: &Store, account: AccountId) -> Result<(), Error> {
         let page = store.snapshot().actions(account, behind, ACTIONS_PER_COMMIT)?;
         behind = page.last().map(|action| action.id);
         let is_silent = |action: &&Action| {
-            action.submission.is_some() && action.state.is_open() && action.last_error.as_deref() != Some(HELD)
+            action.submission.is_some()
+                && action.state.is_open()
+                && action.last_error.as_deref() != Some(HELD)
         };
         let silent: Vec<&Action> = page.iter().filter(is_silent).collect();
         if !silent.is_empty() {
@@ -81,7 +84,8 @@ fn notify_account(store: &Store, account: AccountId) -> Result<(), Error> {
 /// What is to be said from now on, where it is not said already.
 fn find_new_mark(store: &Store) -> Result<Option<QueueMark>, Error> {
     let snapshot = store.snapshot();
-    let repaired: Vec<AccountId> = store.accounts_under_repair()?.into_iter().map(|(account, _)| account).collect();
+    let repaired: Vec<AccountId> =
+        store.accounts_under_repair()?.into_iter().map(|(account, _)| account).collect();
     let audit = match snapshot.audit_queue(&repaired) {
         Ok(audit) => audit,
         Err(error @ Error::Io(_)) => return Err(error),
@@ -104,7 +108,8 @@ fn find_new_mark(store: &Store) -> Result<Option<QueueMark>, Error> {
         // What was held stays held, until it is accepted.
         (true, Some(_)) => return Ok(None),
         (true, None) => QueueMark { epoch, held: None },
-        // The epoch stays what it was: that is how it is known later that replies are not to be sent again.
+        // The epoch stays what it was: that is how it is known later that replies are not to be
+        // sent again.
         (false, _) => {
             let epoch = known.as_ref().map_or(0, |mark| mark.epoch);
             QueueMark { epoch, held: Some(wrong.join("; ")) }

@@ -13,10 +13,12 @@ use super::*;
 use crate::account::{Directory, Settings as Addresses};
 use crate::model::clock::{FixedClock, SystemClock};
 use crate::model::{
-    AccountId, AccountRow, Action, ActionId, ActionState, Address, BlobHash, Clock, DsnNotify, EmailId, LiveValue,
-    MessageRows, RecipientState, Target, ToldKey, ToldLifetime, UtcMillis,
+    AccountId, AccountRow, Action, ActionId, ActionState, Address, BlobHash, Clock, DsnNotify,
+    EmailId, LiveValue, MessageRows, RecipientState, Target, ToldKey, ToldLifetime, UtcMillis,
 };
-use crate::outbox::{NewAction, RedirectAction, ReplyAction, RetrySchedule, SubmissionAction, by_hand};
+use crate::outbox::{
+    NewAction, RedirectAction, ReplyAction, RetrySchedule, SubmissionAction, by_hand,
+};
 use crate::proof::{Algorithm, Signer, SigningKey, generate};
 use crate::store::engine::Engine;
 use crate::store::engine::fault::FaultyEngine;
@@ -97,7 +99,12 @@ fn file(store: &Store, raw: &[u8]) -> (EmailId, BlobHash) {
     let (mut results, ticket) = store.commit_message(&[ANN], &encoded, raw, |txn| {
         if txn.state().inbox.0 == 0 {
             let role = Some(crate::model::Role::Inbox);
-            txn.create_mailbox(&NewMailbox { name: "Inbox".into(), parent: None, role, sort_order: 0 })?;
+            txn.create_mailbox(&NewMailbox {
+                name: "Inbox".into(),
+                parent: None,
+                role,
+                sort_order: 0,
+            })?;
         }
         txn.create_email(&NewEmail {
             message: &encoded,
@@ -113,7 +120,8 @@ fn file(store: &Store, raw: &[u8]) -> (EmailId, BlobHash) {
 }
 
 fn submission(store: &Store, to: &[&str]) -> NewAction {
-    let (email, blob) = file(store, format!("Subject: to {to:?}\r\nMessage-ID: <s@x>\r\n\r\nhello\r\n").as_bytes());
+    let (email, blob) =
+        file(store, format!("Subject: to {to:?}\r\nMessage-ID: <s@x>\r\n\r\nhello\r\n").as_bytes());
     let submission = SubmissionAction {
         sender: Some(Address::from_parts("ann", "example.org")),
         recipients: to.iter().map(|name| Target::plain(at_home(name))).collect(),
@@ -193,7 +201,11 @@ fn left(store: &Store) -> Vec<Action> {
 }
 
 fn is_told(store: &Store, to: &str) -> bool {
-    store.snapshot().last_told(ANN, &key_of(to), &ToldLifetime::of(0), UtcMillis(0)).unwrap().is_some()
+    store
+        .snapshot()
+        .last_told(ANN, &key_of(to), &ToldLifetime::of(0), UtcMillis(0))
+        .unwrap()
+        .is_some()
 }
 
 fn clean(store: &Store) {
@@ -219,7 +231,10 @@ fn a_message_goes_out_from_where_its_header_begins() {
             };
             assert_eq!(dressed(&settings(1)), header, "{before:?}");
             let signed = dressed(&signing);
-            assert!(signed.starts_with("DKIM-Signature:") && signed.ends_with(&format!("\r\n{header}")), "{signed}");
+            assert!(
+                signed.starts_with("DKIM-Signature:") && signed.ends_with(&format!("\r\n{header}")),
+                "{signed}"
+            );
         }
     }
 }

@@ -36,7 +36,8 @@ impl QueueWaker {
 }
 
 impl QueueWorker {
-    /// A worker over a store, whose directory says who may send as whom; it is woken by the store's commits. An attempt keeps the settings that it began with.
+    /// A worker over a store, whose directory says who may send as whom; it is woken by the store's
+    /// commits. An attempt keeps the settings that it began with.
     #[must_use]
     pub fn new(store: Store, directory: Directory, settings: LiveValue<Settings>) -> Self {
         let wake = Arc::new(Notify::new());
@@ -46,7 +47,14 @@ impl QueueWorker {
                 bell.notify_one();
             }
         });
-        Self { store, directory, settings, wake, held: Arc::default(), trouble: LiveValue::default() }
+        Self {
+            store,
+            directory,
+            settings,
+            wake,
+            held: Arc::default(),
+            trouble: LiveValue::default(),
+        }
     }
 
     /// What wakes it.
@@ -61,7 +69,8 @@ impl QueueWorker {
         self.trouble.clone()
     }
 
-    /// The most actions that it has held in memory at once, whatever waited in the store: for tests and figures.
+    /// The most actions that it has held in memory at once, whatever waited in the store: for tests
+    /// and figures.
     #[cfg(test)]
     #[must_use]
     pub fn held_at_most(&self) -> Arc<AtomicUsize> {
@@ -75,14 +84,17 @@ impl QueueWorker {
         loop {
             match audit(&self.store).await {
                 Ok(()) => break,
-                Err(error) => tracing::error!(%error, "whether the queue is whole cannot be seen: nothing is sent yet"),
+                Err(error) => {
+                    tracing::error!(%error, "whether the queue is whole cannot be seen: nothing is sent yet")
+                }
             }
             tokio::select! {
                 () = &mut stop => return,
                 () = tokio::time::sleep(wait) => wait = (wait * 2).min(Duration::from_secs(60)),
             }
         }
-        let mut round = Scheduler::new((self.store, self.directory), self.settings, self.trouble, self.held);
+        let mut round =
+            Scheduler::new((self.store, self.directory), self.settings, self.trouble, self.held);
         round.recover();
         loop {
             let wait = round.begin().await;

@@ -1,10 +1,11 @@
-//! Backups: copies of the whole store in a directory that holds many of them, each of which takes only what the ones before
-//! it have not; and a store made of one of them.
+//! Backups: copies of the whole store in a directory that holds many of them, each of which takes
+//! only what the ones before it have not; and a store made of one of them.
 //!
-//! A directory of backups has a mark that names its store, and is refused where it has none and is not empty, where it
-//! is another store's, or where it lies in the store. Each backup is proved when it is made, and whole or not there:
-//! a process that is killed meanwhile leaves the older ones as they are. A store that was restored has another epoch:
-//! clients whose states are of the line of history that was left are refused, and begin anew.
+//! A directory of backups has a mark that names its store, and is refused where it has none and is
+//! not empty, where it is another store's, or where it lies in the store. Each backup is proved
+//! when it is made, and whole or not there: a process that is killed meanwhile leaves the older
+//! ones as they are. A store that was restored has another epoch: clients whose states are of the
+//! line of history that was left are refused, and begin anew.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -18,8 +19,8 @@ use super::error::Error;
 const MARK: &str = "RESTANTE-BACKUP";
 
 impl Store {
-    /// Makes a backup, proves it, and lets go of all but the newest `keep`. Deliveries go on. `tell` hears the octets
-    /// that were written so far, and cannot stop it.
+    /// Makes a backup, proves it, and lets go of all but the newest `keep`. Deliveries go on.
+    /// `tell` hears the octets that were written so far, and cannot stop it.
     ///
     /// # Errors
     /// `Conflict` for a directory that does not serve, with the reason; `Io`.
@@ -58,7 +59,9 @@ impl Store {
     fn identity(&self) -> String {
         let secrets = self.secrets();
         let mut hasher = blake3::Hasher::new_derive_key("restante 2026-11 identity of a store");
-        for secret in [&secrets.threads[..], &secrets.told[..], &secrets.words[..], &secrets.ranks[..]] {
+        for secret in
+            [&secrets.threads[..], &secrets.told[..], &secrets.words[..], &secrets.ranks[..]]
+        {
             hasher.update(secret);
         }
         hasher.finalize().to_hex().chars().take(32).collect()
@@ -124,8 +127,8 @@ pub fn verify(dir: &Path, id: u32) -> Result<(), Error> {
     disk::verify(dir, id)
 }
 
-/// Makes a store of a backup (`None`: the newest) in `to`, which must be empty or not there, with an epoch of its own;
-/// says of which backup. The store is there whole or not at all.
+/// Makes a store of a backup (`None`: the newest) in `to`, which must be empty or not there, with
+/// an epoch of its own; says of which backup. The store is there whole or not at all.
 ///
 /// # Errors
 /// As for `verify`; `Conflict` where `to` does not serve.
@@ -158,7 +161,8 @@ pub fn restore(dir: &Path, id: Option<u32>, to: &Path) -> Result<Backup, Error> 
     Ok(backup)
 }
 
-/// Where a store of a backup is made before it is whole: what lies there is of a restore that was killed.
+/// Where a store of a backup is made before it is whole: what lies there is of a restore that was
+/// killed.
 #[must_use]
 pub fn partial_restore(to: &Path) -> PathBuf {
     let name = to.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -191,7 +195,9 @@ mod disk {
     use super::{Backup, Error, Path};
 
     fn none<T>() -> Result<T, Error> {
-        Err(Error::Conflict("this program was built without RocksDB: it knows no store on a disk".into()))
+        Err(Error::Conflict(
+            "this program was built without RocksDB: it knows no store on a disk".into(),
+        ))
     }
 
     pub(super) fn list(_: &Path) -> Result<Vec<Backup>, Error> {

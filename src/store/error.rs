@@ -29,15 +29,20 @@ pub enum Error {
     /// The account has as many queued actions as it may have: temporary.
     #[error("too much mail of account {0} waits to be sent: try again later")]
     QueueFull(AccountId),
-    /// Somebody else changed what this change was built on, or an earlier change that it was built on was not written: it
-    /// may be tried again.
-    #[error("a change of account {0} was not written, for another came first or an earlier one failed: try again")]
+    /// Somebody else changed what this change was built on, or an earlier change that it was built
+    /// on was not written: it may be tried again.
+    #[error(
+        "a change of account {0} was not written, for another came first or an earlier one failed: try again"
+    )]
     Overtaken(AccountId),
     /// The store cannot be reached just now: temporary, and nothing was written.
     #[error("the store cannot be reached: {0}")]
     #[cfg_attr(
         not(any(test, feature = "internals")),
-        expect(dead_code, reason = "for engines on other machines: those of one process are never away")
+        expect(
+            dead_code,
+            reason = "for engines on other machines: those of one process are never away"
+        )
     )]
     Away(String),
     /// The account is being repaired: temporary.
@@ -56,7 +61,8 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
-    /// A write failed in a way that leaves the disk's state unknown: no writes until the store is opened anew.
+    /// A write failed in a way that leaves the disk's state unknown: no writes until the store is
+    /// opened anew.
     #[error("the store takes no more writes since an earlier one failed: {0}; restart the service")]
     Poisoned(String),
     /// The store cannot be opened; what to do about it.
@@ -70,7 +76,11 @@ pub enum Error {
 impl Error {
     /// A row that another one names is not there.
     pub(super) fn missing(table: &'static str, key: &[u8]) -> Self {
-        Self::Corrupt { table, key: hex(key), what: "the row is missing: run `restante repair`".into() }
+        Self::Corrupt {
+            table,
+            key: hex(key),
+            what: "the row is missing: run `restante repair`".into(),
+        }
     }
 
     /// Whether the same request may succeed later without anyone changing it.

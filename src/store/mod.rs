@@ -1,12 +1,14 @@
-//! L2: the truth on disk. The store knows no mail syntax: it takes finished rows and keeps them true to one another.
+//! L2: the truth on disk. The store knows no mail syntax: it takes finished rows and keeps them
+//! true to one another.
 //!
-//! - Every mutation goes through `Store::commit`: it takes the account's lock, reads the store overlaid with what the
-//!   account has queued, builds its rows, queues them while it still holds the lock, and returns a `Ticket` that is
-//!   redeemed when they are durable and visible. Nobody else makes a batch.
+//! - Every mutation goes through `Store::commit`: it takes the account's lock, reads the store
+//!   overlaid with what the account has queued, builds its rows, queues them while it still holds
+//!   the lock, and returns a `Ticket` that is redeemed when they are durable and visible. Nobody
+//!   else makes a batch.
 //! - One committer thread merges all that is queued into one synced write.
 //! - Nothing is visible before it is durable; a `Snapshot` is one consistent state.
-//! - After a write that failed for any cause but a full disk the store is poisoned: it refuses writes until it is opened
-//!   anew. A full disk is temporary, and heals by itself.
+//! - After a write that failed for any cause but a full disk the store is poisoned: it refuses
+//!   writes until it is opened anew. A full disk is temporary, and heals by itself.
 //!
 //! The tables and their keys are in `table`, the rows in `row`, the invariants in `repair::check`.
 
@@ -46,7 +48,9 @@ pub use listing::requests::{ListingAction, ListingRequest};
 pub use outbox::read::{QueueAudit, Wakeup};
 pub use repair::check;
 pub use row::fold::Fold;
-pub use row::{AccountStateRow, Digest, EncodedMessage, Object, QueueMark, domain_digest, lane_digest};
+pub use row::{
+    AccountStateRow, Digest, EncodedMessage, Object, QueueMark, domain_digest, lane_digest,
+};
 #[cfg(any(test, feature = "internals"))]
 pub use row::{DeliveryRow, Thread, ToldRow, fold::Folds};
 pub use search::folding::FoldSizes;
@@ -81,14 +85,15 @@ pub struct Options {
     pub hold: Duration,
     /// The longest pause before a change is run again that another process overtook.
     pub repeat_pause: Duration,
-    /// Listings of more emails than this get rank rows; `None`: of more than 4,096. Tests rank from the first.
+    /// Listings of more emails than this get rank rows; `None`: of more than 4,096. Tests rank from
+    /// the first.
     pub ranked_above: Option<u64>,
     /// From how many rows on another way is taken.
     pub thresholds: Thresholds,
 }
 
-/// Numbers of rows from which on another way is taken. They change what an answer costs and never the answer, so tests
-/// set them low and cross them with a few rows.
+/// Numbers of rows from which on another way is taken. They change what an answer costs and never
+/// the answer, so tests set them low and cross them with a few rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
     /// What finding a position in a listing by its ranks costs, in rows of a walk.
@@ -134,11 +139,14 @@ impl Default for Options {
 fn jobs() -> u32 {
     const MAX_DEFAULT_JOBS: u32 = 8;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    u32::try_from(cores / 2).unwrap_or(MAX_DEFAULT_JOBS).clamp(crate::model::limits::MIN_STORE_JOBS, MAX_DEFAULT_JOBS)
+    u32::try_from(cores / 2)
+        .unwrap_or(MAX_DEFAULT_JOBS)
+        .clamp(crate::model::limits::MIN_STORE_JOBS, MAX_DEFAULT_JOBS)
 }
 
 impl Options {
-    /// Small tables, logs and thresholds: for tests, which open many stores and put few rows into each.
+    /// Small tables, logs and thresholds: for tests, which open many stores and put few rows into
+    /// each.
     #[must_use]
     #[cfg(any(test, feature = "internals", feature = "rocksdb"))]
     pub fn small() -> Self {
@@ -180,15 +188,24 @@ impl Store {
         Self::open_engine(Arc::new(engine::rocks::RocksEngine::open(dir, options)?), options, clock)
     }
 
-    /// Opens the store in a directory to look at it: no file is made or changed, and commits are refused. Nobody else may
-    /// write there meanwhile: other processes are kept out.
+    /// Opens the store in a directory to look at it: no file is made or changed, and commits are
+    /// refused. Nobody else may write there meanwhile: other processes are kept out.
     ///
     /// # Errors
     /// `Open`, with what to do: there is none, a service has it, or it is damaged.
     #[cfg(feature = "rocksdb")]
-    pub fn open_read_only(dir: &Path, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+    pub fn open_read_only(
+        dir: &Path,
+        options: &Options,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
         let engine = Arc::new(engine::rocks::RocksEngine::open_read_only(dir, options)?);
-        let empty = || Error::Open(format!("the store in {} was never used: there is nothing to see", dir.display()));
+        let empty = || {
+            Error::Open(format!(
+                "the store in {} was never used: there is nothing to see",
+                dir.display()
+            ))
+        };
         let site = version::read_identity(&*engine)?.ok_or_else(empty)?;
         Self::with(engine, site, options, clock)
     }
@@ -197,7 +214,11 @@ impl Store {
     ///
     /// # Errors
     /// `Open` where a newer version wrote it, and those of the engine.
-    pub fn open_engine(engine: Arc<dyn Engine>, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+    pub fn open_engine(
+        engine: Arc<dyn Engine>,
+        options: &Options,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
         let site = version::open(&*engine)?;
         Self::with(engine, site, options, clock)
     }
@@ -209,7 +230,10 @@ impl Store {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let ranking = Ranking::new(site.secrets.ranks, options.ranked_above);
-        let marked = version::accounts_under_repair(&*engine)?.into_iter().map(|(account, _)| account).collect();
+        let marked = version::accounts_under_repair(&*engine)?
+            .into_iter()
+            .map(|(account, _)| account)
+            .collect();
         let committer = Committer::start(Arc::clone(&engine), options, ranking, marked)?;
         let (thresholds, listing_requests) = (options.thresholds, ListingRequests::default());
         Ok(Self(Arc::new(Inner { committer, engine, clock, site, thresholds, listing_requests })))
@@ -233,26 +257,30 @@ impl Store {
         &self.0.clock
     }
 
-    /// Returns one consistent state to read from. Reading a row of an account under repair fails with `Rebuilding`.
+    /// Returns one consistent state to read from. Reading a row of an account under repair fails
+    /// with `Rebuilding`.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<'_> {
-        // Both under one lock: otherwise a repair could begin or end between them, and the snapshot hold half of it.
+        // Both under one lock: otherwise a repair could begin or end between them, and the snapshot
+        // hold half of it.
         let look = |closed: &BTreeSet<AccountId>| (closed.clone(), self.0.engine.snapshot());
         let (mut closed, read) = self.0.committer.with_accounts_under_repair(look);
         if self.0.engine.is_shared() {
-            // Repairs of other processes. If their marks cannot be read, nothing else can be, either.
+            // Repairs of other processes. If their marks cannot be read, nothing else can be,
+            // either.
             let marked = version::accounts_under_repair(&*read).unwrap_or_default();
             closed.extend(marked.into_iter().map(|(account, _)| account));
         }
-        let read = if closed.is_empty() { read } else { Box::new(txn::snapshot::Guard { read, closed }) };
+        let read =
+            if closed.is_empty() { read } else { Box::new(txn::snapshot::Guard { read, closed }) };
         Snapshot::of(read, self.0.thresholds)
     }
 
-    /// Changes one account: `change` stages what it wants, and all of it or nothing is written. The result may be used
-    /// before the ticket is redeemed, but nothing may be promised on it.
+    /// Changes one account: `change` stages what it wants, and all of it or nothing is written. The
+    /// result may be used before the ticket is redeemed, but nothing may be promised on it.
     ///
-    /// Where other processes write, too, `change` is called again each time one of them was first: so it keeps no effect
-    /// outside the transaction, and what it learns is its result.
+    /// Where other processes write, too, `change` is called again each time one of them was first:
+    /// so it keeps no effect outside the transaction, and what it learns is its result.
     ///
     /// # Errors
     /// What `change` returns, and those of reading.
@@ -262,11 +290,13 @@ impl Store {
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
         let (mut results, ticket) = self.commit_many(&[account], Vec::new(), change);
-        results.pop().map_or(Err(Error::NotFound("account")), |(_, result)| result.map(|value| (value, ticket)))
+        results.pop().map_or(Err(Error::NotFound("account")), |(_, result)| {
+            result.map(|value| (value, ticket))
+        })
     }
 
-    /// Changes several accounts by one write: all of it or nothing. `change` is called for each of them, in ascending
-    /// order; as for `commit` it may be called again.
+    /// Changes several accounts by one write: all of it or nothing. `change` is called for each of
+    /// them, in ascending order; as for `commit` it may be called again.
     ///
     /// # Errors
     /// The first that `change` returns, and those of reading.
@@ -275,13 +305,14 @@ impl Store {
         accounts: &[AccountId],
         change: impl FnMut(&mut Txn<'_>) -> Result<(), Error>,
     ) -> Result<Ticket, Error> {
-        let (results, ticket) = self.0.committer.commit_together(self.0.clock.now(), accounts, change);
+        let (results, ticket) =
+            self.0.committer.commit_together(self.0.clock.now(), accounts, change);
         results.into_iter().try_for_each(|(_, result)| result).map(|()| ticket)
     }
 
-    /// Files a message for several accounts under one sync: each is a commit of its own, and one that fails drops out
-    /// alone. The message's octets are put beside them, once, if any of them is written. The results come in ascending
-    /// order of the accounts.
+    /// Files a message for several accounts under one sync: each is a commit of its own, and one
+    /// that fails drops out alone. The message's octets are put beside them, once, if any of them
+    /// is written. The results come in ascending order of the accounts.
     pub fn commit_message<T>(
         &self,
         accounts: &[AccountId],
@@ -320,8 +351,9 @@ impl Store {
         Ok(self.check_deep(None, &mut |_| true)?.breaches)
     }
 
-    /// Checks the invariants on one state of the store while deliveries go on, and reports progress. With `remake`
-    /// (`message::rows`) each message is read, its hash verified, and the rows derived from it compared.
+    /// Checks the invariants on one state of the store while deliveries go on, and reports
+    /// progress. With `remake` (`message::rows`) each message is read, its hash verified, and the
+    /// rows derived from it compared.
     ///
     /// # Errors
     /// Those of the engine; `Stopped`.
@@ -348,8 +380,9 @@ impl Store {
         self.0.committer.in_flight()
     }
 
-    /// Removes what is left of rows that were deleted side by side, a part of it; says whether there is more to look at. It
-    /// may take seconds, for files of the tables are written anew: for upkeep alone, which lets time pass between two calls.
+    /// Removes what is left of rows that were deleted side by side, a part of it; says whether
+    /// there is more to look at. It may take seconds, for files of the tables are written anew: for
+    /// upkeep alone, which lets time pass between two calls.
     ///
     /// # Errors
     /// Those of reading.

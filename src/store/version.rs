@@ -1,5 +1,6 @@
-//! The store's own facts: format, epoch, secrets. Written at the making, refused where a newer version wrote them. Beside
-//! them, which accounts are being repaired: so that a repair that was killed is not forgotten.
+//! The store's own facts: format, epoch, secrets. Written at the making, refused where a newer
+//! version wrote them. Beside them, which accounts are being repaired: so that a repair that was
+//! killed is not forgotten.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use crate::model::{AccountId, Secrets};
 
 /// The format that this version writes.
 ///
-/// 1: the first. 2: rows of accounts, messages and the search index have versions that the programs of format 1 take for
-/// damage, which their `repair` would "mend" by a loss.
+/// 1: the first. 2: rows of accounts, messages and the search index have versions that the programs
+/// of format 1 take for damage, which their `repair` would "mend" by a loss.
 const FORMAT: u8 = 2;
 
 /// What a store knows of itself.
@@ -43,14 +44,15 @@ pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
         Put::bytes::<table::Site>(&SiteKey::Queue, mark.encode()),
         Put::bytes::<table::Site>(&SiteKey::Store, value),
     ];
-    let asserts = vec![Put { value: None, ..Put::bytes::<table::Site>(&SiteKey::Store, Vec::new()) }];
+    let asserts =
+        vec![Put { value: None, ..Put::bytes::<table::Site>(&SiteKey::Store, Vec::new()) }];
     let stale = engine.write(&[Arc::new(Batch { asserts, ..Batch::of(puts) })])?;
     // Another process made it meanwhile.
     if stale.is_empty() { Ok(site) } else { open(engine) }
 }
 
-/// Says in a store of an earlier format that this version has written in it, before it does: earlier programs refuse to
-/// open it from then on.
+/// Says in a store of an earlier format that this version has written in it, before it does:
+/// earlier programs refuse to open it from then on.
 fn raise(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
     match row.first_mut() {
         Some(format) if *format < FORMAT => *format = FORMAT,
@@ -70,14 +72,16 @@ pub(super) fn read_identity(engine: &dyn Engine) -> Result<Option<StoreIdentity>
     engine.bytes::<table::Site>(&SiteKey::Store)?.map(|row| read(&row)).transpose()
 }
 
-/// Another epoch: states of the other line of history are refused from now on. The store must be open nowhere.
+/// Another epoch: states of the other line of history are refused from now on. The store must be
+/// open nowhere.
 #[cfg(feature = "rocksdb")]
 pub(super) fn renew_epoch(engine: &dyn Engine) -> Result<(), Error> {
     let damaged = || Error::Open("the store's own row is damaged".into());
     let mut row = engine.bytes::<table::Site>(&SiteKey::Store)?.ok_or_else(damaged)?;
     read(&row)?;
     let epoch = row.get_mut(1..9).ok_or_else(damaged)?;
-    getrandom::fill(epoch).map_err(|error| Error::Open(format!("no randomness for the store's epoch: {error}")))?;
+    getrandom::fill(epoch)
+        .map_err(|error| Error::Open(format!("no randomness for the store's epoch: {error}")))?;
     let puts = vec![Put::bytes::<table::Site>(&SiteKey::Store, row)];
     engine.write(&[Arc::new(Batch::of(puts))]).map(drop)
 }
@@ -88,7 +92,9 @@ pub(super) fn repair_mark_key(account: AccountId) -> Vec<u8> {
 }
 
 /// The accounts that are being repaired.
-pub(super) fn accounts_under_repair(read: &dyn RowReader) -> Result<Vec<(AccountId, RepairScope)>, Error> {
+pub(super) fn accounts_under_repair(
+    read: &dyn RowReader,
+) -> Result<Vec<(AccountId, RepairScope)>, Error> {
     let mut out = Vec::new();
     read.keys(&KeyRange::<table::Site>::under(&Repairs), |key, row| {
         if let SiteKey::Repair(account) = key {

@@ -1,5 +1,6 @@
-//! What is counted, and under which names: the whole list stands here. Counters are the process's own and begin at zero
-//! with it; `net::http` gives them out as Prometheus reads it. No address and no account ever becomes a label.
+//! What is counted, and under which names: the whole list stands here. Counters are the process's
+//! own and begin at zero with it; `net::http` gives them out as Prometheus reads it. No address and
+//! no account ever becomes a label.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -34,7 +35,8 @@ impl DeliveryOutcome {
     }
 }
 
-/// Labels: names with their values. All values are known beforehand, so that nothing is made for a count.
+/// Labels: names with their values. All values are known beforehand, so that nothing is made for a
+/// count.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
 struct MetricsRegistry {
@@ -55,7 +57,8 @@ static COUNTS: LazyLock<MetricsRegistry> = LazyLock::new(MetricsRegistry::new);
 
 impl MetricsRegistry {
     fn new() -> Self {
-        let seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+        let seconds =
+            [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
         let mut new = Self {
             registry: Registry::with_prefix("restante"),
             deliveries: Family::default(),
@@ -70,7 +73,11 @@ impl MetricsRegistry {
             build: Family::default(),
         };
         let registry = &mut new.registry;
-        registry.register("deliveries", "Recipients of messages, by how it ended", new.deliveries.clone());
+        registry.register(
+            "deliveries",
+            "Recipients of messages, by how it ended",
+            new.deliveries.clone(),
+        );
         registry.register(
             "delivery_seconds",
             "Seconds from the end of a message to its replies, the disk included",
@@ -81,11 +88,27 @@ impl MetricsRegistry {
             "Delivered messages by what the responder decided: answered, or why not",
             new.decisions.clone(),
         );
-        registry.register("outbox_attempts", "Attempts at queued actions, by kind and result", new.attempts.clone());
+        registry.register(
+            "outbox_attempts",
+            "Attempts at queued actions, by kind and result",
+            new.attempts.clone(),
+        );
         registry.register("lmtp_sessions", "LMTP sessions that are open", new.sessions.clone());
-        registry.register("lmtp_turned_away", "Connections that were one too many", new.turned_away.clone());
-        registry.register("store", "What the engine has done: syncs, octets of log and of tables", new.store.clone());
-        registry.register("outbox_actions", "Actions in the queue, by kind and state", new.queued.clone());
+        registry.register(
+            "lmtp_turned_away",
+            "Connections that were one too many",
+            new.turned_away.clone(),
+        );
+        registry.register(
+            "store",
+            "What the engine has done: syncs, octets of log and of tables",
+            new.store.clone(),
+        );
+        registry.register(
+            "outbox_actions",
+            "Actions in the queue, by kind and state",
+            new.queued.clone(),
+        );
         registry.register(
             "outbox_held",
             "1 while the whole queue is held until it is accepted, else 0",
@@ -94,9 +117,12 @@ impl MetricsRegistry {
         registry.register("build", "The version", new.build.clone());
         new.build.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
         // Each is there from the start, so that the first of its kind is seen as a change.
-        for result in
-            [DeliveryOutcome::Filed, DeliveryOutcome::Again, DeliveryOutcome::Deferred, DeliveryOutcome::Refused]
-        {
+        for result in [
+            DeliveryOutcome::Filed,
+            DeliveryOutcome::Again,
+            DeliveryOutcome::Deferred,
+            DeliveryOutcome::Refused,
+        ] {
             drop(new.deliveries.get_or_create(&[("result", result.name())]));
         }
         new
@@ -153,7 +179,10 @@ pub fn store(what: &'static str, value: u64) {
 
 /// How many actions of a kind are in a state.
 pub fn queued(kind: &'static str, state: &'static str, actions: u64) {
-    COUNTS.queued.get_or_create(&[("kind", kind), ("state", state)]).set(i64::try_from(actions).unwrap_or(i64::MAX));
+    COUNTS
+        .queued
+        .get_or_create(&[("kind", kind), ("state", state)])
+        .set(i64::try_from(actions).unwrap_or(i64::MAX));
 }
 
 /// Whether the whole queue is held.
@@ -179,7 +208,9 @@ mod tests {
     #[test]
     fn what_is_counted_is_in_the_text() {
         let count = |text: &str, name: &str| {
-            let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
+            let line = text
+                .lines()
+                .find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
             line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
         };
         let before = text();
@@ -203,7 +234,10 @@ mod tests {
             assert!(now > was, "{name}: {was} {now}\n{after}");
         }
         assert_eq!(count(&after, "restante_store{of=\"syncs\"}"), Some(5.0));
-        assert_eq!(count(&after, "restante_outbox_actions{kind=\"reply\",state=\"waiting\"}"), Some(7.0));
+        assert_eq!(
+            count(&after, "restante_outbox_actions{kind=\"reply\",state=\"waiting\"}"),
+            Some(7.0)
+        );
         assert!(count(&after, "restante_lmtp_sessions").unwrap() >= 1.0);
         assert!(after.ends_with("# EOF\n"));
         drop(session);

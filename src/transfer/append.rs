@@ -1,10 +1,11 @@
 //! A message is filed as it is: parsed once, one commit, and dated as it says.
 //!
-//! What must hold: the same call again, at any time and beside others, adds nothing. An email is the same where its octets
-//! and its date are; this is asked of `blob_refs` under the account's lock, and not of a record of what was imported. So it
-//! costs one short look-up and no row, it never expires, and what its owner destroyed since is filed again when the owner imports
-//! it again. The same email in two folders is one email in two mailboxes (RFC 8621 §4.1.1): it joins the second, and has
-//! the keywords of both.
+//! What must hold: the same call again, at any time and beside others, adds nothing. An email is
+//! the same where its octets and its date are; this is asked of `blob_refs` under the account's
+//! lock, and not of a record of what was imported. So it costs one short look-up and no row, it
+//! never expires, and what its owner destroyed since is filed again when the owner imports it
+//! again. The same email in two folders is one email in two mailboxes (RFC 8621 §4.1.1): it joins
+//! the second, and has the keywords of both.
 
 use std::collections::BTreeSet;
 
@@ -24,8 +25,8 @@ pub struct AppendRequest<'a> {
     pub keywords: BTreeSet<String>,
     /// When it was received.
     pub received_at: UtcMillis,
-    /// The email that an export of this account wrote it of, if that is known. That one may have a trace prefix, and so
-    /// another blob.
+    /// The email that an export of this account wrote it of, if that is known. That one may have a
+    /// trace prefix, and so another blob.
     pub known_as: Option<EmailId>,
 }
 
@@ -65,18 +66,24 @@ pub struct AppendedEmail {
 ///
 /// # Errors
 /// `NotFound` (account, mailbox), `Quota`, and those of the store.
-pub fn append(store: &Store, account: AccountId, new: &AppendRequest<'_>) -> Result<(AppendedEmail, Ticket), Error> {
+pub fn append(
+    store: &Store,
+    account: AccountId,
+    new: &AppendRequest<'_>,
+) -> Result<(AppendedEmail, Ticket), Error> {
     let hash = BlobHash(*blake3::hash(new.raw).as_bytes());
     // What is there need not be parsed; the answer is given under the lock all the same.
     if there(&store.snapshot(), account, new, &hash)?.is_some() {
-        let (done, ticket) = store.commit(account, |txn| there(&txn.snapshot(), account, new, &hash))?;
+        let (done, ticket) =
+            store.commit(account, |txn| there(&txn.snapshot(), account, new, &hash))?;
         if let Some(done) = done {
             return Ok((done, ticket));
         }
     }
     let rows = rows_or_bare(new.raw, store.secrets());
     let message = EncodedMessage::new(&rows);
-    let (mut results, ticket) = store.commit_message(&[account], &message, new.raw, |txn| file(txn, new, &message));
+    let (mut results, ticket) =
+        store.commit_message(&[account], &message, new.raw, |txn| file(txn, new, &message));
     let done = results.pop().map_or(Err(Error::NotFound("account")), |(_, done)| done)?;
     Ok((done, ticket))
 }
@@ -88,23 +95,33 @@ fn there(
     hash: &BlobHash,
 ) -> Result<Option<AppendedEmail>, Error> {
     let known = known(snapshot, account, new, hash)?;
-    Ok(known.filter(|(_, email)| email.mailboxes.contains(&new.mailbox)).map(|(id, email)| AppendedEmail {
-        email: id,
-        thread: email.thread,
-        outcome: AppendOutcome::There,
+    Ok(known.filter(|(_, email)| email.mailboxes.contains(&new.mailbox)).map(|(id, email)| {
+        AppendedEmail { email: id, thread: email.thread, outcome: AppendOutcome::There }
     }))
 }
 
-fn file(txn: &mut Txn<'_>, new: &AppendRequest<'_>, message: &EncodedMessage) -> Result<AppendedEmail, Error> {
+fn file(
+    txn: &mut Txn<'_>,
+    new: &AppendRequest<'_>,
+    message: &EncodedMessage,
+) -> Result<AppendedEmail, Error> {
     let known = known(&txn.snapshot(), txn.account(), new, &message.blob)?;
     if let Some((id, email)) = known {
         let (mut mailboxes, mut keywords) = (email.mailboxes, email.keywords);
         if !mailboxes.insert(new.mailbox) {
-            return Ok(AppendedEmail { email: id, thread: email.thread, outcome: AppendOutcome::There });
+            return Ok(AppendedEmail {
+                email: id,
+                thread: email.thread,
+                outcome: AppendOutcome::There,
+            });
         }
         keywords.extend(new.keywords.iter().cloned());
         txn.update_email(id, mailboxes, keywords)?;
-        return Ok(AppendedEmail { email: id, thread: email.thread, outcome: AppendOutcome::Joined });
+        return Ok(AppendedEmail {
+            email: id,
+            thread: email.thread,
+            outcome: AppendOutcome::Joined,
+        });
     }
     let (email, thread) = txn.create_email(&NewEmail {
         message,
@@ -133,8 +150,15 @@ fn known(
     }
     let first = EmailId::new(new.received_at, 0).received_at();
     let mut elsewhere = None;
-    for id in snapshot.emails_of_blob(account, hash, first, UtcMillis(first.0.saturating_add(MAX_ID_SHIFT_MS)))? {
-        let Some(email) = snapshot.email(account, id)?.filter(|email| email.size == size) else { continue };
+    for id in snapshot.emails_of_blob(
+        account,
+        hash,
+        first,
+        UtcMillis(first.0.saturating_add(MAX_ID_SHIFT_MS)),
+    )? {
+        let Some(email) = snapshot.email(account, id)?.filter(|email| email.size == size) else {
+            continue;
+        };
         if email.mailboxes.contains(&new.mailbox) {
             return Ok(Some((id, email)));
         }

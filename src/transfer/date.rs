@@ -1,5 +1,5 @@
-//! When a message was received, where no file system or server says so: the trace field that the last hop wrote on top
-//! (RFC 5321 §4.4), else what the message says of itself (RFC 5322 §3.6.1).
+//! When a message was received, where no file system or server says so: the trace field that the
+//! last hop wrote on top (RFC 5321 §4.4), else what the message says of itself (RFC 5322 §3.6.1).
 
 use crate::message::header;
 use crate::message::parse::date;
@@ -35,7 +35,11 @@ mod tests {
                     Received: from c by a; Sat, 21 Nov 2026 08:00:00 +0000\r\nDate: 1 Jan 2026 00:00:00 +0000\r\n\r\n";
         assert_eq!(received(raw).map(UtcMillis::rfc3339).as_deref(), Some("2026-11-21T09:00:00Z"));
         assert_eq!(sent(raw).map(UtcMillis::rfc3339).as_deref(), Some("2026-01-01T00:00:00Z"));
-        for none in ["", "Received: by b\r\n\r\n", "Received: by b; soon\r\n\r\nReceived: x; 1 Jan 2026 00:00 GMT"] {
+        for none in [
+            "",
+            "Received: by b\r\n\r\n",
+            "Received: by b; soon\r\n\r\nReceived: x; 1 Jan 2026 00:00 GMT",
+        ] {
             assert_eq!(received(none.as_bytes()), None, "{none}");
         }
         assert_eq!(sent(b"Date: 1 Jan 1960 00:00:00 +0000\r\n\r\n"), None);

@@ -1,11 +1,13 @@
 //! Names of folders: a mailbox's place to a name on a disk, and back.
 //!
-//! What must hold, for any place: the name is one component of a path (no `/`, no NUL, neither `.` nor `..`), prints, fits
-//! into 255 octets, and no other place of the account has it. A name that would be too long is cut and ends in `~` and a
-//! hash; its place stands in the card beside it, as every place and role do. From outside come any octets.
+//! What must hold, for any place: the name is one component of a path (no `/`, no NUL, neither `.`
+//! nor `..`), prints, fits into 255 octets, and no other place of the account has it. A name that
+//! would be too long is cut and ends in `~` and a hash; its place stands in the card beside it, as
+//! every place and role do. From outside come any octets.
 //!
-//! In Maildir++ all folders lie in one: `.Lists.rust`, in modified UTF-7, the Inbox being the whole; `\` and two hex digits
-//! stand for what a name may not hold there (Dovecot's listescape). In trees, folders lie in folders, `%` being the escape.
+//! In Maildir++ all folders lie in one: `.Lists.rust`, in modified UTF-7, the Inbox being the
+//! whole; `\` and two hex digits stand for what a name may not hold there (Dovecot's listescape).
+//! In trees, folders lie in folders, `%` being the escape.
 
 use serde_json::{Value, json};
 use unicode_normalization::UnicodeNormalization as _;
@@ -14,14 +16,16 @@ use super::utf7;
 use crate::model::hex::hex_byte;
 use crate::model::{Role, limits};
 
-/// Octets of a name on a disk before it is cut: 255, less what else is written before and behind it.
+/// Octets of a name on a disk before it is cut: 255, less what else is written before and behind
+/// it.
 const MAX_NAME_BYTES: usize = 220;
 /// What the Inbox is called, in any case (RFC 9051 §5.1).
 const INBOX: &str = "inbox";
 /// Octets of a card.
 pub const MAX_CARD_BYTES: usize = 64 * 1024;
 
-/// A mailbox by its way from the top, or from the Inbox: the Inbox itself is the empty way from the Inbox.
+/// A mailbox by its way from the top, or from the Inbox: the Inbox itself is the empty way from the
+/// Inbox.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MailboxPath {
     /// Whether it is the Inbox, or lies under it.
@@ -64,7 +68,8 @@ impl MailboxPath {
             let special = |c: char| matches!(c, '.' | '/' | '\\' | '~');
             utf7::encode(&escape(name, '\\', self.is_no_inbox(at, name), special))
         });
-        let whole: String = head.into_iter().chain(names).flat_map(|name| [".".to_owned(), name]).collect();
+        let whole: String =
+            head.into_iter().chain(names).flat_map(|name| [".".to_owned(), name]).collect();
         (!self.names.is_empty()).then(|| cut(&whole, self))
     }
 
@@ -72,7 +77,9 @@ impl MailboxPath {
     #[must_use]
     pub fn of_maildir(folder: &[u8]) -> Option<Self> {
         let names = folder.strip_prefix(b".")?.split(|octet| *octet == b'.');
-        let text = |octets| utf7::decode(octets).unwrap_or_else(|| String::from_utf8_lossy(octets).into_owned());
+        let text = |octets| {
+            utf7::decode(octets).unwrap_or_else(|| String::from_utf8_lossy(octets).into_owned())
+        };
         Self::unescaped(&names.map(text).collect::<Vec<String>>(), '\\')
     }
 
@@ -83,10 +90,15 @@ impl MailboxPath {
         let names = self.names.iter().enumerate().map(|(at, name)| {
             let special = |c: char| matches!(c, '/' | '\\' | '%' | '~' | ':') || c.is_control();
             let first = self.is_no_inbox(at, name) || name.starts_with('.');
-            let upto = Self { inbox: self.inbox, names: self.names.iter().take(at + 1).cloned().collect() };
+            let upto = Self {
+                inbox: self.inbox,
+                names: self.names.iter().take(at + 1).cloned().collect(),
+            };
             // No folder of ours ends like those of others, which are read otherwise.
             let name = escape(name, '%', first, special);
-            let kin = [".mbox", ".sbd", ".eml"].iter().any(|end| name.to_ascii_lowercase().ends_with(end));
+            let kin = [".mbox", ".sbd", ".eml"]
+                .iter()
+                .any(|end| name.to_ascii_lowercase().ends_with(end));
             cut(&if kin { name.replace('.', "%2E") } else { name }, &upto)
         });
         head.into_iter().chain(names).collect()
@@ -102,14 +114,17 @@ impl MailboxPath {
     /// The place of names as they stand on a disk: a name that was escaped is not the Inbox.
     fn unescaped(written: &[String], mark: char) -> Option<Self> {
         let inbox = written.first().is_some_and(|name| name.eq_ignore_ascii_case(INBOX));
-        let names = written.iter().skip(usize::from(inbox)).map(|name| sound(&unescape(name, mark)));
+        let names =
+            written.iter().skip(usize::from(inbox)).map(|name| sound(&unescape(name, mark)));
         names.collect::<Option<Vec<String>>>().map(|names| Self { inbox, names })
     }
 
     /// What lies beside the mail of a mailbox, so that place and role come back exactly.
     #[must_use]
     pub fn card(&self, role: Option<Role>) -> String {
-        json!({"inbox": self.inbox, "mailbox": self.names, "role": role.map(Role::name)}).to_string() + "\n"
+        json!({"inbox": self.inbox, "mailbox": self.names, "role": role.map(Role::name)})
+            .to_string()
+            + "\n"
     }
 
     /// Place and role of a card; `None` where it is none.
@@ -130,7 +145,8 @@ impl MailboxPath {
     }
 }
 
-/// A name as a mailbox may have it: NFC, without controls; `None` where nothing is left, or too much.
+/// A name as a mailbox may have it: NFC, without controls; `None` where nothing is left, or too
+/// much.
 fn sound(name: &str) -> Option<String> {
     let name: String = name.nfc().map(|c| if c.is_control() { '_' } else { c }).collect();
     (1..=limits::MAX_MAILBOX_NAME_BYTES).contains(&name.len()).then_some(name)
@@ -219,9 +235,15 @@ mod tests {
             assert_eq!(MailboxPath::of_maildir(none), None, "{}", none.escape_ascii());
         }
         // Names of others: raw UTF-8, octets that are none, a mark that escapes nothing.
-        for (folder, path) in [(&b".Entw\xc3\xbcrfe"[..], "Entwürfe"), (b".a\xff\n", "a\u{fffd}_"), (b".a\\x", "a\\x")]
-        {
-            assert_eq!(MailboxPath::of_maildir(folder).map(|place| place.path()).as_deref(), Some(path));
+        for (folder, path) in [
+            (&b".Entw\xc3\xbcrfe"[..], "Entwürfe"),
+            (b".a\xff\n", "a\u{fffd}_"),
+            (b".a\\x", "a\\x"),
+        ] {
+            assert_eq!(
+                MailboxPath::of_maildir(folder).map(|place| place.path()).as_deref(),
+                Some(path)
+            );
         }
     }
 
@@ -234,11 +256,18 @@ mod tests {
 
     #[test]
     fn cards_are_bounded() {
-        let (known, role) = MailboxPath::of_card(place(&["A", "b"]).card(Some(Role::Archive)).as_bytes()).unwrap();
+        let (known, role) =
+            MailboxPath::of_card(place(&["A", "b"]).card(Some(Role::Archive)).as_bytes()).unwrap();
         assert_eq!((known.path().as_str(), role), ("A/b", Some(Role::Archive)));
         let large = format!("{{\"inbox\":true,\"mailbox\":[]}}{}", " ".repeat(MAX_CARD_BYTES));
-        for none in ["", "{}", "[]", "{\"inbox\":false,\"mailbox\":[]}", "{\"inbox\":true,\"mailbox\":[\"\"]}", &large]
-        {
+        for none in [
+            "",
+            "{}",
+            "[]",
+            "{\"inbox\":false,\"mailbox\":[]}",
+            "{\"inbox\":true,\"mailbox\":[\"\"]}",
+            &large,
+        ] {
             assert!(MailboxPath::of_card(none.as_bytes()).is_none(), "{none:.40}");
         }
     }
@@ -246,7 +275,10 @@ mod tests {
     /// Whether it is one component of a path, and nothing else.
     fn is_safe(name: &str) -> bool {
         let fits = (1..=255 - ".mbox.part".len()).contains(&name.len());
-        fits && name != "." && name != ".." && !name.contains('/') && !name.chars().any(char::is_control)
+        fits && name != "."
+            && name != ".."
+            && !name.contains('/')
+            && !name.chars().any(char::is_control)
     }
 
     fn hostile() -> impl Strategy<Value = MailboxPath> {
@@ -259,7 +291,10 @@ mod tests {
             Just("\u{10ffff}".repeat(60)),
             Just("..".to_owned()),
         ];
-        let names = proptest::collection::vec(name.prop_filter_map("a mailbox's name", |name| sound(&name)), 1..6);
+        let names = proptest::collection::vec(
+            name.prop_filter_map("a mailbox's name", |name| sound(&name)),
+            1..6,
+        );
         (any::<bool>(), names).prop_map(|(inbox, names)| MailboxPath { inbox, names })
     }
 

@@ -1,6 +1,7 @@
-//! The keywords of files whose names do not hold them: of .eml files all, of a Maildir those beyond its 26 letters. A file
-//! beside them to which lines are added, `NAME<tab>keyword keyword`; the last line about a name holds, and a line without
-//! its end is none. So an export that was killed leaves a true ledger.
+//! The keywords of files whose names do not hold them: of .eml files all, of a Maildir those beyond
+//! its 26 letters. A file beside them to which lines are added, `NAME<tab>keyword keyword`; the
+//! last line about a name holds, and a line without its end is none. So an export that was killed
+//! leaves a true ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,9 @@ impl Ledger {
         let mut ledger = Self::default();
         for line in file.split_inclusive(|octet| *octet == b'\n') {
             let Some((b'\n', line)) = line.split_last() else { continue };
-            let Some((name, words)) = memchr::memchr(b'\t', line).and_then(|at| line.split_at_checked(at)) else {
+            let Some((name, words)) =
+                memchr::memchr(b'\t', line).and_then(|at| line.split_at_checked(at))
+            else {
                 continue;
             };
             let words = String::from_utf8_lossy(words);
@@ -50,9 +53,12 @@ mod tests {
 
     #[test]
     fn the_last_whole_line_holds() {
-        let set = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<String>>();
-        let file =
-            Ledger::line("a", &set(&["$seen"])) + &Ledger::line("b", &set(&[])) + &Ledger::line("a", &set(&["x"]));
+        let set = |words: &[&str]| {
+            words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<String>>()
+        };
+        let file = Ledger::line("a", &set(&["$seen"]))
+            + &Ledger::line("b", &set(&[]))
+            + &Ledger::line("a", &set(&["x"]));
         let ledger = Ledger::parse(format!("{file}b\t$fla").as_bytes());
         assert_eq!(ledger.of(b"a"), Some(&set(&["x"])));
         assert_eq!(ledger.of(b"b"), Some(&set(&[])));

@@ -1,6 +1,8 @@
-//! Names of message files: ours hold the email's id, and so its date to the millisecond; those of others say what they say.
+//! Names of message files: ours hold the email's id, and so its date to the millisecond; those of
+//! others say what they say.
 //!
-//! A file of ours is the email octet for octet, whatever its line ends; `as_mail` is for those of others.
+//! A file of ours is the email octet for octet, whatever its line ends; `as_mail` is for those of
+//! others.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +40,9 @@ impl<'a> MaildirName<'a> {
         let id = std::str::from_utf8(base).ok().and_then(|base| {
             let mut parts = base.splitn(3, '.');
             let (_, id, host) = (parts.next()?, parts.next()?, parts.next()?);
-            let ours = host.strip_prefix(HOST).is_some_and(|rest| rest.is_empty() || rest.starts_with(','));
+            let ours = host
+                .strip_prefix(HOST)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(','));
             ours.then(|| ours_of(id)).flatten()
         });
         Self { base, letters: info.strip_prefix(b":2,").unwrap_or_default(), id }
@@ -60,7 +64,8 @@ pub fn with_letters(base: &str, keywords: &BTreeSet<String>, known: &Letters) ->
 /// A message file of ours in a tree.
 #[must_use]
 pub fn eml(id: EmailId) -> String {
-    let stamp: String = id.received_at().rfc3339().chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    let stamp: String =
+        id.received_at().rfc3339().chars().filter(|c| !matches!(c, '-' | ':')).collect();
     format!("{stamp}-{id}.eml")
 }
 
@@ -87,7 +92,11 @@ mod tests {
         let id = EmailId::new(UtcMillis(1_795_251_600_123), 7);
         let base = maildir(id, 42);
         assert_eq!(base, format!("1795251600.{id}.restante,S=42"));
-        let name = with_letters(&base, &BTreeSet::from(["$seen".into(), "$flagged".into()]), &Letters::default());
+        let name = with_letters(
+            &base,
+            &BTreeSet::from(["$seen".into(), "$flagged".into()]),
+            &Letters::default(),
+        );
         assert_eq!(name, format!("{base}:2,FS"));
         let read = MaildirName::of(name.as_bytes());
         assert_eq!((read.base, read.letters, read.id), (base.as_bytes(), &b"FS"[..], Some(id)));
@@ -97,7 +106,10 @@ mod tests {
 
         let name = b"1795251600.M5P3.host,S=5,W=6:2,S";
         let read = MaildirName::of(name);
-        assert_eq!((read.base, read.letters, read.id), (&b"1795251600.M5P3.host,S=5,W=6"[..], &b"S"[..], None));
+        assert_eq!(
+            (read.base, read.letters, read.id),
+            (&b"1795251600.M5P3.host,S=5,W=6"[..], &b"S"[..], None)
+        );
         assert_eq!(MaildirName::of(b"x:1,weird").letters, b"");
         assert_eq!(of_eml(format!("20261122T090000Z-{id}.eml").as_bytes()), None);
         // A date of five digits is none of ours.

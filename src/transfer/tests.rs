@@ -21,7 +21,12 @@ fn store() -> (Store, MailboxUid, MailboxUid) {
         .commit(ANN, |txn| {
             txn.register(&row());
             let mut make = |name: &str| {
-                txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: None, sort_order: 0 })
+                txn.create_mailbox(&NewMailbox {
+                    name: name.into(),
+                    parent: None,
+                    role: None,
+                    sort_order: 0,
+                })
             };
             Ok((make("one")?, make("two")?))
         })
@@ -60,13 +65,19 @@ fn the_same_again_adds_nothing() {
     let again = put(&store, &AppendRequest { keywords: set("$flagged"), ..new(raw, one) }).unwrap();
     assert_eq!(again, AppendedEmail { outcome: AppendOutcome::There, ..first });
     // What is there keeps its keywords; what joins a mailbox brings its own.
-    let joined = put(&store, &AppendRequest { keywords: set("$flagged"), ..new(raw, two) }).unwrap();
+    let joined =
+        put(&store, &AppendRequest { keywords: set("$flagged"), ..new(raw, two) }).unwrap();
     assert_eq!(joined, AppendedEmail { outcome: AppendOutcome::Joined, ..first });
     assert_eq!(put(&store, &new(raw, two)).unwrap().outcome, AppendOutcome::There);
     let email = store.snapshot().email(ANN, first.email).unwrap().unwrap();
-    assert_eq!((email.mailboxes, email.keywords), (BTreeSet::from([one, two]), set("$seen $flagged")));
+    assert_eq!(
+        (email.mailboxes, email.keywords),
+        (BTreeSet::from([one, two]), set("$seen $flagged"))
+    );
     // Received at another time, it is another email; and so are other octets at the same time.
-    let later = put(&store, &AppendRequest { received_at: UtcMillis(AT.0 + 1000), ..new(raw, one) }).unwrap();
+    let later =
+        put(&store, &AppendRequest { received_at: UtcMillis(AT.0 + 1000), ..new(raw, one) })
+            .unwrap();
     let other = put(&store, &new(b"Subject: y\r\n\r\n", one)).unwrap();
     assert_eq!((later.outcome, other.outcome), (AppendOutcome::Added, AppendOutcome::Added));
     assert_eq!(put(&store, &new(b"z", one)), Err(Error::Quota));
@@ -96,23 +107,35 @@ fn an_export_of_delivered_mail_is_known_by_its_id() {
     let (id, _) = results.remove(0).1.unwrap();
     let whole = b"Received: y\r\nSubject: x\r\n\r\n";
     let known_as = Some(id);
-    assert_eq!(put(&store, &AppendRequest { known_as, ..new(whole, one) }).unwrap().outcome, AppendOutcome::There);
+    assert_eq!(
+        put(&store, &AppendRequest { known_as, ..new(whole, one) }).unwrap().outcome,
+        AppendOutcome::There
+    );
     // An id alone proves nothing: the octets do.
     assert_eq!(
-        put(&store, &AppendRequest { known_as, ..new(b"Subject: z\r\n\r\n", one) }).unwrap().outcome,
+        put(&store, &AppendRequest { known_as, ..new(b"Subject: z\r\n\r\n", one) })
+            .unwrap()
+            .outcome,
         AppendOutcome::Added
     );
-    assert_eq!(put(&store, &AppendRequest { known_as, ..new(raw, one) }).unwrap().outcome, AppendOutcome::Added);
+    assert_eq!(
+        put(&store, &AppendRequest { known_as, ..new(raw, one) }).unwrap().outcome,
+        AppendOutcome::Added
+    );
 }
 
-/// More than a millisecond has ids for come at once: they move on, and are found again where they are.
+/// More than a millisecond has ids for come at once: they move on, and are found again where they
+/// are.
 #[test]
 fn a_moved_email_is_found_again() {
     let (store, one, _) = store();
     let moved = UtcMillis(AT.0 + 2);
     let raw = b"Subject: x\r\n\r\n";
     let first = put(&store, &AppendRequest { received_at: moved, ..new(raw, one) }).unwrap();
-    assert_eq!(put(&store, &new(raw, one)).unwrap(), AppendedEmail { outcome: AppendOutcome::There, ..first });
+    assert_eq!(
+        put(&store, &new(raw, one)).unwrap(),
+        AppendedEmail { outcome: AppendOutcome::There, ..first }
+    );
     let early = AppendRequest { received_at: UtcMillis(AT.0 - 60_000), ..new(raw, one) };
     assert_eq!(put(&store, &early).unwrap().outcome, AppendOutcome::Added);
 }
@@ -121,11 +144,16 @@ fn a_moved_email_is_found_again() {
 fn at_once_from_many_sides_it_is_added_once() {
     let (store, one, _) = store();
     let outcomes: Vec<AppendOutcome> = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..8).map(|_| scope.spawn(|| put(&store, &new(b"Subject: x\r\n\r\n", one)).unwrap().outcome)).collect();
+        let threads: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| put(&store, &new(b"Subject: x\r\n\r\n", one)).unwrap().outcome))
+            .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert_eq!(outcomes.iter().filter(|outcome| **outcome == AppendOutcome::Added).count(), 1, "{outcomes:?}");
+    assert_eq!(
+        outcomes.iter().filter(|outcome| **outcome == AppendOutcome::Added).count(),
+        1,
+        "{outcomes:?}"
+    );
 }
 
 #[test]
@@ -148,21 +176,30 @@ fn unix_files_are_read_as_mail() {
 #[test]
 fn the_corpus_comes_back_from_a_mailbox_file() {
     let Some(dir) = crate::needs::corpus() else { return };
-    let files =
-        std::fs::read_dir(dir).unwrap().filter_map(|folder| std::fs::read_dir(folder.unwrap().path()).ok()).flatten();
-    let files =
-        files.map(|file| file.unwrap().path()).filter(|file| file.extension().is_some_and(|kind| kind == "eml"));
+    let files = std::fs::read_dir(dir)
+        .unwrap()
+        .filter_map(|folder| std::fs::read_dir(folder.unwrap().path()).ok())
+        .flatten();
+    let files = files
+        .map(|file| file.unwrap().path())
+        .filter(|file| file.extension().is_some_and(|kind| kind == "eml"));
     let mut messages: Vec<Vec<u8>> = files.map(|file| std::fs::read(file).unwrap()).collect();
     messages.extend(messages.clone().iter().map(|raw| as_mail(raw).into_owned()));
     assert!(messages.len() > 1000, "a corpus of {}", messages.len());
     let mut file = Vec::new();
     for (number, raw) in (0..).zip(&messages) {
-        mbox::write(&mut file, EmailId::new(UtcMillis(AT.0 + number), 0), &set("$seen x"), raw).unwrap();
+        mbox::write(&mut file, EmailId::new(UtcMillis(AT.0 + number), 0), &set("$seen x"), raw)
+            .unwrap();
     }
     let mut reader = mbox::MboxReader::new(file.as_slice(), 10 << 20);
     for (number, raw) in (0..).zip(&messages) {
-        let Some(mbox::MboxEntry::Mail(mail)) = reader.read().unwrap() else { panic!("no message {number}") };
-        assert!(mail.octets == *raw && mail.whole && mail.marks.keywords == set("$seen x"), "message {number}");
+        let Some(mbox::MboxEntry::Mail(mail)) = reader.read().unwrap() else {
+            panic!("no message {number}")
+        };
+        assert!(
+            mail.octets == *raw && mail.whole && mail.marks.keywords == set("$seen x"),
+            "message {number}"
+        );
         assert_eq!(mail.id.map(EmailId::received_at), Some(UtcMillis(AT.0 + number)));
     }
     assert_eq!(reader.read().unwrap(), None);

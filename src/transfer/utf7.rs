@@ -1,5 +1,6 @@
-//! Modified UTF-7, the form of mailbox names in IMAP and on the disks of its servers (RFC 3501 §5.1.3): printable ASCII
-//! as it is, `&` as `&-`, and everything else as UTF-16 in base64 with `,` for `/`, between `&` and `-`.
+//! Modified UTF-7, the form of mailbox names in IMAP and on the disks of its servers (RFC 3501
+//! §5.1.3): printable ASCII as it is, `&` as `&-`, and everything else as UTF-16 in base64 with `,`
+//! for `/`, between `&` and `-`.
 
 use base64::Engine as _;
 use base64::alphabet::IMAP_MUTF7;

@@ -1,14 +1,19 @@
-//! L3: what must be done by and by: folding of the search index, purge, expiry, collection, and lists that nobody asks for.
+//! L3: what must be done by and by: folding of the search index, purge, expiry, collection, and
+//! lists that nobody asks for.
 //!
-//! - All work is in steps. A step is one commit of a bounded number of rows, so it is safe to be killed at any point, and
-//!   who needs the account meanwhile waits for no more than that.
-//! - Accounts take turns: one step each, round after round, so that none waits for another's backlog.
-//! - Between steps it rests several times as long as they took, and it begins none while others write, but for a bound:
-//!   deliveries keep their pace. Its thread has the usual
-//!   priority all the same, for it holds an account's lock at times, and those who wait for the lock must not wait long.
-//! - What cannot be done in one account is said in the log and tried again in the next round; the others go on.
+//! - All work is in steps. A step is one commit of a bounded number of rows, so it is safe to be
+//!   killed at any point, and who needs the account meanwhile waits for no more than that.
+//! - Accounts take turns: one step each, round after round, so that none waits for another's
+//!   backlog.
+//! - Between steps it rests several times as long as they took, and it begins none while others
+//!   write, but for a bound: deliveries keep their pace. Its thread has the usual priority all the
+//!   same, for it holds an account's lock at times, and those who wait for the lock must not wait
+//!   long.
+//! - What cannot be done in one account is said in the log and tried again in the next round; the
+//!   others go on.
 //!
-//! How long things are kept is said in `Settings`; what is done with them, in the methods of `store::Txn` that `steps` calls.
+//! How long things are kept is said in `Settings`; what is done with them, in the methods of
+//! `store::Txn` that `steps` calls.
 
 mod run;
 mod steps;
@@ -125,8 +130,8 @@ impl Upkeep {
         Self { store, settings }
     }
 
-    /// One round over all accounts and the site. `go_on` is told after each step how long it took; it may rest, and says
-    /// whether to go on. May wait for the disk: not for an asynchronous task.
+    /// One round over all accounts and the site. `go_on` is told after each step how long it took;
+    /// it may rest, and says whether to go on. May wait for the disk: not for an asynchronous task.
     ///
     /// # Errors
     /// Where accounts cannot be listed, or the store takes no writes.
@@ -134,22 +139,27 @@ impl Upkeep {
         let mut report = RoundReport::default();
         let accounts = self.store.snapshot().account_ids()?;
         report.accounts = accounts.len();
-        let mut turns: VecDeque<AccountTurn> =
-            accounts.into_iter().map(|account| AccountTurn { account, tasks: steps::ACCOUNT_TASKS }).collect();
+        let mut turns: VecDeque<AccountTurn> = accounts
+            .into_iter()
+            .map(|account| AccountTurn { account, tasks: steps::ACCOUNT_TASKS })
+            .collect();
         turns.push_back(AccountTurn { account: AccountId::SITE, tasks: steps::SITE_TASKS });
         report.complete = self.take_turns(turns, &mut report, &mut go_on)?;
         Ok(report)
     }
 
-    /// What of these accounts does not wait for the next round: mail to be folded, and listings that queries asked for.
+    /// What of these accounts does not wait for the next round: mail to be folded, and listings
+    /// that queries asked for.
     fn round_of_urgent(
         &self,
         accounts: &[AccountId],
         mut go_on: impl FnMut(Duration) -> bool,
     ) -> Result<RoundReport, Error> {
         let mut report = RoundReport { accounts: accounts.len(), ..RoundReport::default() };
-        let turns =
-            accounts.iter().map(|account| AccountTurn { account: *account, tasks: steps::URGENT_TASKS }).collect();
+        let turns = accounts
+            .iter()
+            .map(|account| AccountTurn { account: *account, tasks: steps::URGENT_TASKS })
+            .collect();
         report.complete = self.take_turns(turns, &mut report, &mut go_on)?;
         Ok(report)
     }

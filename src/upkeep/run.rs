@@ -1,7 +1,8 @@
 //! The thread that keeps: when it works, when it rests, and how it is stopped.
 //!
-//! An account into which so much mail came that it can be folded does not wait for the next round: searches read what is
-//! not folded row by row. Nor does a listing that a query asked for: until it is made, each answer costs the mailbox.
+//! An account into which so much mail came that it can be folded does not wait for the next round:
+//! searches read what is not folded row by row. Nor does a listing that a query asked for: until it
+//! is made, each answer costs the mailbox.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -22,11 +23,14 @@ const REST_FACTOR: u32 = 4;
 const MIN_REST: Duration = Duration::from_millis(5);
 /// While others write it looks so often whether they are done.
 const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// But for no longer than this before each step: under a load that never ends it goes on nevertheless.
+/// But for no longer than this before each step: under a load that never ends it goes on
+/// nevertheless.
 const MAX_YIELD: Duration = Duration::from_millis(50);
-/// Remains of deleted rows are cleared so long after they were first heard of, and again after each time.
+/// Remains of deleted rows are cleared so long after they were first heard of, and again after each
+/// time.
 const CLEAR_DELAY: Duration = Duration::from_millis(500);
-/// Steps of what does not wait, between two steps of a round: accounts into which mail comes without end keep it from none.
+/// Steps of what does not wait, between two steps of a round: accounts into which mail comes
+/// without end keep it from none.
 const URGENT_STEPS_PER_STEP: usize = 4;
 
 #[derive(Debug, Default)]
@@ -48,9 +52,12 @@ impl UpkeepRequests {
     }
 }
 
-/// Gives way to who writes just now, `in_flight` by what the store says, up to a bound; `rest` rests, and says whether to
-/// go on, as does this.
-fn yield_while_writing(in_flight: impl Fn() -> usize, mut rest: impl FnMut(Duration) -> bool) -> bool {
+/// Gives way to who writes just now, `in_flight` by what the store says, up to a bound; `rest`
+/// rests, and says whether to go on, as does this.
+fn yield_while_writing(
+    in_flight: impl Fn() -> usize,
+    mut rest: impl FnMut(Duration) -> bool,
+) -> bool {
     let mut waited = Duration::ZERO;
     while in_flight() > 0 && waited < MAX_YIELD {
         if !rest(BUSY_POLL_INTERVAL) {
@@ -137,11 +144,15 @@ impl UpkeepWaker {
         self.notify(|wish| wish.due.extend(accounts));
     }
 
-    /// Takes the accounts that do not wait, each in its turn: those behind the one that was served last come first.
+    /// Takes the accounts that do not wait, each in its turn: those behind the one that was served
+    /// last come first.
     fn take_due(&self) -> Vec<AccountId> {
         let mut wish = self.wish.lock();
         let (due, served) = (std::mem::take(&mut wish.due), wish.served);
-        due.range((Bound::Excluded(served), Bound::Unbounded)).chain(due.range(..=served)).copied().collect()
+        due.range((Bound::Excluded(served), Bound::Unbounded))
+            .chain(due.range(..=served))
+            .copied()
+            .collect()
     }
 
     fn serve(&self, account: AccountId) {
@@ -165,7 +176,8 @@ impl Upkeep {
         let bell = Arc::new(UpkeepWaker::default());
         self.listen(&bell);
         let own = Arc::clone(&bell);
-        let thread = std::thread::Builder::new().name("upkeep".into()).spawn(move || self.run(&own))?;
+        let thread =
+            std::thread::Builder::new().name("upkeep".into()).spawn(move || self.run(&own))?;
         Ok(UpkeepHandle { bell, thread: Some(thread) })
     }
 
@@ -174,7 +186,8 @@ impl Upkeep {
         let waker = Arc::clone(bell);
         self.store.on_listing_request(move |account| waker.request([account]));
         let bell = Arc::clone(bell);
-        let (enough, counts) = (FoldSizes::default().rows, Mutex::new(HashMap::<AccountId, usize>::new()));
+        let (enough, counts) =
+            (FoldSizes::default().rows, Mutex::new(HashMap::<AccountId, usize>::new()));
         self.store.on_change(move |change| {
             let mut due = false;
             if change.types.iter().any(|(data, _)| *data == DataType::EmailDelivery) {
@@ -206,7 +219,8 @@ impl Upkeep {
         }
     }
 
-    /// Does what does not wait for the next round, so many steps of it at most; says whether to go on.
+    /// Does what does not wait for the next round, so many steps of it at most; says whether to go
+    /// on.
     pub(super) fn work_urgent(&self, bell: &UpkeepWaker, most: usize) -> bool {
         self.clear(bell);
         let mut steps = 0;
@@ -227,7 +241,13 @@ impl Upkeep {
             match self.round_of_urgent(&due, go_on) {
                 Ok(report) if report.complete => {
                     let (accounts, steps, made) = (report.accounts, report.steps, report.made);
-                    tracing::debug!(accounts, steps, made, failed = report.failed, "upkeep in between");
+                    tracing::debug!(
+                        accounts,
+                        steps,
+                        made,
+                        failed = report.failed,
+                        "upkeep in between"
+                    );
                 }
                 Ok(_) => bell.request(due),
                 Err(error) => tracing::warn!(%error, "upkeep ended early; tried again next time"),
@@ -250,8 +270,11 @@ impl Upkeep {
             let mut tired = Duration::ZERO;
             let done = self.round(|took| {
                 tired += took * REST_FACTOR;
-                let rest = if tired < MIN_REST { Duration::ZERO } else { std::mem::take(&mut tired) };
-                bell.rest(rest) && self.work_urgent(bell, URGENT_STEPS_PER_STEP) && self.yield_to_writers(bell)
+                let rest =
+                    if tired < MIN_REST { Duration::ZERO } else { std::mem::take(&mut tired) };
+                bell.rest(rest)
+                    && self.work_urgent(bell, URGENT_STEPS_PER_STEP)
+                    && self.yield_to_writers(bell)
             });
             match done {
                 Ok(report) => tracing::info!(
@@ -317,9 +340,12 @@ mod tests {
 
     #[test]
     fn who_does_not_wait_has_a_turn_before_another_has_a_second() {
-        let (bell, accounts) =
-            (UpkeepWaker::default(), |ids: &[u32]| ids.iter().copied().map(AccountId).collect::<Vec<_>>());
-        for (served, due) in [(2, [3, 5, 1, 2]), (3, [5, 1, 2, 3]), (5, [1, 2, 3, 5]), (9, [1, 2, 3, 5])] {
+        let (bell, accounts) = (UpkeepWaker::default(), |ids: &[u32]| {
+            ids.iter().copied().map(AccountId).collect::<Vec<_>>()
+        });
+        for (served, due) in
+            [(2, [3, 5, 1, 2]), (3, [5, 1, 2, 3]), (5, [1, 2, 3, 5]), (9, [1, 2, 3, 5])]
+        {
             bell.serve(AccountId(served));
             bell.request(accounts(&[1, 2, 3, 5]));
             assert_eq!(bell.take_due(), accounts(&due));
@@ -337,7 +363,8 @@ mod tests {
 
     #[test]
     fn it_gives_way_to_who_writes_and_never_starves() {
-        // How many looks it takes until nobody writes, how long it then rested, and whether it went on.
+        // How many looks it takes until nobody writes, how long it then rested, and whether it went
+        // on.
         let give = |busy: u32, stops_at: u32| {
             let (left, rests) = (Cell::new(busy), Cell::new(0u32));
             let in_flight = || usize::try_from(left.get()).unwrap();
@@ -350,8 +377,16 @@ mod tests {
             (on, BUSY_POLL_INTERVAL * rests.get())
         };
         assert_eq!(give(0, 99), (true, Duration::ZERO), "nobody writes: no rest");
-        assert_eq!(give(3, 99), (true, BUSY_POLL_INTERVAL * 3), "it goes on as soon as they are done");
-        assert_eq!(give(u32::MAX, u32::MAX), (true, MAX_YIELD), "under a load that never ends it goes on");
+        assert_eq!(
+            give(3, 99),
+            (true, BUSY_POLL_INTERVAL * 3),
+            "it goes on as soon as they are done"
+        );
+        assert_eq!(
+            give(u32::MAX, u32::MAX),
+            (true, MAX_YIELD),
+            "under a load that never ends it goes on"
+        );
         assert_eq!(give(9, 2), (false, BUSY_POLL_INTERVAL * 2), "who stops it does not wait");
     }
 }

@@ -22,9 +22,10 @@ pub(super) const ACCOUNT_TASKS: &[Task] = &[
     expire_objects,
     sweep_shares,
 ];
-/// Of an account whose queries asked for listings, or into which enough mail came to be folded. Listings go first: until
-/// one is made, each query that it would serve costs the mailbox.
-pub(super) const URGENT_TASKS: &[Task] = &[serve_listing_request, build_listings, fold_search_index];
+/// Of an account whose queries asked for listings, or into which enough mail came to be folded.
+/// Listings go first: until one is made, each query that it would serve costs the mailbox.
+pub(super) const URGENT_TASKS: &[Task] =
+    &[serve_listing_request, build_listings, fold_search_index];
 /// Of the site.
 pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages];
 
@@ -75,8 +76,9 @@ fn step_result(some: bool, left: bool) -> StepResult {
 /// Folds gathered token rows of an account, or merges a piece of its folds; returns whether more
 /// is to be done (`docs/storage.md`, "Search").
 ///
-/// A piece is made from a snapshot without the account's lock. Where the account changed meanwhile nothing is written, and
-/// the next step makes the piece anew. What is half done stands in the account's rows, so a kill costs one piece at most.
+/// A piece is made from a snapshot without the account's lock. Where the account changed meanwhile
+/// nothing is written, and the next step makes the piece anew. What is half done stands in the
+/// account's rows, so a kill costs one piece at most.
 ///
 /// # Errors
 /// Those of the store.
@@ -85,7 +87,11 @@ pub fn fold_index(store: &Store, account: AccountId) -> Result<bool, Error> {
 }
 
 /// Does what [`fold_index`] does, with folds of other sizes.
-pub(super) fn fold_index_by(store: &Store, account: AccountId, sizes: &FoldSizes) -> Result<bool, Error> {
+pub(super) fn fold_index_by(
+    store: &Store,
+    account: AccountId,
+    sizes: &FoldSizes,
+) -> Result<bool, Error> {
     let Some(piece) = store.snapshot().next_fold_piece(account, sizes)? else { return Ok(false) };
     let (_, ticket) = store.commit(account, |txn| txn.write_folds(&piece))?;
     ticket.wait_blocking()?;
@@ -108,7 +114,9 @@ fn purge_emails(
     settings: &Settings,
     report: &mut RoundReport,
 ) -> Result<StepResult, Error> {
-    let done = commit(store, account, |txn| txn.purge_emails(txn.now().before(settings.restore), EMAILS_PER_STEP))?;
+    let done = commit(store, account, |txn| {
+        txn.purge_emails(txn.now().before(settings.restore), EMAILS_PER_STEP)
+    })?;
     report.emails += done.emails;
     report.threads += done.threads;
     Ok(step_result(done.emails > 0, done.left))
@@ -129,7 +137,12 @@ fn purge_history(
     Ok(step_result(noted, left))
 }
 
-fn purge_mailboxes(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
+fn purge_mailboxes(
+    store: &Store,
+    account: AccountId,
+    _: &Settings,
+    _: &mut RoundReport,
+) -> Result<StepResult, Error> {
     commit_step(store, account, |txn| txn.clear_destroyed_mailboxes(ROWS_PER_STEP))
 }
 
@@ -158,7 +171,9 @@ fn serve_listing_request(
     report: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     let Some(request) = store.take_listing_request(account) else { return Ok(StepResult::Idle) };
-    match commit(store, account, |txn| txn.serve_listing_request(request, EMAILS_PER_LISTING_REQUEST)) {
+    match commit(store, account, |txn| {
+        txn.serve_listing_request(request, EMAILS_PER_LISTING_REQUEST)
+    }) {
         Ok(is_finished) => report.made += usize::from(is_finished),
         // The mailbox was destroyed after the query.
         Err(Error::NotFound(_)) => {}
@@ -190,7 +205,12 @@ fn build_listings(
     Ok(step_result(whole, left))
 }
 
-fn expire_decisions(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
+fn expire_decisions(
+    store: &Store,
+    account: AccountId,
+    _: &Settings,
+    _: &mut RoundReport,
+) -> Result<StepResult, Error> {
     commit_step(store, account, |txn| txn.expire_deliveries_and_decisions(ROWS_PER_STEP))
 }
 
@@ -200,7 +220,9 @@ fn expire_told(
     settings: &Settings,
     _: &mut RoundReport,
 ) -> Result<StepResult, Error> {
-    commit_step(store, account, |txn| txn.expire_told(txn.now().before(settings.told), ROWS_PER_STEP))
+    commit_step(store, account, |txn| {
+        txn.expire_told(txn.now().before(settings.told), ROWS_PER_STEP)
+    })
 }
 
 fn sweep_thread_refs(
@@ -210,7 +232,11 @@ fn sweep_thread_refs(
     report: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     let (gone, left) = commit(store, account, |txn| {
-        txn.sweep_thread_refs(txn.now().before(settings.threads), THREAD_REF_SWEEP_INTERVAL, ROWS_PER_STEP)
+        txn.sweep_thread_refs(
+            txn.now().before(settings.threads),
+            THREAD_REF_SWEEP_INTERVAL,
+            ROWS_PER_STEP,
+        )
     })?;
     report.thread_refs += gone;
     Ok(step_result(gone > 0, left))
@@ -222,7 +248,9 @@ fn expire_uploads(
     settings: &Settings,
     _: &mut RoundReport,
 ) -> Result<StepResult, Error> {
-    commit_step(store, account, |txn| txn.expire_uploads(txn.now().before(settings.uploads), ROWS_PER_STEP))
+    commit_step(store, account, |txn| {
+        txn.expire_uploads(txn.now().before(settings.uploads), ROWS_PER_STEP)
+    })
 }
 
 fn expire_objects(
@@ -231,10 +259,17 @@ fn expire_objects(
     settings: &Settings,
     _: &mut RoundReport,
 ) -> Result<StepResult, Error> {
-    commit_step(store, account, |txn| txn.expire_objects(txn.now().before(settings.submissions), ROWS_PER_STEP))
+    commit_step(store, account, |txn| {
+        txn.expire_objects(txn.now().before(settings.submissions), ROWS_PER_STEP)
+    })
 }
 
-fn sweep_shares(store: &Store, account: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
+fn sweep_shares(
+    store: &Store,
+    account: AccountId,
+    _: &Settings,
+    _: &mut RoundReport,
+) -> Result<StepResult, Error> {
     commit_step(store, account, |txn| txn.unshare_removed_accounts(MAILBOXES_PER_STEP))
 }
 
@@ -245,16 +280,22 @@ fn collect_messages(
     settings: &Settings,
     report: &mut RoundReport,
 ) -> Result<StepResult, Error> {
-    let done =
-        match commit(store, site, |txn| txn.collect_blobs(txn.now().before(settings.messages), MESSAGES_PER_STEP)) {
-            Err(Error::Overtaken(_)) => return Ok(StepResult::Idle),
-            done => done?,
-        };
+    let done = match commit(store, site, |txn| {
+        txn.collect_blobs(txn.now().before(settings.messages), MESSAGES_PER_STEP)
+    }) {
+        Err(Error::Overtaken(_)) => return Ok(StepResult::Idle),
+        done => done?,
+    };
     report.messages += done.blobs;
     report.octets += done.octets;
     Ok(step_result(done.blobs > 0, done.left))
 }
 
-fn sweep_messages(store: &Store, site: AccountId, _: &Settings, _: &mut RoundReport) -> Result<StepResult, Error> {
+fn sweep_messages(
+    store: &Store,
+    site: AccountId,
+    _: &Settings,
+    _: &mut RoundReport,
+) -> Result<StepResult, Error> {
     commit_step(store, site, |txn| txn.sweep_blobs(MESSAGE_SWEEP_INTERVAL, MESSAGES_PER_STEP))
 }

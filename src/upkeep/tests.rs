@@ -7,12 +7,15 @@ use super::run::UpkeepWaker;
 use super::*;
 use crate::model::clock::FixedClock;
 use crate::model::{
-    AccountRow, Address, BlobHash, Clock as _, EmailId, ListingFilter, MailboxUid, MessageRows, Role, UtcMillis,
+    AccountRow, Address, BlobHash, Clock as _, EmailId, ListingFilter, MailboxUid, MessageRows,
+    Role, UtcMillis,
 };
 use crate::store::engine::fault::FaultyEngine;
 use crate::store::engine::memory::MemoryEngine;
 use crate::store::engine::watched::CountingEngine;
-use crate::store::{EncodedMessage, FoldSizes, ListingAction, ListingRequest, NewEmail, NewMailbox, Options};
+use crate::store::{
+    EncodedMessage, FoldSizes, ListingAction, ListingRequest, NewEmail, NewMailbox, Options,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -29,11 +32,20 @@ fn bed(accounts: u32) -> Fixture {
     let engine = Arc::new(FaultyEngine::new(MemoryEngine::new()));
     let store = Store::open_engine(engine.clone(), &Options::small(), clock.clone()).unwrap();
     for id in 1..=accounts {
-        let row = AccountRow::new(format!("a{id}"), Address::from_parts(format!("a{id}"), "example.org"), UtcMillis(0));
+        let row = AccountRow::new(
+            format!("a{id}"),
+            Address::from_parts(format!("a{id}"), "example.org"),
+            UtcMillis(0),
+        );
         let made = store.commit(AccountId(id), |txn| {
             txn.register(&row);
             let role = Some(Role::Inbox);
-            txn.create_mailbox(&NewMailbox { name: "Inbox".into(), parent: None, role, sort_order: 0 })
+            txn.create_mailbox(&NewMailbox {
+                name: "Inbox".into(),
+                parent: None,
+                role,
+                sort_order: 0,
+            })
         });
         made.unwrap().1.wait_blocking().unwrap();
     }
@@ -44,23 +56,30 @@ impl Fixture {
     fn deliver(&self, account: u32, n: u32) -> EmailId {
         let raw = format!("Subject: {account} {n}\r\n\r\n").into_bytes();
         let blob = BlobHash(*blake3::hash(&raw).as_bytes());
-        let message = EncodedMessage::new(&MessageRows { blob, size: raw.len() as u64, ..MessageRows::default() });
-        let (mut made, ticket) = self.store.commit_message(&[AccountId(account)], &message, &raw, |txn| {
-            txn.create_email(&NewEmail {
-                message: &message,
-                prefix: b"",
-                mailboxes: BTreeSet::from([MailboxUid(1)]),
-                keywords: BTreeSet::new(),
-                received_at: txn.now(),
-            })
+        let message = EncodedMessage::new(&MessageRows {
+            blob,
+            size: raw.len() as u64,
+            ..MessageRows::default()
         });
+        let (mut made, ticket) =
+            self.store.commit_message(&[AccountId(account)], &message, &raw, |txn| {
+                txn.create_email(&NewEmail {
+                    message: &message,
+                    prefix: b"",
+                    mailboxes: BTreeSet::from([MailboxUid(1)]),
+                    keywords: BTreeSet::new(),
+                    received_at: txn.now(),
+                })
+            });
         ticket.wait_blocking().unwrap();
         made.pop().unwrap().1.unwrap().0
     }
 
     fn destroyed(&self, account: u32, emails: u32) {
         let ids: Vec<EmailId> = (0..emails).map(|n| self.deliver(account, n)).collect();
-        let done = self.store.commit(AccountId(account), |txn| ids.iter().try_for_each(|id| txn.destroy_email(*id)));
+        let done = self
+            .store
+            .commit(AccountId(account), |txn| ids.iter().try_for_each(|id| txn.destroy_email(*id)));
         done.unwrap().1.wait_blocking().unwrap();
     }
 
@@ -82,7 +101,9 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
     let bed = bed(2);
     bed.destroyed(1, 150);
     bed.destroyed(2, 3);
-    let keep = bed.store.commit(AccountId(2), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Unseen, 99));
+    let keep = bed
+        .store
+        .commit(AccountId(2), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Unseen, 99));
     keep.unwrap().1.wait_blocking().unwrap();
     let kept = bed.settings.get();
     assert_eq!((bed.round().emails, bed.round().steps), (0, 0), "noted, and then nothing");
@@ -92,7 +113,10 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
     assert_eq!(bed.round().emails, 0);
     bed.clock.advance(Duration::from_millis(1));
     let report = bed.round();
-    assert_eq!((report.emails, report.threads, report.failed, report.complete), (153, 153, 0, true));
+    assert_eq!(
+        (report.emails, report.threads, report.failed, report.complete),
+        (153, 153, 0, true)
+    );
     assert!(report.steps >= 4, "in pieces: {report:?}");
     bed.clean();
     bed.clock.advance(kept.messages - Duration::from_millis(1));
@@ -109,7 +133,8 @@ fn begun_listings_are_made_by_a_round() {
         bed.deliver(1, n);
     }
     for view in [ListingFilter::Unseen, ListingFilter::ThreadFlagged] {
-        let begin = bed.store.commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), view, 100));
+        let begin =
+            bed.store.commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), view, 100));
         assert!(!begin.unwrap().0);
     }
     let report = bed.round();
@@ -117,7 +142,8 @@ fn begun_listings_are_made_by_a_round() {
     assert!(report.steps > 4, "in pieces: {report:?}");
     let snapshot = bed.store.snapshot();
     for (filter, total) in [(ListingFilter::Unseen, 600), (ListingFilter::ThreadFlagged, 0)] {
-        let kept = snapshot.maintained_listing(AccountId(1), MailboxUid(1), filter).unwrap().unwrap();
+        let kept =
+            snapshot.maintained_listing(AccountId(1), MailboxUid(1), filter).unwrap().unwrap();
         assert_eq!(kept.threads.total, total);
     }
     assert_eq!(bed.round().made, 0);
@@ -134,7 +160,9 @@ fn requests_of_queries_are_served_by_a_round() {
     for n in 0..1100 {
         bed.deliver(1, n);
     }
-    let whole = |filter| bed.store.snapshot().maintained_listing(AccountId(1), MailboxUid(1), filter).unwrap();
+    let whole = |filter| {
+        bed.store.snapshot().maintained_listing(AccountId(1), MailboxUid(1), filter).unwrap()
+    };
     let wanted = [extend(1, ListingFilter::Unseen), extend(1, ListingFilter::ThreadFlagged)];
     bed.store.request_listings(AccountId(1), wanted);
     // A mailbox and an account that were removed after the query.
@@ -150,12 +178,15 @@ fn requests_of_queries_are_served_by_a_round() {
     // A listing whose use is noted stays.
     let kept = bed.settings.get();
     bed.clock.advance(kept.lists - Duration::from_millis(1));
-    let used = ListingRequest { action: ListingAction::MarkUsed, ..extend(1, ListingFilter::Unseen) };
+    let used =
+        ListingRequest { action: ListingAction::MarkUsed, ..extend(1, ListingFilter::Unseen) };
     bed.store.request_listings(AccountId(1), [used]);
     assert_eq!(bed.round().lists, 0);
     bed.clock.advance(Duration::from_millis(2));
     assert_eq!(bed.round().lists, 1);
-    assert!(whole(ListingFilter::Unseen).is_some() && whole(ListingFilter::ThreadFlagged).is_none());
+    assert!(
+        whole(ListingFilter::Unseen).is_some() && whole(ListingFilter::ThreadFlagged).is_none()
+    );
     bed.clean();
 }
 
@@ -168,7 +199,12 @@ fn requested_listing_does_not_wait_for_mail_to_be_folded() {
     bed.store.request_listings(AccountId(1), [extend(1, ListingFilter::Unseen)]);
     let unfolded = || bed.store.snapshot().account_state(AccountId(1)).unwrap().unfolded;
     let before = unfolded();
-    let whole = || bed.store.snapshot().maintained_listing(AccountId(1), MailboxUid(1), ListingFilter::Unseen).unwrap();
+    let whole = || {
+        bed.store
+            .snapshot()
+            .maintained_listing(AccountId(1), MailboxUid(1), ListingFilter::Unseen)
+            .unwrap()
+    };
     let report = bed.upkeep().round_of_urgent(&[AccountId(1)], |_| whole().is_none()).unwrap();
     assert_eq!((report.made, unfolded()), (1, before));
     assert_eq!((bed.round().failed, unfolded() < before), (0, true), "mail is folded next");
@@ -180,12 +216,18 @@ fn what_does_not_wait_leaves_room_for_the_round_and_is_done_in_the_end() {
     for n in 0..600 {
         bed.deliver(1, n);
     }
-    let begin = bed.store.commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Flagged, 100));
+    let begin = bed
+        .store
+        .commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Flagged, 100));
     assert!(!begin.unwrap().0);
     let (upkeep, bell) = (bed.upkeep(), UpkeepWaker::default());
     bell.request([AccountId(1)]);
     let made = || {
-        bed.store.snapshot().maintained_listing(AccountId(1), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some()
+        bed.store
+            .snapshot()
+            .maintained_listing(AccountId(1), MailboxUid(1), ListingFilter::Flagged)
+            .unwrap()
+            .is_some()
     };
     let mut turns = 0;
     while !made() {
@@ -203,7 +245,9 @@ fn accounts_take_turns() {
     bed.destroyed(3, 1);
     bed.clock.advance(bed.settings.get().restore);
     // The third account's one email does not wait for the first one's four hundred.
-    let left = |account| bed.store.snapshot().destroyed_emails(AccountId(account), UtcMillis(0), 999).unwrap().len();
+    let left = |account| {
+        bed.store.snapshot().destroyed_emails(AccountId(account), UtcMillis(0), 999).unwrap().len()
+    };
     let mut turns = 0;
     let report = bed.upkeep().round(|_| {
         turns += 1;
@@ -289,7 +333,11 @@ fn requested_listing_is_made_before_the_next_round() {
     soon("the first round", &|| noted() == 2);
     bed.store.request_listings(AccountId(2), [extend(1, ListingFilter::Flagged)]);
     let made = || {
-        bed.store.snapshot().maintained_listing(AccountId(2), MailboxUid(1), ListingFilter::Flagged).unwrap().is_some()
+        bed.store
+            .snapshot()
+            .maintained_listing(AccountId(2), MailboxUid(1), ListingFilter::Flagged)
+            .unwrap()
+            .is_some()
     };
     soon("the listing that a query asked for", &made);
     running.stop();
@@ -299,7 +347,12 @@ fn requested_listing_is_made_before_the_next_round() {
 #[test]
 fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
     let engine = Arc::new(CountingEngine::default());
-    let store = Store::open_engine(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let store = Store::open_engine(
+        engine.clone(),
+        &Options::small(),
+        Arc::new(FixedClock::at(UtcMillis(0))),
+    )
+    .unwrap();
     let running = Upkeep::new(store.clone(), LiveValue::default()).start().unwrap();
     engine.set_remains(3);
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
@@ -316,12 +369,19 @@ fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
     running.stop();
 }
 
-/// While texts were folded, a step and its rest after another, remains of deleted rows waited for the end of it.
+/// While texts were folded, a step and its rest after another, remains of deleted rows waited for
+/// the end of it.
 #[test]
 fn remains_are_cleared_between_the_steps_of_what_does_not_wait() {
     let engine = Arc::new(CountingEngine::default());
-    let store = Store::open_engine(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
-    let (upkeep, bell) = (Upkeep::new(store, LiveValue::default()), Arc::new(UpkeepWaker::default()));
+    let store = Store::open_engine(
+        engine.clone(),
+        &Options::small(),
+        Arc::new(FixedClock::at(UtcMillis(0))),
+    )
+    .unwrap();
+    let (upkeep, bell) =
+        (Upkeep::new(store, LiveValue::default()), Arc::new(UpkeepWaker::default()));
     engine.set_remains(1);
     bell.request([AccountId(1)]);
     let own = Arc::clone(&bell);

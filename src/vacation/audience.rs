@@ -1,8 +1,9 @@
-//! To whom which words are said: people of the organisation and others, each in a language that they read.
+//! To whom which words are said: people of the organisation and others, each in a language that
+//! they read.
 //!
-//! Where there are words for the sender's own circle, only those are said: what is meant for the organisation never
-//! reaches a stranger, nor the other way round. Of these the first in a language that the sender reads (RFC 4647 §3.4), else the
-//! first of all.
+//! Where there are words for the sender's own circle, only those are said: what is meant for the
+//! organisation never reaches a stranger, nor the other way round. Of these the first in a language
+//! that the sender reads (RFC 4647 §3.4), else the first of all.
 
 use super::sender::layers;
 use crate::model::address::fold_domain;
@@ -18,8 +19,8 @@ pub(super) struct ReplyText<'a> {
     pub(super) html: Option<&'a str>,
 }
 
-/// Where a sender stands: in the organisation are the domains of the account's own addresses, those that stand for them,
-/// and those that the response names; not those below them.
+/// Where a sender stands: in the organisation are the domains of the account's own addresses, those
+/// that stand for them, and those that the response names; not those below them.
 ///
 /// The reply goes to the sender's own domain, so it must be one of these; and where the sender is a
 /// forwarder's address (SRS), so must be the domain of whom the forwarder sends it on to.
@@ -34,11 +35,19 @@ pub fn circle(sender: &Address, identity: &Identity, response: &VacationResponse
             || identity.alias_domains.iter().any(stands_for)
             || response.organisation.iter().any(|known| known == domain)
     };
-    if layers(sender).all(|one| is_inside(one.domain())) { Circle::Organisation } else { Circle::Outside }
+    if layers(sender).all(|one| is_inside(one.domain())) {
+        Circle::Organisation
+    } else {
+        Circle::Outside
+    }
 }
 
 /// The words for somebody of a circle who reads these languages, the best first.
-pub(super) fn words<'a>(response: &'a VacationResponse, circle: Circle, languages: &[String]) -> ReplyText<'a> {
+pub(super) fn words<'a>(
+    response: &'a VacationResponse,
+    circle: Circle,
+    languages: &[String],
+) -> ReplyText<'a> {
     let own = ReplyText {
         language: response.language.as_deref(),
         subject: response.subject.as_deref(),
@@ -54,17 +63,20 @@ pub(super) fn words<'a>(response: &'a VacationResponse, circle: Circle, language
         };
         (variant.circle, words)
     });
-    let all: Vec<(Option<Circle>, ReplyText<'_>)> = std::iter::once((None, own)).chain(variants).collect();
+    let all: Vec<(Option<Circle>, ReplyText<'_>)> =
+        std::iter::once((None, own)).chain(variants).collect();
     let special = all.iter().any(|(of, _)| *of == Some(circle));
     let wanted = if special { Some(circle) } else { None };
-    let fitting: Vec<ReplyText<'_>> = all.into_iter().filter(|(of, _)| *of == wanted).map(|(_, words)| words).collect();
-    let read =
-        languages.iter().find_map(|range| fitting.iter().find(|words| matches_language_range(words.language, range)));
+    let fitting: Vec<ReplyText<'_>> =
+        all.into_iter().filter(|(of, _)| *of == wanted).map(|(_, words)| words).collect();
+    let read = languages.iter().find_map(|range| {
+        fitting.iter().find(|words| matches_language_range(words.language, range))
+    });
     read.or(fitting.first()).copied().unwrap_or_default()
 }
 
-/// Whether a tag is of a language range: the range is cut at its end until they are the same (RFC 4647 §3.4); and a tag
-/// that says more than the range serves, too.
+/// Whether a tag is of a language range: the range is cut at its end until they are the same (RFC
+/// 4647 §3.4); and a tag that says more than the range serves, too.
 fn matches_language_range(tag: Option<&str>, range: &str) -> bool {
     let Some(tag) = tag.map(str::to_ascii_lowercase) else { return false };
     is_start(&tag, range) || is_start(range, &tag)
@@ -84,15 +96,21 @@ mod tests {
         Variant { language, circle, text_body: Some(text.into()), ..Variant::default() }
     }
 
-    fn chosen_text<'a>(response: &'a VacationResponse, circle: Circle, languages: &[&str]) -> &'a str {
+    fn chosen_text<'a>(
+        response: &'a VacationResponse,
+        circle: Circle,
+        languages: &[&str],
+    ) -> &'a str {
         let languages: Vec<String> = languages.iter().map(|one| (*one).to_owned()).collect();
         words(response, circle, &languages).text.unwrap_or_default()
     }
 
     #[test]
     fn in_a_language_that_is_read_else_in_the_first() {
-        let mut response = VacationResponse { text_body: Some("away".into()), ..VacationResponse::default() };
-        response.variants = vec![variant(Some("de"), None, "weg"), variant(Some("pt-br"), None, "fora")];
+        let mut response =
+            VacationResponse { text_body: Some("away".into()), ..VacationResponse::default() };
+        response.variants =
+            vec![variant(Some("de"), None, "weg"), variant(Some("pt-br"), None, "fora")];
         for (languages, text) in [
             (&[][..], "away"),
             (&["de"], "weg"),
@@ -114,7 +132,8 @@ mod tests {
 
     #[test]
     fn what_is_for_one_circle_never_reaches_the_other() {
-        let mut response = VacationResponse { text_body: Some("all".into()), ..VacationResponse::default() };
+        let mut response =
+            VacationResponse { text_body: Some("all".into()), ..VacationResponse::default() };
         response.variants = vec![
             variant(None, Some(Circle::Outside), "out"),
             variant(Some("de"), Some(Circle::Outside), "aus"),
@@ -132,16 +151,24 @@ mod tests {
             primary: Address::from_parts("ann", "example.org"),
             name: None,
             addresses: vec![Address::from_parts("ann", "example.org")],
-            alias_domains: vec![("example.com".into(), "example.org".into()), ("x.example".into(), "y.example".into())],
+            alias_domains: vec![
+                ("example.com".into(), "example.org".into()),
+                ("x.example".into(), "y.example".into()),
+            ],
             delimiter: Some('+'),
             zone: None,
         };
-        let response = VacationResponse { organisation: vec!["xn--bcher-kva.example".into()], ..Default::default() };
+        let response = VacationResponse {
+            organisation: vec!["xn--bcher-kva.example".into()],
+            ..Default::default()
+        };
         let of = |text: &str| circle(&Address::parse(text).unwrap(), &identity, &response);
         for inside in ["bob@example.org", "bob@EXAMPLE.com", "bob@b\u{fc}cher.example"] {
             assert_eq!(of(inside), Circle::Organisation, "{inside}");
         }
-        for outside in ["bob@sub.example.org", "bob@example.net", "bob@x.example", "bob@notexample.org"] {
+        for outside in
+            ["bob@sub.example.org", "bob@example.net", "bob@x.example", "bob@notexample.org"]
+        {
             assert_eq!(of(outside), Circle::Outside, "{outside}");
         }
     }

@@ -1,5 +1,5 @@
-//! Decides over the corpus of real mail and compares with its column `vacation_reply`: supposing that the recipient is
-//! named, that nobody was told before, and that the owner is away.
+//! Decides over the corpus of real mail and compares with its column `vacation_reply`: supposing
+//! that the recipient is named, that nobody was told before, and that the owner is away.
 
 use super::tests::{TestLookup, decided};
 use super::{Input, Notice, ReplyDecision, Settings, Silence};
@@ -7,14 +7,18 @@ use crate::message::auto::AutoReplyFacts;
 use crate::message::parse;
 use crate::model::{Address, Identity, UtcMillis, VacationResponse};
 
-/// Reasons of ours that the table has no column for, each looked at and told in `docs/corpus.md`: (file, reason).
-const OTHERWISE: &[(&str, &str)] = &[("auto/flanker.aol.eml", "list"), ("auto/mox.example.eml", "system-sender")];
+/// Reasons of ours that the table has no column for, each looked at and told in `docs/corpus.md`:
+/// (file, reason).
+const OTHERWISE: &[(&str, &str)] =
+    &[("auto/flanker.aol.eml", "list"), ("auto/mox.example.eml", "system-sender")];
 
-/// The envelope sender as Postfix would hand it over: a bare local part gets a domain, and where the table took a whole
-/// mailbox out of the header, its address counts.
+/// The envelope sender as Postfix would hand it over: a bare local part gets a domain, and where
+/// the table took a whole mailbox out of the header, its address counts.
 fn envelope_sender(cell: &str) -> Option<Address> {
-    let bare =
-        || (!cell.is_empty() && !cell.contains('@')).then(|| Address::parse(&format!("{cell}@example.net")).ok());
+    let bare = || {
+        (!cell.is_empty() && !cell.contains('@'))
+            .then(|| Address::parse(&format!("{cell}@example.net")).ok())
+    };
     let mailbox = || Address::parse(&parse::addresses(cell.as_bytes()).pop()?.email).ok();
     Address::parse(cell).ok().or_else(|| bare().flatten()).or_else(mailbox)
 }
@@ -35,8 +39,10 @@ fn decisions_agree_with_the_table() {
         }
         let facts = AutoReplyFacts::of(&std::fs::read(dir.join(file)).unwrap());
         let sender = envelope_sender(cell("env_from"));
-        // The recipient is named: whoever is; where nobody is, the owner's own list of addresses says who it is.
-        let recipient = facts.destinations.iter().find(|one| Some(*one) != sender.as_ref()).cloned();
+        // The recipient is named: whoever is; where nobody is, the owner's own list of addresses
+        // says who it is.
+        let recipient =
+            facts.destinations.iter().find(|one| Some(*one) != sender.as_ref()).cloned();
         let Some(recipient) = recipient else { continue };
         let identity = Identity {
             primary: recipient.clone(),
@@ -54,7 +60,13 @@ fn decisions_agree_with_the_table() {
             known_as: None,
 
             identity: &identity,
-            notice: &Notice::of_response(&response, &identity, sender.as_ref(), &facts, UtcMillis(0)),
+            notice: &Notice::of_response(
+                &response,
+                &identity,
+                sender.as_ref(),
+                &facts,
+                UtcMillis(0),
+            ),
             facts: &facts,
             forged: None,
             junk: false,
@@ -63,7 +75,11 @@ fn decisions_agree_with_the_table() {
             settings: &Settings { trust_spam_fields: false, ..Settings::default() },
             nonce: 7,
         };
-        let lookup = TestLookup { own: |address: &Address| identity.is_me(address), told: None, knows: false };
+        let lookup = TestLookup {
+            own: |address: &Address| identity.is_me(address),
+            told: None,
+            knows: false,
+        };
         let outcome = decided(&input, &lookup);
         looked += 1;
         let ours = if outcome.is_reply() { "yes" } else { "no" };

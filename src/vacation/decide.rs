@@ -28,7 +28,11 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { system_senders: Vec::new(), rate: super::RateLimits::default(), trust_spam_fields: true }
+        Self {
+            system_senders: Vec::new(),
+            rate: super::RateLimits::default(),
+            trust_spam_fields: true,
+        }
     }
 }
 
@@ -50,7 +54,8 @@ pub struct Input<'a> {
     pub facts: &'a AutoReplyFacts,
     /// Why the sender is taken for forged, if it is.
     pub forged: Option<&'a str>,
-    /// Whether it is filed in Junk. A script that files it there and answers nevertheless is obeyed (RFC 5230 §4.7).
+    /// Whether it is filed in Junk. A script that files it there and answers nevertheless is obeyed
+    /// (RFC 5230 §4.7).
     pub junk: bool,
     /// The key of our own ids, and of who was told.
     pub secret: &'a [u8; 32],
@@ -136,7 +141,10 @@ pub struct Addressee<'a> {
 ///
 /// # Errors
 /// Those of the look-ups.
-pub fn decide<'a, L: AccountLookup>(input: &Input<'a>, lookup: &L) -> Result<ReplyDecision<Addressee<'a>>, L::Error> {
+pub fn decide<'a, L: AccountLookup>(
+    input: &Input<'a>,
+    lookup: &L,
+) -> Result<ReplyDecision<Addressee<'a>>, L::Error> {
     let Some(sender) = input.sender else {
         let null_sender = || Silence::new(Reason::NullSender, "");
         return Ok(ReplyDecision::Silent(silence_by_window(input).unwrap_or_else(null_sender)));
@@ -156,7 +164,8 @@ pub fn decide<'a, L: AccountLookup>(input: &Input<'a>, lookup: &L) -> Result<Rep
         return Ok(ReplyDecision::Silent(silence));
     }
     // Asked last, and only where it decides: it looks through the owner's mail.
-    let only_known = input.notice.terms.as_ref().is_some_and(|terms| terms.audience == Audience::Known);
+    let only_known =
+        input.notice.terms.as_ref().is_some_and(|terms| terms.audience == Audience::Known);
     Ok(if only_known && !lookup.knows(sender)? {
         let why = "only people whom the owner has written to are answered";
         ReplyDecision::Silent(Silence::new(Reason::NotInAudience, why))
@@ -170,7 +179,11 @@ fn silence_by_window(input: &Input<'_>) -> Option<Silence> {
     Some(Silence { reason, detail })
 }
 
-fn silence_by_sender(input: &Input<'_>, sender: &Address, may_be_own: impl Fn(&Address) -> bool) -> Option<Silence> {
+fn silence_by_sender(
+    input: &Input<'_>,
+    sender: &Address,
+    may_be_own: impl Fn(&Address) -> bool,
+) -> Option<Silence> {
     if sender.domain().is_empty() || Address::parse(&sender.to_string()).is_err() {
         return Some(Silence::new(Reason::BadSender, sender.to_string()));
     }
@@ -178,10 +191,12 @@ fn silence_by_sender(input: &Input<'_>, sender: &Address, may_be_own: impl Fn(&A
     // silences the reply to them.
     let all: Vec<Address> = layers(sender).collect();
     let (identity, own) = (input.identity, [Some(input.recipient), input.known_as]);
-    let is_recipient =
-        |one: &Address| own.iter().flatten().any(|own| identity.canonical(own) == identity.canonical(one));
+    let is_recipient = |one: &Address| {
+        own.iter().flatten().any(|own| identity.canonical(own) == identity.canonical(one))
+    };
     let is_named = |one: &Address| input.notice.names(identity, one);
-    if is_from_self(sender, may_be_own) || all.iter().any(|one| is_recipient(one) || is_named(one)) {
+    if is_from_self(sender, may_be_own) || all.iter().any(|one| is_recipient(one) || is_named(one))
+    {
         return Some(Silence::new(Reason::OwnAddress, sender.to_string()));
     }
     let system = all.iter().find_map(|one| system_sender(one, &input.settings.system_senders));
@@ -197,9 +212,11 @@ fn silence_by_automation(input: &Input<'_>) -> Option<Silence> {
         (Reason::SuppressAsked, &facts.suppress),
         (Reason::Report, &facts.report),
     ];
-    let said =
-        said.into_iter().find_map(|(reason, evidence)| evidence.clone().map(|evidence| Silence::new(reason, evidence)));
-    let ours = facts.in_reply_to.iter().chain(&facts.references).find(|id| is_own_id(id, input.secret));
+    let said = said.into_iter().find_map(|(reason, evidence)| {
+        evidence.clone().map(|evidence| Silence::new(reason, evidence))
+    });
+    let ours =
+        facts.in_reply_to.iter().chain(&facts.references).find(|id| is_own_id(id, input.secret));
     said.or_else(|| ours.map(|id| Silence::new(Reason::OurOwnReply, id.clone())))
 }
 
@@ -213,10 +230,17 @@ fn silence_by_junk(input: &Input<'_>) -> Option<Silence> {
 
 fn silence_by_addressees(input: &Input<'_>) -> Option<Silence> {
     let canonical = |address: &Address| input.identity.canonical(address);
-    let meant: Vec<Address> = [input.recipient].into_iter().chain(input.known_as).map(canonical).collect();
-    let is_meant = |to: &Address| input.notice.is_me(input.identity, to) || meant.contains(&canonical(to));
+    let meant: Vec<Address> =
+        [input.recipient].into_iter().chain(input.known_as).map(canonical).collect();
+    let is_meant =
+        |to: &Address| input.notice.is_me(input.identity, to) || meant.contains(&canonical(to));
     let named = input.facts.destinations.iter().any(is_meant);
-    (!named).then(|| Silence::new(Reason::NotAddressed, format!("{} is not among the addressees", input.recipient)))
+    (!named).then(|| {
+        Silence::new(
+            Reason::NotAddressed,
+            format!("{} is not among the addressees", input.recipient),
+        )
+    })
 }
 
 fn silence_by_audience(input: &Input<'_>, sender: &Address) -> Option<Silence> {
@@ -226,5 +250,7 @@ fn silence_by_audience(input: &Input<'_>, sender: &Address) -> Option<Silence> {
         return Some(Silence::new(Reason::NotInAudience, format!("excepted: {except}")));
     }
     let is_stranger = terms.audience == Audience::Organisation && terms.circle == Circle::Outside;
-    is_stranger.then(|| Silence::new(Reason::NotInAudience, "only people of the organisation are answered"))
+    is_stranger.then(|| {
+        Silence::new(Reason::NotInAudience, "only people of the organisation are answered")
+    })
 }

@@ -1,10 +1,11 @@
 //! L2: the vacation responder: who is answered, how, and how often. Pure: facts in, a decision out.
 //!
-//! RFC 3834 §2 in short: answer a person's mail that was addressed to this person, once in a while; never a list, a robot, a
-//! bounce or a forgery; to the envelope sender, from the null sender; and say what is answered. `notice` is what is told,
-//! by the account's response or by a script; `reason` has every rule by which no answer is given, `decide` their order;
-//! `window` says when the owner is away, `audience` who is told what, `reply` what an answer looks like, `sender` who counts
-//! as the same sender.
+//! RFC 3834 §2 in short: answer a person's mail that was addressed to this person, once in a while;
+//! never a list, a robot, a bounce or a forgery; to the envelope sender, from the null sender; and
+//! say what is answered. `notice` is what is told, by the account's response or by a script;
+//! `reason` has every rule by which no answer is given, `decide` their order; `window` says when
+//! the owner is away, `audience` who is told what, `reply` what an answer looks like, `sender` who
+//! counts as the same sender.
 
 mod audience;
 mod consider;

@@ -1,8 +1,10 @@
-//! What senders are told, and how often, as data: the one thing that the engine works by. The account's own response is one
-//! instance of it (`of_response`), each `vacation` of a Sieve script another (`of_script`; RFC 5230, RFC 6131, RFC 8580).
+//! What senders are told, and how often, as data: the one thing that the engine works by. The
+//! account's own response is one instance of it (`of_response`), each `vacation` of a Sieve script
+//! another (`of_script`; RFC 5230, RFC 6131, RFC 8580).
 //!
-//! The script's engine hands over its arguments expanded, and beside them as they stand in the script, for by these two
-//! actions are the same where no handle says so (RFC 5230 §4.2). It runs nothing twice and knows nothing of what was told.
+//! The script's engine hands over its arguments expanded, and beside them as they stand in the
+//! script, for by these two actions are the same where no handle says so (RFC 5230 §4.2). It runs
+//! nothing twice and knows nothing of what was told.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,8 +16,8 @@ use super::window::{CurrentAbsence, away};
 use crate::message::auto::AutoReplyFacts;
 use crate::message::parse;
 use crate::model::{
-    Address, Audience, Circle, EmailAddress, ExcludedSender, Identity, ToldLifetime, UtcMillis, VacationResponse,
-    keyword,
+    Address, Audience, Circle, EmailAddress, ExcludedSender, Identity, ToldLifetime, UtcMillis,
+    VacationResponse, keyword,
 };
 
 /// Days between two answers to one sender where a script says nothing (RFC 5230 §4.1).
@@ -167,17 +169,35 @@ impl<'a> Notice<'a> {
             language,
             fcc: response.copies.then(Fcc::sent),
             until,
-            terms: Some(Terms { away, except: &response.except, audience: response.audience, circle }),
+            terms: Some(Terms {
+                away,
+                except: &response.except,
+                audience: response.audience,
+                circle,
+            }),
         }
     }
 
     /// What an action of a script has.
-    #[cfg_attr(not(any(test, feature = "internals")), expect(dead_code, reason = "filtering by Sieve will use it"))]
+    #[cfg_attr(
+        not(any(test, feature = "internals")),
+        expect(dead_code, reason = "filtering by Sieve will use it")
+    )]
     #[must_use]
     pub fn of_script(script: &'a Script) -> Self {
-        let handle = script.handle.as_deref().map_or_else(|| Handle::Arguments(script.arguments()), Handle::Named);
-        let addresses = script.addresses.iter().take(MAX_ADDRESSES).filter_map(|text| Address::parse(text).ok());
-        let from = script.from.as_deref().and_then(|from| parse::addresses(from.as_bytes()).into_iter().next());
+        let handle = script
+            .handle
+            .as_deref()
+            .map_or_else(|| Handle::Arguments(script.arguments()), Handle::Named);
+        let addresses = script
+            .addresses
+            .iter()
+            .take(MAX_ADDRESSES)
+            .filter_map(|text| Address::parse(text).ok());
+        let from = script
+            .from
+            .as_deref()
+            .and_then(|from| parse::addresses(from.as_bytes()).into_iter().next());
         Self {
             handle,
             memory: ToldLifetime::For(script.period.duration()),
@@ -226,7 +246,8 @@ impl Fcc {
 impl Script {
     /// What makes two actions without a handle the same; every part has its length before it.
     fn arguments(&self) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new_derive_key("restante 2026-11 vacation: arguments of an action");
+        let mut hasher =
+            blake3::Hasher::new_derive_key("restante 2026-11 vacation: arguments of an action");
         let ScriptArguments { from, subject, reason } = &self.unexpanded;
         for part in [from.as_deref(), subject.as_deref(), Some(reason)] {
             hasher.update(&[u8::from(part.is_some())]);

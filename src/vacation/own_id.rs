@@ -16,7 +16,8 @@ fn mac(nonce: &str, secret: &[u8; 32]) -> String {
 /// Whether a message id is one that we gave a reply.
 #[must_use]
 pub fn is_own_id(id: &str, secret: &[u8; 32]) -> bool {
-    let parts = id.split_once('@').map(|(local, _)| local).and_then(|local| local.strip_prefix("r."));
+    let parts =
+        id.split_once('@').map(|(local, _)| local).and_then(|local| local.strip_prefix("r."));
     parts
         .and_then(|parts| parts.split_once('.'))
         .is_some_and(|(nonce, given)| nonce.len() == 16 && mac(nonce, secret) == given)

@@ -1,4 +1,5 @@
-//! How many replies an hour: for an account, to a domain, for the site. Counted in memory, in two half-hour buckets a key.
+//! How many replies an hour: for an account, to a domain, for the site. Counted in memory, in two
+//! half-hour buckets a key.
 //!
 //! A reply is counted before it is committed, so that no two replies take the last place. What is
 //! not sent after all is given back: a delivery that is refused later must not use up the replies
@@ -70,7 +71,11 @@ impl RateLimiter {
             self.slot = slot;
         }
         let keys = [RateKey::Account(account), RateKey::Domain(fold_domain(domain)), RateKey::Site];
-        let most = [(limits.account, "the account"), (limits.domain, "the sender's domain"), (limits.site, "the site")];
+        let most = [
+            (limits.account, "the account"),
+            (limits.domain, "the sender's domain"),
+            (limits.site, "the site"),
+        ];
         for (key, (most, whose)) in keys.iter().zip(most) {
             let count = |of: &HashMap<RateKey, u32>| of.get(key).copied().unwrap_or(0);
             if count(&self.now) + count(&self.before) >= most {
@@ -107,7 +112,8 @@ mod tests {
         let mut rate = RateLimiter::default();
         let limits = RateLimits { account: 2, domain: 3, site: 4 };
         let mut take = |minute: u64, account, domain: &str| {
-            rate.charge(MonotonicMillis(minute * 60_000), AccountId(account), domain, &limits).is_ok()
+            rate.charge(MonotonicMillis(minute * 60_000), AccountId(account), domain, &limits)
+                .is_ok()
         };
         assert!(take(0, 1, "a.example") && take(1, 1, "a.example"));
         assert!(!take(2, 1, "b.example"));

@@ -1,11 +1,14 @@
-//! Replies in the odd cases: what strangers put into a header, what owners and scripts ask for, and from whom a reply is.
-//! They are read back by our own parser here, and by another one in the end-to-end test.
+//! Replies in the odd cases: what strangers put into a header, what owners and scripts ask for, and
+//! from whom a reply is. They are read back by our own parser here, and by another one in the
+//! end-to-end test.
 
 use super::*;
 use crate::message::auto::AutoReplyFacts;
 use crate::message::header::{body_offset, fields, first};
 use crate::message::{Message, parse};
-use crate::model::{Address, Circle, EmailAddress, Identity, ToldLifetime, UtcMillis, VacationResponse, Variant};
+use crate::model::{
+    Address, Circle, EmailAddress, Identity, ToldLifetime, UtcMillis, VacationResponse, Variant,
+};
 
 const SECRET: [u8; 32] = [5; 32];
 const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
@@ -44,10 +47,18 @@ impl SentReply {
     }
 }
 
-/// What a notice has for a message of this sender; every reply is checked for what all replies must be.
-fn sent_by(notice: &Notice<'_>, header: &[u8], sender: &str, (recipient, known_as): (&str, Option<&str>)) -> SentReply {
-    let (identity, facts) = (identity(), AutoReplyFacts::of(&[header, b"\r\n\r\nhello\r\n"].concat()));
-    let (sender, recipient, known_as) = (address(sender), address(recipient), known_as.map(address));
+/// What a notice has for a message of this sender; every reply is checked for what all replies must
+/// be.
+fn sent_by(
+    notice: &Notice<'_>,
+    header: &[u8],
+    sender: &str,
+    (recipient, known_as): (&str, Option<&str>),
+) -> SentReply {
+    let (identity, facts) =
+        (identity(), AutoReplyFacts::of(&[header, b"\r\n\r\nhello\r\n"].concat()));
+    let (sender, recipient, known_as) =
+        (address(sender), address(recipient), known_as.map(address));
     let input = Input {
         now: NOW,
         sender: Some(&sender),
@@ -64,14 +75,29 @@ fn sent_by(notice: &Notice<'_>, header: &[u8], sender: &str, (recipient, known_a
     };
     // The directory leads all of shop.example to the account, and nothing else that it does not
     // have by itself.
-    let reply = reply(&input, &sender, |address| identity.is_me(address) || address.domain() == "shop.example");
+    let reply = reply(&input, &sender, |address| {
+        identity.is_me(address) || address.domain() == "shop.example"
+    });
     let text = String::from_utf8(reply.message.clone()).unwrap();
     assert!(!text.replace("\r\n", "").contains(['\r', '\n', '\0']), "{text}");
     assert!(text.lines().all(|line| line.len() <= 998), "{text}");
     let head = &text[..body_offset(text.as_bytes())];
     assert!(head.is_ascii(), "{head}");
-    for name in ["From", "To", "Subject", "Date", "Message-ID", "MIME-Version", "Auto-Submitted", "Precedence"] {
-        assert_eq!(fields(text.as_bytes()).filter(|field| field.is(name)).count(), 1, "{name}\n{text}");
+    for name in [
+        "From",
+        "To",
+        "Subject",
+        "Date",
+        "Message-ID",
+        "MIME-Version",
+        "Auto-Submitted",
+        "Precedence",
+    ] {
+        assert_eq!(
+            fields(text.as_bytes()).filter(|field| field.is(name)).count(),
+            1,
+            "{name}\n{text}"
+        );
     }
     for name in ["Bcc", "Cc", "X-Evil"] {
         assert!(first(text.as_bytes(), name).is_none(), "{name}\n{text}");
@@ -86,7 +112,11 @@ fn sent(response: &VacationResponse, header: &str, sender: &str) -> SentReply {
 }
 
 fn away() -> VacationResponse {
-    VacationResponse { enabled: true, text_body: Some("Away.".into()), ..VacationResponse::default() }
+    VacationResponse {
+        enabled: true,
+        text_body: Some("Away.".into()),
+        ..VacationResponse::default()
+    }
 }
 
 #[test]
@@ -109,7 +139,10 @@ fn no_value_of_a_stranger_begins_a_field() {
     // Nor one of the owner's, who may have copied it from somewhere.
     let response = VacationResponse {
         subject: Some("Away\r\nX-Evil: 1".into()),
-        from: Some(EmailAddress { name: Some("Ann\r\nX-Evil: 1".into()), email: "ann@example.org".into() }),
+        from: Some(EmailAddress {
+            name: Some("Ann\r\nX-Evil: 1".into()),
+            email: "ann@example.org".into(),
+        }),
         reply_to: Some(EmailAddress {
             name: Some("A\nX-Evil: 1".into()),
             email: "desk@example.org\r\nX-Evil:1".into(),
@@ -126,9 +159,16 @@ fn long_and_foreign_subjects_and_names() {
     let header = format!("Subject: {long}\r\nFrom: {long} <bob@example.net>");
     let reply = sent(&away(), &header, "bob@example.net");
     let subject = reply.field("Subject").unwrap();
-    assert!(subject.starts_with("Auto: Übergrößenträger Übergrößenträger") && subject.len() <= 420, "{subject}");
+    assert!(
+        subject.starts_with("Auto: Übergrößenträger Übergrößenträger") && subject.len() <= 420,
+        "{subject}"
+    );
     let folded = reply.text.lines().take_while(|line| !line.is_empty());
-    assert!(folded.clone().all(|line| line.len() <= 998) && folded.clone().count() > 12, "{}", reply.text);
+    assert!(
+        folded.clone().all(|line| line.len() <= 998) && folded.clone().count() > 12,
+        "{}",
+        reply.text
+    );
     // Raw octets of another charset are shown as what they are not, but never sent raw.
     let raw = b"Subject: Gr\xfc\xdfe \x80\xff\r\nTo: ann@example.org";
     let response = away();
@@ -136,8 +176,15 @@ fn long_and_foreign_subjects_and_names() {
     let reply = sent_by(&notice, raw, "bob@example.net", ("ann@example.org", None));
     assert!(reply.field("Subject").unwrap().starts_with("Auto: Gr"), "{}", reply.text);
     // An existing `Auto:` is not repeated, and a subject of blanks is none.
-    for (given, wanted) in [("AUTO: x", "AUTO: x"), (" \t ", "Automated reply"), ("=?utf-8?q?_?=", "Automated reply")] {
-        assert_eq!(sent(&away(), &format!("Subject: {given}"), "bob@example.net").field("Subject").unwrap(), wanted);
+    for (given, wanted) in
+        [("AUTO: x", "AUTO: x"), (" \t ", "Automated reply"), ("=?utf-8?q?_?=", "Automated reply")]
+    {
+        assert_eq!(
+            sent(&away(), &format!("Subject: {given}"), "bob@example.net")
+                .field("Subject")
+                .unwrap(),
+            wanted
+        );
     }
 }
 
@@ -150,9 +197,17 @@ fn long_lines_and_every_character_of_a_text() {
     assert!(reply.text.is_ascii() && reply.text.contains("multipart/alternative"));
     assert_eq!(reply.says().replace("\r\n", "\n").trim_end(), text);
     // HTML alone has a text beside it, and without either there is a text, too (RFC 8621 §8).
-    let html = VacationResponse { text_body: None, html_body: Some("<p>Fort &amp; weg</p>".into()), ..away() };
+    let html = VacationResponse {
+        text_body: None,
+        html_body: Some("<p>Fort &amp; weg</p>".into()),
+        ..away()
+    };
     let reply = sent(&html, "Subject: x", "bob@example.net");
-    assert!(reply.text.contains("multipart/alternative") && reply.says().contains("Fort & weg"), "{}", reply.text);
+    assert!(
+        reply.text.contains("multipart/alternative") && reply.says().contains("Fort & weg"),
+        "{}",
+        reply.text
+    );
     let neither = VacationResponse { text_body: None, ..away() };
     assert!(sent(&neither, "Subject: x", "bob@example.net").says().contains("I am away"));
 }
@@ -162,8 +217,13 @@ fn references_keep_the_first_and_the_last() {
     let many: String = (0..300).map(|n| format!("<{n}@x>\r\n ")).collect();
     let header = format!("References: {many}\r\nIn-Reply-To: <299@x>\r\nMessage-ID: <own@x>");
     let reply = sent(&away(), &header, "bob@example.net");
-    let ids = crate::message::refs::message_ids(first(reply.text.as_bytes(), "References").unwrap().value);
-    assert_eq!((ids.len(), ids[0].as_str(), ids[18].as_str(), ids[19].as_str()), (20, "0@x", "299@x", "own@x"));
+    let ids = crate::message::refs::message_ids(
+        first(reply.text.as_bytes(), "References").unwrap().value,
+    );
+    assert_eq!(
+        (ids.len(), ids[0].as_str(), ids[18].as_str(), ids[19].as_str()),
+        (20, "0@x", "299@x", "own@x")
+    );
     assert_eq!(reply.field("In-Reply-To").unwrap(), "<own@x>");
     let of = |header: &str| sent(&away(), header, "bob@example.net").field("References");
     assert_eq!(of("In-Reply-To: <1@x>\r\nMessage-ID: <2@x>").unwrap(), "<1@x> <2@x>");
@@ -171,7 +231,10 @@ fn references_keep_the_first_and_the_last() {
     assert_eq!(of("References: <1@x>"), None);
     // An id that no line holds is none.
     let long = format!("Message-ID: <{}@x>\r\nSubject: x", "y".repeat(985));
-    assert_eq!((of(&long), sent(&away(), &long, "bob@example.net").field("In-Reply-To")), (None, None));
+    assert_eq!(
+        (of(&long), sent(&away(), &long, "bob@example.net").field("In-Reply-To")),
+        (None, None)
+    );
 }
 
 #[test]
@@ -181,8 +244,14 @@ fn from_the_address_that_the_sender_knows() {
     let from = |header: &str, recipient: &str, known_as| {
         sent_by(&notice, header.as_bytes(), "bob@example.net", (recipient, known_as)).from()
     };
-    assert_eq!(from("To: x@example.net\r\nCc: A.Lee@Example.Org", "ann@example.org", None), "A.Lee@Example.Org");
-    assert_eq!(from("To: ann+shop@example.com", "ann+shop@example.com", None), "ann+shop@example.com");
+    assert_eq!(
+        from("To: x@example.net\r\nCc: A.Lee@Example.Org", "ann@example.org", None),
+        "A.Lee@Example.Org"
+    );
+    assert_eq!(
+        from("To: ann+shop@example.com", "ann+shop@example.com", None),
+        "ann+shop@example.com"
+    );
     // A catch-all, and a Bcc to an address that the directory gives to the account.
     assert_eq!(from("To: any@shop.example", "any@shop.example", None), "any@shop.example");
     assert_eq!(from("Subject: x", "ann@example.org", Some("old@shop.example")), "old@shop.example");
@@ -191,7 +260,9 @@ fn from_the_address_that_the_sender_knows() {
     // What the owner set; but not once the directory does not lead that address to the account any
     // more.
     let mut set = away();
-    for (from, wanted) in [("desk@shop.example", "desk@shop.example"), ("desk@example.net", "a.lee@example.org")] {
+    for (from, wanted) in
+        [("desk@shop.example", "desk@shop.example"), ("desk@example.net", "a.lee@example.org")]
+    {
         set.from = Some(EmailAddress { name: Some("Desk".into()), email: from.into() });
         assert_eq!(sent(&set, "To: a.lee@example.org", "bob@example.net").from(), wanted);
     }
@@ -205,7 +276,10 @@ fn to_the_envelope_sender_by_the_name_that_he_gives_himself() {
         ("prvs=0123456789=bob@example.net", "\"Bob B.\" <prvs=0123456789=bob@example.net>"),
         ("other@example.net", "<other@example.net>"),
         // An address that stands within a tag of another domain is not the sender's.
-        ("SRS0=ab12=XY=example.net=bob@attacker.example", "<SRS0=ab12=XY=example.net=bob@attacker.example>"),
+        (
+            "SRS0=ab12=XY=example.net=bob@attacker.example",
+            "<SRS0=ab12=XY=example.net=bob@attacker.example>",
+        ),
         ("bob@b\u{fc}cher.example", "<bob@xn--bcher-kva.example>"),
     ] {
         let reply = sent(&away(), header, sender);
@@ -227,8 +301,12 @@ fn words_by_circle_and_language() {
         variant(Some("de"), None, "Weg."),
         variant(None, Some(Circle::Organisation), "In Rome, ask Bob, extension 7."),
     ];
-    let reply = sent(&response, "Accept-Language: de-AT, en;q=0.5\r\nSubject: x", "bob@example.net");
-    assert_eq!((reply.says().trim_end(), reply.field("Content-Language").as_deref()), ("Weg.", Some("de")));
+    let reply =
+        sent(&response, "Accept-Language: de-AT, en;q=0.5\r\nSubject: x", "bob@example.net");
+    assert_eq!(
+        (reply.says().trim_end(), reply.field("Content-Language").as_deref()),
+        ("Weg.", Some("de"))
+    );
     let reply = sent(&response, "Accept-Language: de\r\nSubject: x", "bob@example.com");
     assert!(reply.says().starts_with("In Rome") && reply.field("Content-Language").is_none());
     // The reply goes to the outermost domain, whatever stands within a tag (RFC 3834 §6); and of a
@@ -243,9 +321,16 @@ fn words_by_circle_and_language() {
         ("prvs=0123456789=boss=example.org@attacker.example", false),
         ("boss+example.org=x@attacker.example", false),
     ] {
-        assert_eq!(sent(&response, "Subject: x", sender).says().starts_with("In Rome"), is_inside, "{sender}");
+        assert_eq!(
+            sent(&response, "Subject: x", sender).says().starts_with("In Rome"),
+            is_inside,
+            "{sender}"
+        );
     }
-    assert_eq!(sent(&response, "Subject: x", "bob@example.net").field("Content-Language").as_deref(), Some("en"));
+    assert_eq!(
+        sent(&response, "Subject: x", "bob@example.net").field("Content-Language").as_deref(),
+        Some("en")
+    );
 }
 
 #[test]
@@ -294,15 +379,26 @@ fn a_script_says_what_it_says() {
     assert_eq!(from("boss@example.net"), "ann@example.org");
     assert_eq!(from("no address"), "ann@example.org");
     let mut named = script("Away");
-    (named.from, named.addresses) = (Some("old@example.net".into()), vec!["old@example.net".into(), "nonsense".into()]);
-    assert_eq!(reply(&named).from(), "ann@example.org", "`:addresses` makes nothing an address of the account");
+    (named.from, named.addresses) =
+        (Some("old@example.net".into()), vec!["old@example.net".into(), "nonsense".into()]);
+    assert_eq!(
+        reply(&named).from(),
+        "ann@example.org",
+        "`:addresses` makes nothing an address of the account"
+    );
     // `:mime` (RFC 5230 §4.8).
     let mime = Script {
         mime: true,
-        ..script("Content-Type: text/html; charset=utf-8\r\nX-Evil: 1\r\n\r\n<p>Fort: Gr\u{fc}\u{df}e</p>")
+        ..script(
+            "Content-Type: text/html; charset=utf-8\r\nX-Evil: 1\r\n\r\n<p>Fort: Gr\u{fc}\u{df}e</p>",
+        )
     };
     let mime = reply(&mime);
-    assert!(mime.text.contains("Content-Type: text/html; charset=utf-8\r\n") && mime.text.is_ascii(), "{}", mime.text);
+    assert!(
+        mime.text.contains("Content-Type: text/html; charset=utf-8\r\n") && mime.text.is_ascii(),
+        "{}",
+        mime.text
+    );
     assert!(mime.says().contains("Fort: Gr\u{fc}\u{df}e"), "{}", mime.text);
     // A copy (RFC 8580) is named with the reply.
     let fcc = Fcc { mailbox: "Answers".into(), keywords: vec!["$seen".into()], ..Fcc::default() };
@@ -320,7 +416,9 @@ fn a_script_is_remembered_by_its_handle_or_by_its_arguments() {
         "expanded, it is the same action"
     );
     let mut others = vec![away.clone(), script("Gone"), Script { mime: true, ..away.clone() }];
-    for (subject, from) in [(Some("a"), None), (None, Some("a")), (Some(""), None), (Some("aA"), Some("way"))] {
+    for (subject, from) in
+        [(Some("a"), None), (None, Some("a")), (Some(""), None), (Some("aA"), Some("way"))]
+    {
         let unexpanded = ScriptArguments {
             subject: subject.map(str::to_owned),
             from: from.map(str::to_owned),

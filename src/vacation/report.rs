@@ -1,7 +1,9 @@
-//! What came while the owner was away, for the owner's return: by correspondent and thread, people before machines, newest first in
-//! each. Pure: what arrived is handed in; text and HTML come out, and `compose` makes a message of them.
+//! What came while the owner was away, for the owner's return: by correspondent and thread, people
+//! before machines, newest first in each. Pure: what arrived is handed in; text and HTML come out,
+//! and `compose` makes a message of them.
 //!
-//! Everything in it is strangers' data: one line each in the text, escaped in the HTML, bounded in number.
+//! Everything in it is strangers' data: one line each in the text, escaped in the HTML, bounded in
+//! number.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -98,7 +100,11 @@ const AUTOMATIC_REASONS: [Reason; 9] = [
 impl AbsenceReport {
     /// Of what arrived, newest first.
     #[must_use]
-    pub fn of(arrivals: &[Arrival], (began, ended): (Option<UtcMillis>, Option<UtcMillis>), cut: bool) -> Self {
+    pub fn of(
+        arrivals: &[Arrival],
+        (began, ended): (Option<UtcMillis>, Option<UtcMillis>),
+        cut: bool,
+    ) -> Self {
         let mut report = Self { began, ended, cut, messages: arrivals.len(), ..Self::default() };
         let mut known: HashMap<String, usize> = HashMap::new();
         let mut topics: HashMap<(usize, Option<ThreadId>), usize> = HashMap::new();
@@ -111,11 +117,18 @@ impl AbsenceReport {
                 .silent
                 .as_ref()
                 .is_some_and(|reason| AUTOMATIC_REASONS.iter().any(|known| known.code() == reason));
-            let key = Address::parse(&arrival.from.email)
-                .map_or_else(|_| arrival.from.email.to_lowercase(), |address| address.folded().to_string());
+            let key = Address::parse(&arrival.from.email).map_or_else(
+                |_| arrival.from.email.to_lowercase(),
+                |address| address.folded().to_string(),
+            );
             let at = *known.entry(key).or_insert_with(|| {
                 let (person, threads) = (arrival.from.clone(), Vec::new());
-                report.correspondents.push(Correspondent { person, machine: true, answered: false, threads });
+                report.correspondents.push(Correspondent {
+                    person,
+                    machine: true,
+                    answered: false,
+                    threads,
+                });
                 report.correspondents.len() - 1
             });
             let Some(one) = report.correspondents.get_mut(at) else { continue };
@@ -148,7 +161,9 @@ impl AbsenceReport {
     #[must_use]
     pub fn title(&self) -> String {
         let people = self.correspondents.iter().filter(|one| !one.machine).count();
-        let many = |count: usize, one: &str, more: &str| format!("{count} {}", if count == 1 { one } else { more });
+        let many = |count: usize, one: &str, more: &str| {
+            format!("{count} {}", if count == 1 { one } else { more })
+        };
         let messages = many(self.messages, "message", "messages");
         format!("While you were away: {messages}, {} wrote", many(people, "person", "people"))
     }
@@ -159,7 +174,8 @@ impl AbsenceReport {
         let mut out = format!("{}\n{}\n", self.title(), self.summary(zone));
         let mut left = MAX_THREADS;
         for (heading, machine) in HEADINGS {
-            let part: Vec<&Correspondent> = self.correspondents.iter().filter(|one| one.machine == machine).collect();
+            let part: Vec<&Correspondent> =
+                self.correspondents.iter().filter(|one| one.machine == machine).collect();
             if part.is_empty() {
                 continue;
             }
@@ -190,14 +206,18 @@ impl AbsenceReport {
             push_line(&mut out, &format!("<p>{}</p>", escape_html(part)));
         }
         for (heading, machine) in HEADINGS {
-            let part: Vec<&Correspondent> = self.correspondents.iter().filter(|one| one.machine == machine).collect();
+            let part: Vec<&Correspondent> =
+                self.correspondents.iter().filter(|one| one.machine == machine).collect();
             if part.is_empty() {
                 continue;
             }
             push_line(&mut out, &format!("<h2>{heading}</h2>"));
             for one in part.iter().take(MAX_CORRESPONDENTS) {
                 let answered = if one.answered { " <em>(told that you are away)</em>" } else { "" };
-                push_line(&mut out, &format!("<h3>{}{answered}</h3>\n<ul>", escape_html(&person_text(&one.person))));
+                push_line(
+                    &mut out,
+                    &format!("<h3>{}{answered}</h3>\n<ul>", escape_html(&person_text(&one.person))),
+                );
                 let some = one.shown_threads(&mut left);
                 for topic in some {
                     push_line(&mut out, &format!("<li>{}</li>", escape_html(&topic.to_line(zone))));
@@ -214,14 +234,18 @@ impl AbsenceReport {
     /// As a message from the owner to the owner.
     #[must_use]
     pub fn message(&self, identity: &Identity, now: UtcMillis, id: &str) -> Vec<u8> {
-        let owner = EmailAddress { name: identity.name.clone(), email: identity.primary.to_string() };
+        let owner =
+            EmailAddress { name: identity.name.clone(), email: identity.primary.to_string() };
         let zone = identity.zone.as_deref();
         build(&Draft {
             from: owner.clone(),
             to: owner,
             subject: self.title(),
             date: now,
-            message_id: format!("away.{id}@{}", crate::model::address::fold_domain(identity.primary.domain())),
+            message_id: format!(
+                "away.{id}@{}",
+                crate::model::address::fold_domain(identity.primary.domain())
+            ),
             fields: vec![("Auto-Submitted", "auto-generated"), ("X-Auto-Response-Suppress", "All")],
             text: self.text(zone),
             html: Some(self.html(zone)),
@@ -236,8 +260,13 @@ impl AbsenceReport {
             (Some(began), None) => format!("Since {began}. "),
             _ => String::new(),
         };
-        let silent: Vec<String> = self.silent.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-        let not = if silent.is_empty() { String::new() } else { format!(" Not answered: {}.", silent.join(", ")) };
+        let silent: Vec<String> =
+            self.silent.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+        let not = if silent.is_empty() {
+            String::new()
+        } else {
+            format!(" Not answered: {}.", silent.join(", "))
+        };
         let cut = if self.cut { "\nThere was more: only the newest is counted here." } else { "" };
         format!("{span}Answered: {}.{not}{cut}", self.answered)
     }
@@ -256,7 +285,11 @@ impl Correspondent {
 
 impl Topic {
     fn to_line(&self, zone: Option<&str>) -> String {
-        let subject = if self.subject.is_empty() { "(no subject)".to_owned() } else { shorten(&self.subject) };
+        let subject = if self.subject.is_empty() {
+            "(no subject)".to_owned()
+        } else {
+            shorten(&self.subject)
+        };
         let many = match self.emails.len() {
             1 => String::new(),
             many => format!(", {many} messages"),
@@ -302,7 +335,13 @@ fn escape_html(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn arrival(n: u64, from: &str, subject: &str, thread: Option<u64>, silent: Option<&str>) -> Arrival {
+    fn arrival(
+        n: u64,
+        from: &str,
+        subject: &str,
+        thread: Option<u64>,
+        silent: Option<&str>,
+    ) -> Arrival {
         let (name, email) = from.split_once('|').unwrap_or(("", from));
         Arrival {
             email: EmailId(n),
@@ -327,7 +366,11 @@ mod tests {
             arrival(4, "bob@example.net", "Dinner", Some(2), Some("already-told")),
             arrival(5, "zoe@example.net", "", Some(3), Some("not-addressed")),
         ];
-        AbsenceReport::of(&arrivals, (Some(UtcMillis(1_795_000_000_000)), Some(UtcMillis(1_795_300_000_000))), false)
+        AbsenceReport::of(
+            &arrivals,
+            (Some(UtcMillis(1_795_000_000_000)), Some(UtcMillis(1_795_300_000_000))),
+            false,
+        )
     }
 
     #[test]
@@ -335,12 +378,19 @@ mod tests {
         let report = sample_report();
         assert_eq!(report.title(), "While you were away: 6 messages, 2 people wrote");
         assert_eq!((report.messages, report.answered, report.silent["already-told"]), (6, 1, 2));
-        let who: Vec<&str> = report.correspondents.iter().map(|one| one.person.email.as_str()).collect();
-        assert_eq!(who, ["bob@example.net", "zoe@example.net", "news@lists.example", "eve@example.net"]);
+        let who: Vec<&str> =
+            report.correspondents.iter().map(|one| one.person.email.as_str()).collect();
+        assert_eq!(
+            who,
+            ["bob@example.net", "zoe@example.net", "news@lists.example", "eve@example.net"]
+        );
         let bob = &report.correspondents[0];
         assert!(bob.answered && !bob.machine && bob.person.name.as_deref() == Some("Bob"));
         assert_eq!(bob.threads.len(), 2);
-        assert_eq!((bob.threads[0].subject.as_str(), bob.threads[0].emails.len()), ("Re: Lunch", 2));
+        assert_eq!(
+            (bob.threads[0].subject.as_str(), bob.threads[0].emails.len()),
+            ("Re: Lunch", 2)
+        );
         assert_eq!(
             AbsenceReport::of(&[], (None, None), false).title(),
             "While you were away: 0 messages, 0 people wrote"
@@ -370,17 +420,32 @@ mod tests {
     fn it_is_bounded_and_becomes_a_message() {
         let many: Vec<Arrival> = (0..3000)
             .map(|n| {
-                let from = if n < 1000 { "bob@example.net".to_owned() } else { format!("p{n}@example.net") };
+                let from = if n < 1000 {
+                    "bob@example.net".to_owned()
+                } else {
+                    format!("p{n}@example.net")
+                };
                 arrival(n, &from, &"x".repeat(10_000), Some(n), None)
             })
             .collect();
         let report = AbsenceReport::of(&many, (None, None), true);
         let text = report.text(None);
         assert!(text.len() < 400_000, "{}", text.len());
-        assert!(text.contains("and 950 more threads") && text.contains("and 1501 more senders"), "{text:.500}");
+        assert!(
+            text.contains("and 950 more threads") && text.contains("and 1501 more senders"),
+            "{text:.500}"
+        );
         assert!(text.contains("There was more"));
         let topics: Vec<Arrival> = (0..9000)
-            .map(|n| arrival(n, &format!("p{}@example.net", n % 300), &"\u{fc}".repeat(500), Some(n), None))
+            .map(|n| {
+                arrival(
+                    n,
+                    &format!("p{}@example.net", n % 300),
+                    &"\u{fc}".repeat(500),
+                    Some(n),
+                    None,
+                )
+            })
             .collect();
         let report = AbsenceReport::of(&topics, (None, None), false);
         for shown in [report.text(None), report.html(None)] {
@@ -398,7 +463,10 @@ mod tests {
         let message = sample_report().message(&identity, UtcMillis(0), "7");
         let facts = crate::message::auto::AutoReplyFacts::of(&message);
         assert!(facts.auto_submitted.is_some() && message.is_ascii());
-        assert_eq!(facts.subject.as_deref(), Some("While you were away: 6 messages, 2 people wrote"));
+        assert_eq!(
+            facts.subject.as_deref(),
+            Some("While you were away: 6 messages, 2 people wrote")
+        );
         assert_eq!(facts.message_id.as_deref(), Some("away.7@example.org"));
         assert!(message.split(|octet| *octet == b'\n').all(|line| line.len() <= 998));
     }

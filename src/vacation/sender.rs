@@ -63,7 +63,10 @@ fn strip_tag(tagged: &Address) -> Option<Address> {
     };
     if let Some(rest) = behind("prvs=").or_else(|| behind("msprvs1=")) {
         // An early draft of BATV has `user/tag`.
-        let user = rest.split_once('=').map(|(_, user)| user).or_else(|| rest.split_once('/').map(|(user, _)| user));
+        let user = rest
+            .split_once('=')
+            .map(|(_, user)| user)
+            .or_else(|| rest.split_once('/').map(|(user, _)| user));
         return address(user?, domain);
     }
     if let Some(rest) = behind("btv1==") {
@@ -115,11 +118,21 @@ const MACHINE_NAMES: [&str; 22] = [
     "devnull",
 ];
 const MACHINE_PREFIXES: [&str; 2] = ["owner-", "bouncer-"];
-const MACHINE_SUFFIXES: [&str; 9] =
-    ["-request", "-owner", "-bounces", "-bounce", "-errors", "-relay", "-outgoing", "-confirm", "-return"];
+const MACHINE_SUFFIXES: [&str; 9] = [
+    "-request",
+    "-owner",
+    "-bounces",
+    "-bounce",
+    "-errors",
+    "-relay",
+    "-outgoing",
+    "-confirm",
+    "-return",
+];
 
 /// Words that say that no answer is wanted.
-const NO_REPLY_WORDS: [&str; 6] = ["noreply", "donotreply", "dontreply", "donotrespond", "nepasrepondre", "noresponse"];
+const NO_REPLY_WORDS: [&str; 6] =
+    ["noreply", "donotreply", "dontreply", "donotrespond", "nepasrepondre", "noresponse"];
 
 /// What list managers put behind a plus, alone (`list+owner`) or, of those that are `true`, with a
 /// tail behind a hyphen (`list+confsub-0123abcd`, `list+bounces-77-ann=example.org`): mlmmj's
@@ -169,7 +182,8 @@ fn is_list_detail(detail: &str) -> bool {
     })
 }
 
-/// Whether `end` stands there with a tail that a list makes for each recipient or message: `-return-77-ann=example.org`.
+/// Whether `end` stands there with a tail that a list makes for each recipient or message:
+/// `-return-77-ann=example.org`.
 fn has_recipient_tail(base: &str, end: &str) -> bool {
     base.match_indices(end).any(|(at, _)| {
         let tail = base.get(at.saturating_add(end.len())..).unwrap_or_default();
@@ -178,13 +192,16 @@ fn has_recipient_tail(base: &str, end: &str) -> bool {
     })
 }
 
-/// Whether it says, in any usual spelling, that no answer is wanted. The words must stand for themselves: `piano-reply`
-/// does not say so.
+/// Whether it says, in any usual spelling, that no answer is wanted. The words must stand for
+/// themselves: `piano-reply` does not say so.
 fn refuses_answers(base: &str) -> bool {
-    let words: Vec<&str> = base.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let says = |text: &str| NO_REPLY_WORDS.contains(&text.trim_end_matches(|c: char| c.is_ascii_digit()));
-    words.iter().any(|word| NO_REPLY_WORDS.iter().any(|deaf| word.starts_with(deaf) || word.ends_with(deaf)))
-        || (2..=3).any(|count| words.windows(count).any(|some| says(&some.concat())))
+    let words: Vec<&str> =
+        base.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let says =
+        |text: &str| NO_REPLY_WORDS.contains(&text.trim_end_matches(|c: char| c.is_ascii_digit()));
+    words.iter().any(|word| {
+        NO_REPLY_WORDS.iter().any(|deaf| word.starts_with(deaf) || word.ends_with(deaf))
+    }) || (2..=3).any(|count| words.windows(count).any(|some| says(&some.concat())))
 }
 
 #[cfg(test)]
@@ -205,7 +222,11 @@ mod tests {
             ("boss@example.org", false),
             ("bob@example.net", false),
         ] {
-            assert_eq!(is_from_self(&address(sender), |one| own.contains(one)), is_self, "{sender}");
+            assert_eq!(
+                is_from_self(&address(sender), |one| own.contains(one)),
+                is_self,
+                "{sender}"
+            );
         }
     }
 
@@ -215,33 +236,59 @@ mod tests {
         assert_eq!(key("Bob@Example.NET"), "bob@example.net");
         assert_eq!(key("prvs=0123abcd=bob@example.net"), "bob@example.net");
         assert_eq!(key("SRS0=ab12=XY=example.net=bob@forwarder.example"), "bob@example.net");
-        assert_eq!(key("SRS1=zz=first.example==ab12=XY=example.net=bob@second.example"), "bob@example.net");
+        assert_eq!(
+            key("SRS1=zz=first.example==ab12=XY=example.net=bob@second.example"),
+            "bob@example.net"
+        );
         assert_eq!(key("bob+ann=example.org@example.net"), "bob@example.net");
         assert_eq!(key("bob+tag@example.net"), "bob+tag@example.net");
         assert_eq!(key("SRS0+ab12=XY=example.net=bob@forwarder.example"), "bob@example.net");
-        assert_eq!(key("SRS1=zz=first.example=+ab12=XY=example.net=bob@second.example"), "bob@example.net");
-        assert_eq!(key("SRS0=ab12=XY=Bücher.example=prvs=0123=Bob+x==y@f.example"), "bob@xn--bcher-kva.example");
+        assert_eq!(
+            key("SRS1=zz=first.example=+ab12=XY=example.net=bob@second.example"),
+            "bob@example.net"
+        );
+        assert_eq!(
+            key("SRS0=ab12=XY=Bücher.example=prvs=0123=Bob+x==y@f.example"),
+            "bob@xn--bcher-kva.example"
+        );
         assert_eq!(key("prvs=bob/0123abcd@example.net"), "bob@example.net");
         assert_eq!(key("btv1==0123==bob@example.net"), "bob@example.net");
         assert_eq!(key("Bob@Bücher.example"), "bob@xn--bcher-kva.example");
         // What is no tag, and what would leave no address, stays.
-        for whole in ["prvs=bob@example.net", "srs0=a=b=c@example.net", "srs0=a=b=-c=d@example.net", "+x=y@example.net"]
-        {
+        for whole in [
+            "prvs=bob@example.net",
+            "srs0=a=b=c@example.net",
+            "srs0=a=b=-c=d@example.net",
+            "+x=y@example.net",
+        ] {
             assert_eq!(key(whole), whole);
         }
-        let told = |handle, sender: &str| told_key(&[7; 32], &handle, &Address::parse(sender).unwrap());
+        let told =
+            |handle, sender: &str| told_key(&[7; 32], &handle, &Address::parse(sender).unwrap());
         let named = Handle::Named;
         assert_eq!(told(named("a"), "bob@example.net"), told(named("a"), "prvs=1=bob@example.net"));
         // One who forwards is told once for each person; nobody uses up the reply to somebody else.
         let forwarded = "SRS0=ab12=XY=example.net=bob@forwarder.example";
-        assert_eq!(told(named("a"), forwarded), told(named("a"), &forwarded.replace("ab12=XY", "cd34=ZZ")));
-        for other in ["bob@example.net", "bob@forwarder.example", "SRS0=ab12=XY=example.net=bob@second.example"] {
+        assert_eq!(
+            told(named("a"), forwarded),
+            told(named("a"), &forwarded.replace("ab12=XY", "cd34=ZZ"))
+        );
+        for other in [
+            "bob@example.net",
+            "bob@forwarder.example",
+            "SRS0=ab12=XY=example.net=bob@second.example",
+        ] {
             assert_ne!(told(named("a"), forwarded), told(named("a"), other), "{other}");
         }
-        let handles = [named("a"), named("b"), named(""), Handle::Response, Handle::Arguments([0; 32])];
+        let handles =
+            [named("a"), named("b"), named(""), Handle::Response, Handle::Arguments([0; 32])];
         for (at, one) in handles.iter().enumerate() {
             for other in handles.iter().skip(at + 1) {
-                assert_ne!(told(*one, "bob@example.net"), told(*other, "bob@example.net"), "{one:?} {other:?}");
+                assert_ne!(
+                    told(*one, "bob@example.net"),
+                    told(*other, "bob@example.net"),
+                    "{one:?} {other:?}"
+                );
             }
         }
     }
@@ -269,7 +316,9 @@ mod tests {
         ] {
             assert!(system_sender(&at(local), &[]).is_some(), "{local}");
         }
-        for local in ["postmaster", "ann", "bouncer", "request", "owner", "rooter", "reply", "ann-relays"] {
+        for local in
+            ["postmaster", "ann", "bouncer", "request", "owner", "rooter", "reply", "ann-relays"]
+        {
             assert!(system_sender(&at(local), &[]).is_none(), "{local}");
         }
         assert!(system_sender(&at("robot"), &["robot".into()]).is_some());

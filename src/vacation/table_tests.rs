@@ -1,5 +1,5 @@
-//! The table of decisions, `tests/vacation/cases.txt`: every rule by what it catches, in every odd form, and by the near
-//! misses that it must let through. What a line means is said at its head.
+//! The table of decisions, `tests/vacation/cases.txt`: every rule by what it catches, in every odd
+//! form, and by the near misses that it must let through. What a line means is said at its head.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +43,8 @@ impl TableCase {
 }
 
 fn unescaped(text: &str, own: &str) -> String {
-    let text = text.replace("\\n", "\r\n").replace("\\t", "\t").replace("\\r", "\r").replace("\\0", "\0");
+    let text =
+        text.replace("\\n", "\r\n").replace("\\t", "\t").replace("\\r", "\r").replace("\\0", "\0");
     text.replace("$OWN", own)
 }
 
@@ -78,7 +79,8 @@ fn case(line: &str, own: &str) -> TableCase {
         whole: Vec::new(),
         taken: Vec::new(),
     };
-    while let Some((option, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+    while let Some((option, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once("] "))
+    {
         rest = after;
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
         let response = &mut case.response;
@@ -139,7 +141,10 @@ fn every_case_is_decided_as_the_table_has_it() {
     let identity = Identity {
         primary: Address::from_parts("ann", "example.org"),
         name: Some("Ann Lee".into()),
-        addresses: vec![Address::from_parts("ann", "example.org"), Address::from_parts("a.lee", "example.org")],
+        addresses: vec![
+            Address::from_parts("ann", "example.org"),
+            Address::from_parts("a.lee", "example.org"),
+        ],
         alias_domains: vec![("example.com".into(), "example.org".into())],
         delimiter: Some('+'),
         zone: Some("America/New_York".into()),
@@ -164,7 +169,8 @@ fn every_case_is_decided_as_the_table_has_it() {
     };
     let own = reply(&input, &bob, |address| identity.is_me(address)).message_id;
     let (mut wrong, mut seen) = (Vec::new(), BTreeMap::<String, usize>::new());
-    let lines = TABLE.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+    let lines =
+        TABLE.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
     for (line, number) in lines {
         let case = case(line, &own);
         *seen.entry(case.wanted.clone()).or_default() += 1;
@@ -183,6 +189,9 @@ fn every_case_is_decided_as_the_table_has_it() {
         assert!(seen.contains_key(reason.code()), "no line has {}", reason.code());
     }
     for known in seen.keys() {
-        assert!(known == "answer" || Reason::ALL.iter().any(|reason| reason.code() == known), "{known}");
+        assert!(
+            known == "answer" || Reason::ALL.iter().any(|reason| reason.code() == known),
+            "{known}"
+        );
     }
 }

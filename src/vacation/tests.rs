@@ -1,8 +1,11 @@
-//! What the table (`table_tests`) does not have: generations, details of reasons; and the reply under fixed values.
+//! What the table (`table_tests`) does not have: generations, details of reasons; and the reply
+//! under fixed values.
 
 use super::*;
 use crate::message::auto::AutoReplyFacts;
-use crate::model::{Address, EmailAddress, Identity, ToldKey, ToldLifetime, UtcMillis, VacationResponse};
+use crate::model::{
+    Address, EmailAddress, Identity, ToldKey, ToldLifetime, UtcMillis, VacationResponse,
+};
 
 const SECRET: [u8; 32] = [5; 32];
 const NOW: UtcMillis = UtcMillis(1_795_251_600_000); // 2026-11-21T09:00:00Z
@@ -11,7 +14,10 @@ fn identity() -> Identity {
     Identity {
         primary: Address::from_parts("ann", "example.org"),
         name: Some("Ann Lee".into()),
-        addresses: vec![Address::from_parts("ann", "example.org"), Address::from_parts("a.lee", "example.org")],
+        addresses: vec![
+            Address::from_parts("ann", "example.org"),
+            Address::from_parts("a.lee", "example.org"),
+        ],
         alias_domains: vec![("example.com".into(), "example.org".into())],
         delimiter: Some('+'),
         zone: Some("America/New_York".into()),
@@ -19,7 +25,12 @@ fn identity() -> Identity {
 }
 
 fn response() -> VacationResponse {
-    VacationResponse { enabled: true, text_body: Some("Away.".into()), generation: 1, ..VacationResponse::default() }
+    VacationResponse {
+        enabled: true,
+        text_body: Some("Away.".into()),
+        generation: 1,
+        ..VacationResponse::default()
+    }
 }
 
 /// What is remembered of an account, made up. `own` says which addresses are its own.
@@ -46,7 +57,10 @@ impl<F: Fn(&Address) -> bool> AccountLookup for TestLookup<F> {
 }
 
 /// The decision without the addressee.
-pub(super) fn decided<F: Fn(&Address) -> bool>(input: &Input<'_>, lookup: &TestLookup<F>) -> ReplyDecision<()> {
+pub(super) fn decided<F: Fn(&Address) -> bool>(
+    input: &Input<'_>,
+    lookup: &TestLookup<F>,
+) -> ReplyDecision<()> {
     match decide(input, lookup) {
         Ok(ReplyDecision::Reply(_)) => ReplyDecision::Reply(()),
         Ok(ReplyDecision::Silent(silence)) => ReplyDecision::Silent(silence),
@@ -86,7 +100,8 @@ fn outcome(
         settings: &Settings::default(),
         nonce: 7,
     };
-    let lookup = TestLookup { own: |address: &Address| identity.is_me(address), told, knows: false };
+    let lookup =
+        TestLookup { own: |address: &Address| identity.is_me(address), told, knows: false };
     decided(&input, &lookup)
 }
 
@@ -99,11 +114,16 @@ fn code(sender: &'static str, header: &'static str) -> &'static str {
 
 #[test]
 fn the_window_is_half_open_and_generations_count() {
-    let case = Case { sender: "bob@example.net", recipient: "ann@example.org", header: "To: ann@example.org" };
-    let reason = |edit: fn(&mut VacationResponse), told, forged| match outcome(&case, edit, told, forged) {
-        ReplyDecision::Reply(()) => "answer",
-        ReplyDecision::Silent(silence) => silence.reason.code(),
+    let case = Case {
+        sender: "bob@example.net",
+        recipient: "ann@example.org",
+        header: "To: ann@example.org",
     };
+    let reason =
+        |edit: fn(&mut VacationResponse), told, forged| match outcome(&case, edit, told, forged) {
+            ReplyDecision::Reply(()) => "answer",
+            ReplyDecision::Silent(silence) => silence.reason.code(),
+        };
     assert_eq!(reason(|r| r.enabled = false, None, None), "disabled");
     assert_eq!(reason(|r| r.from_date = Some(NOW), None, None), "answer");
     assert_eq!(reason(|r| r.from_date = Some(UtcMillis(NOW.0 + 1)), None, None), "outside-window");
@@ -111,12 +131,19 @@ fn the_window_is_half_open_and_generations_count() {
     assert_eq!(reason(|r| r.to_date = Some(UtcMillis(NOW.0 + 1)), None, None), "answer");
     assert_eq!(reason(|_| {}, Some(NOW), None), "already-told");
     assert_eq!(reason(|_| {}, None, Some("dmarc=fail")), "unauthenticated");
-    assert_eq!(reason(|r| r.addresses = vec![Address::from_parts("bob", "example.net")], None, None), "own-address");
+    assert_eq!(
+        reason(|r| r.addresses = vec![Address::from_parts("bob", "example.net")], None, None),
+        "own-address"
+    );
 }
 
 #[test]
 fn a_catch_all_recipient_counts_as_addressed() {
-    let case = Case { sender: "bob@example.net", recipient: "any@shop.example", header: "To: any@shop.example" };
+    let case = Case {
+        sender: "bob@example.net",
+        recipient: "any@shop.example",
+        header: "To: any@shop.example",
+    };
     assert_eq!(outcome(&case, |_| {}, None, None), ReplyDecision::Reply(()));
 }
 
@@ -178,15 +205,22 @@ fn a_reply_is_what_the_rfc_asks_for() {
         assert!(text.lines().any(|known| known.starts_with(line)), "{line}\n---\n{text}");
     }
     let unfolded = text.replace("\r\n ", " ").replace("\r\n\t", " ");
-    assert!(unfolded.contains("References: <1@example.net> <2@example.net> <3@example.net>"), "{text}");
+    assert!(
+        unfolded.contains("References: <1@example.net> <2@example.net> <3@example.net>"),
+        "{text}"
+    );
     assert!(is_own_id(&reply.message_id, &SECRET));
-    assert!(!is_own_id(&reply.message_id, &[6; 32]) && !is_own_id("r.0000000000000007.0@x", &SECRET));
+    assert!(
+        !is_own_id(&reply.message_id, &[6; 32]) && !is_own_id("r.0000000000000007.0@x", &SECRET)
+    );
     // And so an answer to it is not answered, even by a responder that marks nothing.
     let back = format!("To: ann@example.org\r\nIn-Reply-To: <{}>", reply.message_id);
     assert_eq!(code("bob@example.net", Box::leak(back.into_boxed_str())), "our-own-reply");
     // Nor is the reply itself.
     let facts = AutoReplyFacts::of(&reply.message);
-    assert!(facts.auto_submitted.is_some() && facts.precedence.is_some() && facts.suppress.is_some());
+    assert!(
+        facts.auto_submitted.is_some() && facts.precedence.is_some() && facts.suppress.is_some()
+    );
 }
 
 #[test]
@@ -197,7 +231,10 @@ fn subjects_of_every_kind() {
     };
     assert_eq!(subject("To: ann@example.org"), "Automated reply");
     assert_eq!(subject("Subject: auto: again"), "auto: again");
-    assert_eq!(subject("Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe=0D=0ABcc:_x@y?="), "Auto: GrüßeBcc: x@y");
+    assert_eq!(
+        subject("Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe=0D=0ABcc:_x@y?="),
+        "Auto: GrüßeBcc: x@y"
+    );
     assert!(subject(&format!("Subject: {}", "x".repeat(5000))).len() < 500);
 }
 
@@ -207,15 +244,25 @@ fn html_alone_gets_its_text_and_nothing_gets_a_default() {
         response.text_body = None;
         response.html_body = Some("<p>Out of <b>office</b></p>".into());
     });
-    assert!(both.contains("multipart/alternative") && both.contains("Out of office") && both.contains("<b>office</b>"));
+    assert!(
+        both.contains("multipart/alternative")
+            && both.contains("Out of office")
+            && both.contains("<b>office</b>")
+    );
     let (_, none) = made("To: ann@example.org", |response| response.text_body = None);
     assert!(none.contains("I am away"));
     let (_, set) = made("To: ann@example.org", |response| {
-        response.from = Some(EmailAddress { name: Some("Desk".into()), email: "a.lee+desk@example.org".into() });
+        response.from = Some(EmailAddress {
+            name: Some("Desk".into()),
+            email: "a.lee+desk@example.org".into(),
+        });
         response.reply_to = Some(EmailAddress { name: None, email: "help@example.org".into() });
         response.subject = Some("Out".into());
     });
-    assert!(set.contains("From: \"Desk\" <a.lee+desk@example.org>") && set.contains("Reply-To: <help@example.org>"));
+    assert!(
+        set.contains("From: \"Desk\" <a.lee+desk@example.org>")
+            && set.contains("Reply-To: <help@example.org>")
+    );
     assert!(set.contains("\r\nSubject: Out\r\n"));
 }
 
@@ -226,14 +273,19 @@ fn who_is_excepted_is_not_answered() {
         let except: Vec<_> = except.iter().map(|text| text.parse().unwrap()).collect();
         match outcome(&case, |response| response.except = except, Some(NOW), None) {
             ReplyDecision::Reply(()) => "answer".to_owned(),
-            ReplyDecision::Silent(Silence { reason, detail }) => format!("{} {detail}", reason.code()),
+            ReplyDecision::Silent(Silence { reason, detail }) => {
+                format!("{} {detail}", reason.code())
+            }
         }
     };
     let only = ["boss@example.com", "example.net"];
     assert_eq!(reason("Bob@EXAMPLE.net", &only), "not-in-audience excepted: example.net");
     assert_eq!(reason("boss@example.com", &only), "not-in-audience excepted: boss@example.com");
     // The same person under a daily tag (BATV).
-    assert_eq!(reason("prvs=1234567890=boss@example.com", &only), "not-in-audience excepted: boss@example.com");
+    assert_eq!(
+        reason("prvs=1234567890=boss@example.com", &only),
+        "not-in-audience excepted: boss@example.com"
+    );
     assert!(reason("eve@example.com", &only).starts_with("already-told"));
     assert!(reason("bob@sub.example.net", &only).starts_with("already-told"));
 }
@@ -256,7 +308,10 @@ fn what_is_put_in_for_placeholders_is_data() {
     // The end is exclusive, at midnight in the owner's zone: the last day is the 24th.
     let wanted = "<b> {from} {until}Bcc: x@example.net & \"q\"|bob@example.net|2026-12-24|{x}|{subbob@example.net|{";
     assert!(body.contains(wanted), "{body}");
-    assert!(body.contains("<p>&lt;b&gt; {from} {until}Bcc: x@example.net &amp; &quot;q&quot;</p>"), "{body}");
+    assert!(
+        body.contains("<p>&lt;b&gt; {from} {until}Bcc: x@example.net &amp; &quot;q&quot;</p>"),
+        "{body}"
+    );
     // Without an end `{until}` stays, and a long subject is cut each time.
     let (_, text) = made(&format!("Subject: {}", "x".repeat(5000)), |response| {
         response.text_body = Some("{until} {subject}{subject}".into());

@@ -14,8 +14,8 @@ pub enum Handle<'a> {
     Arguments([u8; 32]),
 }
 
-/// Under which key a sender is remembered for a handle. Both are hashed by themselves, each part with its length before it,
-/// so that no two pairs have one key.
+/// Under which key a sender is remembered for a handle. Both are hashed by themselves, each part
+/// with its length before it, so that no two pairs have one key.
 #[must_use]
 pub fn told_key(secret: &[u8; 32], handle: &Handle<'_>, sender: &Address) -> ToldKey {
     let hash = |context: u8, value: &[u8]| {

@@ -1,10 +1,12 @@
-//! When a response is given: between its first and its last instant (RFC 8621 §8), and on its days where it has days that
-//! come again. Days are those of the owner's zone, each as long as it is there.
+//! When a response is given: between its first and its last instant (RFC 8621 §8), and on its days
+//! where it has days that come again. Days are those of the owner's zone, each as long as it is
+//! there.
 
 use super::reason::Reason;
 use crate::model::{UtcMillis, VacationResponse};
 
-/// Days that are looked at on either side of today: an absence that is longer has no end by its days.
+/// Days that are looked at on either side of today: an absence that is longer has no end by its
+/// days.
 const MAX_DAYS_SCANNED: i32 = 64;
 
 /// The absence that is under way.
@@ -38,7 +40,9 @@ pub fn away(
     if response.days.is_empty() {
         return Ok(whole);
     }
-    let day = |offset| now.day(zone, offset).filter(|day| response.days.iter().any(|days| days.covers(day)));
+    let day = |offset| {
+        now.day(zone, offset).filter(|day| response.days.iter().any(|days| days.covers(day)))
+    };
     let Some(today) = day(0) else {
         let days: Vec<String> = response.days.iter().map(ToString::to_string).collect();
         return Err((Reason::OutsideWindow, format!("only on: {}", days.join(", "))));
@@ -52,7 +56,8 @@ pub fn away(
     let after = (1..=MAX_DAYS_SCANNED).find(|ahead| day(*ahead).is_none());
     let end = after.and_then(|ahead| now.day(zone, ahead)).map(|day| day.begins);
     let later = |one: Option<UtcMillis>, other: Option<UtcMillis>| one.max(other);
-    let sooner = |one: Option<UtcMillis>, other: Option<UtcMillis>| one.into_iter().chain(other).min();
+    let sooner =
+        |one: Option<UtcMillis>, other: Option<UtcMillis>| one.into_iter().chain(other).min();
     Ok(CurrentAbsence { since: later(whole.since, first), until: sooner(whole.until, end) })
 }
 
@@ -69,7 +74,10 @@ mod tests {
         VacationResponse { enabled: true, days, ..VacationResponse::default() }
     }
 
-    fn berlin(response: &VacationResponse, now: &str) -> Result<(Option<String>, Option<String>), String> {
+    fn berlin(
+        response: &VacationResponse,
+        now: &str,
+    ) -> Result<(Option<String>, Option<String>), String> {
         let text = |at: Option<UtcMillis>| at.map(UtcMillis::rfc3339);
         match away(response, Some("Europe/Berlin"), at(now)) {
             Ok(away) => Ok((text(away.since), text(away.until))),
@@ -97,22 +105,40 @@ mod tests {
     fn days_are_as_long_as_they_are_when_clocks_change() {
         // Sunday, 25 October 2026: 25 hours. Sunday, 28 March 2027: 23.
         let sundays = on(&["sun"]);
-        assert_eq!(berlin(&sundays, "2026-10-25T12:00:00Z"), between("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"));
-        assert_eq!(berlin(&sundays, "2027-03-28T12:00:00Z"), between("2027-03-27T23:00:00Z", "2027-03-28T22:00:00Z"));
+        assert_eq!(
+            berlin(&sundays, "2026-10-25T12:00:00Z"),
+            between("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z")
+        );
+        assert_eq!(
+            berlin(&sundays, "2027-03-28T12:00:00Z"),
+            between("2027-03-27T23:00:00Z", "2027-03-28T22:00:00Z")
+        );
     }
 
     #[test]
     fn the_24th_to_the_31st_and_over_the_end_of_a_month() {
         let christmas = on(&["24-31"]);
-        assert_eq!(berlin(&christmas, "2026-12-27T12:00:00Z"), between("2026-12-23T23:00:00Z", "2026-12-31T23:00:00Z"));
+        assert_eq!(
+            berlin(&christmas, "2026-12-27T12:00:00Z"),
+            between("2026-12-23T23:00:00Z", "2026-12-31T23:00:00Z")
+        );
         // November has 30 days: the absence ends with them.
-        assert_eq!(berlin(&christmas, "2026-11-30T12:00:00Z"), between("2026-11-23T23:00:00Z", "2026-11-30T23:00:00Z"));
+        assert_eq!(
+            berlin(&christmas, "2026-11-30T12:00:00Z"),
+            between("2026-11-23T23:00:00Z", "2026-11-30T23:00:00Z")
+        );
         assert!(berlin(&christmas, "2026-12-23T12:00:00Z").is_err());
         let turn = on(&["30-2"]);
-        assert_eq!(berlin(&turn, "2027-01-01T12:00:00Z"), between("2026-12-29T23:00:00Z", "2027-01-02T23:00:00Z"));
+        assert_eq!(
+            berlin(&turn, "2027-01-01T12:00:00Z"),
+            between("2026-12-29T23:00:00Z", "2027-01-02T23:00:00Z")
+        );
         // Days that follow one another are one absence.
         let long = on(&["fri", "sat", "sun", "mon"]);
-        assert_eq!(berlin(&long, "2026-11-22T12:00:00Z"), between("2026-11-19T23:00:00Z", "2026-11-23T23:00:00Z"));
+        assert_eq!(
+            berlin(&long, "2026-11-22T12:00:00Z"),
+            between("2026-11-19T23:00:00Z", "2026-11-23T23:00:00Z")
+        );
     }
 
     #[test]
@@ -120,8 +146,14 @@ mod tests {
         let mut fridays = on(&["friday"]);
         fridays.from_date = Some(at("2026-11-20T12:00:00Z"));
         fridays.to_date = Some(at("2026-11-27T12:00:00Z"));
-        assert_eq!(berlin(&fridays, "2026-11-20T13:00:00Z"), between("2026-11-20T12:00:00Z", "2026-11-20T23:00:00Z"));
-        assert_eq!(berlin(&fridays, "2026-11-27T11:00:00Z"), between("2026-11-26T23:00:00Z", "2026-11-27T12:00:00Z"));
+        assert_eq!(
+            berlin(&fridays, "2026-11-20T13:00:00Z"),
+            between("2026-11-20T12:00:00Z", "2026-11-20T23:00:00Z")
+        );
+        assert_eq!(
+            berlin(&fridays, "2026-11-27T11:00:00Z"),
+            between("2026-11-26T23:00:00Z", "2026-11-27T12:00:00Z")
+        );
         assert!(berlin(&fridays, "2026-11-27T12:00:00Z").unwrap_err().contains("ended"));
         let always = on(&["mon", "tue", "wed", "thu", "fri", "sat", "sun"]);
         assert_eq!(berlin(&always, "2026-11-27T12:00:00Z"), Ok((None, None)));

@@ -3,7 +3,8 @@
 use crate::model::hex::hex_byte;
 use crate::model::limits;
 
-/// A query string that is none: an escape that is no octet, text that is not UTF-8, too long, or a name twice.
+/// A query string that is none: an escape that is no octet, text that is not UTF-8, too long, or a
+/// name twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a well-formed query")]
 pub struct BadQuery;
@@ -77,8 +78,18 @@ mod tests {
     #[test]
     fn forms() {
         assert_eq!(write(&[("a", "x y&z"), ("ü", "")]), "a=x%20y%26z&%C3%BC=");
-        assert_eq!(read("a=%41%2b&&b"), Ok(vec![("a".into(), "A+".into()), ("b".into(), String::new())]));
-        for wrong in ["a=%", "a=%4", "a=%g0", "a=%ff", "a=1&a=2", &"x".repeat(limits::MAX_QUERY_STRING_BYTES + 1)] {
+        assert_eq!(
+            read("a=%41%2b&&b"),
+            Ok(vec![("a".into(), "A+".into()), ("b".into(), String::new())])
+        );
+        for wrong in [
+            "a=%",
+            "a=%4",
+            "a=%g0",
+            "a=%ff",
+            "a=1&a=2",
+            &"x".repeat(limits::MAX_QUERY_STRING_BYTES + 1),
+        ] {
             assert_eq!(read(wrong), Err(BadQuery), "{wrong:.20}");
         }
     }

@@ -1,4 +1,5 @@
-//! Killed in the middle of a backup, of a repair, of a rebuild: what was whole stays whole, and the work goes on.
+//! Killed in the middle of a backup, of a repair, of a rebuild: what was whole stays whole, and the
+//! work goes on.
 //!
 //! `RESTANTE_KILLS` sets how often (6), `RESTANTE_SEED` repeats a run's dice.
 #![cfg(feature = "rocksdb")]
@@ -19,14 +20,21 @@ fn deliver(bed: &Bed, from: usize, count: usize) {
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     for number in from..from + count {
         // Words of its own, so that a backup has something to copy.
-        let words: Vec<String> = (0..400).map(|at| format!("w{:x}", (number * 7919 + at) * 2_654_435_761)).collect();
-        let message = letter("zoe@example.net", ANN, &format!("number {number:05}"), &words.join(" "));
+        let words: Vec<String> =
+            (0..400).map(|at| format!("w{:x}", (number * 7919 + at) * 2_654_435_761)).collect();
+        let message =
+            letter("zoe@example.net", ANN, &format!("number {number:05}"), &words.join(" "));
         assert!(client.deliver("zoe@example.net", &[ANN], &message).unwrap()[0].ok());
     }
 }
 
 fn begin(bed: &Bed, words: &[&str]) -> Child {
-    bed.command(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    bed.command(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 /// How many messages are in the newest backup: restored, proved, served and counted.
@@ -81,10 +89,16 @@ fn killed_in_a_backup_the_whole_ones_stay_whole() {
         let is_done = command.wait().unwrap().success();
         cut += u32::from(!is_done);
         let listed = bed.rows(&["backup", backups, "--verify"]);
-        assert!(!listed.is_empty() && listed.iter().all(|one| one["state"] == "whole"), "{listed:?}");
+        assert!(
+            !listed.is_empty() && listed.iter().all(|one| one["state"] == "whole"),
+            "{listed:?}"
+        );
         if round % 8 == 7 || round + 1 == kills {
             let found = restored(backups);
-            assert!(found == count || found == known && !is_done, "{found} of {count}, {known} before");
+            assert!(
+                found == count || found == known && !is_done,
+                "{found} of {count}, {known} before"
+            );
         }
         if is_done {
             known = count;
@@ -101,7 +115,8 @@ fn killed_in_a_backup_the_whole_ones_stay_whole() {
     let listed = bed.rows(&["backup", backups, "--verify"]);
     assert!(listed.len() <= 3 && listed.iter().all(|one| one["state"] == "whole"), "{listed:?}");
     assert_eq!(restored(backups), count);
-    // Nothing is left of those that were cut off: what the directory holds is what the backups list.
+    // Nothing is left of those that were cut off: what the directory holds is what the backups
+    // list.
     assert_eq!(folders(&Path::new(backups).join("private")), listed.len());
     bed.finish();
 }
@@ -160,7 +175,8 @@ fn a_rebuild_that_was_killed_is_gone_on_with_when_the_service_starts() {
         }
         command.wait().unwrap();
         let found = bed.run(&["check"]);
-        let said = String::from_utf8_lossy(&found.stdout).into_owned() + &String::from_utf8_lossy(&found.stderr);
+        let said = String::from_utf8_lossy(&found.stdout).into_owned()
+            + &String::from_utf8_lossy(&found.stderr);
         let is_unfinished = said.contains("was not finished");
         assert!(is_unfinished || found.status.success(), "{said}");
         bed.start();

@@ -1,6 +1,8 @@
-//! A bed to test in: a directory of its own, a configuration, the real program, and its command line.
+//! A bed to test in: a directory of its own, a configuration, the real program, and its command
+//! line.
 //!
-//! The directory stays when a test fails, with its path said aloud; [`Bed::finish`] proves the store and removes it.
+//! The directory stays when a test fails, with its path said aloud; [`Bed::finish`] proves the
+//! store and removes it.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -36,7 +38,8 @@ pub(crate) struct Listed {
 }
 
 impl Bed {
-    /// A bed with this configuration besides the places, which it sets itself; `[lmtp]` listens at [`Bed::lmtp`].
+    /// A bed with this configuration besides the places, which it sets itself; `[lmtp]` listens at
+    /// [`Bed::lmtp`].
     pub(crate) fn new(more: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("restante-").tempdir().unwrap().keep();
         // Postfix, which is not root, must reach the socket in it.
@@ -76,7 +79,12 @@ impl Bed {
         if let Some(umask) = self.umask {
             command.args(["-c", "umask \"$0\" && exec \"$@\"", umask, PROGRAM]);
         }
-        command.arg("--config").arg(self.config()).args(arguments).env_remove("NOTIFY_SOCKET").env("TZ", "UTC");
+        command
+            .arg("--config")
+            .arg(self.config())
+            .args(arguments)
+            .env_remove("NOTIFY_SOCKET")
+            .env("TZ", "UTC");
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -85,7 +93,13 @@ impl Bed {
     pub(crate) fn spawn(&mut self) {
         assert!(self.child.is_none(), "it runs");
         let log = File::options().create(true).append(true).open(self.dir.join("log")).unwrap();
-        let child = self.command(&["serve"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let child = self
+            .command(&["serve"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
         self.child = Some(child);
     }
 
@@ -97,7 +111,9 @@ impl Bed {
 
     pub(crate) fn wait_ready(&mut self) {
         let until = Instant::now() + Duration::from_secs(60);
-        while Client::lmtp(&self.lmtp()).is_err() || UnixStream::connect(self.dir.join("control")).is_err() {
+        while Client::lmtp(&self.lmtp()).is_err()
+            || UnixStream::connect(self.dir.join("control")).is_err()
+        {
             if let Some(status) = self.child.as_mut().unwrap().try_wait().unwrap() {
                 panic!("the service ended: {status}\n{}", tail(&self.log()));
             }
@@ -164,7 +180,8 @@ impl Bed {
         let mut with = vec!["--json"];
         with.extend(arguments);
         let out = self.ok(&with);
-        serde_json::from_slice(&out).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&out)))
+        serde_json::from_slice(&out)
+            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&out)))
     }
 
     /// The rows of a listing, whether it stands alone or under a key.
@@ -173,7 +190,9 @@ impl Bed {
             Value::Array(rows) => rows,
             Value::Object(object) => object
                 .into_iter()
-                .find_map(|(_, value)| if let Value::Array(rows) = value { Some(rows) } else { None })
+                .find_map(
+                    |(_, value)| if let Value::Array(rows) = value { Some(rows) } else { None },
+                )
                 .unwrap_or_default(),
             other => panic!("{arguments:?}: {other}"),
         }
@@ -254,14 +273,21 @@ pub(crate) fn email_id(reply: &Reply) -> Option<String> {
         .text
         .split(|c: char| !c.is_ascii_alphanumeric())
         .find(|word| {
-            word.len() == 14 && word.starts_with('e') && word.bytes().skip(1).all(|b| b.is_ascii_alphanumeric())
+            word.len() == 14
+                && word.starts_with('e')
+                && word.bytes().skip(1).all(|b| b.is_ascii_alphanumeric())
         })
         .map(str::to_owned)
 }
 
 /// Feeds standard input, as far as it is read.
 pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Output {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     match child.stdin.take().unwrap().write_all(input) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => panic!("{error}"),
         _ => {}

@@ -33,7 +33,12 @@ fn what_is_uploaded_is_downloaded_whole_or_in_part() {
     let bed = bed("");
     let account = id(&bed);
     let octets: Vec<u8> = (0..=255).cycle().take(300_000).collect();
-    let made = post(&bed, &account, &[("Content-Type", "image/png"), ("X-JMAP-AccountId", &account)], &octets);
+    let made = post(
+        &bed,
+        &account,
+        &[("Content-Type", "image/png"), ("X-JMAP-AccountId", &account)],
+        &octets,
+    );
     assert_eq!(made.status, 200, "{made:?}");
     let made = made.json();
     assert_eq!(
@@ -47,7 +52,10 @@ fn what_is_uploaded_is_downloaded_whole_or_in_part() {
     for (name, wanted) in [
         ("content-type", "image/jpeg"),
         ("content-length", "300000"),
-        ("content-disposition", "attachment; filename=\"M_ll_er.png\"; filename*=UTF-8''M%C3%BCll%22er.png"),
+        (
+            "content-disposition",
+            "attachment; filename=\"M_ll_er.png\"; filename*=UTF-8''M%C3%BCll%22er.png",
+        ),
         ("cache-control", "private, immutable, max-age=31536000"),
         ("x-content-type-options", "nosniff"),
         ("content-security-policy", "default-src 'none'; sandbox"),
@@ -63,7 +71,10 @@ fn what_is_uploaded_is_downloaded_whole_or_in_part() {
         answer.field("content-disposition").unwrap()
     };
     assert_eq!(named("a%2Fb"), "attachment; filename=\"a/b\"; filename*=UTF-8''a%2Fb");
-    assert_eq!((named(""), named("?accept=image%2Fpng")), ("attachment".into(), "attachment".into()));
+    assert_eq!(
+        (named(""), named("?accept=image%2Fpng")),
+        ("attachment".into(), "attachment".into())
+    );
     let tag = whole.field("etag").unwrap();
     let ask = |method: &str, fields: &[(&str, &str)]| {
         let ann = ann();
@@ -78,16 +89,26 @@ fn what_is_uploaded_is_downloaded_whole_or_in_part() {
     assert!(part.status == 206 && part.body == octets[299_990..]);
     assert_eq!(ask("GET", &[("Range", "bytes=-10"), ("If-Range", "\"other\"")]).status, 200);
     let none = ask("GET", &[("Range", "bytes=300000-")]);
-    assert_eq!((none.status, none.field("content-range").as_deref()), (416, Some("bytes */300000")));
+    assert_eq!(
+        (none.status, none.field("content-range").as_deref()),
+        (416, Some("bytes */300000"))
+    );
     assert_eq!(ask("GET", &[("If-None-Match", &tag)]).status, 304);
     let head = ask("HEAD", &[]);
-    assert_eq!((head.status, head.field("content-length").as_deref(), head.body.len()), (200, Some("300000"), 0));
+    assert_eq!(
+        (head.status, head.field("content-length").as_deref(), head.body.len()),
+        (200, Some("300000"), 0)
+    );
 
     // By methods, too.
     let answer = call(&bed, &ann(), "Core/echo", &json!({}));
     assert!(answer["methodResponses"][0][0] == "Core/echo");
     for wrong in ["b0", "o0000000000000", "x", &format!("{blob}-7")] {
-        assert_eq!(get(&bed, &format!("/jmap/download/{account}/{wrong}/x"), &ann()).status, 404, "{wrong}");
+        assert_eq!(
+            get(&bed, &format!("/jmap/download/{account}/{wrong}/x"), &ann()).status,
+            404,
+            "{wrong}"
+        );
     }
     assert_eq!(get(&bed, &format!("/jmap/download/a0000007/{blob}/x"), &ann()).status, 404);
     assert_eq!(get(&bed, &format!("{path}%0d%0aX:y"), &ann()).status, 400);
@@ -98,7 +119,8 @@ fn what_is_uploaded_is_downloaded_whole_or_in_part() {
 fn uploads_that_are_refused() {
     let bed = bed("http.refused-types = [\"video/*\"]\nhttp.max-upload = \"100 KiB\"\n");
     let account = id(&bed);
-    let upload = |fields: &[(&str, &str)], size: usize| post(&bed, &account, fields, &vec![7; size]);
+    let upload =
+        |fields: &[(&str, &str)], size: usize| post(&bed, &account, fields, &vec![7; size]);
     assert_eq!(upload(&[("X-JMAP-AccountId", "a0000009")], 1).status, 400);
     assert_eq!(upload(&[("X-JMAP-AccountId", "nonsense")], 1).status, 400);
     assert_eq!(upload(&[("Content-Type", "nonsense")], 1).status, 400);
@@ -123,14 +145,18 @@ fn uploads_that_are_refused() {
         stream.write_all(head.as_bytes()).unwrap();
         stream
     };
-    // One after another: an upload that asks takes a place itself, and one of these may be refused for it.
+    // One after another: an upload that asks takes a place itself, and one of these may be refused
+    // for it.
     let mut held = Vec::new();
     bed.eventually("429", Duration::from_secs(30), || {
         held.push(hold());
         upload(&[], 1).status == 429
     });
     let more = upload(&[], 1);
-    assert_eq!((kind(&more), more.json()["limit"].as_str()), ("limit".into(), Some("maxConcurrentUpload")));
+    assert_eq!(
+        (kind(&more), more.json()["limit"].as_str()),
+        ("limit".into(), Some("maxConcurrentUpload"))
+    );
     assert!(more.field("retry-after").is_some());
     drop(held);
     bed.eventually("200", Duration::from_secs(10), || upload(&[], 1).status == 200);
@@ -147,7 +173,9 @@ fn one_user_uploads_so_many_a_minute_and_of_no_refused_type_by_any_way() {
             "methodCalls": [["Blob/upload", arguments, "0"]]});
         let ann = ann();
         let fields = [("Authorization", ann.as_str()), ("Content-Type", "application/json")];
-        let answer = exchange(connect(&bed), "POST", "/jmap", &fields, request.to_string().as_bytes()).json();
+        let answer =
+            exchange(connect(&bed), "POST", "/jmap", &fields, request.to_string().as_bytes())
+                .json();
         answer["methodResponses"][0][1].clone()
     };
     let refused = upload("Video/MP4");
@@ -196,8 +224,8 @@ fn a_large_attachment_is_downloaded_in_flat_memory() {
     assert_eq!(replies[0].code, 250, "{replies:?}");
     let email = &bed.mail("ann@example.org")[0].id;
     let path = format!("/jmap/download/{account}/o{}-2/large.zip", &email[1..]);
-    // What is read fills the store's cache, which has a bound of its own: the first time is not counted, nor the peak of
-    // taking it in, which lies behind.
+    // What is read fills the store's cache, which has a bound of its own: the first time is not
+    // counted, nor the peak of taking it in, which lies behind.
     assert_eq!(get(&bed, &path, &ann()).status, 200);
     let mut after = (0, 0);
     let mut grown = || {
@@ -208,10 +236,14 @@ fn a_large_attachment_is_downloaded_in_flat_memory() {
         assert_eq!((answer.status, length.as_deref()), (200, Some("30000000")), "{}", answer.head);
         assert!(answer.body == content);
         after = resident(bed.pid());
-        println!("30 MB downloaded: {before} KiB resident before, {} at most, {} after", after.1, after.0);
+        println!(
+            "30 MB downloaded: {before} KiB resident before, {} at most, {} after",
+            after.1, after.0
+        );
         after.1.max(after.0).saturating_sub(before)
     };
-    // The store may write out, beside one download, what was delivered; a download that takes memory takes it each time.
+    // The store may write out, beside one download, what was delivered; a download that takes
+    // memory takes it each time.
     let least = (0..3).map(|_| grown()).min().unwrap();
     assert!(least < 16 * 1024, "{least} KiB");
 

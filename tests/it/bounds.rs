@@ -1,4 +1,5 @@
-//! What one user does must not stop the others: each resource is taken up here by one, and then somebody else asks.
+//! What one user does must not stop the others: each resource is taken up here by one, and then
+//! somebody else asks.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -12,7 +13,8 @@ use crate::http::{basic, bed, connect, exchange, get, password};
 use crate::mail::{Client, letter};
 use crate::push::Socket;
 
-const ECHO: &[u8] = br#"{"using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{},"0"]]}"#;
+const ECHO: &[u8] =
+    br#"{"using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{},"0"]]}"#;
 
 /// A bed with Ann, who takes what she can, and Bob.
 fn two(more: &str) -> Bed {
@@ -50,7 +52,8 @@ fn unfinished(bed: &Bed, path: &str, kind: &str, announced: usize, sent: &[u8]) 
 #[test]
 fn idle_uploads_and_requests_keep_nobody_waiting() {
     let bed = two("");
-    let account = bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
+    let account =
+        bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
     let upload = format!("/jmap/upload/{account}/");
     let held: Vec<UnixStream> = (0..4)
         .map(|_| unfinished(&bed, &upload, "application/octet-stream", 50 << 20, b"x"))
@@ -64,7 +67,8 @@ fn idle_uploads_and_requests_keep_nobody_waiting() {
 #[test]
 fn one_account_has_a_share_of_the_room_for_requests() {
     let bed = two("");
-    // Eight are allowed at once, but no more than 64 MiB of them: the last ones are refused while they come.
+    // Eight are allowed at once, but no more than 64 MiB of them: the last ones are refused while
+    // they come.
     let nearly = vec![b' '; 9_990_000];
     let held: Vec<UnixStream> =
         (0..8).map(|_| unfinished(&bed, "/jmap", "application/json", 9_999_999, &nearly)).collect();
@@ -92,7 +96,8 @@ fn idle_connections_to_the_control_socket_do_not_stop_the_mail() {
     let most = Some(files() + 800);
     let pid = Pid::from_raw(i32::try_from(bed.pid()).unwrap());
     prlimit(pid, Resource::Nofile, Rlimit { current: most, maximum: most }).unwrap();
-    let mut held: Vec<UnixStream> = (0..900).map(|_| UnixStream::connect(bed.dir.join("control")).unwrap()).collect();
+    let mut held: Vec<UnixStream> =
+        (0..900).map(|_| UnixStream::connect(bed.dir.join("control")).unwrap()).collect();
     let mut before = 0;
     bed.eventually("all are accepted or turned away", Duration::from_secs(60), || {
         std::thread::sleep(Duration::from_millis(500));
@@ -107,7 +112,9 @@ fn idle_connections_to_the_control_socket_do_not_stop_the_mail() {
     held.pop().unwrap().read_to_end(&mut answer).unwrap();
     assert!(answer.starts_with(b"HTTP/1.1 503 "), "{answer:?}");
     drop(held);
-    bed.eventually("places again", Duration::from_secs(20), || bed.run(&["account", "list"]).status.success());
+    bed.eventually("places again", Duration::from_secs(20), || {
+        bed.run(&["account", "list"]).status.success()
+    });
     bed.finish();
 }
 
@@ -155,7 +162,9 @@ fn a_message_over_the_limit_is_answered_before_the_websocket_closes() {
     refusal(&mut socket, "maxSizeRequest", 1009);
     // One that may be so large is answered.
     let mut socket = open();
-    let text = json!({"@type": "Request", "using": ["urn:ietf:params:jmap:core"], "methodCalls": []}).to_string();
+    let text =
+        json!({"@type": "Request", "using": ["urn:ietf:params:jmap:core"], "methodCalls": []})
+            .to_string();
     socket.frame(0x81, format!("{text}{}", " ".repeat(9_000_000)).as_bytes());
     assert_eq!(socket.heard()["@type"], "Response");
     bed.finish();

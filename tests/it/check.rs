@@ -17,7 +17,10 @@ fn check_opens_the_data_directory_where_no_service_runs() {
     bed.start();
     bed.account("ann@example.org", &[]);
     let message = letter("zoe@example.net", "ann@example.org", "x", "x");
-    Client::lmtp(&bed.lmtp()).unwrap().deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
+    Client::lmtp(&bed.lmtp())
+        .unwrap()
+        .deliver("zoe@example.net", &["ann@example.org"], &message)
+        .unwrap();
     let asked = check(&bed);
     // Who cannot reach the service does not get at its store either: one process has it open.
     let text = fs::read_to_string(bed.config()).unwrap();
@@ -60,7 +63,10 @@ fn check_changes_nothing_and_makes_no_store() {
     let data = bed.dir.join("data");
     fs::create_dir(&data).unwrap();
     assert_eq!(bed.run(&["check"]).status.code(), Some(66), "there is none yet");
-    assert!(files(&data).is_empty(), "a store was made: the service, another user, could not open it");
+    assert!(
+        files(&data).is_empty(),
+        "a store was made: the service, another user, could not open it"
+    );
     fs::create_dir(data.join("store")).unwrap();
     assert!(!bed.run(&["check"]).status.success(), "an empty folder is no store");
     assert!(files(&data.join("store")).is_empty());
@@ -69,7 +75,10 @@ fn check_changes_nothing_and_makes_no_store() {
     bed.start();
     bed.account("ann@example.org", &[]);
     let message = letter("zoe@example.net", "ann@example.org", "x", "x");
-    Client::lmtp(&bed.lmtp()).unwrap().deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
+    Client::lmtp(&bed.lmtp())
+        .unwrap()
+        .deliver("zoe@example.net", &["ann@example.org"], &message)
+        .unwrap();
     // After a crash everything is in the log, and stays there.
     bed.kill();
     let before = files(&data);

@@ -26,7 +26,8 @@ fn an_account_from_first_to_last() {
 
     bed.ok(&["account", "alias", "ann@example.org", "a@example.org", "--remove"]);
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
-    let refused = client.deliver("zoe@example.net", &["a@example.org"], b"Subject: x\r\n\r\n").unwrap();
+    let refused =
+        client.deliver("zoe@example.net", &["a@example.org"], b"Subject: x\r\n\r\n").unwrap();
     assert_eq!(refused[0].code, 550);
     bed.ok(&["account", "remove", "ann@example.org", "--yes"]);
     assert!(bed.rows(&["account", "list"]).is_empty());
@@ -44,7 +45,10 @@ fn a_catch_all_is_shown_and_leads_no_command_astray() {
         assert_eq!(alias(&["bob@example.org", wrong]).status.code(), Some(64), "{wrong}");
     }
     assert!(alias(&["bob@example.org", "@Shop.example"]).status.success());
-    assert_eq!(bed.json(&["account", "show", "bob@example.org"])["catchAlls"], serde_json::json!(["@shop.example"]));
+    assert_eq!(
+        bed.json(&["account", "show", "bob@example.org"])["catchAlls"],
+        serde_json::json!(["@shop.example"])
+    );
     for words in [&["account", "show", "bob@example.org"][..], &["account", "list"]] {
         let said = String::from_utf8(bed.ok(words)).unwrap();
         assert!(said.contains("@shop.example"), "{words:?}: {said}");
@@ -52,7 +56,8 @@ fn a_catch_all_is_shown_and_leads_no_command_astray() {
 
     // A name that nobody has is nobody's, whoever gets its mail.
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
-    let mut code = |to: &str| client.deliver("zoe@example.net", &[to], b"Subject: x\r\n\r\n").unwrap()[0].code;
+    let mut code =
+        |to: &str| client.deliver("zoe@example.net", &[to], b"Subject: x\r\n\r\n").unwrap()[0].code;
     assert_eq!((code("old@shop.example"), code("ann+lists@example.org")), (250, 250));
     for name in ["old@shop.example", "ann+lists@example.org"] {
         for words in [
@@ -80,7 +85,10 @@ fn a_catch_all_is_shown_and_leads_no_command_astray() {
         assert_eq!(done.status.code(), Some(code), "{address}: {done:?}");
     }
     assert_eq!(alias(&["ann@example.org", "@shop.example", "--remove"]).status.code(), Some(67));
-    assert_eq!((code("a@example.org"), code("a@example.com"), code("old@shop.example")), (250, 250, 550));
+    assert_eq!(
+        (code("a@example.org"), code("a@example.com"), code("old@shop.example")),
+        (250, 250, 550)
+    );
     bed.finish();
 }
 
@@ -90,10 +98,23 @@ fn a_vacation_says_what_it_would_do() {
     bed.start();
     bed.account("ann@example.org", &[]);
     let letters = bed.dir.join("letter.eml");
-    fs::write(&letters, letter("zoe@example.net", "ann@example.org", "when?", "When are you back?")).unwrap();
+    fs::write(
+        &letters,
+        letter("zoe@example.net", "ann@example.org", "when?", "When are you back?"),
+    )
+    .unwrap();
     let test = ["vacation", "test", "-a", "ann@example.org", letters.to_str().unwrap()];
     assert!(bed.json(&test).to_string().contains("disabled"));
-    bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Back on Monday.", "--until", "+2w"]);
+    bed.ok(&[
+        "vacation",
+        "set",
+        "-a",
+        "ann@example.org",
+        "--text",
+        "Back on Monday.",
+        "--until",
+        "+2w",
+    ]);
     let says = String::from_utf8(bed.ok(&test)).unwrap();
     assert!(says.contains("Back on Monday.") && says.contains("Auto-Submitted"), "{says}");
     // A test tells nobody and files nothing.
@@ -113,12 +134,19 @@ fn pipe_transport_reads_the_exit_code() {
     }
     bed.ok(&["account", "set", "off@example.org", "--inactive"]);
     let message = letter("zoe@example.net", "ann@example.org", "piped", "By a pipe.");
-    let large = letter("zoe@example.net", "ann@example.org", "large", &"A long line of it.\n".repeat(1200));
-    let medium = letter("zoe@example.net", "full@example.org", "medium", &"A long line of it.\n".repeat(100));
+    let large =
+        letter("zoe@example.net", "ann@example.org", "large", &"A long line of it.\n".repeat(1200));
+    let medium = letter(
+        "zoe@example.net",
+        "full@example.org",
+        "medium",
+        &"A long line of it.\n".repeat(100),
+    );
     let looping = ["Received: from a by b\r\n".repeat(100).as_bytes(), &message].concat();
     let unix = String::from_utf8(message.clone()).unwrap().replace("\r\n", "\n").into_bytes();
-    let deliver =
-        |message: &[u8], words: &[&str]| feed(&mut bed.command(&[&["deliver"], words].concat()), message).status.code();
+    let deliver = |message: &[u8], words: &[&str]| {
+        feed(&mut bed.command(&[&["deliver"], words].concat()), message).status.code()
+    };
     let from = ["-f", "zoe@example.net"];
     for (what, message, to, code) in [
         ("served", &message, &["ann@example.org"][..], 0),
@@ -152,7 +180,9 @@ fn pipe_transport_reads_the_exit_code() {
     assert_eq!(deliver(&message, &ann), Some(75), "no configuration");
     bed.configure("");
     bed.stop();
-    let deliver = |to: &str| feed(&mut bed.command(&["deliver", "-f", "zoe@example.net", to]), &message).status.code();
+    let deliver = |to: &str| {
+        feed(&mut bed.command(&["deliver", "-f", "zoe@example.net", to]), &message).status.code()
+    };
     assert_eq!(deliver("ann@example.org"), Some(75), "without the service Postfix must try again");
     bed.finish();
 }
@@ -163,7 +193,9 @@ fn a_unix_user_manages_his_own_account_and_no_other() {
         return lacking("the right to become another Unix user");
     }
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
-    let nobody = passwd.lines().find_map(|line| line.strip_prefix("nobody:")?.split(':').nth(1)?.parse::<u32>().ok());
+    let nobody = passwd
+        .lines()
+        .find_map(|line| line.strip_prefix("nobody:")?.split(':').nth(1)?.parse::<u32>().ok());
     let Some(nobody) = nobody else { return lacking("a Unix user named nobody") };
     let mut bed = Bed::new("");
     // The configuration as it is installed, and a program that is not hidden in somebody's home.
@@ -180,7 +212,8 @@ fn a_unix_user_manages_his_own_account_and_no_other() {
     bed.account("ann@example.org", &["--unix-user", "nobody"]);
     bed.account("bob@example.org", &[]);
     let file = bed.dir.join("old.eml");
-    fs::write(&file, letter("zoe@example.net", "ann@example.org", "old", "Kept in a file.")).unwrap();
+    fs::write(&file, letter("zoe@example.net", "ann@example.org", "old", "Kept in a file."))
+        .unwrap();
     let run = |words: &[&str], input: &[u8]| {
         let mut command = Command::new(&program);
         command.uid(nobody).gid(nobody).current_dir("/").arg("--config").arg(&config).args(words);
@@ -203,7 +236,12 @@ fn a_unix_user_manages_his_own_account_and_no_other() {
         (&["deliver", "-f", "zoe@example.net", "ann@example.org"], "Subject: x\n\n", 75),
     ] {
         let done = run(words, input.as_bytes());
-        assert_eq!(done.status.code(), Some(code), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+        assert_eq!(
+            done.status.code(),
+            Some(code),
+            "{words:?}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
     }
     assert_eq!(bed.json(&["vacation", "show", "-a", "ann@example.org"])["textBody"], "Away.");
     assert_eq!(bed.json(&["vacation", "show", "-a", "bob@example.org"])["isEnabled"], false);
@@ -221,7 +259,10 @@ fn port_25_is_not_for_lmtp() {
     let done = bed.run(&["config", "check"]);
     assert_eq!(done.status.code(), Some(78));
     let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
-    assert!(said.contains("listen") && said.contains('2'), "neither the nearest name nor the line: {said}");
+    assert!(
+        said.contains("listen") && said.contains('2'),
+        "neither the nearest name nor the line: {said}"
+    );
     fs::remove_dir_all(&bed.dir).unwrap();
 }
 
@@ -242,7 +283,10 @@ fn config_check_reads_the_files_of_the_relay() {
         let done = bed.run(&["config", "check"]);
         assert_eq!(done.status.code(), Some(78), "{settings}: {done:?}");
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(said.contains(key) && said.contains(&file.display().to_string()), "{settings}: {said}");
+        assert!(
+            said.contains(key) && said.contains(&file.display().to_string()),
+            "{settings}: {said}"
+        );
     }
     fs::remove_dir_all(&bed.dir).unwrap();
 }
@@ -251,7 +295,10 @@ fn config_check_reads_the_files_of_the_relay() {
 fn an_account_is_changed_where_it_is_named_and_stays_elsewhere() {
     let mut bed = Bed::new("");
     bed.start();
-    bed.account("ann@example.org", &["--display-name", "Ann", "--zone", "Europe/Berlin", "--quota", "1 GiB"]);
+    bed.account(
+        "ann@example.org",
+        &["--display-name", "Ann", "--zone", "Europe/Berlin", "--quota", "1 GiB"],
+    );
     let set = |more: &[&str]| bed.run(&[&["account", "set", "ann@example.org"], more].concat());
     let shown = || bed.json(&["account", "show", "ann@example.org"]);
 
@@ -262,7 +309,8 @@ fn an_account_is_changed_where_it_is_named_and_stays_elsewhere() {
         (&2048.into(), &"ann".into(), &true.into())
     );
     assert_eq!((&now["displayName"], &now["zone"]), (&"Ann".into(), &"Europe/Berlin".into()));
-    let more = ["--display-name", "", "--zone", "", "--quota", "", "--unix-user", "", "--no-detail-files"];
+    let more =
+        ["--display-name", "", "--zone", "", "--quota", "", "--unix-user", "", "--no-detail-files"];
     assert!(set(&more).status.success());
     let now = shown();
     for key in ["displayName", "zone", "quotaOctets", "unixUser"] {
@@ -272,7 +320,8 @@ fn an_account_is_changed_where_it_is_named_and_stays_elsewhere() {
 
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let mut code = || {
-        let replies = client.deliver("zoe@example.net", &["ann@example.org"], b"Subject: x\r\n\r\n").unwrap();
+        let replies =
+            client.deliver("zoe@example.net", &["ann@example.org"], b"Subject: x\r\n\r\n").unwrap();
         format!("{} {}", replies[0].code, replies[0].enhanced())
     };
     assert_eq!(code(), "250 2.0.0");
@@ -291,7 +340,10 @@ fn an_account_is_changed_where_it_is_named_and_stays_elsewhere() {
     ] {
         assert_eq!(set(wrong).status.code(), Some(code), "{wrong:?}");
     }
-    assert_eq!(bed.run(&["account", "set", "nobody@example.org", "--active"]).status.code(), Some(67));
+    assert_eq!(
+        bed.run(&["account", "set", "nobody@example.org", "--active"]).status.code(),
+        Some(67)
+    );
     bed.finish();
 }
 
@@ -301,7 +353,10 @@ fn a_domain_stands_for_another() {
     bed.start();
     bed.account("ann@example.org", &[]);
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
-    let mut code = || client.deliver("z@example.net", &["ann@example.com"], b"Subject: x\r\n\r\n").unwrap()[0].code;
+    let mut code = || {
+        client.deliver("z@example.net", &["ann@example.com"], b"Subject: x\r\n\r\n").unwrap()[0]
+            .code
+    };
     assert_eq!(code(), 550);
     bed.ok(&["account", "domain", "Example.com", "example.org"]);
     assert_eq!(code(), 250);
@@ -309,7 +364,9 @@ fn a_domain_stands_for_another() {
     assert_eq!(list, [serde_json::json!({"domain": "example.com", "target": "example.org"})]);
     assert!(String::from_utf8(bed.ok(&["account", "domain"])).unwrap().contains("example.com"));
     // The account is known by it, as it is by an alias.
-    assert!(bed.json(&["account", "show", "ann@example.com"]).to_string().contains("ann@example.org"));
+    assert!(
+        bed.json(&["account", "show", "ann@example.com"]).to_string().contains("ann@example.org")
+    );
     for (wrong, code) in [
         (&["example.com", "example.org"][..], 64),
         (&["example.com"], 64),
@@ -317,7 +374,11 @@ fn a_domain_stands_for_another() {
         (&["a b", "example.org"], 64),
         (&["other.example", "--remove"], 67),
     ] {
-        assert_eq!(bed.run(&[&["account", "domain"], wrong].concat()).status.code(), Some(code), "{wrong:?}");
+        assert_eq!(
+            bed.run(&[&["account", "domain"], wrong].concat()).status.code(),
+            Some(code),
+            "{wrong:?}"
+        );
     }
     bed.ok(&["account", "domain", "example.com", "--remove"]);
     assert_eq!(code(), 550);
@@ -332,7 +393,8 @@ fn mail_is_listed_page_by_page() {
     bed.account("ann@example.org", &[]);
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     for number in 0..5 {
-        let message = letter("zoe@example.net", "ann@example.org", &format!("number {number}"), "x");
+        let message =
+            letter("zoe@example.net", "ann@example.org", &format!("number {number}"), "x");
         assert!(client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap()[0].ok());
     }
     let all: Vec<String> = bed.mail("ann@example.org").into_iter().map(|mail| mail.id).collect();
@@ -351,7 +413,8 @@ fn mail_is_listed_page_by_page() {
     // More than one answer holds is refused, not cut off without a word.
     for words in [["mail", "list"], ["vacation", "log"]] {
         for (limit, code) in [("10000", 0), ("10001", 64), ("0", 64)] {
-            let done = bed.run(&[&words[..], &["-a", "ann@example.org", "--limit", limit]].concat());
+            let done =
+                bed.run(&[&words[..], &["-a", "ann@example.org", "--limit", limit]].concat());
             assert_eq!(done.status.code(), Some(code), "{words:?} --limit {limit}");
         }
     }
@@ -365,15 +428,18 @@ fn a_reader_that_has_seen_enough_is_no_fault() {
     bed.account("ann@example.org", &[]);
     let long = "a long line of a long message\n".repeat(20_000);
     let message = letter("zoe@example.net", "ann@example.org", "long", &long);
-    let replies =
-        Client::lmtp(&bed.lmtp()).unwrap().deliver("zoe@example.net", &["ann@example.org"], &message).unwrap();
+    let replies = Client::lmtp(&bed.lmtp())
+        .unwrap()
+        .deliver("zoe@example.net", &["ann@example.org"], &message)
+        .unwrap();
     assert!(replies[0].ok());
     let id = bed.mail("ann@example.org")[0].id.clone();
     let file = bed.dir.join("letter.eml");
     fs::write(&file, &message).unwrap();
     bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
     let ann = ["-a", "ann@example.org"];
-    let of = |words: &[&str]| -> Vec<String> { words.iter().map(|word| (*word).to_owned()).collect() };
+    let of =
+        |words: &[&str]| -> Vec<String> { words.iter().map(|word| (*word).to_owned()).collect() };
     for words in [
         of(&["completions", "bash"]),
         of(&["completions", "zsh"]),
@@ -399,7 +465,13 @@ fn a_reader_that_has_seen_enough_is_no_fault() {
         let (reader, writer) = std::io::pipe().unwrap();
         // Gone before the first octet: every write meets a closed pipe.
         drop(reader);
-        let done = bed.command(&words).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        let done = bed
+            .command(&words)
+            .stdin(Stdio::null())
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(done.status.success() && said.is_empty(), "{words:?}: {}\n{said}", done.status);
     }

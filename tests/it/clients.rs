@@ -1,6 +1,6 @@
-//! Clients that none of us wrote, over HTTPS against the real service, with a real Postfix behind it: Python's jmapc, and
-//! Rust's jmap-client. Each logs in, lists, searches, sets flags, moves, writes a draft, sends it, sees it arrive, sets the
-//! vacation, and is told of changes.
+//! Clients that none of us wrote, over HTTPS against the real service, with a real Postfix behind
+//! it: Python's jmapc, and Rust's jmap-client. Each logs in, lists, searches, sets flags, moves,
+//! writes a draft, sends it, sees it arrive, sets the vacation, and is told of changes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -47,13 +47,17 @@ impl Site {
             password(&bed, address, "s3cret");
         }
         let postfix = Postfix::start(&bed.dir, relay, &bed.lmtp(), "");
-        for (subject, text) in
-            [("lunch", "At noon?"), ("minutes", "Of the zyzzyva committee."), ("party", "On Friday.")]
-        {
+        for (subject, text) in [
+            ("lunch", "At noon?"),
+            ("minutes", "Of the zyzzyva committee."),
+            ("party", "On Friday."),
+        ] {
             let letter = letter("Bob <bob@example.net>", "ann@example.org", subject, text);
             assert_eq!(postfix.send("bob@example.net", "ann@example.org", &letter).code, 250);
         }
-        bed.eventually("the mail is there", Duration::from_secs(60), || bed.mail("ann@example.org").len() == 3);
+        bed.eventually("the mail is there", Duration::from_secs(60), || {
+            bed.mail("ann@example.org").len() == 3
+        });
         Self { bed, postfix, port }
     }
 
@@ -88,7 +92,8 @@ fn jmapc_reads_writes_and_sends() {
         .env("REQUESTS_CA_BUNDLE", crate::root().join("tests/tls/localhost.cert.pem"))
         .output()
         .unwrap();
-    let (said, failed) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let (said, failed) =
+        (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success(), "{said}\n{failed}\n{}", site.bed.log());
     println!("{said}");
     assert_eq!(said.lines().last(), Some("all is well"), "{said}");
@@ -109,12 +114,16 @@ fn jmap_client_reads_writes_and_sends() {
 }
 
 async fn login(url: &str, user: &str) -> Client {
-    let client = Client::new().credentials((user, "s3cret")).accept_invalid_certs(true).follow_redirects(["localhost"]);
+    let client = Client::new()
+        .credentials((user, "s3cret"))
+        .accept_invalid_certs(true)
+        .follow_redirects(["localhost"]);
     client.connect(url).await.unwrap()
 }
 
 async fn mailbox(client: &Client, role: Role) -> String {
-    let found = client.mailbox_query(mailbox::query::Filter::role(role).into(), None::<Vec<_>>).await;
+    let found =
+        client.mailbox_query(mailbox::query::Filter::role(role).into(), None::<Vec<_>>).await;
     found.unwrap().take_ids().pop().unwrap()
 }
 
@@ -122,19 +131,28 @@ async fn session(url: &str) {
     use email::query::Filter as Is;
     let most = Duration::from_secs(60);
     let (ann, bob) = (login(url, "ann@example.org").await, login(url, "bob@example.net").await);
-    let (inbox, archive, sent) =
-        (mailbox(&ann, Role::Inbox).await, mailbox(&ann, Role::Archive).await, mailbox(&ann, Role::Sent).await);
+    let (inbox, archive, sent) = (
+        mailbox(&ann, Role::Inbox).await,
+        mailbox(&ann, Role::Archive).await,
+        mailbox(&ann, Role::Sent).await,
+    );
 
     // Listed, searched.
     let newest = || [email::query::Comparator::received_at().descending()];
-    let listed = ann.email_query(Is::in_mailbox(&inbox).into(), newest().into()).await.unwrap().take_ids();
+    let listed =
+        ann.email_query(Is::in_mailbox(&inbox).into(), newest().into()).await.unwrap().take_ids();
     assert_eq!(listed.len(), 3);
-    let found = ann.email_query(Is::text("zyzzyva").into(), newest().into()).await.unwrap().take_ids();
+    let found =
+        ann.email_query(Is::text("zyzzyva").into(), newest().into()).await.unwrap().take_ids();
     let one = found[0].clone();
     assert_eq!(found.len(), 1);
-    let properties = [email::Property::Subject, email::Property::Preview, email::Property::Keywords];
+    let properties =
+        [email::Property::Subject, email::Property::Preview, email::Property::Keywords];
     let shown = ann.email_get(&one, properties.into()).await.unwrap().unwrap();
-    assert_eq!((shown.subject(), shown.preview()), (Some("minutes"), Some("Of the zyzzyva committee.")));
+    assert_eq!(
+        (shown.subject(), shown.preview()),
+        (Some("minutes"), Some("Of the zyzzyva committee."))
+    );
 
     // Events and a WebSocket tell of what follows.
     let mut events = ann.event_source(None::<Vec<_>>, false, Some(30), None).await.unwrap();
@@ -153,7 +171,10 @@ async fn session(url: &str) {
     let PushNotification::StateChange(heard) = heard else { panic!("{heard:?}") };
     assert!(heard.has_type(DataType::Email), "{heard:?}");
     let heard = tokio::time::timeout(most, socket.next()).await.unwrap().unwrap().unwrap();
-    assert!(matches!(heard, WebSocketMessage::PushNotification(PushObject::StateChange { .. })), "{heard:?}");
+    assert!(
+        matches!(heard, WebSocketMessage::PushNotification(PushObject::StateChange { .. })),
+        "{heard:?}"
+    );
 
     // A request over the WebSocket.
     let mut request = ann.build();
@@ -178,18 +199,24 @@ async fn session(url: &str) {
     // A message is imported as a draft, sent, and arrives through Postfix.
     let raw = b"From: Ann <ann@example.org>\r\nTo: bob@example.net\r\nBcc: ann@example.org\r\n\
         Date: Sat, 21 Nov 2026 10:00:00 +0000\r\nMessage-ID: <plans@example.org>\r\nSubject: plans\r\n\r\nSee you.\r\n";
-    let draft = ann.email_import(raw.to_vec(), [&sent], ["$seen"].into(), None).await.unwrap().take_id();
+    let draft =
+        ann.email_import(raw.to_vec(), [&sent], ["$seen"].into(), None).await.unwrap().take_id();
     let identities = {
         let mut request = ann.build();
         request.get_identity();
         request.send_get_identity().await.unwrap().take_list()
     };
     let identity = identities.iter().find(|one| one.email() == Some("ann@example.org")).unwrap();
-    let sending = ann.email_submission_create(&draft, identity.id().unwrap()).await.unwrap().take_id();
+    let sending =
+        ann.email_submission_create(&draft, identity.id().unwrap()).await.unwrap().take_id();
     let arrived = |client: Client, subject: &'static str| async move {
         let until = Instant::now() + most;
         loop {
-            let found = client.email_query(Is::subject(subject).into(), None::<Vec<_>>).await.unwrap().take_ids();
+            let found = client
+                .email_query(Is::subject(subject).into(), None::<Vec<_>>)
+                .await
+                .unwrap()
+                .take_ids();
             if let Some(id) = found.first() {
                 return client.email_get(id, None::<Vec<_>>).await.unwrap().unwrap();
             }

@@ -1,5 +1,5 @@
-//! Mail that none of us wrote, delivered whole over LMTP; the bytes that come out are the bytes that went in, but for what
-//! stands before the header.
+//! Mail that none of us wrote, delivered whole over LMTP; the bytes that come out are the bytes
+//! that went in, but for what stands before the header.
 
 use std::collections::HashMap;
 use std::fs;
@@ -42,9 +42,12 @@ fn every_message_comes_back_as_it_was() {
         if !message.ends_with(b"\r\n") {
             message.extend_from_slice(b"\r\n");
         }
-        let plain = cells[sender].bytes().all(|b| b.is_ascii_graphic() && !b"<>\\\"(),;:[]".contains(&b))
-            && cells[sender].split('@').count() == 2;
-        let replies = client.deliver(if plain { cells[sender] } else { "" }, &["ann@example.org"], &message).unwrap();
+        let plain =
+            cells[sender].bytes().all(|b| b.is_ascii_graphic() && !b"<>\\\"(),;:[]".contains(&b))
+                && cells[sender].split('@').count() == 2;
+        let replies = client
+            .deliver(if plain { cells[sender] } else { "" }, &["ann@example.org"], &message)
+            .unwrap();
         assert_eq!(replies[0].code, 250, "{}: {replies:?}", cells[file]);
         let message = from_header(&message).to_vec();
         sent.insert(email_id(&replies[0]).unwrap(), (cells[file].to_owned(), message));

@@ -1,7 +1,9 @@
-//! Killed at any instant: nothing acknowledged is lost, nothing is there twice, nobody is answered twice.
+//! Killed at any instant: nothing acknowledged is lost, nothing is there twice, nobody is answered
+//! twice.
 //!
-//! The real program on RocksDB under load from several sessions, `kill -9` at random points, what was not acknowledged
-//! is tried again as Postfix would. `RESTANTE_KILLS` sets how often, `RESTANTE_SEED` repeats a run's dice.
+//! The real program on RocksDB under load from several sessions, `kill -9` at random points, what
+//! was not acknowledged is tried again as Postfix would. `RESTANTE_KILLS` sets how often,
+//! `RESTANTE_SEED` repeats a run's dice.
 #![cfg(feature = "rocksdb")]
 
 use std::collections::HashMap;
@@ -50,12 +52,18 @@ impl Job {
     /// One try; false when the session broke off.
     fn attempt(&mut self, client: &mut Client) -> bool {
         let recipients: Vec<&str> = self.recipients.iter().map(String::as_str).collect();
-        let Ok(replies) = client.deliver(&self.sender, &recipients, &self.message) else { return false };
+        let Ok(replies) = client.deliver(&self.sender, &recipients, &self.message) else {
+            return false;
+        };
         for (known, reply) in self.ids.iter_mut().zip(&replies) {
             if reply.ok() {
                 let id = email_id(reply).unwrap_or_else(|| panic!("no id in {reply:?}"));
                 if let Some(known) = known {
-                    assert_eq!(*known, id, "a retry of an acknowledged message has another id: {}", self.subject);
+                    assert_eq!(
+                        *known, id,
+                        "a retry of an acknowledged message has another id: {}",
+                        self.subject
+                    );
                 }
                 *known = Some(id);
             } else {
@@ -125,8 +133,9 @@ fn killed_at_any_instant_nothing_is_lost_or_doubled() {
         bed.ok(&["vacation", "set", "-a", &address, "--text", "I am away."]);
     }
 
-    let mut work_of: Vec<(Vec<Job>, Dice)> =
-        (0..SESSIONS).map(|worker| (Vec::new(), Dice(seed.rotate_left(worker as u32 * 7 + 1) | 1))).collect();
+    let mut work_of: Vec<(Vec<Job>, Dice)> = (0..SESSIONS)
+        .map(|worker| (Vec::new(), Dice(seed.rotate_left(worker as u32 * 7 + 1) | 1)))
+        .collect();
     for round in 0..kills {
         let over = Arc::new(AtomicBool::new(false));
         let lmtp = bed.lmtp();
@@ -180,13 +189,17 @@ fn killed_at_any_instant_nothing_is_lost_or_doubled() {
         let address = format!("u{person}@example.org");
         for listed in bed.mail(&address) {
             let key = (address.clone(), listed.subject.clone());
-            let id = wanted.remove(&key).unwrap_or_else(|| panic!("twice, or from nowhere: {key:?} {}", listed.id));
+            let id = wanted
+                .remove(&key)
+                .unwrap_or_else(|| panic!("twice, or from nowhere: {key:?} {}", listed.id));
             assert_eq!(id, listed.id, "{key:?}: another id than was acknowledged");
         }
     }
     assert!(wanted.is_empty(), "acknowledged and lost: {wanted:?}");
 
-    bed.eventually("the queue is empty", Duration::from_secs(180), || bed.rows(&["queue", "list"]).is_empty());
+    bed.eventually("the queue is empty", Duration::from_secs(180), || {
+        bed.rows(&["queue", "list"]).is_empty()
+    });
     let mut answers: HashMap<(String, String), u32> = HashMap::new();
     for reply in sink.caught() {
         assert_eq!(reply.sender, "", "a reply has no sender of its own (RFC 3834 §3.3)");
@@ -195,9 +208,13 @@ fn killed_at_any_instant_nothing_is_lost_or_doubled() {
     }
     let twice: Vec<_> = answers.iter().filter(|(_, count)| **count > 1).collect();
     assert!(twice.is_empty(), "answered twice: {twice:?}");
-    // What was under way at the instant of a kill may be lost: at most what is sent at once (relay.concurrency).
+    // What was under way at the instant of a kill may be lost: at most what is sent at once
+    // (relay.concurrency).
     let lost = total - answers.len();
-    println!("{kills} kills, {total} deliveries, {} replies, {lost} of them lost in sending", answers.len());
+    println!(
+        "{kills} kills, {total} deliveries, {} replies, {lost} of them lost in sending",
+        answers.len()
+    );
     assert!(lost as u64 <= (kills + kills / 10) * 4, "{lost} of {total} replies lost");
     bed.finish();
 }

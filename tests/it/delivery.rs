@@ -11,17 +11,24 @@ fn one_copy_for_two_aliases_and_an_answer_for_each() {
     let mut bed = Bed::new("");
     bed.start();
     bed.account("ann@example.org", &["--alias", "a.lias@example.org"]);
-    let message = letter("zoe@example.net", "ann@example.org, a.lias@example.org", "twice", "one copy");
+    let message =
+        letter("zoe@example.net", "ann@example.org, a.lias@example.org", "twice", "one copy");
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
-    let replies = client.deliver("zoe@example.net", &["ann@example.org", "a.lias@example.org"], &message).unwrap();
+    let replies = client
+        .deliver("zoe@example.net", &["ann@example.org", "a.lias@example.org"], &message)
+        .unwrap();
     assert_eq!(replies.iter().map(|r| r.code).collect::<Vec<_>>(), [250, 250], "{replies:?}");
     assert_eq!(email_id(&replies[0]), email_id(&replies[1]));
     assert_eq!(bed.mail("ann@example.org").len(), 1);
 
-    // The same RCPT twice with different ORCPT, as Postfix sends it for two aliases of one person (RFC 3461 §4.2).
+    // The same RCPT twice with different ORCPT, as Postfix sends it for two aliases of one person
+    // (RFC 3461 §4.2).
     let other = letter("zoe@example.net", "ann@example.org", "orcpt", "one copy again");
     assert!(client.command("MAIL FROM:<zoe@example.net> BODY=8BITMIME").unwrap().ok());
-    let twice = ["<ann@example.org> ORCPT=rfc822;ann@example.org", "<ann@example.org> ORCPT=rfc822;a.lias@example.org"];
+    let twice = [
+        "<ann@example.org> ORCPT=rfc822;ann@example.org",
+        "<ann@example.org> ORCPT=rfc822;a.lias@example.org",
+    ];
     let replies = client.transact(twice.into_iter().map(str::to_owned), &other).unwrap();
     assert_eq!(replies.iter().map(|r| r.code).collect::<Vec<_>>(), [250, 250], "{replies:?}");
     assert_eq!(bed.mail("ann@example.org").len(), 2);
@@ -35,7 +42,10 @@ fn a_retry_is_answered_with_the_same_id_also_after_a_restart() {
     bed.account("ann@example.org", &[]);
     let message = letter("zoe@example.net", "ann@example.org", "again", "the same bytes");
     let deliver = |bed: &Bed, sender: &str| {
-        let replies = Client::lmtp(&bed.lmtp()).unwrap().deliver(sender, &["ann@example.org"], &message).unwrap();
+        let replies = Client::lmtp(&bed.lmtp())
+            .unwrap()
+            .deliver(sender, &["ann@example.org"], &message)
+            .unwrap();
         assert_eq!(replies[0].code, 250, "{replies:?}");
         email_id(&replies[0]).expect("an id in the answer")
     };
@@ -66,8 +76,12 @@ fn refusals_name_their_reason() {
     };
     assert_eq!(deliver(&["nobody@example.org"], 100), ["550 5.1.1"]);
     assert_eq!(deliver(&["small@example.org"], 20_000), ["452 4.2.2"]);
-    // Too large for the site: a reply for each recipient, and the session stays in step (RFC 2033 §4.2).
-    assert_eq!(deliver(&["ann@example.org", "small@example.org"], 100_000), ["552 5.3.4", "552 5.3.4"]);
+    // Too large for the site: a reply for each recipient, and the session stays in step (RFC 2033
+    // §4.2).
+    assert_eq!(
+        deliver(&["ann@example.org", "small@example.org"], 100_000),
+        ["552 5.3.4", "552 5.3.4"]
+    );
     assert_eq!(deliver(&["ann@example.org", "nobody@example.org"], 100)[1], "550 5.1.1");
     assert_eq!(bed.mail("ann@example.org").len(), 1);
     assert_eq!(bed.mail("small@example.org").len(), 0);
@@ -86,14 +100,16 @@ fn a_smuggled_message_is_none() {
     client
         .send(b"Subject: one\r\n\r\ntext\n.\nMAIL FROM:<eve@example.net>\r\n.\nRCPT TO:<ann@example.org>\n.\r\nDATA\r\n\r\n.\r\n")
         .unwrap();
-    // Whether it is stored or refused (RFC 5321 §4.1.1.4): there is one answer, and never two messages.
+    // Whether it is stored or refused (RFC 5321 §4.1.1.4): there is one answer, and never two
+    // messages.
     let answer = client.reply().unwrap();
     assert_eq!(client.command("NOOP").unwrap().code, 250, "{answer:?}");
     assert!(bed.mail("ann@example.org").len() <= 1);
     bed.finish();
 }
 
-/// Who reads the whole message, trace fields and all, finds the message's own header where it began behind a blank line.
+/// Who reads the whole message, trace fields and all, finds the message's own header where it began
+/// behind a blank line.
 #[test]
 fn a_message_that_begins_with_a_blank_line_is_whole_for_every_reader() {
     let bed = http::bed("");
@@ -102,40 +118,56 @@ fn a_message_that_begins_with_a_blank_line_is_whole_for_every_reader() {
                Disposition-Notification-To: zoe@example.net\r\nMIME-Version: 1.0\r\n\
                Content-Type: multipart/mixed; boundary=b\r\n\r\n\
                --b\r\n\r\nquince and medlar\r\n--b\r\nContent-Type: image/png; name=p.png\r\nContent-Disposition: attachment\r\n\r\nPNG\r\n--b--\r\n";
-    let reply = client.deliver("zoe@example.net", &["ann@example.org"], format!("\r\n{own}").as_bytes()).unwrap();
+    let reply = client
+        .deliver("zoe@example.net", &["ann@example.org"], format!("\r\n{own}").as_bytes())
+        .unwrap();
     let id = email_id(&reply[0]).unwrap();
-    let account = bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
+    let account =
+        bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
     let ann = basic("ann@example.org", "s3cret");
     let ask = |method: &str, arguments: Value| {
-        let using = ["core", "mail", "submission", "mdn"].map(|name| format!("urn:ietf:params:jmap:{name}"));
-        let request = json!({"using": using, "methodCalls": [[method, arguments, "0"]]}).to_string();
+        let using = ["core", "mail", "submission", "mdn"]
+            .map(|name| format!("urn:ietf:params:jmap:{name}"));
+        let request =
+            json!({"using": using, "methodCalls": [[method, arguments, "0"]]}).to_string();
         let fields = [("Authorization", ann.as_str()), ("Content-Type", "application/json")];
         let answer = exchange(connect(&bed), "POST", "/jmap", &fields, request.as_bytes()).json();
         answer["methodResponses"][0][1].clone()
     };
-    let download =
-        |blob: &Value| get(&bed, &format!("/jmap/download/{account}/{}/x", blob.as_str().unwrap()), &ann).body;
+    let download = |blob: &Value| {
+        get(&bed, &format!("/jmap/download/{account}/{}/x", blob.as_str().unwrap()), &ann).body
+    };
 
     let properties = ["size", "subject", "blobId", "attachments", "preview"];
-    let found = ask("Email/get", json!({"accountId": account, "ids": [id], "properties": properties}));
+    let found =
+        ask("Email/get", json!({"accountId": account, "ids": [id], "properties": properties}));
     let email = &found["list"][0];
-    assert_eq!((&email["subject"], &email["preview"]), (&json!("greengage"), &json!("quince and medlar")), "{email}");
+    assert_eq!(
+        (&email["subject"], &email["preview"]),
+        (&json!("greengage"), &json!("quince and medlar")),
+        "{email}"
+    );
     let whole = download(&email["blobId"]);
     assert_eq!(email["size"], whole.len(), "{email}");
     let text = String::from_utf8(whole.clone()).unwrap();
     let trace = text.strip_suffix(own).unwrap();
-    assert!(trace.starts_with("Return-Path: <zoe@example.net>\r\n") && !trace.contains("\r\n\r\n"), "{trace}");
+    assert!(
+        trace.starts_with("Return-Path: <zoe@example.net>\r\n") && !trace.contains("\r\n\r\n"),
+        "{trace}"
+    );
     assert_eq!(download(&email["attachments"][0]["blobId"]), b"PNG");
 
     let filter = json!({"body": "medlar"});
-    let snippets = ask("SearchSnippet/get", json!({"accountId": account, "emailIds": [id], "filter": filter}));
+    let snippets =
+        ask("SearchSnippet/get", json!({"accountId": account, "emailIds": [id], "filter": filter}));
     assert_eq!(snippets["list"][0]["preview"], "quince and <mark>medlar</mark>", "{snippets}");
     assert_eq!(bed.raw("ann@example.org", &id), whole);
     let shown = bed.json(&["mail", "show", "-a", "ann@example.org", &id]);
     assert_eq!(shown["attachments"][0]["name"], "p.png", "{shown}");
     let to = bed.dir.join("out");
     bed.ok(&["mail", "export", "-a", "ann@example.org", "--format", "eml", to.to_str().unwrap()]);
-    let files: Vec<_> = std::fs::read_dir(&to).unwrap().flat_map(|one| walk(&one.unwrap().path())).collect();
+    let files: Vec<_> =
+        std::fs::read_dir(&to).unwrap().flat_map(|one| walk(&one.unwrap().path())).collect();
     assert!(files.iter().any(|file| std::fs::read(file).unwrap().ends_with(&whole)), "{files:?}");
 
     let identities = ask("Identity/get", json!({"accountId": account}));

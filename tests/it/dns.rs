@@ -1,9 +1,9 @@
-//! A name server on loopback, over UDP and TCP (RFC 1035): what it knows is a table, and it can be slow, dumb or out of
-//! order where a test wants that.
+//! A name server on loopback, over UDP and TCP (RFC 1035): what it knows is a table, and it can be
+//! slow, dumb or out of order where a test wants that.
 //!
-//! An answer that does not fit into 512 octets is cut off over UDP (the TC bit, RFC 1035 §4.2.1), and asked for anew over
-//! TCP. A name that begins with `servfail.` is answered by SERVFAIL, one that begins with `silent.` not at all, nor one
-//! that a test silences.
+//! An answer that does not fit into 512 octets is cut off over UDP (the TC bit, RFC 1035 §4.2.1),
+//! and asked for anew over TCP. A name that begins with `servfail.` is answered by SERVFAIL, one
+//! that begins with `silent.` not at all, nor one that a test silences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -38,7 +38,8 @@ impl Dns {
             })
             .unwrap();
         let address = udp.local_addr().unwrap();
-        let dns = Self { address, table: Arc::default(), silent: Arc::default(), asked: Arc::default() };
+        let dns =
+            Self { address, table: Arc::default(), silent: Arc::default(), asked: Arc::default() };
         let (own, other) = (dns.clone(), dns.clone());
         std::thread::spawn(move || {
             let mut buffer = [0u8; 4096];
@@ -60,7 +61,13 @@ impl Dns {
     /// A TXT record, in strings of at most 255 octets.
     pub(crate) fn txt(&self, name: &str, text: &str) -> &Self {
         let strings = text.as_bytes().chunks(255);
-        self.add(name, TXT, strings.flat_map(|part| [&[u8::try_from(part.len()).unwrap()], part].concat()).collect())
+        self.add(
+            name,
+            TXT,
+            strings
+                .flat_map(|part| [&[u8::try_from(part.len()).unwrap()], part].concat())
+                .collect(),
+        )
     }
 
     pub(crate) fn a(&self, name: &str, address: Ipv4Addr) -> &Self {
@@ -106,7 +113,8 @@ impl Dns {
         }
     }
 
-    /// The answer to one question (RFC 1035 §4.1); none at all where the name is to be met with silence.
+    /// The answer to one question (RFC 1035 §4.1); none at all where the name is to be met with
+    /// silence.
     fn answer(&self, query: &[u8], most: usize) -> Option<Vec<u8>> {
         let mut labels = Vec::new();
         let mut at = 12;
@@ -128,7 +136,8 @@ impl Dns {
         }
         let table = self.table.lock().unwrap();
         let found = table.get(&(name.clone(), kind)).cloned().unwrap_or_default();
-        let exists = table.keys().any(|(known, _)| *known == name || known.ends_with(&format!(".{name}")));
+        let exists =
+            table.keys().any(|(known, _)| *known == name || known.ends_with(&format!(".{name}")));
         let code = match labels.first().map(String::as_str) {
             Some("silent") => return None,
             Some("servfail") => 2,
@@ -170,6 +179,8 @@ fn joined(data: &[u8]) -> String {
 }
 
 fn encoded(name: &str) -> Vec<u8> {
-    let labels = name.split('.').flat_map(|label| [&[u8::try_from(label.len()).unwrap()], label.as_bytes()].concat());
+    let labels = name
+        .split('.')
+        .flat_map(|label| [&[u8::try_from(label.len()).unwrap()], label.as_bytes()].concat());
     labels.chain([0]).collect()
 }

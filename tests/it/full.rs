@@ -1,4 +1,5 @@
-//! A disk that is full: mail is put off and none is lost, and when there is space again it is taken, without anybody's help.
+//! A disk that is full: mail is put off and none is lost, and when there is space again it is
+//! taken, without anybody's help.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -58,9 +59,11 @@ fn a_full_disk_puts_mail_off_and_heals_when_space_returns() {
     let mut deliver = |bed: &Bed, kept: &mut Vec<String>| {
         next += 1;
         let subject = format!("number {next}");
-        let message = letter("zoe@example.net", "ann@example.org", &subject, &"lorem ipsum\n".repeat(80_000));
+        let message =
+            letter("zoe@example.net", "ann@example.org", &subject, &"lorem ipsum\n".repeat(80_000));
         let mut client = Client::lmtp(&bed.lmtp()).unwrap();
-        let reply = client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap().remove(0);
+        let reply =
+            client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap().remove(0);
         if reply.ok() {
             kept.push(subject);
         }
@@ -73,16 +76,23 @@ fn a_full_disk_puts_mail_off_and_heals_when_space_returns() {
         let ballast = small.leave(2 * MIB);
         let refused = (0..200).map(|_| deliver(&bed, &mut kept)).find(|reply| !reply.ok());
         let refused = refused.expect("a full disk");
-        assert_eq!((refused.code, refused.enhanced()), (452, "4.3.1"), "round {round}: {refused:?}");
+        assert_eq!(
+            (refused.code, refused.enhanced()),
+            (452, "4.3.1"),
+            "round {round}: {refused:?}"
+        );
         let still = deliver(&bed, &mut kept);
         assert!(still.code == 452, "round {round}: {still:?}");
         // What is there is still read.
         assert_eq!(bed.mail("ann@example.org").len(), kept.len());
         fs::remove_file(ballast).unwrap();
-        bed.eventually("mail is taken again", Duration::from_secs(60), || deliver(&bed, &mut kept).ok());
+        bed.eventually("mail is taken again", Duration::from_secs(60), || {
+            deliver(&bed, &mut kept).ok()
+        });
         assert!(deliver(&bed, &mut kept).ok());
     }
-    let mut listed: Vec<String> = bed.mail("ann@example.org").into_iter().map(|email| email.subject).collect();
+    let mut listed: Vec<String> =
+        bed.mail("ann@example.org").into_iter().map(|email| email.subject).collect();
     listed.sort();
     kept.sort();
     assert_eq!(listed, kept, "each once");

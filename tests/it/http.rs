@@ -50,7 +50,8 @@ pub(crate) fn exchange(
     fields: &[(&str, &str)],
     body: &[u8],
 ) -> Answer {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: mail.example.org\r\nConnection: close\r\n");
+    let mut head =
+        format!("{method} {path} HTTP/1.1\r\nHost: mail.example.org\r\nConnection: close\r\n");
     for (name, value) in fields {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -62,7 +63,10 @@ pub(crate) fn exchange(
     stream.write_all(body).ok();
     let mut all = Vec::new();
     stream.read_to_end(&mut all).ok();
-    let end = all.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| panic!("no answer: {all:?}"));
+    let end = all
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .unwrap_or_else(|| panic!("no answer: {all:?}"));
     let head = String::from_utf8(all[..end].to_vec()).unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let answer = Answer { status, head, body: all[end + 4..].to_vec() };
@@ -84,7 +88,10 @@ fn dechunked(mut rest: &[u8]) -> Vec<u8> {
 }
 
 pub(crate) fn basic(name: &str, password: &str) -> String {
-    format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("{name}:{password}")))
+    format!(
+        "Basic {}",
+        base64::engine::general_purpose::STANDARD.encode(format!("{name}:{password}"))
+    )
 }
 
 /// A bed that serves JMAP on a Unix socket, with an account that has a password.
@@ -131,7 +138,8 @@ fn who_logs_in_gets_his_session_and_nobody_else_does() {
     assert_eq!(nobody.status, 401);
     let challenges = nobody.field("www-authenticate").unwrap();
     assert!(
-        challenges.contains("Basic realm=\"JMAP\", charset=\"UTF-8\"") && challenges.contains("Bearer realm"),
+        challenges.contains("Basic realm=\"JMAP\", charset=\"UTF-8\"")
+            && challenges.contains("Bearer realm"),
         "{challenges}"
     );
     assert_eq!(nobody.field("content-type").as_deref(), Some("application/problem+json"));
@@ -143,14 +151,24 @@ fn who_logs_in_gets_his_session_and_nobody_else_does() {
     for name in ["ann@example.org", "ANNIE@example.org", "ann@example.org"] {
         let answer = get(&bed, "/.well-known/jmap", &basic(name, "s3cret"));
         assert_eq!(answer.status, 200, "{answer:?}");
-        assert_eq!(answer.field("cache-control").as_deref(), Some("no-cache, no-store, must-revalidate"));
+        assert_eq!(
+            answer.field("cache-control").as_deref(),
+            Some("no-cache, no-store, must-revalidate")
+        );
         let session = answer.json();
-        let ann = bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
+        let ann =
+            bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
         assert_eq!(session["username"], "ann@example.org");
         assert_eq!(session["apiUrl"], "http://mail.example.org/jmap");
         assert_eq!(session["accounts"][&ann]["isPersonal"], true, "{session}");
-        assert_eq!(session["primaryAccounts"]["urn:ietf:params:jmap:vacationresponse"], ann.as_str());
-        assert_eq!(session["capabilities"]["urn:ietf:params:jmap:core"]["maxSizeRequest"], 10_000_000);
+        assert_eq!(
+            session["primaryAccounts"]["urn:ietf:params:jmap:vacationresponse"],
+            ann.as_str()
+        );
+        assert_eq!(
+            session["capabilities"]["urn:ietf:params:jmap:core"]["maxSizeRequest"],
+            10_000_000
+        );
         let echoed = call(&bed, &basic(name, "s3cret"), "Core/echo", &json!({"a": [1, null]}));
         assert_eq!(echoed["methodResponses"], json!([["Core/echo", {"a": [1, null]}, "0"]]));
         assert_eq!(echoed["sessionState"], session["state"]);
@@ -168,7 +186,8 @@ fn who_logs_in_gets_his_session_and_nobody_else_does() {
         assert_eq!(response["methodResponses"][0][1]["type"], kind, "{method}: {response}");
     }
 
-    // A password that is taken away opens nothing, though it was remembered. Mail refused is not login refused.
+    // A password that is taken away opens nothing, though it was remembered. Mail refused is not
+    // login refused.
     bed.ok(&["account", "set", "ann@example.org", "--inactive"]);
     assert_eq!(get(&bed, "/jmap/session", &ann).status, 200);
     bed.ok(&["account", "password", "ann@example.org", "--remove"]);
@@ -183,17 +202,36 @@ fn a_token_opens_until_it_is_taken_away() {
     let bearer = format!("Bearer {}", token["token"].as_str().unwrap());
     assert_eq!(get(&bed, "/jmap/session", &bearer).json()["username"], "ann@example.org");
     let list = bed.rows(&["account", "token", "list", "ann@example.org"]);
-    assert!(list.len() == 1 && list[0]["name"] == "phone" && list[0].get("token").is_none(), "{list:?}");
-    assert!(!bed.run(&["account", "token", "add", "ann@example.org", "--name", "phone"]).status.success());
     assert!(
-        !bed.run(&["account", "token", "add", "ann@example.org", "--name", "old", "--until", "2020-01-01"])
+        list.len() == 1 && list[0]["name"] == "phone" && list[0].get("token").is_none(),
+        "{list:?}"
+    );
+    assert!(
+        !bed.run(&["account", "token", "add", "ann@example.org", "--name", "phone"])
             .status
             .success()
+    );
+    assert!(
+        !bed.run(&[
+            "account",
+            "token",
+            "add",
+            "ann@example.org",
+            "--name",
+            "old",
+            "--until",
+            "2020-01-01"
+        ])
+        .status
+        .success()
     );
     bed.ok(&["account", "token", "remove", "ann@example.org", "phone"]);
     let refused = get(&bed, "/jmap/session", &bearer);
     assert_eq!(refused.status, 401);
-    assert!(refused.field("www-authenticate").unwrap().contains("error=\"invalid_token\""), "{refused:?}");
+    assert!(
+        refused.field("www-authenticate").unwrap().contains("error=\"invalid_token\""),
+        "{refused:?}"
+    );
     bed.finish();
 }
 
@@ -202,12 +240,14 @@ fn whoever_guesses_must_wait_and_who_was_right_of_late_need_not() {
     let bed = bed("");
     let right = basic("ann@example.org", "s3cret");
     assert_eq!(get(&bed, "/jmap/session", &right).status, 200);
-    let guess = |n: usize| get(&bed, "/jmap/session", &basic(&format!("user{n}@example.org"), "guess"));
+    let guess =
+        |n: usize| get(&bed, "/jmap/session", &basic(&format!("user{n}@example.org"), "guess"));
     let refused = (0..40).map(guess).find(|answer| answer.status != 401).expect("a wait");
     assert_eq!(refused.status, 429);
     assert!(refused.field("retry-after").unwrap().parse::<u32>().unwrap() > 0);
     assert_eq!(guess(40).status, 429);
-    // Ann logged in from here before: guesses at others do not hold her up, and those at her have a bound of their own.
+    // Ann logged in from here before: guesses at others do not hold her up, and those at her have a
+    // bound of their own.
     let at_ann = |_| get(&bed, "/jmap/session", &basic("ann@example.org", "guess")).status;
     let answers: Vec<u16> = (0..40).map(at_ann).collect();
     assert_eq!(answers[0], 401);
@@ -223,14 +263,24 @@ fn requests_that_are_none_are_refused_with_problem_details() {
     let post = |kind: &str, body: &str| {
         let fields = [("Authorization", ann.as_str()), ("Content-Type", kind)];
         let answer = exchange(connect(&bed), "POST", "/jmap", &fields, body.as_bytes());
-        assert_eq!(answer.field("content-type").as_deref(), Some("application/problem+json"), "{answer:?}");
-        (answer.status, answer.json()["type"].as_str().unwrap().rsplit(':').next().unwrap().to_owned())
+        assert_eq!(
+            answer.field("content-type").as_deref(),
+            Some("application/problem+json"),
+            "{answer:?}"
+        );
+        (
+            answer.status,
+            answer.json()["type"].as_str().unwrap().rsplit(':').next().unwrap().to_owned(),
+        )
     };
     let echo = r#"{"using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{},"0"]]}"#;
     assert_eq!(post("text/plain", echo), (400, "notJSON".into()));
     assert_eq!(post("application/json", "{"), (400, "notJSON".into()));
     assert_eq!(post("application/json; charset=utf-8", "{}"), (400, "notRequest".into()));
-    assert_eq!(post("application/json", &echo.replace(":core", ":none")), (400, "unknownCapability".into()));
+    assert_eq!(
+        post("application/json", &echo.replace(":core", ":none")),
+        (400, "unknownCapability".into())
+    );
     let large = format!("{echo}{}", " ".repeat(10_000_000));
     assert_eq!(post("application/json", &large), (400, "limit".into()));
     bed.finish();
@@ -244,7 +294,11 @@ fn what_is_not_there_or_takes_another_method_is_told_by_problem_details() {
         let ask = |method: &str, path: &str| {
             let stream = UnixStream::connect(bed.dir.join(door)).unwrap();
             let answer = exchange(stream, method, path, &[("Authorization", ann.as_str())], b"");
-            assert_eq!(answer.field("content-type").as_deref(), Some("application/problem+json"), "{answer:?}");
+            assert_eq!(
+                answer.field("content-type").as_deref(),
+                Some("application/problem+json"),
+                "{answer:?}"
+            );
             assert_eq!(answer.json()["status"], answer.status);
             answer
         };
@@ -267,7 +321,9 @@ fn long_answers_are_compressed_for_who_takes_that() {
         exchange(connect(&bed), "GET", "/jmap/session", &fields, b"")
     };
     let plain = ask("identity");
-    assert!(plain.field("content-encoding").is_none() && plain.json()["username"] == "ann@example.org");
+    assert!(
+        plain.field("content-encoding").is_none() && plain.json()["username"] == "ann@example.org"
+    );
     let zstd = [0x28, 0xb5, 0x2f, 0xfd];
     for (accepted, coding, magic) in [
         ("gzip", "gzip", &[0x1f, 0x8b][..]),
@@ -290,9 +346,13 @@ fn scripts_of_named_pages_may_ask() {
     let ask = |method: &str, origin: &str, more: (&str, &str)| {
         exchange(connect(&bed), method, "/jmap/session", &[("Origin", origin), more], b"")
     };
-    let first = ask("OPTIONS", "https://webmail.example.org", ("Access-Control-Request-Method", "POST"));
+    let first =
+        ask("OPTIONS", "https://webmail.example.org", ("Access-Control-Request-Method", "POST"));
     assert_eq!(first.status, 204, "{first:?}");
-    assert_eq!(first.field("access-control-allow-origin").as_deref(), Some("https://webmail.example.org"));
+    assert_eq!(
+        first.field("access-control-allow-origin").as_deref(),
+        Some("https://webmail.example.org")
+    );
     assert!(first.field("access-control-allow-headers").unwrap().contains("authorization"));
     let then = ask("GET", "https://webmail.example.org", ("Authorization", &ann));
     assert_eq!(
@@ -300,7 +360,10 @@ fn scripts_of_named_pages_may_ask() {
         (200, Some("https://webmail.example.org"))
     );
     let other = ask("OPTIONS", "https://evil.example", ("Access-Control-Request-Method", "POST"));
-    assert!(other.status != 204 && other.field("access-control-allow-origin").is_none(), "{other:?}");
+    assert!(
+        other.status != 204 && other.field("access-control-allow-origin").is_none(),
+        "{other:?}"
+    );
     let other = ask("GET", "https://evil.example", ("Authorization", &ann));
     assert_eq!((other.status, other.field("access-control-allow-origin")), (403, None));
     bed.finish();
@@ -311,38 +374,58 @@ fn scripts_of_named_pages_may_ask() {
 fn what_pages_of_other_origins_send_is_refused() {
     let bed = bed("http.origins = [\"https://webmail.example.org\"]\n");
     let ann = basic("ann@example.org", "s3cret");
-    let account = bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
+    let account =
+        bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
     let upload = format!("/jmap/upload/{account}/");
     let echo = r#"{"using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{},"0"]]}"#;
     let ask = |method: &str, path: &str, kind: &str, more: (&str, &str)| {
         let fields = [("Authorization", ann.as_str()), ("Content-Type", kind), more];
-        let answer =
-            exchange(connect(&bed), method, path, &fields, if method == "POST" { echo.as_bytes() } else { b"" });
+        let answer = exchange(
+            connect(&bed),
+            method,
+            path,
+            &fields,
+            if method == "POST" { echo.as_bytes() } else { b"" },
+        );
         if answer.status >= 400 {
-            assert_eq!(answer.field("content-type").as_deref(), Some("application/problem+json"), "{answer:?}");
+            assert_eq!(
+                answer.field("content-type").as_deref(),
+                Some("application/problem+json"),
+                "{answer:?}"
+            );
         }
         answer.status
     };
     let (evil, form) = (("Origin", "https://evil.example"), ("Sec-Fetch-Site", "cross-site"));
     for path in [upload.as_str(), "/jmap"] {
-        for (kind, foreign) in
-            [("text/plain", evil), ("application/json", form), ("application/json", ("Origin", "null"))]
-        {
+        for (kind, foreign) in [
+            ("text/plain", evil),
+            ("application/json", form),
+            ("application/json", ("Origin", "null")),
+        ] {
             assert_eq!(ask("POST", path, kind, foreign), 403, "{path} {foreign:?}");
         }
-        for own in [("Origin", "https://webmail.example.org"), ("Origin", "http://mail.example.org"), ("X-Y", "z")] {
+        for own in [
+            ("Origin", "https://webmail.example.org"),
+            ("Origin", "http://mail.example.org"),
+            ("X-Y", "z"),
+        ] {
             assert_eq!(ask("POST", path, "application/json", own), 200, "{path} {own:?}");
         }
     }
     // What an old browser posts, which says nothing of the page; and what simple clients send.
     let page = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
-    for (kind, simple) in
-        [("multipart/form-data; boundary=x", 415), ("application/x-www-form-urlencoded", 200), ("text/plain", 200)]
-    {
+    for (kind, simple) in [
+        ("multipart/form-data; boundary=x", 415),
+        ("application/x-www-form-urlencoded", 200),
+        ("text/plain", 200),
+    ] {
         assert_eq!(ask("POST", &upload, kind, page), 415, "{kind}");
         assert_eq!(ask("POST", &upload, kind, ("Accept", "*/*")), simple, "{kind}");
     }
-    for path in ["/jmap/events?types=*&closeafter=state&ping=0", "/jmap/session", "/jmap/download/a/b/c"] {
+    for path in
+        ["/jmap/events?types=*&closeafter=state&ping=0", "/jmap/session", "/jmap/download/a/b/c"]
+    {
         assert_eq!(ask("GET", path, "text/plain", evil), 403, "{path}");
         assert_eq!(ask("GET", path, "text/plain", form), 403, "{path}");
     }
@@ -357,7 +440,8 @@ fn what_pages_of_other_origins_send_is_refused() {
     bed.finish();
 }
 
-/// TLS with the certificate of `tests/tls` of that name and no other; the protocol that was agreed upon.
+/// TLS with the certificate of `tests/tls` of that name and no other; the protocol that was agreed
+/// upon.
 fn secured(
     port: u16,
     name: &str,
@@ -372,7 +456,8 @@ fn secured(
     let server = ServerName::try_from("mda.test.example").unwrap();
     let stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-    let mut tls = StreamOwned::new(ClientConnection::new(Arc::new(config), server).unwrap(), stream);
+    let mut tls =
+        StreamOwned::new(ClientConnection::new(Arc::new(config), server).unwrap(), stream);
     while tls.conn.is_handshaking() {
         tls.conn.complete_io(&mut tls.sock)?;
     }
@@ -385,7 +470,10 @@ fn over_tls_and_with_another_certificate_after_a_reload() {
     // A port that was free a moment ago.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = |name: &str| {
-        format!("http.listen = [\"tcp:127.0.0.1:{port}\"]\n{}", keys(name).replace("lmtp.tls", "http.tls"))
+        format!(
+            "http.listen = [\"tcp:127.0.0.1:{port}\"]\n{}",
+            keys(name).replace("lmtp.tls", "http.tls")
+        )
     };
     let mut bed = Bed::new(&config("one"));
     bed.start();
@@ -395,7 +483,9 @@ fn over_tls_and_with_another_certificate_after_a_reload() {
     let session = |name: &str| {
         let (stream, agreed) = secured(port, name, &["http/1.1"])?;
         assert_eq!(agreed, "http/1.1");
-        Ok::<_, std::io::Error>(exchange(stream, "GET", "/jmap/session", &[("Authorization", &ann)], b"").json())
+        Ok::<_, std::io::Error>(
+            exchange(stream, "GET", "/jmap/session", &[("Authorization", &ann)], b"").json(),
+        )
     };
     let before = session("one").unwrap();
     assert_eq!(before["apiUrl"], "https://mail.example.org/jmap");

@@ -1,5 +1,5 @@
-//! Mail in files, through the real program: what is imported and exported is whole, also where either side is killed in
-//! the middle and the command is run again.
+//! Mail in files, through the real program: what is imported and exported is whole, also where
+//! either side is killed in the middle and the command is run again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,10 +32,12 @@ fn maildir(at: &Path) -> BTreeMap<String, Vec<u8>> {
         let file = if number % 5 == 0 {
             folder.join(format!("new/{number}.M1P1.example"))
         } else {
-            folder.join(format!("cur/{number}.M1P1.example:2,{}", ["", "S", "FS", "RS"][number % 4]))
+            folder
+                .join(format!("cur/{number}.M1P1.example:2,{}", ["", "S", "FS", "RS"][number % 4]))
         };
         fs::write(&file, &text).unwrap();
-        let modified = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_000 + number as u64 * 1_001);
+        let modified = SystemTime::UNIX_EPOCH
+            + Duration::from_millis(1_700_000_000_000 + number as u64 * 1_001);
         fs::File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
         all.insert(subject, text.into_bytes());
     }
@@ -57,14 +59,20 @@ fn exported(at: &Path) -> BTreeMap<String, Vec<u8>> {
     for file in all.iter().filter(|file| file.parent().unwrap().ends_with("cur")) {
         let octets = fs::read(file).unwrap();
         let text = String::from_utf8_lossy(&octets).into_owned();
-        let subject = text.lines().find_map(|line| line.strip_prefix("Subject: ")).unwrap().to_owned();
+        let subject =
+            text.lines().find_map(|line| line.strip_prefix("Subject: ")).unwrap().to_owned();
         assert!(messages.insert(subject, octets).is_none(), "twice: {}", file.display());
     }
     messages
 }
 
 fn begin(bed: &Bed, words: &[&str]) -> Child {
-    bed.command(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    bed.command(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 fn emails(bed: &Bed) -> u64 {
@@ -122,7 +130,11 @@ fn killed_in_the_middle_nothing_is_lost_or_there_twice() {
     child.kill().unwrap();
     child.wait().unwrap();
     let summary = bed.json(&export);
-    assert_eq!(summary["written"].as_u64().unwrap() + summary["there"].as_u64().unwrap(), COUNT as u64, "{summary}");
+    assert_eq!(
+        summary["written"].as_u64().unwrap() + summary["there"].as_u64().unwrap(),
+        COUNT as u64,
+        "{summary}"
+    );
     assert!(exported(&to) == all, "octet for octet");
     let again = bed.json(&export);
     assert_eq!((&again["written"], &again["there"]), (&0.into(), &COUNT.into()), "{again}");
@@ -146,14 +158,19 @@ fn an_export_imports_into_another_account_in_every_form() {
         let dry = bed.json(&["mail", "import", "-a", &other, "--dry-run", to.to_str().unwrap()]);
         assert_eq!(dry["added"], COUNT, "{dry}");
         let summary = bed.json(&["mail", "import", "-a", &other, to.to_str().unwrap()]);
-        assert_eq!((&summary["added"], &summary["failed"]), (&COUNT.into(), &0.into()), "{summary}");
+        assert_eq!(
+            (&summary["added"], &summary["failed"]),
+            (&COUNT.into(), &0.into()),
+            "{summary}"
+        );
         let back = bed.dir.join(format!("{format}-back"));
         bed.ok(&["mail", "export", "-a", &other, back.to_str().unwrap()]);
         assert!(exported(&back) == all, "{format}: octet for octet");
         let flagged = |dir: &Path| {
             let mut all = Vec::new();
             files(dir, &mut all);
-            let names = all.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned());
+            let names =
+                all.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned());
             names.filter(|name| name.ends_with(":2,FS")).count()
         };
         assert_eq!(flagged(&back), flagged(&from), "{format}");

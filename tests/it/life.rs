@@ -1,4 +1,5 @@
-//! After filing: mail moved, flagged, destroyed, restored and purged by command, and mailboxes; upkeep in the service.
+//! After filing: mail moved, flagged, destroyed, restored and purged by command, and mailboxes;
+//! upkeep in the service.
 
 use std::process::Output;
 use std::time::Duration;
@@ -47,19 +48,29 @@ fn mail_is_destroyed_and_restored_and_each_is_told_of() {
     bed.ok(&["mailbox", "set", "-a", ANN, "2027", "note", ""]);
     assert_eq!(code(&bed.run(&["mailbox", "set", "-a", ANN, "2027", "color", "blue"])), 64);
     let shown = String::from_utf8(bed.ok(&["mailbox", "list", "-a", ANN])).unwrap();
-    assert!(shown.lines().any(|line| line.contains("2027") && line.ends_with("color=#1e90ff")), "{shown}");
+    assert!(
+        shown.lines().any(|line| line.contains("2027") && line.ends_with("color=#1e90ff")),
+        "{shown}"
+    );
     let boxes = bed.rows(&["mailbox", "list", "-a", ANN]);
     let renamed = boxes.iter().find(|row| row["path"] == "2027").unwrap();
     assert_eq!((&renamed["totalEmails"], &renamed["isSubscribed"]), (&1.into(), &false.into()));
     assert_eq!(code(&bed.run(&["mailbox", "remove", "-a", ANN, "2027"])), 64, "nobody to ask");
-    assert_eq!(code(&bed.run(&["mailbox", "remove", "-a", ANN, "2027", "--yes"])), 64, "mail in it");
+    assert_eq!(
+        code(&bed.run(&["mailbox", "remove", "-a", ANN, "2027", "--yes"])),
+        64,
+        "mail in it"
+    );
     bed.ok(&["mailbox", "remove", "-a", ANN, "2027", "--yes", "--emails"]);
 
     bed.ok(&["mail", "destroy", "-a", ANN, two]);
     let listed = bed.rows(&["mail", "purge", "-a", ANN]);
     assert_eq!(listed.len(), 2);
     let table = String::from_utf8(bed.ok(&["mail", "purge", "-a", ANN])).unwrap();
-    assert!(table.contains("RESTORABLE UNTIL") && table.contains(one) && table.contains("no. 2"), "{table}");
+    assert!(
+        table.contains("RESTORABLE UNTIL") && table.contains(one) && table.contains("no. 2"),
+        "{table}"
+    );
     let restored = bed.json(&["mail", "restore", "-a", ANN, one]);
     let new = restored["restored"][one].as_str().unwrap();
     // Its own mailbox is gone: it is in the Inbox again.

@@ -1,4 +1,5 @@
-//! A mail client for tests: LMTP or SMTP over any stream, one command at a time or pipelined, with every reply kept.
+//! A mail client for tests: LMTP or SMTP over any stream, one command at a time or pipelined, with
+//! every reply kept.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
@@ -50,7 +51,9 @@ impl Client {
     }
 
     /// LMTP within TLS that has begun already: nobody greets again (RFC 3207 §4.2).
-    pub(crate) fn secured(stream: rustls::StreamOwned<rustls::ClientConnection, UnixStream>) -> Self {
+    pub(crate) fn secured(
+        stream: rustls::StreamOwned<rustls::ClientConnection, UnixStream>,
+    ) -> Self {
         Self { stream: BufReader::new(Box::new(stream)) }
     }
 
@@ -87,9 +90,11 @@ impl Client {
             }
             let line = line.trim_end();
             let (digits, rest) = line.split_at_checked(3).unwrap_or((line, ""));
-            code = digits.parse().map_err(|_| Error::other(format!("no reply: {line}"))).inspect(|now| {
-                assert!(code == 0 || code == *now, "codes differ within a reply: {line}");
-            })?;
+            code = digits.parse().map_err(|_| Error::other(format!("no reply: {line}"))).inspect(
+                |now| {
+                    assert!(code == 0 || code == *now, "codes differ within a reply: {line}");
+                },
+            )?;
             text.push_str(rest.get(1..).unwrap_or(""));
             if !rest.starts_with('-') {
                 return Ok(Reply { code, text });
@@ -98,8 +103,14 @@ impl Client {
         }
     }
 
-    /// A whole LMTP transaction: a reply for each recipient, the refusal at RCPT or the one after the dot.
-    pub(crate) fn deliver(&mut self, sender: &str, recipients: &[&str], message: &[u8]) -> Result<Vec<Reply>> {
+    /// A whole LMTP transaction: a reply for each recipient, the refusal at RCPT or the one after
+    /// the dot.
+    pub(crate) fn deliver(
+        &mut self,
+        sender: &str,
+        recipients: &[&str],
+        message: &[u8],
+    ) -> Result<Vec<Reply>> {
         let mail = self.command(&format!("MAIL FROM:<{sender}>"))?;
         if !mail.ok() {
             return Ok(vec![mail; recipients.len()]);
@@ -108,7 +119,11 @@ impl Client {
     }
 
     /// What follows MAIL; recipients are whole arguments of RCPT TO.
-    pub(crate) fn transact(&mut self, recipients: impl Iterator<Item = String>, message: &[u8]) -> Result<Vec<Reply>> {
+    pub(crate) fn transact(
+        &mut self,
+        recipients: impl Iterator<Item = String>,
+        message: &[u8],
+    ) -> Result<Vec<Reply>> {
         let mut replies = Vec::new();
         for recipient in recipients {
             replies.push(self.command(&format!("RCPT TO:{recipient}"))?);
@@ -120,7 +135,10 @@ impl Client {
         let go = self.command("DATA")?;
         if go.code != 354 {
             self.command("RSET")?;
-            return Ok(replies.into_iter().map(|known| if known.ok() { go.clone() } else { known }).collect());
+            return Ok(replies
+                .into_iter()
+                .map(|known| if known.ok() { go.clone() } else { known })
+                .collect());
         }
         self.send(&stuffed(message))?;
         for known in replies.iter_mut().filter(|known| known.ok()) {
@@ -130,7 +148,8 @@ impl Client {
     }
 }
 
-/// Dot-stuffed, with the final dot (RFC 5321 §4.5.2). The message must consist of lines that end in CRLF.
+/// Dot-stuffed, with the final dot (RFC 5321 §4.5.2). The message must consist of lines that end in
+/// CRLF.
 pub(crate) fn stuffed(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + 64);
     let mut fresh = true;

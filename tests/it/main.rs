@@ -1,6 +1,7 @@
 //! The one integration binary: the real program, real sockets, a real Postfix where there is one.
 //!
-//! One binary, because each further one links RocksDB again. Tests that need what a machine may lack report it by
+//! One binary, because each further one links RocksDB again. Tests that need what a machine may
+//! lack report it by
 //! [`needs::lacking`].
 #![allow(
     clippy::unwrap_used,
@@ -68,5 +69,8 @@ fn root() -> &'static Path {
 /// A program of that name in `PATH`, or where Debian keeps those of the administrator.
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
-    path.split(':').chain(["/usr/sbin", "/sbin"]).map(|folder| Path::new(folder).join(name)).find(|file| file.is_file())
+    path.split(':')
+        .chain(["/usr/sbin", "/sbin"])
+        .map(|folder| Path::new(folder).join(name))
+        .find(|file| file.is_file())
 }

@@ -1,4 +1,5 @@
-//! What is counted is given out: to administrators by the command line, to whoever can connect on a listener of its own.
+//! What is counted is given out: to administrators by the command line, to whoever can connect on a
+//! listener of its own.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -25,7 +26,8 @@ fn deliveries_and_decisions_are_counted() {
     let mut bed = Bed::new("");
     let socket = bed.dir.join("metrics");
     let text = fs::read_to_string(bed.config()).unwrap();
-    fs::write(bed.config(), format!("{text}metrics.listen = \"unix:{}\"\n", socket.display())).unwrap();
+    fs::write(bed.config(), format!("{text}metrics.listen = \"unix:{}\"\n", socket.display()))
+        .unwrap();
     bed.start();
     bed.account("ann@example.org", &[]);
     bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
@@ -47,7 +49,10 @@ fn deliveries_and_decisions_are_counted() {
         ] {
             assert_eq!(value(&text, name), Some(wanted), "{name}\n{text}");
         }
-        assert!(value(&text, "restante_store{of=\"syncs\"}").is_some_and(|syncs| syncs > 0.0), "{text}");
+        assert!(
+            value(&text, "restante_store{of=\"syncs\"}").is_some_and(|syncs| syncs > 0.0),
+            "{text}"
+        );
     }
     // Nothing else is served there.
     let refused = fetched(&socket, "/jmap");

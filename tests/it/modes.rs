@@ -1,4 +1,5 @@
-//! What the program writes is its user's alone, whatever the umask is; and who may connect to its sockets.
+//! What the program writes is its user's alone, whatever the umask is; and who may connect to its
+//! sockets.
 #![cfg(feature = "rocksdb")]
 
 use std::fs;
@@ -18,7 +19,9 @@ fn open_to_others(root: &Path) -> Vec<String> {
         open.push(format!("{:04o} {}", about.mode() & 0o7777, root.display()));
     }
     if about.is_dir() {
-        open.extend(fs::read_dir(root).unwrap().flat_map(|entry| open_to_others(&entry.unwrap().path())));
+        open.extend(
+            fs::read_dir(root).unwrap().flat_map(|entry| open_to_others(&entry.unwrap().path())),
+        );
     }
     open
 }
@@ -51,16 +54,30 @@ fn data_backups_and_exports_are_private_whatever_the_umask() {
         for (format, to) in [("maildir", maildir), ("mbox", mbox), ("eml", eml)] {
             bed.ok(&["mail", "export", "-a", ANN, "--format", format, to]);
         }
-        let made = ["dkim", "keygen", "--domain", "example.org", "--selector", "a", "--file", key.to_str().unwrap()];
+        let made = [
+            "dkim",
+            "keygen",
+            "--domain",
+            "example.org",
+            "--selector",
+            "a",
+            "--file",
+            key.to_str().unwrap(),
+        ];
         bed.ok(&made);
         bed.ok(&["restore", backups, "--to", restored]);
         bed.stop();
         for place in std::iter::once(&place("data")).chain(&places) {
             assert_eq!(open_to_others(Path::new(place)), Vec::<String>::new(), "umask {umask}");
         }
-        // The service's group reads keys of its own where there is such a group, and the folder lets it through.
+        // The service's group reads keys of its own where there is such a group, and the folder
+        // lets it through.
         assert_eq!(mode(&key) & 0o137, 0, "umask {umask}");
-        assert_eq!((mode(&bed.dir.join("dkim")), mode(&bed.dir.join("dkim/keys"))), (0o755, 0o755), "umask {umask}");
+        assert_eq!(
+            (mode(&bed.dir.join("dkim")), mode(&bed.dir.join("dkim/keys"))),
+            (0o755, 0o755),
+            "umask {umask}"
+        );
         bed.finish();
     }
 }
@@ -92,7 +109,8 @@ fn sockets_for_a_proxy_postfix_and_metrics_are_open_to_one_group() {
     bed.umask = Some("000");
     bed.configure(&format!("lmtp.socket-group = \"{group}\"\n{listen}"));
     bed.start();
-    let found = sockets.each_ref().map(|socket| (mode(socket), fs::metadata(socket).unwrap().gid()));
+    let found =
+        sockets.each_ref().map(|socket| (mode(socket), fs::metadata(socket).unwrap().gid()));
     assert_eq!(found, [(0o660, group), (0o660, group), (0o660, own)]);
     // Its peers are known by their credentials.
     assert_eq!(mode(&bed.dir.join("control")), 0o666);
@@ -100,7 +118,10 @@ fn sockets_for_a_proxy_postfix_and_metrics_are_open_to_one_group() {
     bed.configure(&listen.replace(&format!("\"{group}\""), "\"no-such-group\""));
     let refused = bed.run(&["serve"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned() + &bed.log();
-    assert!(!refused.status.success() && said.contains("there is no group no-such-group"), "{said}");
+    assert!(
+        !refused.status.success() && said.contains("there is no group no-such-group"),
+        "{said}"
+    );
     assert!(!http.exists());
     bed.configure("");
     bed.finish();

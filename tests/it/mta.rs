@@ -22,7 +22,8 @@ pub(crate) struct Postfix {
 }
 
 impl Postfix {
-    /// Mail for `example.org` and `example.net` goes to this socket. `more` is main.cf again: what it says there holds.
+    /// Mail for `example.org` and `example.net` goes to this socket. `more` is main.cf again: what
+    /// it says there holds.
     pub(crate) fn start(dir: &Path, port: u16, lmtp: &Path, more: &str) -> Self {
         let dir = dir.join("postfix");
         let (conf, queue, data) = (dir.join("conf"), dir.join("queue"), dir.join("data"));
@@ -69,7 +70,8 @@ address_verify_poll_delay = 1s
             log = dir.join("log").display(),
             lmtp = lmtp.display(),
         );
-        // A key may stand there once: of each more, every daemon warns, and postlogd, too, of whom postlogd waits.
+        // A key may stand there once: of each more, every daemon warns, and postlogd, too, of whom
+        // postlogd waits.
         let key = |line: &str| line.split_once(" = ").map(|(key, _)| key.to_owned());
         let new: Vec<String> = more.lines().filter_map(key).collect();
         let kept = main.lines().filter(|line| key(line).is_none_or(|key| !new.contains(&key)));
@@ -96,13 +98,20 @@ address_verify_poll_delay = 1s
             ("scache", "-", "-", "-", "1", "scache"),
             ("tlsmgr", "-", "-", "1000?", "1", "tlsmgr"),
         ] {
-            writeln!(services, "{name} unix {private} {unprivileged} n {wake} {most} {command}").unwrap();
+            writeln!(services, "{name} unix {private} {unprivileged} n {wake} {most} {command}")
+                .unwrap();
         }
         services.push_str("postlog unix-dgram n - n - 1 postlogd\n");
-        writeln!(services, "restante unix - n n - - pipe\n{}", pipe_options(dir.parent().unwrap())).unwrap();
+        writeln!(services, "restante unix - n n - - pipe\n{}", pipe_options(dir.parent().unwrap()))
+            .unwrap();
         fs::write(conf.join("master.cf"), services).unwrap();
 
-        let check = Command::new(program("postfix").unwrap()).arg("-c").arg(&conf).arg("check").output().unwrap();
+        let check = Command::new(program("postfix").unwrap())
+            .arg("-c")
+            .arg(&conf)
+            .arg("check")
+            .output()
+            .unwrap();
         assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
         let errors = File::create(dir.join("errors")).unwrap();
         let master = Command::new(Path::new(DAEMONS).join("master"))
@@ -131,7 +140,12 @@ address_verify_poll_delay = 1s
     /// Whether nothing waits in its queue.
     pub(crate) fn is_idle(&self) -> bool {
         let conf = self.dir.join("conf");
-        let listed = Command::new(program("postqueue").unwrap()).arg("-c").arg(conf).arg("-j").output().unwrap();
+        let listed = Command::new(program("postqueue").unwrap())
+            .arg("-c")
+            .arg(conf)
+            .arg("-j")
+            .output()
+            .unwrap();
         assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
         listed.stdout.is_empty()
     }
@@ -181,8 +195,12 @@ pub(crate) fn is_here() -> bool {
 /// What the README says of the pipe(8) transport, for the program and the user of a test.
 fn pipe_options(bed: &Path) -> String {
     let readme = fs::read_to_string(crate::root().join("README.md")).unwrap();
-    let line = readme.lines().find(|line| line.starts_with("  flags=")).expect("the README's line for master.cf");
-    let program = format!("{} --config {}", piped(bed).display(), bed.join("restante.toml").display());
+    let line = readme
+        .lines()
+        .find(|line| line.starts_with("  flags="))
+        .expect("the README's line for master.cf");
+    let program =
+        format!("{} --config {}", piped(bed).display(), bed.join("restante.toml").display());
     assert!(line.contains(" user=restante ") && line.contains("=/usr/bin/restante "), "{line}");
     line.replace("user=restante", "user=nobody").replace("/usr/bin/restante", &program)
 }

@@ -1,5 +1,5 @@
-//! The vacation end to end, as its owner and others see it: replies read by another parser, the report on return, and who may
-//! manage whose vacation, by real Unix users.
+//! The vacation end to end, as its owner and others see it: replies read by another parser, the
+//! report on return, and who may manage whose vacation, by real Unix users.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -40,7 +40,9 @@ print(json.dumps({
 
 fn away(relay: &Sink, set: &[&str]) -> Bed {
     let port = relay.address.port();
-    let mut bed = Bed::new(&format!("relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"));
+    let mut bed = Bed::new(&format!(
+        "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"
+    ));
     bed.start();
     bed.account(ANN, &["--zone", "Europe/Berlin", "--display-name", "Änn \"Lee\""]);
     bed.ok(&[&["vacation", "set", "-a", ANN], set].concat());
@@ -61,7 +63,15 @@ fn another_parser_reads_what_was_meant() {
     let html = dir.path().join("away.html");
     fs::write(&html, format!("<p>Grüße &amp; {}</p>\n", "lang ".repeat(400))).unwrap();
     let text = format!("Über {{subject}}:\n.\nFrom Ann\n{}\n", "x".repeat(3000));
-    let set = ["--text", &text, "--html-file", html.to_str().unwrap(), "--copies", "--until", "2099-01-06"];
+    let set = [
+        "--text",
+        &text,
+        "--html-file",
+        html.to_str().unwrap(),
+        "--copies",
+        "--until",
+        "2099-01-06",
+    ];
     let bed = away(&relay, &set);
     bed.ok(&[
         "vacation",
@@ -82,7 +92,12 @@ fn another_parser_reads_what_was_meant() {
         let caught = caught().unwrap();
         assert_eq!(caught.sender, "");
         let done = feed(Command::new(&python).args(["-c", READER]), caught.text.as_bytes());
-        assert!(done.status.success(), "{}\n{}", String::from_utf8_lossy(&done.stderr), caught.text);
+        assert!(
+            done.status.success(),
+            "{}\n{}",
+            String::from_utf8_lossy(&done.stderr),
+            caught.text
+        );
         let read: Value = serde_json::from_slice(&done.stdout).unwrap();
         assert_eq!(read["defects"], json!([]), "{}", caught.text);
         assert_eq!(read["auto"], "auto-replied (vacation)");
@@ -119,18 +134,25 @@ fn another_parser_reads_what_was_meant() {
     );
     let eva = read("eva@example.net");
     assert_eq!((&eva["subject"], &eva["language"]), (&json!("Verreist: Hallo"), &json!("de")));
-    assert_eq!((eva["text"].as_str().unwrap().trim_end(), &eva["html"]), ("Bis 2099-01-06.", &Value::Null));
+    assert_eq!(
+        (eva["text"].as_str().unwrap().trim_end(), &eva["html"]),
+        ("Bis 2099-01-06.", &Value::Null)
+    );
     send(
         &bed,
         "bob@example.org",
         "From: bob@example.org\nTo: ann@example.org\nAccept-Language: de\nMessage-ID: <bob@example.org>\n\nhi\n",
     );
     let bob = read("bob@example.org");
-    assert_eq!((bob["text"].as_str().unwrap().trim_end(), &bob["subject"]), ("In Rome.", &json!("Automated reply")));
+    assert_eq!(
+        (bob["text"].as_str().unwrap().trim_end(), &bob["subject"]),
+        ("In Rome.", &json!("Automated reply"))
+    );
     // Each reply has its copy, in the thread of what it answers.
     let sent = bed.rows(&["mail", "list", "-a", ANN, "--mailbox", "Sent"]);
     let inbox = bed.rows(&["mail", "list", "-a", ANN]);
-    let threads = |rows: &[Value]| rows.iter().map(|row| row["threadId"].clone()).collect::<Vec<_>>();
+    let threads =
+        |rows: &[Value]| rows.iter().map(|row| row["threadId"].clone()).collect::<Vec<_>>();
     assert_eq!((sent.len(), threads(&sent)), (3, threads(&inbox)));
     bed.finish();
 }
@@ -145,35 +167,56 @@ fn a_report_is_filed_once_when_it_is_over_though_the_service_was_killed() {
         send(
             &bed,
             sender,
-            &format!("From: {sender}\nTo: ann@example.org\nSubject: <b>Lunch\nMessage-ID: <{sender}>\n\nhi\n"),
+            &format!(
+                "From: {sender}\nTo: ann@example.org\nSubject: <b>Lunch\nMessage-ID: <{sender}>\n\nhi\n"
+            ),
         );
     }
     send(&bed, "", "From: MAILER-DAEMON@example.net\nTo: ann@example.org\nSubject: bounce\n\nhi\n");
     let log = bed.rows(&["vacation", "log", "-a", ANN, "--away"]);
     assert_eq!(log.len(), 3);
     assert_eq!(bed.rows(&["vacation", "log", "-a", ANN, "--reason", "null-sender"]).len(), 1);
-    assert_eq!(bed.rows(&["vacation", "log", "-a", ANN, "--answered", "--sender", "ZOE@"]).len(), 1);
+    assert_eq!(
+        bed.rows(&["vacation", "log", "-a", ANN, "--answered", "--sender", "ZOE@"]).len(),
+        1
+    );
     let table = String::from_utf8(bed.ok(&["vacation", "log", "-a", ANN])).unwrap();
     assert!(table.starts_with("away from ") && table.contains("2 answered, 1 not"), "{table}");
     let report = bed.json(&["vacation", "report", "-a", ANN]);
     assert_eq!((&report["messages"], &report["answered"]), (&json!(3), &json!(2)));
-    assert!(report["text"].is_null() && report["correspondents"][0]["threads"][0]["subject"] == "<b>Lunch");
+    assert!(
+        report["text"].is_null()
+            && report["correspondents"][0]["threads"][0]["subject"] == "<b>Lunch"
+    );
     bed.kill();
-    std::thread::sleep(end.duration_since(SystemTime::now()).unwrap_or_default() + Duration::from_secs(1));
+    std::thread::sleep(
+        end.duration_since(SystemTime::now()).unwrap_or_default() + Duration::from_secs(1),
+    );
     bed.start();
-    let reports = |bed: &Bed| bed.mail(ANN).into_iter().filter(|one| one.subject.starts_with("While you were")).count();
+    let reports = |bed: &Bed| {
+        bed.mail(ANN).into_iter().filter(|one| one.subject.starts_with("While you were")).count()
+    };
     bed.eventually("the report", Duration::from_secs(20), || reports(&bed) == 1);
     bed.kill();
     bed.start();
     bed.ok(&["vacation", "off", "-a", ANN]);
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(reports(&bed), 1);
-    let filed = bed.mail(ANN).into_iter().find(|one| one.subject.starts_with("While you were")).unwrap();
+    let filed =
+        bed.mail(ANN).into_iter().find(|one| one.subject.starts_with("While you were")).unwrap();
     assert_eq!(filed.subject, "While you were away: 3 messages, 2 people wrote");
     let raw = String::from_utf8(bed.raw(ANN, &filed.id)).unwrap();
-    assert!(raw.contains("&lt;b&gt;Lunch") && raw.contains("Auto-Submitted: auto-generated"), "{raw}");
+    assert!(
+        raw.contains("&lt;b&gt;Lunch") && raw.contains("Auto-Submitted: auto-generated"),
+        "{raw}"
+    );
     let text = String::from_utf8(bed.ok(&["vacation", "report", "-a", ANN])).unwrap();
-    assert!(text.contains("\nPeople\n") && text.contains("<b>Lunch (") && text.contains("null-sender 1"), "{text}");
+    assert!(
+        text.contains("\nPeople\n")
+            && text.contains("<b>Lunch (")
+            && text.contains("null-sender 1"),
+        "{text}"
+    );
     let html = String::from_utf8(bed.ok(&["vacation", "report", "-a", ANN, "--html"])).unwrap();
     assert!(html.starts_with("<!DOCTYPE html>") && !html.contains("<b>Lunch"), "{html}");
     bed.finish();
@@ -182,7 +225,9 @@ fn a_report_is_filed_once_when_it_is_over_though_the_service_was_killed() {
 /// A Unix user and his own group, as `/etc/passwd` has them.
 fn user(name: &str) -> Option<(u32, u32)> {
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
-    let line = passwd.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::to_owned))?;
+    let line = passwd
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::to_owned))?;
     let mut fields = line.split(':').skip(1);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
@@ -192,7 +237,9 @@ fn a_vacation_is_its_owners_and_the_administrators_affair() {
     if !rustix::process::getuid().is_root() {
         return lacking("the right to become another Unix user");
     }
-    let (Some(owner), Some(stranger), Some(manager)) = (user("nobody"), user("daemon"), user("bin")) else {
+    let (Some(owner), Some(stranger), Some(manager)) =
+        (user("nobody"), user("daemon"), user("bin"))
+    else {
         return lacking("the Unix users nobody, daemon and bin");
     };
     let mut bed = Bed::new("control.administrators = [\"@bin\"]\n");
@@ -210,7 +257,10 @@ fn a_vacation_is_its_owners_and_the_administrators_affair() {
         let mut command = Command::new(&program);
         command.uid(uid).gid(gid).current_dir("/").env("TZ", "UTC");
         let done = feed(command.arg("--config").arg(&config).args(words).args(whose), b"");
-        (done.status.code(), format!("{words:?} {whose:?}: {}", String::from_utf8_lossy(&done.stderr)))
+        (
+            done.status.code(),
+            format!("{words:?} {whose:?}: {}", String::from_utf8_lossy(&done.stderr)),
+        )
     };
     let all: [&[&str]; 9] = [
         &["vacation", "set", "--text", "Away."],

@@ -1,5 +1,5 @@
-//! Behind a real Postfix: smtpd, queue, LMTP over the Unix socket, store, reply, Postfix again, and delivered to the
-//! sender's account.
+//! Behind a real Postfix: smtpd, queue, LMTP over the Unix socket, store, reply, Postfix again, and
+//! delivered to the sender's account.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,13 +15,24 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
         return;
     }
     let port = free_port();
-    let mut bed = Bed::new(&format!("relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"));
+    let mut bed = Bed::new(&format!(
+        "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"
+    ));
     bed.start();
     // Under systemd the socket is postfix's own.
     fs::set_permissions(bed.lmtp(), fs::Permissions::from_mode(0o666)).unwrap();
     bed.account("bob@example.org", &["--display-name", "Bob"]);
     bed.account("alice@example.net", &[]);
-    bed.ok(&["vacation", "set", "-a", "bob@example.org", "--subject", "Away", "--text", "Back on Monday."]);
+    bed.ok(&[
+        "vacation",
+        "set",
+        "-a",
+        "bob@example.org",
+        "--subject",
+        "Away",
+        "--text",
+        "Back on Monday.",
+    ]);
     let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), "");
     let most = Duration::from_secs(60);
     let inbox = |account: &str| bed.mail(account).len();
@@ -34,16 +45,21 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
     let reply = bed.mail("alice@example.net").remove(0);
     assert_eq!(reply.subject, "Away");
     let text = String::from_utf8(bed.raw("alice@example.net", &reply.id)).unwrap();
-    for wanted in ["Return-Path: <>", "Auto-Submitted: auto-replied", "In-Reply-To: <", "Back on Monday."] {
+    for wanted in
+        ["Return-Path: <>", "Auto-Submitted: auto-replied", "In-Reply-To: <", "Back on Monday."]
+    {
         assert!(text.contains(wanted), "no {wanted:?} in\n{text}");
     }
     assert!(!text.contains("Are you there?"), "the reply holds the original (RFC 3834 §3.2)");
 
-    // The same person again, a list, and a bounce get none; a stranger does, which shows that the others were passed.
-    let second = letter("Alice <alice@example.net>", "bob@example.org", "hello again", "Still there?");
+    // The same person again, a list, and a bounce get none; a stranger does, which shows that the
+    // others were passed.
+    let second =
+        letter("Alice <alice@example.net>", "bob@example.org", "hello again", "Still there?");
     let plain = letter("list@example.net", "bob@example.org", "news", "To all.");
     let list = [&b"List-Id: <news.example.net>\r\n"[..], &plain[..]].concat();
-    let bounce = letter("MAILER-DAEMON@example.net", "bob@example.org", "Undelivered Mail", "It came back.");
+    let bounce =
+        letter("MAILER-DAEMON@example.net", "bob@example.org", "Undelivered Mail", "It came back.");
     assert_eq!(postfix.send("alice@example.net", "bob@example.org", &second).code, 250);
     assert_eq!(postfix.send("alice@example.net", "bob@example.org", &list).code, 250);
     assert_eq!(postfix.send("", "bob@example.org", &bounce).code, 250);
@@ -73,14 +89,16 @@ fn from_smtpd_to_the_store_to_the_reply_and_back() {
     bed.finish();
 }
 
-/// Postfix takes nothing in the clear here (RFC 3207), and one whose certificate does not hold gets nothing.
+/// Postfix takes nothing in the clear here (RFC 3207), and one whose certificate does not hold gets
+/// nothing.
 #[test]
 fn a_reply_goes_out_encrypted_to_the_postfix_whose_certificate_holds() {
     if !is_here() {
         return;
     }
     let port = free_port();
-    let pem = |name: &str, kind: &str| crate::root().join("tests/tls").join(format!("{name}.{kind}.pem"));
+    let pem =
+        |name: &str, kind: &str| crate::root().join("tests/tls").join(format!("{name}.{kind}.pem"));
     let believing = |name: &str| {
         format!(
             "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"required\"\nrelay.tls-ca = {:?}\n\
@@ -101,7 +119,11 @@ fn a_reply_goes_out_encrypted_to_the_postfix_whose_certificate_holds() {
     );
     let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), &tls);
     let hello = letter("alice@example.net", "bob@example.org", "hello", "Are you there?");
-    let taken = Client::lmtp(&bed.lmtp()).unwrap().deliver("alice@example.net", &["bob@example.org"], &hello);
+    let taken = Client::lmtp(&bed.lmtp()).unwrap().deliver(
+        "alice@example.net",
+        &["bob@example.org"],
+        &hello,
+    );
     assert!(taken.unwrap()[0].ok());
     let most = Duration::from_secs(60);
     bed.eventually("it is said why it waits", most, || {
@@ -133,36 +155,63 @@ fn by_pipe_as_the_readme_has_it() {
     bed.account("alice@example.net", &[]);
     let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), "");
     let most = Duration::from_secs(60);
-    let subjects = |account: &str| bed.mail(account).into_iter().map(|mail| mail.subject).collect::<Vec<_>>();
+    let subjects =
+        |account: &str| bed.mail(account).into_iter().map(|mail| mail.subject).collect::<Vec<_>>();
 
     let hello = letter("Alice <alice@example.net>", "ann@pipe.example", "hello", "Are you there?");
     assert_eq!(postfix.send("alice@example.net", "ann@pipe.example", &hello).code, 250);
-    let bounce = letter("MAILER-DAEMON@example.net", "ann@pipe.example", "from nobody", "It came back.");
+    let bounce =
+        letter("MAILER-DAEMON@example.net", "ann@pipe.example", "from nobody", "It came back.");
     assert_eq!(postfix.send("", "ann@pipe.example", &bounce).code, 250);
     bed.eventually("both are filed", most, || subjects("ann@pipe.example").len() == 2);
-    let null = bed.mail("ann@pipe.example").into_iter().find(|mail| mail.subject == "from nobody").unwrap();
+    let null = bed
+        .mail("ann@pipe.example")
+        .into_iter()
+        .find(|mail| mail.subject == "from nobody")
+        .unwrap();
     let text = String::from_utf8(bed.raw("ann@pipe.example", &null.id)).unwrap();
-    assert!(text.contains("Return-Path: <>\r\n") && text.contains("\r\n\r\nIt came back."), "{text}");
+    assert!(
+        text.contains("Return-Path: <>\r\n") && text.contains("\r\n\r\nIt came back."),
+        "{text}"
+    );
 
     // One has it, of the other the sender is told.
     let mut client = Client::smtp(port).unwrap();
-    for command in ["MAIL FROM:<alice@example.net>", "RCPT TO:<ann@pipe.example>", "RCPT TO:<nobody@pipe.example>"] {
+    for command in [
+        "MAIL FROM:<alice@example.net>",
+        "RCPT TO:<ann@pipe.example>",
+        "RCPT TO:<nobody@pipe.example>",
+    ] {
         assert!(client.command(command).unwrap().ok(), "{command}");
     }
     assert_eq!(client.command("DATA").unwrap().code, 354);
-    client.send(&crate::mail::stuffed(&letter("alice@example.net", "ann@pipe.example", "to two", "x"))).unwrap();
+    client
+        .send(&crate::mail::stuffed(&letter(
+            "alice@example.net",
+            "ann@pipe.example",
+            "to two",
+            "x",
+        )))
+        .unwrap();
     assert!(client.reply().unwrap().ok());
-    bed.eventually("ann has it", most, || subjects("ann@pipe.example").iter().any(|subject| subject == "to two"));
+    bed.eventually("ann has it", most, || {
+        subjects("ann@pipe.example").iter().any(|subject| subject == "to two")
+    });
     bed.eventually("alice is told", most, || subjects("alice@example.net").len() == 1);
     let told = bed.mail("alice@example.net").remove(0);
     let text = String::from_utf8(bed.raw("alice@example.net", &told.id)).unwrap();
     assert!(text.contains("Final-Recipient: rfc822; nobody@pipe.example"), "{text}");
-    assert!(text.contains("Status: 5.1.1") && !text.contains("Final-Recipient: rfc822; ann@"), "{text}");
+    assert!(
+        text.contains("Status: 5.1.1") && !text.contains("Final-Recipient: rfc822; ann@"),
+        "{text}"
+    );
 
     // While the service is down mail waits.
     bed.stop();
     assert_eq!(
-        postfix.send("alice@example.net", "ann@pipe.example", &letter("a@b.example", "x", "late", "x")).code,
+        postfix
+            .send("alice@example.net", "ann@pipe.example", &letter("a@b.example", "x", "late", "x"))
+            .code,
         250
     );
     bed.eventually("it was tried", most, || postfix.log().contains("status=deferred"));
@@ -174,7 +223,8 @@ fn by_pipe_as_the_readme_has_it() {
 /// The rule of docs/operate.md by which Postfix removes our authserv-id from incoming mail.
 fn own_results_rule() -> String {
     let guide = fs::read_to_string(crate::root().join("docs/operate.md")).unwrap();
-    let rules: Vec<&str> = guide.lines().filter(|line| line.starts_with("/^Authentication-Results")).collect();
+    let rules: Vec<&str> =
+        guide.lines().filter(|line| line.starts_with("/^Authentication-Results")).collect();
     assert_eq!(rules.len(), 1, "{rules:?}");
     format!("{}\n", rules[0])
 }
@@ -195,8 +245,10 @@ fn results_that_strangers_write_under_our_name_are_removed_or_not_believed() {
     bed.account("zoe@example.net", &[]);
     bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Back on Monday."]);
     let rules = bed.dir.join("own-results");
-    // After the rule stands what a filter of the border would do: it adds a field, which is not looked at again.
-    let trusted = "/^Subject: found good/ PREPEND Authentication-Results: mx.example.org; spf=pass\n";
+    // After the rule stands what a filter of the border would do: it adds a field, which is not
+    // looked at again.
+    let trusted =
+        "/^Subject: found good/ PREPEND Authentication-Results: mx.example.org; spf=pass\n";
     fs::write(&rules, own_results_rule() + trusted).unwrap();
     let checks = format!("header_checks = regexp:{}\n", rules.display());
     let postfix = Postfix::start(&bed.dir, port, &bed.lmtp(), &checks);
@@ -252,11 +304,15 @@ fn results_that_strangers_write_under_our_name_are_removed_or_not_believed() {
         named("Received: from x by mx.example.org; date\r\nAuthentication-Results:"),
     ];
     // Longer than a line of Postfix's, a line of the next hop, and a header field of Postfix's.
-    forms.extend([990, 2_040, 60_000, 110_000].map(|count| field(&format!("{}mx.example.org", blanks(count)))));
+    forms.extend(
+        [990, 2_040, 60_000, 110_000]
+            .map(|count| field(&format!("{}mx.example.org", blanks(count)))),
+    );
     let send = |number: usize, above: &str, subject: &str| {
         let sender = format!("sender{number}@example.net");
         let message = letter(&sender, "ann@example.org", subject, "Are you there?");
-        let taken = postfix.send(&sender, "ann@example.org", &[above.as_bytes(), &message[..]].concat());
+        let taken =
+            postfix.send(&sender, "ann@example.org", &[above.as_bytes(), &message[..]].concat());
         assert_eq!(taken.code, 250, "{number} {above:.80?}: {taken:?}");
     };
     for (number, form) in forms.iter().enumerate() {
@@ -269,7 +325,8 @@ fn results_that_strangers_write_under_our_name_are_removed_or_not_believed() {
     bed.eventually("all are judged", most, || decisions().len() == forms.len() + 1);
     for row in decisions() {
         let sender = row["sender"].as_str().unwrap();
-        let number: usize = sender.trim_start_matches("sender").split('@').next().unwrap().parse().unwrap();
+        let number: usize =
+            sender.trim_start_matches("sender").split('@').next().unwrap().parse().unwrap();
         match forms.get(number) {
             Some(form) => assert_eq!(row["reason"], "unauthenticated", "believed: {form:.200?}"),
             None => assert!(row["reason"].is_null(), "not answered: {row}"),

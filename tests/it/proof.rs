@@ -1,5 +1,6 @@
-//! Who sent it, and that it was us: own verification and our own signatures, from the LMTP client to the relay, with a name
-//! server on loopback; and what the keys of `[dkim]` are made and looked at with.
+//! Who sent it, and that it was us: own verification and our own signatures, from the LMTP client
+//! to the relay, with a name server on loopback; and what the keys of `[dkim]` are made and looked
+//! at with.
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
@@ -21,15 +22,27 @@ const ANN: &str = "ann@example.org";
 fn keygen(bed: &Bed, selector: &str, algorithm: &str) -> Value {
     let file = bed.dir.join(format!("{selector}.pem"));
     let file = file.to_str().unwrap();
-    let words =
-        ["dkim", "keygen", "--domain", "Example.ORG", "--selector", selector, "--algorithm", algorithm, "--file", file];
+    let words = [
+        "dkim",
+        "keygen",
+        "--domain",
+        "Example.ORG",
+        "--selector",
+        selector,
+        "--algorithm",
+        algorithm,
+        "--file",
+        file,
+    ];
     bed.json(&words)
 }
 
 fn lines(bed: &Bed, selectors: &[&str]) -> String {
     let keys = selectors.iter().map(|selector| {
         let file = bed.dir.join(format!("{selector}.pem"));
-        format!("[[dkim.keys]]\ndomain = \"example.org\"\nselector = \"{selector}\"\nfile = {file:?}\n")
+        format!(
+            "[[dkim.keys]]\ndomain = \"example.org\"\nselector = \"{selector}\"\nfile = {file:?}\n"
+        )
     });
     keys.collect()
 }
@@ -53,7 +66,8 @@ fn keys_are_made_and_shown_and_kept_private() {
     assert_eq!(again(&["--domain", "example.org", "--selector", "a b"]), Some(64));
     assert_eq!(again(&["--domain", "example.org", "--selector", "r1", "--bits", "1024"]), Some(64));
     assert_eq!(fs::read(&file).unwrap(), old);
-    // What it says goes into the configuration as it is; the record goes into the zone in strings of 255 octets.
+    // What it says goes into the configuration as it is; the record goes into the zone in strings
+    // of 255 octets.
     let file = bed.dir.join("e1.pem");
     let said = bed.ok(&[
         "dkim",
@@ -72,8 +86,14 @@ fn keys_are_made_and_shown_and_kept_private() {
     bed.configure(&format!("{}[[dkim.keys]]{toml}", lines(&bed, &["r1"])));
     bed.ok(&["config", "check"]);
     let shown = String::from_utf8(bed.ok(&["dkim", "show"])).unwrap();
-    assert!(shown.contains("r1._domainkey.example.org. IN TXT (\n    \"v=DKIM1; k=rsa; p="), "{shown}");
-    assert!(shown.contains("e1._domainkey.example.org. IN TXT (\n    \"v=DKIM1; k=ed25519; p="), "{shown}");
+    assert!(
+        shown.contains("r1._domainkey.example.org. IN TXT (\n    \"v=DKIM1; k=rsa; p="),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("e1._domainkey.example.org. IN TXT (\n    \"v=DKIM1; k=ed25519; p="),
+        "{shown}"
+    );
     let strings: Vec<&str> = shown.split('"').skip(1).step_by(2).collect();
     assert_eq!(strings.iter().map(|part| part.len()).max(), Some(255), "{shown}");
     assert_eq!(strings[..2].concat(), made["record"].as_str().unwrap());
@@ -109,10 +129,16 @@ fn service(dns: &Dns, relay: &Sink) -> Bed {
     bed
 }
 
-/// Hands over a message as Postfix does, from a client at `address`; why it was not answered, and what gave rise to it.
+/// Hands over a message as Postfix does, from a client at `address`; why it was not answered, and
+/// what gave rise to it.
 fn deliver(bed: &Bed, address: &str, sender: &str, message: &[u8]) -> (Value, Value) {
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
-    assert!(client.command(&format!("XFORWARD ADDR={address} HELO=out.example.net SOURCE=REMOTE")).unwrap().ok());
+    assert!(
+        client
+            .command(&format!("XFORWARD ADDR={address} HELO=out.example.net SOURCE=REMOTE"))
+            .unwrap()
+            .ok()
+    );
     assert!(client.deliver(sender, &[ANN], message).unwrap()[0].ok());
     let row = bed.rows(&["vacation", "log", "-a", ANN, "--limit", "1"]).remove(0);
     (row["reason"].clone(), row["detail"].clone())
@@ -132,8 +158,11 @@ fn signed(signer: &Signer, message: &[u8]) -> Vec<u8> {
 #[test]
 fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
     let (dns, relay) = (Dns::start(), Sink::start());
-    dns.txt("example.net", "v=spf1 ip4:192.0.2.0/24 -all").txt("_dmarc.example.net", "v=DMARC1; p=reject");
-    let key = SigningKey::new("example.net", "bob", generate(Algorithm::Rsa, 2048).unwrap().as_bytes()).unwrap();
+    dns.txt("example.net", "v=spf1 ip4:192.0.2.0/24 -all")
+        .txt("_dmarc.example.net", "v=DMARC1; p=reject");
+    let key =
+        SigningKey::new("example.net", "bob", generate(Algorithm::Rsa, 2048).unwrap().as_bytes())
+            .unwrap();
     dns.txt(&key.name(), &key.record());
     let bob = Signer::new(vec![key]);
     let bed = service(&dns, &relay);
@@ -144,16 +173,23 @@ fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
     };
 
     // Nobody is away: nobody is asked.
-    assert_eq!(deliver(&bed, "203.0.113.66", "bob@example.net", &letter("bob@example.net", "before")).0, "disabled");
+    assert_eq!(
+        deliver(&bed, "203.0.113.66", "bob@example.net", &letter("bob@example.net", "before")).0,
+        "disabled"
+    );
     assert!(dns.asked().is_empty(), "{:?}", dns.asked());
     bed.ok(&["vacation", "set", "-a", ANN, "--text", "Back on Monday."]);
     let list = [b"List-Id: <x>\r\n", &*letter("bob@example.net", "list")].concat();
     assert_eq!(deliver(&bed, "203.0.113.66", "bob@example.net", &list).0, "list");
     assert!(dns.asked().is_empty(), "a list is not answered anyway: {:?}", dns.asked());
 
-    // A stranger's machine under bob's name; a signature that does not fit; a bank's name over a stranger's envelope.
+    // A stranger's machine under bob's name; a signature that does not fit; a bank's name over a
+    // stranger's envelope.
     let plain = letter("Bob <bob@example.net>", "forged");
-    assert!(silent("203.0.113.66", "bob@example.net", &plain).contains("dmarc=fail header.from=example.net"));
+    assert!(
+        silent("203.0.113.66", "bob@example.net", &plain)
+            .contains("dmarc=fail header.from=example.net")
+    );
     let tampered = [signed(&bob, &plain), b"Buy this.\r\n".to_vec()].concat();
     silent("203.0.113.66", "bob@example.net", &tampered);
     dns.txt("evil.example", "v=spf1 ip4:203.0.113.0/24 -all");
@@ -165,7 +201,12 @@ fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
     bed.eventually("the reply", Duration::from_secs(20), || relay.caught().len() == 1);
     let reply = relay.caught().remove(0);
     assert_eq!(reply.recipients, ["bob@example.net"]);
-    assert_eq!(verified(&dns, &reply), ["ed25519-sha256 e1 pass", "rsa-sha256 r1 pass"], "{}", reply.text);
+    assert_eq!(
+        verified(&dns, &reply),
+        ["ed25519-sha256 e1 pass", "rsa-sha256 r1 pass"],
+        "{}",
+        reply.text
+    );
     python(&dns, &bed, &reply);
 
     // Another key by SIGHUP, and another person, straight from his own server.
@@ -173,14 +214,20 @@ fn a_forger_gets_no_reply_and_a_true_sender_gets_one_that_is_signed() {
     let (before, _) = text.split_once("[[dkim.keys]]").unwrap();
     fs::write(bed.config(), format!("{before}{}", lines(&bed, &["r2"]))).unwrap();
     bed.reload("configuration read again");
-    assert_eq!(deliver(&bed, "192.0.2.7", "dora@example.net", &letter("dora@example.net", "dora")).0, Value::Null);
+    assert_eq!(
+        deliver(&bed, "192.0.2.7", "dora@example.net", &letter("dora@example.net", "dora")).0,
+        Value::Null
+    );
     bed.eventually("the second reply", Duration::from_secs(20), || relay.caught().len() == 2);
     assert_eq!(verified(&dns, &relay.caught().remove(1)), ["rsa-sha256 r2 pass"]);
     // A key that is gone leaves the old one in force.
     fs::remove_file(bed.dir.join("r2.pem")).unwrap();
     let log = bed.reload("the old one stays in force");
     assert!(log.contains("r2.pem"), "{log}");
-    assert_eq!(deliver(&bed, "192.0.2.8", "emil@example.net", &letter("emil@example.net", "emil")).0, Value::Null);
+    assert_eq!(
+        deliver(&bed, "192.0.2.8", "emil@example.net", &letter("emil@example.net", "emil")).0,
+        Value::Null
+    );
     bed.eventually("the third reply", Duration::from_secs(20), || relay.caught().len() == 3);
     assert_eq!(verified(&dns, &relay.caught().remove(2)), ["rsa-sha256 r2 pass"]);
     fs::write(bed.config(), text).unwrap();
@@ -206,7 +253,9 @@ fn a_name_server_that_is_silent_holds_nobody_up_for_long() {
 
 /// Each signature as mail-auth sees it, by the name server: algorithm, selector, result.
 fn verified(dns: &Dns, caught: &Caught) -> Vec<String> {
-    use mail_auth::hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
+    use mail_auth::hickory_resolver::config::{
+        ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let message = mail_auth::AuthenticatedMessage::parse(caught.text.as_bytes()).unwrap();
     let found = runtime.block_on(async {
@@ -220,7 +269,9 @@ fn verified(dns: &Dns, caught: &Caught) -> Vec<String> {
     let mut shown: Vec<String> = found
         .iter()
         .map(|one| {
-            one.signature().map(|made| format!("{} {} {}", made.a.name(), made.s, one.result())).unwrap_or_default()
+            one.signature()
+                .map(|made| format!("{} {} {}", made.a.name(), made.s, one.result()))
+                .unwrap_or_default()
         })
         .collect();
     shown.sort();
@@ -239,15 +290,22 @@ for at in range(2):
 
 /// An interpreter that has dkimpy, where there is one.
 fn interpreter() -> Option<PathBuf> {
-    [Path::new("/usr/bin/python3").to_owned(), PathBuf::from("python3")].into_iter().find(|python| {
-        let probe = Command::new(python).args(["-c", "import dkim, nacl"]).stderr(Stdio::null()).status();
-        probe.is_ok_and(|status| status.success())
-    })
+    [Path::new("/usr/bin/python3").to_owned(), PathBuf::from("python3")].into_iter().find(
+        |python| {
+            let probe = Command::new(python)
+                .args(["-c", "import dkim, nacl"])
+                .stderr(Stdio::null())
+                .status();
+            probe.is_ok_and(|status| status.success())
+        },
+    )
 }
 
 /// The same by dkimpy, which nobody of us wrote.
 fn python(dns: &Dns, bed: &Bed, caught: &Caught) {
-    let Some(python) = interpreter() else { return crate::lacking("dkimpy for Python (python3-dkim, python3-nacl)") };
+    let Some(python) = interpreter() else {
+        return crate::lacking("dkimpy for Python (python3-dkim, python3-nacl)");
+    };
     let records = bed.dir.join("records.json");
     let mut file = fs::File::create(&records).unwrap();
     file.write_all(serde_json::to_string(&dns.texts()).unwrap().as_bytes()).unwrap();

@@ -22,8 +22,9 @@ impl Events {
     pub(crate) fn open(bed: &Bed, authorization: &str, query: &str, last: Option<&str>) -> Self {
         let mut stream = connect(bed);
         let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
-        let head =
-            format!("GET /jmap/events?{query} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n{last}\r\n");
+        let head = format!(
+            "GET /jmap/events?{query} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n{last}\r\n"
+        );
         stream.write_all(head.as_bytes()).unwrap();
         let mut events = Self(BufReader::new(stream));
         assert!(events.line().contains(" 200 "), "no stream");
@@ -77,7 +78,8 @@ fn deliver(bed: &Bed, subject: &str) {
 #[test]
 fn a_delivery_is_told_at_once_and_again_to_who_was_away() {
     let bed = bed("");
-    let account = bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
+    let account =
+        bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
     let mut all = Events::open(&bed, &ann(), "types=*&closeafter=no&ping=0", None);
     let mut once = Events::open(&bed, &ann(), "types=EmailDelivery&closeafter=state&ping=0", None);
     let mut other = Events::open(&bed, &ann(), "types=VacationResponse&closeafter=no&ping=5", None);
@@ -93,7 +95,10 @@ fn a_delivery_is_told_at_once_and_again_to_who_was_away() {
         assert!(states.contains_key(name), "{change}");
     }
     let (_, _, told) = once.next().unwrap();
-    assert_eq!(told["changed"][&account].as_object().unwrap().keys().collect::<Vec<_>>(), ["EmailDelivery"]);
+    assert_eq!(
+        told["changed"][&account].as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["EmailDelivery"]
+    );
     assert!(once.next().is_none(), "closeafter=state");
     // A flag is no delivery.
     let email = bed.mail("ann@example.org")[0].id.clone();
@@ -152,7 +157,14 @@ fn a_thousand_idle_streams_need_little_memory() {
         bed.account(&format!("user{n}@example.org"), &[]);
         password(&bed, &format!("user{n}@example.org"), "s3cret");
     }
-    let open = |n: usize| Events::open(&bed, &basic(&format!("user{}@example.org", n % 10), "s3cret"), "types=*", None);
+    let open = |n: usize| {
+        Events::open(
+            &bed,
+            &basic(&format!("user{}@example.org", n % 10), "s3cret"),
+            "types=*",
+            None,
+        )
+    };
     // The first of each: what is made once is made.
     let mut held: Vec<Events> = (0..20).map(open).collect();
     let before = resident(bed.pid());
@@ -271,13 +283,16 @@ impl Socket {
 #[test]
 fn requests_and_changes_over_a_websocket() {
     let bed = bed("");
-    let account = bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
+    let account =
+        bed.json(&["account", "show", "ann@example.org"])["id"].as_str().unwrap().to_owned();
     let session = get(&bed, "/jmap/session", &ann()).json();
     let said = &session["capabilities"]["urn:ietf:params:jmap:websocket"];
     assert_eq!(said, &json!({"url": "ws://mail.example.org/jmap/ws", "supportsPush": true}));
     assert!(Socket::open(&bed, "").unwrap_err().contains(" 400 "));
     assert!(Socket::open(&bed, "Sec-WebSocket-Protocol: chat\r\n").unwrap_err().contains(" 400 "));
-    let from = |origin: &str| Socket::open(&bed, &format!("Sec-WebSocket-Protocol: jmap\r\nOrigin: {origin}\r\n"));
+    let from = |origin: &str| {
+        Socket::open(&bed, &format!("Sec-WebSocket-Protocol: jmap\r\nOrigin: {origin}\r\n"))
+    };
     for foreign in ["https://evil.example", "null", "http://mail.example.org.evil.example"] {
         assert!(from(foreign).unwrap_err().contains(" 403 "), "{foreign}");
     }
@@ -290,7 +305,10 @@ fn requests_and_changes_over_a_websocket() {
     let mut answered: Vec<String> = (0..3)
         .map(|_| {
             let answer = socket.heard();
-            assert_eq!((&answer["@type"], &answer["sessionState"]), (&json!("Response"), &session["state"]));
+            assert_eq!(
+                (&answer["@type"], &answer["sessionState"]),
+                (&json!("Response"), &session["state"])
+            );
             assert_eq!(answer["methodResponses"][0][1]["id"], answer["requestId"]);
             answer["requestId"].as_str().unwrap().to_owned()
         })

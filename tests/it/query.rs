@@ -21,10 +21,12 @@ fn mail_is_found_by_what_people_remember_of_it() {
             "From: {from}\r\nTo: ann@example.org\r\nSubject: {subject}\r\nMessage-ID: <{n}@x>\r\nIn-Reply-To: <1@x>\r\n\r\n\
              {body}\r\n"
         );
-        let replies = client.deliver("zoe@example.net", &["ann@example.org"], message.as_bytes()).unwrap();
+        let replies =
+            client.deliver("zoe@example.net", &["ann@example.org"], message.as_bytes()).unwrap();
         assert_eq!(replies[0].code, 250, "{replies:?}");
     }
-    let ask = |more: &[&str]| bed.json(&[&["mail", "query", "-a", "ann@example.org"], more].concat());
+    let ask =
+        |more: &[&str]| bed.json(&[&["mail", "query", "-a", "ann@example.org"], more].concat());
     let subjects = |more: &[&str]| -> Vec<String> {
         let answer = ask(more);
         let list = answer["list"].as_array().unwrap();
@@ -36,21 +38,59 @@ fn mail_is_found_by_what_people_remember_of_it() {
     assert_eq!(subjects(&["--threads", "--mailbox", "inbox"]), [all[0], all[2]]);
     assert_eq!(subjects(&["--text", "lunch", "--position", "-1"]), [all[1]]);
     assert_eq!(subjects(&["--from", "@shop.example"]), [all[2]]);
-    assert_eq!(subjects(&["--sort", "size:desc", "--sort", "subject", "--limit", "1", "--smaller", "1 MiB"]).len(), 1);
-    assert_eq!(subjects(&["--filter", r#"{"operator":"NOT","conditions":[{"from":"zoe"}]}"#]), [all[2]]);
+    assert_eq!(
+        subjects(&[
+            "--sort",
+            "size:desc",
+            "--sort",
+            "subject",
+            "--limit",
+            "1",
+            "--smaller",
+            "1 MiB"
+        ])
+        .len(),
+        1
+    );
+    assert_eq!(
+        subjects(&["--filter", r#"{"operator":"NOT","conditions":[{"from":"zoe"}]}"#]),
+        [all[2]]
+    );
     assert_eq!(subjects(&["--flagged"]), [""; 0]);
 
     let found = ask(&["--body", "\"big lunch\"", "--snippets", "--total"]);
     assert_eq!(found["total"], 1);
-    assert_eq!(found["list"][0]["snippet"], json!({"subject": null, "preview": "A <mark>big lunch</mark> at noon"}));
-    let said = String::from_utf8(bed.ok(&["mail", "query", "-a", "ann@example.org", "--text", "lunch", "--snippets"]));
+    assert_eq!(
+        found["list"][0]["snippet"],
+        json!({"subject": null, "preview": "A <mark>big lunch</mark> at noon"})
+    );
+    let said = String::from_utf8(bed.ok(&[
+        "mail",
+        "query",
+        "-a",
+        "ann@example.org",
+        "--text",
+        "lunch",
+        "--snippets",
+    ]));
     let said = said.unwrap();
-    assert!(said.contains(": *Lunch* <now>?") && said.contains(": A big *lunch* at noon"), "{said}");
+    assert!(
+        said.contains(": *Lunch* <now>?") && said.contains(": A big *lunch* at noon"),
+        "{said}"
+    );
 
     let plan = ask(&["--mailbox", "inbox", "--explain"]);
     assert_eq!((&plan["strategy"], &plan["length"]), (&json!("listing"), &json!(3)));
-    let said =
-        String::from_utf8(bed.ok(&["mail", "query", "-a", "ann@example.org", "--text", "x", "--explain"])).unwrap();
+    let said = String::from_utf8(bed.ok(&[
+        "mail",
+        "query",
+        "-a",
+        "ann@example.org",
+        "--text",
+        "x",
+        "--explain",
+    ]))
+    .unwrap();
     assert!(said.contains("\nnot listing: "), "{said}");
 
     for wrong in [
@@ -64,7 +104,8 @@ fn mail_is_found_by_what_people_remember_of_it() {
         let refused = bed.run(&[&["mail", "query", "-a", "ann@example.org"], wrong].concat());
         assert_eq!(refused.status.code(), Some(64), "{wrong:?}");
     }
-    let _: Value = ask(&["--anchor", ask(&[])["ids"][1].as_str().unwrap(), "--anchor-offset", "-1"]);
+    let _: Value =
+        ask(&["--anchor", ask(&[])["ids"][1].as_str().unwrap(), "--anchor-offset", "-1"]);
     bed.finish();
 }
 
@@ -83,8 +124,9 @@ fn mail_to_an_alias_is_found_by_the_search_index() {
     .iter()
     .enumerate()
     {
-        let message =
-            format!("{hop}From: zoe@example.net\r\nTo: all\r\nSubject: {n}\r\nMessage-ID: <{n}@x>\r\n\r\nshop\r\n");
+        let message = format!(
+            "{hop}From: zoe@example.net\r\nTo: all\r\nSubject: {n}\r\nMessage-ID: <{n}@x>\r\n\r\nshop\r\n"
+        );
         let replies = client.deliver("zoe@example.net", &[to], message.as_bytes()).unwrap();
         assert_eq!(replies[0].code, 250, "{replies:?}");
     }
@@ -97,7 +139,15 @@ fn mail_to_an_alias_is_found_by_the_search_index() {
     assert_eq!(subjects(&["--delivered-to", "club@"]), ["2"]);
     assert_eq!(subjects(&["--filter", r#"{"header": ["delivered-to"]}"#]).len(), 4);
     assert_eq!(subjects(&["--delivered-to", "nobody@example.org"]), [""; 0]);
-    let explain = ["mail", "query", "-a", "ann@example.org", "--delivered-to", "club@example.org", "--explain"];
+    let explain = [
+        "mail",
+        "query",
+        "-a",
+        "ann@example.org",
+        "--delivered-to",
+        "club@example.org",
+        "--explain",
+    ];
     let said = String::from_utf8(bed.ok(&explain)).unwrap();
     assert!(said.starts_with("search: what the index leaves of 4 emails is decided"), "{said}");
     bed.finish();

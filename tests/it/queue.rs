@@ -1,4 +1,5 @@
-//! The queue of the real program: killed while it drains, worked by command, and of a store that was restored.
+//! The queue of the real program: killed while it drains, worked by command, and of a store that
+//! was restored.
 #![cfg(feature = "rocksdb")]
 
 use std::collections::BTreeMap;
@@ -30,7 +31,9 @@ fn waiting(replies: usize) -> Bed {
     for n in 0..replies {
         let sender = format!("u{n}@d{n}.example");
         let message = letter(&sender, ANN, &format!("letter {n}"), "hello");
-        assert!(client.deliver(&sender, &[ANN], &message).unwrap().iter().all(crate::mail::Reply::ok));
+        assert!(
+            client.deliver(&sender, &[ANN], &message).unwrap().iter().all(crate::mail::Reply::ok)
+        );
     }
     assert_eq!(bed.rows(&["queue", "list"]).len(), replies);
     bed
@@ -60,7 +63,9 @@ fn killed_while_it_drains_it_repeats_no_reply() {
     while answered(&sink).len() < REPLIES * 9 / 10 && kills < 60 {
         let before = sink.caught().len();
         bed.spawn();
-        bed.eventually("it sends", Duration::from_secs(60), || sink.caught().len() > before || kills > 50);
+        bed.eventually("it sends", Duration::from_secs(60), || {
+            sink.caught().len() > before || kills > 50
+        });
         dice ^= dice << 13;
         dice ^= dice >> 7;
         dice ^= dice << 17;
@@ -69,7 +74,9 @@ fn killed_while_it_drains_it_repeats_no_reply() {
         kills += 1;
     }
     bed.start();
-    bed.eventually("the queue is empty", Duration::from_secs(120), || bed.rows(&["queue", "list"]).is_empty());
+    bed.eventually("the queue is empty", Duration::from_secs(120), || {
+        bed.rows(&["queue", "list"]).is_empty()
+    });
     let all = answered(&sink);
     let twice: Vec<_> = all.iter().filter(|(_, count)| **count > 1).collect();
     assert!(twice.is_empty(), "answered twice: {twice:?}");
@@ -80,7 +87,8 @@ fn killed_while_it_drains_it_repeats_no_reply() {
     bed.finish();
 }
 
-/// The same into a real Postfix, which hands the replies back to us over LMTP: each sender has his in his own Inbox.
+/// The same into a real Postfix, which hands the replies back to us over LMTP: each sender has his
+/// in his own Inbox.
 #[test]
 fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
     const SENDERS: usize = 40;
@@ -99,7 +107,9 @@ fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     for sender in &senders {
         let message = letter(sender, ANN, "hello", "hello");
-        assert!(client.deliver(sender, &[ANN], &message).unwrap().iter().all(crate::mail::Reply::ok));
+        assert!(
+            client.deliver(sender, &[ANN], &message).unwrap().iter().all(crate::mail::Reply::ok)
+        );
     }
     assert_eq!(bed.rows(&["queue", "list"]).len(), SENDERS);
     drop(client);
@@ -110,12 +120,16 @@ fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
     // Postfix says which replies it took: one line with the Message-ID for each.
     let taken = || {
         let log = postfix.log();
-        let ids = log.lines().filter_map(|line| line.split_once("message-id=<")).map(|(_, id)| id.to_owned());
+        let ids = log
+            .lines()
+            .filter_map(|line| line.split_once("message-id=<"))
+            .map(|(_, id)| id.to_owned());
         ids.collect::<Vec<String>>()
     };
     let mut dice = Dice(getrandom::u64().unwrap() | 1);
     println!("dice {}", dice.0);
-    // Killed at some instant after it began to send, until it sends nothing any more: what was lost by kills is not left.
+    // Killed at some instant after it began to send, until it sends nothing any more: what was lost
+    // by kills is not left.
     let mut kills = 0;
     loop {
         let before = taken().len();
@@ -134,7 +148,9 @@ fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
     }
     bed.start();
     std::fs::set_permissions(bed.lmtp(), std::fs::Permissions::from_mode(0o666)).unwrap();
-    bed.eventually("the queue is empty", Duration::from_secs(120), || bed.rows(&["queue", "list"]).is_empty());
+    bed.eventually("the queue is empty", Duration::from_secs(120), || {
+        bed.rows(&["queue", "list"]).is_empty()
+    });
     bed.eventually("Postfix has delivered", Duration::from_secs(120), || postfix.is_idle());
     let mut all = taken();
     let count = all.len();
@@ -154,20 +170,31 @@ fn killed_while_it_drains_into_postfix_it_repeats_no_reply() {
 fn the_queue_is_looked_at_and_worked_by_command() {
     let bed = waiting(4);
     let table = String::from_utf8(bed.ok(&["queue", "list"])).unwrap();
-    assert!(table.contains("reply") && table.contains("u2@d2.example") && table.contains("NEXT"), "{table}");
+    assert!(
+        table.contains("reply") && table.contains("u2@d2.example") && table.contains("NEXT"),
+        "{table}"
+    );
     let said = String::from_utf8(bed.run(&["queue", "list"]).stderr).unwrap();
     assert!(said.contains("the relay is out of order") && said.contains("127.0.0.1:1"), "{said}");
     let count = |more: &[&str]| bed.rows(&[&["queue", "list"], more].concat()).len();
     assert_eq!(count(&["--domain", "D2.example"]), 1);
     assert_eq!((count(&["--kind", "reply"]), count(&["--kind", "submission"])), (4, 0));
     assert_eq!((count(&["--older", "1h"]), count(&["-a", ANN, "--limit", "2"])), (0, 2));
-    let id = bed.rows(&["queue", "list", "--domain", "d1.example"])[0]["id"].as_str().unwrap().to_owned();
+    let id = bed.rows(&["queue", "list", "--domain", "d1.example"])[0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     bed.ok(&["queue", "hold", "-a", ANN, &id]);
     assert_eq!(count(&["--state", "held"]), 1);
     let shown = String::from_utf8(bed.ok(&["queue", "show", "-a", ANN, &id])).unwrap();
-    assert!(shown.contains("held") && shown.contains("u1@d1.example") && shown.contains("RECIPIENT"), "{shown}");
+    assert!(
+        shown.contains("held") && shown.contains("u1@d1.example") && shown.contains("RECIPIENT"),
+        "{shown}"
+    );
     let message = bed.ok(&["queue", "show", "-a", ANN, &id, "--message"]);
-    assert!(String::from_utf8(message).unwrap().contains("Auto-Submitted: auto-replied (vacation)"));
+    assert!(
+        String::from_utf8(message).unwrap().contains("Auto-Submitted: auto-replied (vacation)")
+    );
     assert!(!bed.run(&["queue", "retry", &id]).status.success(), "whose?");
     assert!(!bed.run(&["queue", "accept-loss"]).status.success(), "nothing is held");
     let held = bed.json(&["queue", "hold", "--all", "--kind", "reply"]);
@@ -209,9 +236,13 @@ fn a_restored_store_sends_nothing_until_that_is_accepted() {
     assert_eq!((&accepted["dropped"], &accepted["kept"]), (&3.into(), &0.into()));
     let said = String::from_utf8(bed.run(&["queue", "list"]).stderr).unwrap();
     assert!(!said.contains("out of order"), "{said}");
-    // Whom it answered before the backup was restored it does not answer again; and whoever writes now is answered.
+    // Whom it answered before the backup was restored it does not answer again; and whoever writes
+    // now is answered.
     let message = letter("new@d.example", ANN, "hello", "hello");
-    assert!(Client::lmtp(&bed.lmtp()).unwrap().deliver("new@d.example", &[ANN], &message).unwrap()[0].ok());
+    assert!(
+        Client::lmtp(&bed.lmtp()).unwrap().deliver("new@d.example", &[ANN], &message).unwrap()[0]
+            .ok()
+    );
     bed.eventually("the new one", Duration::from_secs(20), || sink.caught().len() == 4);
     assert!(answered(&sink).values().all(|count| *count == 1));
     bed.finish();

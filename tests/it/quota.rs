@@ -1,9 +1,10 @@
-//! A disk quota that is exceeded (EDQUOT): the store takes no more writes and the watchdog is not fed, so that systemd
-//! starts the service again; nothing that was acknowledged is lost.
+//! A disk quota that is exceeded (EDQUOT): the store takes no more writes and the watchdog is not
+//! fed, so that systemd starts the service again; nothing that was acknowledged is lost.
 //!
-//! RocksDB goes on by itself after ENOSPC, and not after EDQUOT. A filesystem with quotas needs a kernel and rights that
-//! not every machine gives; so a library that is loaded before the C library's fails the writes to the store, which RocksDB
-//! cannot tell from a quota. The C compiler that it is made with is there wherever RocksDB was compiled.
+//! RocksDB goes on by itself after ENOSPC, and not after EDQUOT. A filesystem with quotas needs a
+//! kernel and rights that not every machine gives; so a library that is loaded before the C
+//! library's fails the writes to the store, which RocksDB cannot tell from a quota. The C compiler
+//! that it is made with is there wherever RocksDB was compiled.
 #![cfg(feature = "rocksdb")]
 
 use std::fs;
@@ -18,7 +19,8 @@ use crate::mail::{Client, Reply, letter};
 
 const ANN: &str = "ann@example.org";
 
-/// Writes to files in the folder that `QUOTA_FOLDER` names fail while the file exists that `QUOTA_EXCEEDED` names.
+/// Writes to files in the folder that `QUOTA_FOLDER` names fail while the file exists that
+/// `QUOTA_EXCEEDED` names.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -71,7 +73,11 @@ fn shim(dir: &Path) -> Option<PathBuf> {
 
 fn deliver(bed: &Bed, subject: &str) -> Reply {
     let message = letter("zoe@example.net", ANN, subject, "lorem ipsum");
-    Client::lmtp(&bed.lmtp()).unwrap().deliver("zoe@example.net", &[ANN], &message).unwrap().remove(0)
+    Client::lmtp(&bed.lmtp())
+        .unwrap()
+        .deliver("zoe@example.net", &[ANN], &message)
+        .unwrap()
+        .remove(0)
 }
 
 /// What the service told systemd since it was last asked.
@@ -106,7 +112,9 @@ fn an_exceeded_quota_stops_writing_and_a_new_start_heals_it() {
     fs::write(&exceeded, "").unwrap();
     let refused = deliver(&bed, "exceeded");
     assert_eq!(refused.code / 100, 4, "{refused:?}");
-    bed.eventually("it is said", Duration::from_secs(20), || bed.log().contains("Disk quota exceeded"));
+    bed.eventually("it is said", Duration::from_secs(20), || {
+        bed.log().contains("Disk quota exceeded")
+    });
     // What is there is still read.
     assert_eq!(bed.mail(ANN).len(), 1);
     // Even with room again RocksDB would take no write: it is a new process that heals.
@@ -116,7 +124,9 @@ fn an_exceeded_quota_stops_writing_and_a_new_start_heals_it() {
     told(&socket);
     let complaints = || bed.log().matches("the store takes no writes").count();
     let before = complaints();
-    bed.eventually("the watchdog looks twice more", Duration::from_secs(20), || complaints() >= before + 2);
+    bed.eventually("the watchdog looks twice more", Duration::from_secs(20), || {
+        complaints() >= before + 2
+    });
     let said = told(&socket);
     assert!(said.iter().all(|text| !text.contains("WATCHDOG=1")), "the watchdog is fed: {said:?}");
 

@@ -23,7 +23,8 @@ fn edit(bed: &Bed, from: &str, to: &str) {
 
 #[test]
 fn new_sessions_get_the_new_settings_and_old_ones_keep_theirs() {
-    let mut bed = Bed::new(&format!("limits.message = \"1 MiB\"\nlog.level = \"info\"\n{}", keys("one")));
+    let mut bed =
+        Bed::new(&format!("limits.message = \"1 MiB\"\nlog.level = \"info\"\n{}", keys("one")));
     bed.start();
     bed.account("ann@example.org", &[]);
     bed.account("small@example.org", &["--quota", "1 KiB"]);
@@ -43,7 +44,11 @@ fn new_sessions_get_the_new_settings_and_old_ones_keep_theirs() {
     edit(&bed, "level = \"info\"", "level = \"info,restante=debug\"");
     edit(&bed, &keys("one"), &keys("two"));
     let text = fs::read_to_string(bed.config()).unwrap();
-    fs::write(bed.config(), text + "directory.delimiter = \"-\"\ndirectory.over-quota = \"refuse\"\n").unwrap();
+    fs::write(
+        bed.config(),
+        text + "directory.delimiter = \"-\"\ndirectory.over-quota = \"refuse\"\n",
+    )
+    .unwrap();
     let log = bed.reload(DONE);
     assert!(!log.contains("waits for a restart"), "{log}");
 
@@ -52,11 +57,19 @@ fn new_sessions_get_the_new_settings_and_old_ones_keep_theirs() {
     let new = &mut Client::lmtp(&bed.lmtp()).unwrap();
     let said = hello(new);
     assert!(said.starts_with("new.test.example") && said.contains("SIZE 65536"), "{said}");
-    // The directory's and the deliveries' settings hold from the next transaction on, the certificate for new sessions.
+    // The directory's and the deliveries' settings hold from the next transaction on, the
+    // certificate for new sessions.
     assert_eq!((full(old), full(new)), (552, 552));
-    let message = letter("zoe@example.net", "ann-x@example.org", "detail", "with the new delimiter");
-    let replies = new.deliver("zoe@example.net", &["ann-x@example.org", "ann+x@example.org"], &message).unwrap();
-    assert_eq!(replies.iter().map(|reply| reply.code).collect::<Vec<_>>(), [250, 550], "{replies:?}");
+    let message =
+        letter("zoe@example.net", "ann-x@example.org", "detail", "with the new delimiter");
+    let replies = new
+        .deliver("zoe@example.net", &["ann-x@example.org", "ann+x@example.org"], &message)
+        .unwrap();
+    assert_eq!(
+        replies.iter().map(|reply| reply.code).collect::<Vec<_>>(),
+        [250, 550],
+        "{replies:?}"
+    );
     assert!(begin(&bed, "one", "").is_err());
     assert!(begin(&bed, "two", "").is_ok());
     // The log's level, too: a lost connection is worth a line at debug alone.
@@ -100,7 +113,10 @@ fn what_waits_for_a_restart_is_named() {
     for key in ["[store] path", "[lmtp] listen", "[control] socket", "[log] format"] {
         assert!(log.contains(key), "{key}: {log}");
     }
-    assert!(hello(&mut Client::lmtp(&bed.lmtp()).unwrap()).contains("SIZE 2097152"), "the rest holds");
+    assert!(
+        hello(&mut Client::lmtp(&bed.lmtp()).unwrap()).contains("SIZE 2097152"),
+        "the rest holds"
+    );
     assert!(!bed.dir.join("other-lmtp").exists() && !bed.dir.join("other-data").exists());
     fs::write(bed.config(), text).unwrap();
     bed.finish();
@@ -110,14 +126,18 @@ fn what_waits_for_a_restart_is_named() {
 fn replies_go_to_the_new_relay_at_once() {
     let relay = Sink::start();
     // Nobody listens at port 1, and the next try would be in an hour.
-    let mut bed = Bed::new("relay.host = \"127.0.0.1\"\nrelay.port = 1\nrelay.pause = \"1h\"\nrelay.tls = \"none\"\n");
+    let mut bed = Bed::new(
+        "relay.host = \"127.0.0.1\"\nrelay.port = 1\nrelay.pause = \"1h\"\nrelay.tls = \"none\"\n",
+    );
     bed.start();
     bed.account("ann@example.org", &[]);
     bed.ok(&["vacation", "set", "-a", "ann@example.org", "--text", "Away."]);
     let message = letter("zoe@example.net", "ann@example.org", "hello", "hello");
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     assert!(client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap()[0].ok());
-    bed.eventually("the relay is missed", Duration::from_secs(20), || bed.log().contains("the relay is out of order"));
+    bed.eventually("the relay is missed", Duration::from_secs(20), || {
+        bed.log().contains("the relay is out of order")
+    });
     assert_eq!(bed.rows(&["queue", "list"]).len(), 1);
     edit(&bed, "port = 1\n", &format!("port = {}\n", relay.address.port()));
     bed.reload(DONE);

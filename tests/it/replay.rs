@@ -1,8 +1,11 @@
-//! What meli and aerc ask, request for request, over HTTP against the real service: they list, read, search, file and send.
+//! What meli and aerc ask, request for request, over HTTP against the real service: they list,
+//! read, search, file and send.
 //!
-//! - meli 0.9.0: recorded between that client and this service. Put in anew are ids, states and the message.
-//! - aerc 0.20: written from its source (`worker/jmap/*.go`, and the JSON of go-jmap's structs), for no such version could
-//!   be run. What Go leaves out of a struct is left out, and what it cannot leave out is there.
+//! - meli 0.9.0: recorded between that client and this service. Put in anew are ids, states and the
+//!   message.
+//! - aerc 0.20: written from its source (`worker/jmap/*.go`, and the JSON of go-jmap's structs),
+//!   for no such version could be run. What Go leaves out of a struct is left out, and what it
+//!   cannot leave out is there.
 
 use serde_json::{Map, Value, json};
 
@@ -34,17 +37,29 @@ impl Replayed {
     fn begin(using: &[&'static str]) -> Self {
         let sink = Sink::start();
         let port = sink.address.port();
-        let bed = bed(&format!("relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"));
+        let bed = bed(&format!(
+            "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"
+        ));
         for n in 1..=3 {
-            let message =
-                letter("Bob <bob@example.net>", "ann@example.org", &format!("lunch {n}"), &format!("zyzzyva{n}"));
-            let taken = Client::lmtp(&bed.lmtp()).unwrap().deliver("bob@example.net", &["ann@example.org"], &message);
+            let message = letter(
+                "Bob <bob@example.net>",
+                "ann@example.org",
+                &format!("lunch {n}"),
+                &format!("zyzzyva{n}"),
+            );
+            let taken = Client::lmtp(&bed.lmtp()).unwrap().deliver(
+                "bob@example.net",
+                &["ann@example.org"],
+                &message,
+            );
             assert_eq!(taken.unwrap()[0].code, 250);
         }
         let mail = bed.mail("ann@example.org").into_iter().map(|one| one.id).collect();
         let session = get(&bed, "/.well-known/jmap", &ann()).json();
-        let account = session["primaryAccounts"]["urn:ietf:params:jmap:mail"].as_str().unwrap().to_owned();
-        let mut replayed = Self { bed, sink, session, account, using: using.to_vec(), roles: Map::new(), mail };
+        let account =
+            session["primaryAccounts"]["urn:ietf:params:jmap:mail"].as_str().unwrap().to_owned();
+        let mut replayed =
+            Self { bed, sink, session, account, using: using.to_vec(), roles: Map::new(), mail };
         let boxes = replayed.one("Mailbox/get", json!({}));
         let role = |row: &Value| Some((row["role"].as_str()?.to_owned(), row["id"].clone()));
         replayed.roles = boxes["list"].as_array().unwrap().iter().filter_map(role).collect();
@@ -56,10 +71,17 @@ impl Replayed {
     }
 
     fn post(&self, path: &str, kind: &str, body: &[u8]) -> Answer {
-        exchange(connect(&self.bed), "POST", path, &[("Authorization", &ann()), ("Content-Type", kind)], body)
+        exchange(
+            connect(&self.bed),
+            "POST",
+            path,
+            &[("Authorization", &ann()), ("Content-Type", kind)],
+            body,
+        )
     }
 
-    /// The answers to the calls of one request, none of which may fail; the account stands in each call.
+    /// The answers to the calls of one request, none of which may fail; the account stands in each
+    /// call.
     fn ask(&self, calls: &[(&str, Value)]) -> Vec<Value> {
         let call = |(at, (name, arguments)): (usize, &(&str, Value))| {
             let mut arguments = arguments.clone();
@@ -91,7 +113,8 @@ impl Replayed {
     }
 
     fn download(&self, blob: &Value, name: &str) -> String {
-        let url = self.session["downloadUrl"].as_str().unwrap().replace("{accountId}", &self.account);
+        let url =
+            self.session["downloadUrl"].as_str().unwrap().replace("{accountId}", &self.account);
         let url = url.replace("{blobId}", blob.as_str().unwrap()).replace("{name}", name);
         let url = url.replace("{type}", "application/octet-stream");
         let found = get(&self.bed, url.split_once("mail.example.org").unwrap().1, &ann());
@@ -101,7 +124,8 @@ impl Replayed {
 
     /// The keywords and the mailboxes of an email.
     fn filed(&self, id: &str) -> (Vec<String>, Vec<String>) {
-        let shown = self.one("Email/get", json!({"ids": [id], "properties": ["keywords", "mailboxIds"]}));
+        let shown =
+            self.one("Email/get", json!({"ids": [id], "properties": ["keywords", "mailboxIds"]}));
         let names = |of: &str| shown["list"][0][of].as_object().unwrap().keys().cloned().collect();
         (names("keywords"), names("mailboxIds"))
     }
@@ -115,8 +139,15 @@ impl Replayed {
             (caught.sender.as_str(), caught.recipients),
             ("ann@example.org", vec!["bob@example.net".to_owned()])
         );
-        assert!(caught.text.contains("See you at noon.") && !caught.text.contains("Bcc"), "{}", caught.text);
-        assert_eq!(self.filed(sent), (vec!["$seen".to_owned()], vec![self.role("sent").to_owned()]));
+        assert!(
+            caught.text.contains("See you at noon.") && !caught.text.contains("Bcc"),
+            "{}",
+            caught.text
+        );
+        assert_eq!(
+            self.filed(sent),
+            (vec!["$seen".to_owned()], vec![self.role("sent").to_owned()])
+        );
         self.bed.finish();
     }
 }
@@ -132,7 +163,8 @@ fn draft() -> String {
 #[test]
 fn meli_lists_reads_searches_files_and_sends() {
     let core = "urn:ietf:params:jmap:core";
-    let meli = Replayed::begin(&[core, "urn:ietf:params:jmap:mail", "urn:ietf:params:jmap:submission"]);
+    let meli =
+        Replayed::begin(&[core, "urn:ietf:params:jmap:mail", "urn:ietf:params:jmap:submission"]);
     let identity = meli.one("Identity/get", json!({}))["list"][0]["id"].clone();
     let (inbox, archive, drafts, sent) =
         (meli.role("inbox"), meli.role("archive"), meli.role("drafts"), meli.role("sent"));
@@ -150,7 +182,8 @@ fn meli_lists_reads_searches_files_and_sends() {
         all
     };
     let of = |call: &str, name: &str, path: &str| json!({"#ids": {"name": name, "path": path, "resultOf": call}});
-    let listed = meli.ask(&[("Email/query", page(0)), ("Email/get", with(of("0", "Email/query", "/ids")))]);
+    let listed =
+        meli.ask(&[("Email/query", page(0)), ("Email/get", with(of("0", "Email/query", "/ids")))]);
     assert_eq!(listed[0]["ids"], json!(meli.mail));
     let email = &listed[1]["list"][2];
     assert_eq!((&email["subject"], &email["preview"]), (&json!("lunch 1"), &json!("zyzzyva1")));
@@ -161,10 +194,14 @@ fn meli_lists_reads_searches_files_and_sends() {
     let id = email["id"].as_str().unwrap();
     let mut state = listed[1]["state"].clone();
     for keyword in ["$seen", "$flagged", "work"] {
-        let update = json!({"ifInState": state, "update": {id: {format!("keywords/{keyword}"): true}}});
+        let update =
+            json!({"ifInState": state, "update": {id: {format!("keywords/{keyword}"): true}}});
         let shown = with(json!({"ids": [id], "properties": ["keywords", "mailboxIds"]}));
         let done = meli.ask(&[("Email/set", update), ("Email/get", shown)]);
-        assert_eq!((&done[0]["updated"], &done[1]["list"][0]["keywords"][keyword]), (&json!({id: null}), &json!(true)));
+        assert_eq!(
+            (&done[0]["updated"], &done[1]["list"][0]["keywords"][keyword]),
+            (&json!({id: null}), &json!(true))
+        );
         state = done[0]["newState"].clone();
     }
     for patch in [
@@ -194,8 +231,11 @@ fn meli_lists_reads_searches_files_and_sends() {
         let import = json!({"blobId": blob, "keywords": keywords, "mailboxIds": {mailbox: true}, "receivedAt": null});
         meli.one("Email/import", json!({"emails": {name: import}}))
     };
-    let made = import("newid", drafts, json!({"$draft": true, "$seen": true}))["created"]["newid"]["id"].clone();
-    let submission = json!({"emailId": made, "envelope": null, "identityId": identity, "undoStatus": "final"});
+    let made = import("newid", drafts, json!({"$draft": true, "$seen": true}))["created"]["newid"]
+        ["id"]
+        .clone();
+    let submission =
+        json!({"emailId": made, "envelope": null, "identityId": identity, "undoStatus": "final"});
     let patch = json!({
         "keywords/$draft": null, format!("mailboxIds/{drafts}"): null, format!("mailboxIds/{sent}"): true,
     });
@@ -212,7 +252,8 @@ fn meli_lists_reads_searches_files_and_sends() {
 #[test]
 fn aerc_lists_reads_searches_files_and_sends() {
     let mut aerc = Replayed::begin(&["urn:ietf:params:jmap:mail"]);
-    // identity.Get says what it needs, and emailsubmission.Set; go-jmap asks for what all calls of a request need.
+    // identity.Get says what it needs, and emailsubmission.Set; go-jmap asks for what all calls of
+    // a request need.
     aerc.using.push("urn:ietf:params:jmap:submission");
     let identity = aerc.one("Identity/get", json!({}))["list"][0].clone();
     assert_eq!(identity["email"], "ann@example.org");
@@ -225,7 +266,10 @@ fn aerc_lists_reads_searches_files_and_sends() {
     let arrival = json!([{"property": "receivedAt", "isAscending": true}]);
     let listed = aerc.one("Email/query", query(&inbox, arrival.clone()));
     let oldest_first: Vec<&String> = aerc.mail.iter().rev().collect();
-    assert_eq!((&listed["ids"], &listed["canCalculateChanges"]), (&json!(oldest_first), &json!(true)));
+    assert_eq!(
+        (&listed["ids"], &listed["canCalculateChanges"]),
+        (&json!(oldest_first), &json!(true))
+    );
     let properties = json!([
         "id",
         "blobId",
@@ -277,7 +321,8 @@ fn aerc_lists_reads_searches_files_and_sends() {
     assert_eq!(aerc.download(&email["bodyStructure"]["blobId"], "filename").trim_end(), "zyzzyva1");
     assert!(aerc.download(&email["blobId"], "filename").contains("Subject: lunch 1\r\n"));
 
-    // search.go: dates are in the zone of the client, and sort by read has a keyword and no property.
+    // search.go: dates are in the zone of the client, and sort by read has a keyword and no
+    // property.
     let sought = json!({"operator": "AND", "conditions": [
         {"inMailbox": aerc.role("inbox"), "after": "2026-01-01T00:00:00+01:00", "text": "zyzzyva2"},
         {"notKeyword": "$seen"},
@@ -289,7 +334,8 @@ fn aerc_lists_reads_searches_files_and_sends() {
 
     // set.go: flags, a copy, a move; a folder whose path is its creation id.
     let id = email["id"].as_str().unwrap();
-    let set = |patch: Value| aerc.one("Email/set", json!({"update": {id: patch}}))["updated"].clone();
+    let set =
+        |patch: Value| aerc.one("Email/set", json!({"update": {id: patch}}))["updated"].clone();
     assert_eq!(set(json!({"keywords/$seen": true, "keywords/$answered": true})), json!({id: null}));
     let (archive, trash) = (aerc.role("archive"), aerc.role("trash"));
     assert_eq!(set(json!({format!("mailboxIds/{archive}"): true})), json!({id: null}));
@@ -298,7 +344,8 @@ fn aerc_lists_reads_searches_files_and_sends() {
     let mut both = vec![archive.to_owned(), trash.to_owned()];
     both.sort();
     assert_eq!(aerc.filed(id), (vec!["$answered".into(), "$seen".into()], both));
-    let create = json!({"create": {"Archive/Work in 2026": {"name": "Work in 2026", "parentId": archive}}});
+    let create =
+        json!({"create": {"Archive/Work in 2026": {"name": "Work in 2026", "parentId": archive}}});
     let made = aerc.one("Mailbox/set", create)["created"]["Archive/Work in 2026"]["id"].clone();
     assert!(made.is_string());
 
@@ -317,14 +364,19 @@ fn aerc_lists_reads_searches_files_and_sends() {
     let since = json!({"filter": inbox, "sort": arrival, "sinceQueryState": listed["queryState"]});
     assert_eq!(aerc.one("Email/queryChanges", since)["removed"], json!([id]));
 
-    // set.go appends; send.go imports a draft and submits it in the same request. Its fields are those of go-jmap's
-    // structs: `mailfrom`, and a time that Go cannot leave out.
-    let into = json!({"blobId": aerc.upload(&draft().replace("tox", "x")), "mailboxIds": {archive: true}});
-    assert!(aerc.one("Email/import", json!({"emails": {"aerc": into}}))["created"]["aerc"]["id"].is_string());
+    // set.go appends; send.go imports a draft and submits it in the same request. Its fields are
+    // those of go-jmap's structs: `mailfrom`, and a time that Go cannot leave out.
+    let into =
+        json!({"blobId": aerc.upload(&draft().replace("tox", "x")), "mailboxIds": {archive: true}});
+    assert!(
+        aerc.one("Email/import", json!({"emails": {"aerc": into}}))["created"]["aerc"]["id"]
+            .is_string()
+    );
     let (drafts, sent) = (aerc.role("drafts"), aerc.role("sent"));
     let keywords = json!({"$draft": true, "$seen": true});
     let import = json!({"blobId": aerc.upload(&draft()), "mailboxIds": {drafts: true}, "keywords": keywords});
-    let envelope = json!({"mailfrom": {"email": "ann@example.org"}, "rcptTo": [{"email": "bob@example.net"}]});
+    let envelope =
+        json!({"mailfrom": {"email": "ann@example.org"}, "rcptTo": [{"email": "bob@example.net"}]});
     let submission = json!({
         "identityId": identity["id"], "emailId": "#aerc", "envelope": envelope, "sendAt": "0001-01-01T00:00:00Z",
     });
@@ -333,7 +385,10 @@ fn aerc_lists_reads_searches_files_and_sends() {
     });
     let done = aerc.ask(&[
         ("Email/import", json!({"emails": {"aerc": import}})),
-        ("EmailSubmission/set", json!({"create": {"sub": submission}, "onSuccessUpdateEmail": {"#sub": patch}})),
+        (
+            "EmailSubmission/set",
+            json!({"create": {"sub": submission}, "onSuccessUpdateEmail": {"#sub": patch}}),
+        ),
     ]);
     assert!(done[1]["created"]["sub"]["id"].is_string(), "{done:?}");
     let made = done[0]["created"]["aerc"]["id"].as_str().unwrap();

@@ -25,7 +25,11 @@ fn shipped_scripts_compile() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success() && !said.contains("warning"), "{}:\n{said}", script.display());
+        assert!(
+            done.status.success() && !said.contains("warning"),
+            "{}:\n{said}",
+            script.display()
+        );
         names.push(name);
     }
     names.sort();

@@ -36,7 +36,8 @@ impl Sink {
         Self::offering(true)
     }
 
-    /// With SMTPUTF8 (RFC 6531), or a server of the old kind, which lacks it and takes nothing but ASCII in commands.
+    /// With SMTPUTF8 (RFC 6531), or a server of the old kind, which lacks it and takes nothing but
+    /// ASCII in commands.
     pub(crate) fn offering(utf8: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let sink = Self { address: listener.local_addr().unwrap(), caught: Arc::default() };
@@ -69,12 +70,18 @@ fn serve(stream: &TcpStream, utf8: bool, kept: &Mutex<Vec<Caught>>) -> Option<()
         }
         let line = line.trim_end();
         let verb = line.split([' ', ':']).next().unwrap_or_default().to_ascii_uppercase();
-        let path = || line.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map_or("", |(path, _)| path);
+        let path = || {
+            line.split_once('<')
+                .and_then(|(_, rest)| rest.split_once('>'))
+                .map_or("", |(path, _)| path)
+        };
         match verb.as_str() {
             _ if !utf8 && !line.is_ascii() => say("500 5.5.2 not ASCII\r\n")?,
             "EHLO" if !utf8 => say("250-sink.example\r\n250-8BITMIME\r\n250 DSN\r\n")?,
             "RCPT" if path().starts_with("bad@") => say("550 5.7.1 not that one\r\n")?,
-            "EHLO" => say("250-sink.example\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-DSN\r\n250 SIZE 100000000\r\n")?,
+            "EHLO" => say(
+                "250-sink.example\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-DSN\r\n250 SIZE 100000000\r\n",
+            )?,
             "MAIL" => {
                 sender = path().to_owned();
                 recipients.clear();
@@ -101,7 +108,11 @@ fn serve(stream: &TcpStream, utf8: bool, kept: &Mutex<Vec<Caught>>) -> Option<()
                     }
                 }
                 let text = String::from_utf8_lossy(&text).into_owned();
-                let caught = Caught { sender: sender.clone(), recipients: std::mem::take(&mut recipients), text };
+                let caught = Caught {
+                    sender: sender.clone(),
+                    recipients: std::mem::take(&mut recipients),
+                    text,
+                };
                 kept.lock().ok()?.push(caught);
                 say("250 2.0.0 kept\r\n")?;
             }

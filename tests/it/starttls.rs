@@ -1,8 +1,9 @@
 //! STARTTLS over a real socket (RFC 3207), with rustls at the other end.
 //!
 //! `tests/tls` holds two key pairs for tests and nothing else, each made so (they end in 2126):
-//! `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=one.test.example
-//! -addext subjectAltName=DNS:mda.test.example -addext basicConstraints=critical,CA:FALSE -keyout … -out …`
+//! `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj
+//! /CN=one.test.example -addext subjectAltName=DNS:mda.test.example -addext
+//! basicConstraints=critical,CA:FALSE -keyout … -out …`
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -23,8 +24,8 @@ pub(crate) fn keys(name: &str) -> String {
     format!("lmtp.tls-certificate = {:?}\nlmtp.tls-key = {:?}\n", file("cert"), file("key"))
 }
 
-/// Says LHLO and STARTTLS, and with it, in the same write, what `behind` holds; then TLS with the certificate of that
-/// name and no other.
+/// Says LHLO and STARTTLS, and with it, in the same write, what `behind` holds; then TLS with the
+/// certificate of that name and no other.
 pub(crate) fn begin(bed: &Bed, name: &str, behind: &str) -> std::io::Result<Client> {
     let stream = UnixStream::connect(bed.lmtp())?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -47,7 +48,8 @@ pub(crate) fn begin(bed: &Bed, name: &str, behind: &str) -> std::io::Result<Clie
     roots.add(CertificateDer::from_pem_file(file).unwrap()).unwrap();
     let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     let server = ServerName::try_from("mda.test.example").unwrap();
-    let mut tls = StreamOwned::new(ClientConnection::new(Arc::new(config), server).unwrap(), stream);
+    let mut tls =
+        StreamOwned::new(ClientConnection::new(Arc::new(config), server).unwrap(), stream);
     while tls.conn.is_handshaking() {
         tls.conn.complete_io(&mut tls.sock)?;
     }
@@ -59,10 +61,12 @@ fn mail_comes_in_by_tls_and_what_was_said_before_it_is_forgotten() {
     let mut bed = Bed::new(&keys("one"));
     bed.start();
     bed.account("ann@example.org", &[]);
-    // RFC 3207 §6: commands pipelined behind STARTTLS were said in the clear, and are not obeyed within TLS.
+    // RFC 3207 §6: commands pipelined behind STARTTLS were said in the clear, and are not obeyed
+    // within TLS.
     let injected = "MAIL FROM:<eve@example.net>\r\nRCPT TO:<ann@example.org>\r\nNOOP\r\n";
     let mut client = begin(&bed, "one", injected).unwrap();
-    // The first reply within TLS is to our first command there; the LHLO from before it does not count (§4.2).
+    // The first reply within TLS is to our first command there; the LHLO from before it does not
+    // count (§4.2).
     let reply = client.command("MAIL FROM:<zoe@example.net>").unwrap();
     assert_eq!((reply.code, reply.enhanced()), (503, "5.5.1"), "{reply:?}");
     let offers = client.command("LHLO client.example").unwrap();
@@ -76,7 +80,10 @@ fn mail_comes_in_by_tls_and_what_was_said_before_it_is_forgotten() {
     let mail = bed.mail("ann@example.org");
     assert_eq!(mail.len(), 1, "{mail:?}");
     let kept = String::from_utf8(bed.raw("ann@example.org", &mail[0].id)).unwrap();
-    assert!(kept.starts_with("Return-Path: <zoe@example.net>") && kept.contains(" with LMTPS id "), "{kept}");
+    assert!(
+        kept.starts_with("Return-Path: <zoe@example.net>") && kept.contains(" with LMTPS id "),
+        "{kept}"
+    );
     bed.finish();
 }
 

@@ -19,7 +19,8 @@ fn unit(name: &str) -> String {
 pub(crate) fn folder_mode(folder: &str) -> String {
     let folders = unit("restante.tmpfiles");
     let mut rows = folders.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    rows.find(|row| row.get(1) == Some(&folder)).unwrap_or_else(|| panic!("no {folder}"))[2].to_owned()
+    rows.find(|row| row.get(1) == Some(&folder)).unwrap_or_else(|| panic!("no {folder}"))[2]
+        .to_owned()
 }
 
 #[test]
@@ -27,12 +28,19 @@ fn the_service_is_confined() {
     let service = unit("restante.service");
     // With it the control socket could not tell one user from another.
     assert!(!service.lines().any(|line| line.starts_with("PrivateUsers")));
-    for line in ["Type=notify", "WatchdogSec=60s", "StateDirectory=restante", "RuntimeDirectory=restante"] {
+    for line in
+        ["Type=notify", "WatchdogSec=60s", "StateDirectory=restante", "RuntimeDirectory=restante"]
+    {
         assert!(service.lines().any(|known| known == line), "{line}");
     }
     // The filter is read from the top: what @privileged takes away comes back.
-    let filters: Vec<&str> = service.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")).collect();
-    assert_eq!(filters.last(), Some(&"@chown"), "a socket could not be given to the group of its clients");
+    let filters: Vec<&str> =
+        service.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")).collect();
+    assert_eq!(
+        filters.last(),
+        Some(&"@chown"),
+        "a socket could not be given to the group of its clients"
+    );
     let Some(analyze) = program("systemd-analyze") else { return lacking("systemd-analyze") };
     let done = Command::new(analyze)
         .args(["security", "--offline=true", "--no-pager"])
@@ -63,11 +71,18 @@ fn the_socket_stands_where_postfix_sees_it() {
 
 #[test]
 fn users_and_folders_are_as_the_service_wants_them() {
-    assert!(unit("restante.sysusers").lines().any(|line| line.starts_with("u ") && line.contains("restante")));
+    assert!(
+        unit("restante.sysusers")
+            .lines()
+            .any(|line| line.starts_with("u ") && line.contains("restante"))
+    );
     // The service can give its socket to the group of proxies only as a member of it.
     assert!(unit("restante.sysusers").lines().any(|line| line == "m     restante restante-http"));
-    // The commands of every user read the configuration and find the socket; the mail is the service's alone.
-    for (folder, mode) in [("/etc/restante", "0755"), ("/var/lib/restante", "0700"), ("/run/restante", "0755")] {
+    // The commands of every user read the configuration and find the socket; the mail is the
+    // service's alone.
+    for (folder, mode) in
+        [("/etc/restante", "0755"), ("/var/lib/restante", "0700"), ("/run/restante", "0755")]
+    {
         assert_eq!(folder_mode(folder), mode, "{folder}");
     }
     assert!(unit("restante.service").lines().any(|line| line == "ConfigurationDirectoryMode=0755"));
@@ -113,7 +128,9 @@ fn the_service_says_when_it_is_ready_and_when_it_stops() {
 
 #[test]
 fn a_socket_from_systemd_is_served() {
-    let Some(activate) = program("systemd-socket-activate") else { return lacking("systemd-socket-activate") };
+    let Some(activate) = program("systemd-socket-activate") else {
+        return lacking("systemd-socket-activate");
+    };
     let bed = Bed::new("");
     let passed = bed.dir.join("passed");
     let text = fs::read_to_string(bed.config()).unwrap();

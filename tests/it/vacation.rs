@@ -1,4 +1,5 @@
-//! The vacation as its owner works it: who was told, who is never told, what the text may hold, and what became of replies.
+//! The vacation as its owner works it: who was told, who is never told, what the text may hold, and
+//! what became of replies.
 
 use std::time::Duration;
 
@@ -13,7 +14,9 @@ const ANN: &str = "ann@example.org";
 /// A service whose relay is the sink, and ann, who is away.
 fn away(relay: &Sink, set: &[&str]) -> Bed {
     let port = relay.address.port();
-    let mut bed = Bed::new(&format!("relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"));
+    let mut bed = Bed::new(&format!(
+        "relay.host = \"127.0.0.1\"\nrelay.port = {port}\nrelay.tls = \"none\"\n"
+    ));
     bed.start();
     bed.account(ANN, &["--zone", "America/New_York"]);
     bed.ok(&[&["vacation", "set", "-a", ANN], set].concat());
@@ -36,7 +39,10 @@ fn decision(bed: &Bed) -> (Value, Value) {
 
 fn told(bed: &Bed) -> Vec<String> {
     let rows = bed.rows(&["vacation", "told", "-a", ANN]);
-    assert!(rows.iter().all(|row| row["at"].as_str().is_some_and(|at| at.ends_with('Z'))), "{rows:?}");
+    assert!(
+        rows.iter().all(|row| row["at"].as_str().is_some_and(|at| at.ends_with('Z'))),
+        "{rows:?}"
+    );
     rows.iter().map(|row| row["sender"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -49,21 +55,30 @@ fn who_was_told_is_shown_and_may_be_forgotten() {
         assert_eq!(decision(&bed).0, Value::Null);
     }
     assert_eq!(told(&bed), ["yve@example.net", "zoe@example.net"]);
-    let table = String::from_utf8(bed.ok(&["vacation", "told", "-a", ANN, "--limit", "1"])).unwrap();
-    assert!(table.contains("yve@example.net") && !table.contains("zoe@") && table.contains("WHEN"), "{table}");
+    let table =
+        String::from_utf8(bed.ok(&["vacation", "told", "-a", ANN, "--limit", "1"])).unwrap();
+    assert!(
+        table.contains("yve@example.net") && !table.contains("zoe@") && table.contains("WHEN"),
+        "{table}"
+    );
     send(&bed, "zoe@example.net", "hello again");
     assert_eq!(decision(&bed).0, "already-told");
 
     bed.ok(&["vacation", "forget", "-a", ANN, "Zoe@Example.NET"]);
     assert_eq!(told(&bed), ["yve@example.net"]);
-    assert_eq!(bed.run(&["vacation", "forget", "-a", ANN, "zoe@example.net"]).status.code(), Some(67));
+    assert_eq!(
+        bed.run(&["vacation", "forget", "-a", ANN, "zoe@example.net"]).status.code(),
+        Some(67)
+    );
     send(&bed, "zoe@example.net", "and again");
     assert_eq!(decision(&bed).0, Value::Null);
     bed.ok(&["vacation", "forget", "-a", ANN, "--all"]);
     assert!(told(&bed).is_empty());
     bed.ok(&["vacation", "forget", "-a", ANN, "--all"]);
-    for wrong in [&["vacation", "forget", "-a", ANN][..], &["vacation", "forget", "-a", ANN, "--all", "x@example.net"]]
-    {
+    for wrong in [
+        &["vacation", "forget", "-a", ANN][..],
+        &["vacation", "forget", "-a", ANN, "--all", "x@example.net"],
+    ] {
         assert_eq!(bed.run(wrong).status.code(), Some(64));
     }
     bed.eventually("three replies", Duration::from_secs(20), || relay.caught().len() == 3);
@@ -109,7 +124,8 @@ fn the_excepted_are_never_answered_and_others_are_not_told_anew() {
 fn placeholders_are_filled_in_with_what_cannot_do_harm() {
     let relay = Sink::start();
     let text = "About {subject}, {from}: away until {until}. {other} {";
-    let bed = away(&relay, &["--text", text, "--subject", "Away: {subject}", "--until", "2099-01-06"]);
+    let bed =
+        away(&relay, &["--text", text, "--subject", "Away: {subject}", "--until", "2099-01-06"]);
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let message = "From: zoe@example.net\nTo: ann@example.org\n\
                    Subject: =?utf-8?q?Lunch_=7Bfrom=7D=0D=0ABcc:_eve@example.net=0D=0A=0D=0Abody?=\n\nx\n";
@@ -119,8 +135,14 @@ fn placeholders_are_filled_in_with_what_cannot_do_harm() {
     let reply = relay.caught().remove(0);
     assert_eq!(reply.header("Bcc"), None, "{}", reply.text);
     // Control characters that a word encodes are dropped (RFC 8621 §4.1.2.2).
-    assert_eq!(reply.header("Subject").unwrap(), "Away: Lunch {from}Bcc: eve@example.netbody", "{}", reply.text);
-    let body = reply.text.split_once("\r\n\r\n").unwrap().1.replace("=\r\n", "").replace("\r\n", " ");
+    assert_eq!(
+        reply.header("Subject").unwrap(),
+        "Away: Lunch {from}Bcc: eve@example.netbody",
+        "{}",
+        reply.text
+    );
+    let body =
+        reply.text.split_once("\r\n\r\n").unwrap().1.replace("=\r\n", "").replace("\r\n", " ");
     let wanted = "About Lunch {from}Bcc: eve@example.netbody, zoe@example.net: away until 2099-01-06. {other} {";
     assert!(body.contains(wanted), "{body}");
     bed.finish();

@@ -1,4 +1,5 @@
-//! Push subscriptions (RFC 8620 §7.2): the code first, then changes, over HTTPS to a server of the test's own.
+//! Push subscriptions (RFC 8620 §7.2): the code first, then changes, over HTTPS to a server of the
+//! test's own.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -20,11 +21,22 @@ use crate::mail::{Client, letter};
 /// What came to the server: the head of a request, and its body.
 type Pushed = (String, Vec<u8>);
 
-/// A server for `localhost` that answers all it gets with a status, or `None` without `openssl`, which makes its key.
+/// A server for `localhost` that answers all it gets with a status, or `None` without `openssl`,
+/// which makes its key.
 fn server(dir: &Path, statuses: &'static [u16]) -> Option<(u16, Receiver<Pushed>)> {
     let (key, cert) = (dir.join("push.key"), dir.join("push.cert"));
     let made = Command::new(crate::program("openssl")?)
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"])
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+        ])
         .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
         .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
         .arg(&key)
@@ -63,7 +75,8 @@ fn server(dir: &Path, statuses: &'static [u16]) -> Option<(u16, Receiver<Pushed>
                 continue;
             }
             let status = statuses.next().unwrap();
-            let answer = format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let answer =
+                format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             stream.get_mut().write_all(answer.as_bytes()).ok();
             if into.send((head, body)).is_err() {
                 return;
@@ -96,31 +109,48 @@ fn set(bed: &Bed, arguments: &Value) -> Value {
 fn deliver(bed: &Bed, subject: &str) {
     let mut client = Client::lmtp(&bed.lmtp()).unwrap();
     let message = letter("zoe@example.net", "ann@example.org", subject, "Hello.");
-    assert_eq!(client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap()[0].code, 250);
+    assert_eq!(
+        client.deliver("zoe@example.net", &["ann@example.org"], &message).unwrap()[0].code,
+        250
+    );
 }
 
 const SOON: Duration = Duration::from_secs(20);
 
 #[test]
 fn the_code_comes_first_and_changes_when_it_was_given_back() {
-    let Some((bed, port, pushed)) = bed(&[201, 201, 410], "http.push-to-private = true\n") else { return };
+    let Some((bed, port, pushed)) = bed(&[201, 201, 410], "http.push-to-private = true\n") else {
+        return;
+    };
     let url = format!("https://localhost:{port}/push?for=ann");
-    let made = set(&bed, &json!({"create": {"s": {"deviceClientId": "d", "url": url, "types": ["EmailDelivery"]}}}));
+    let made = set(
+        &bed,
+        &json!({"create": {"s": {"deviceClientId": "d", "url": url, "types": ["EmailDelivery"]}}}),
+    );
     let id = made["created"]["s"]["id"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
     let (head, body) = pushed.recv_timeout(SOON).unwrap();
-    assert!(head.starts_with("POST /push?for=ann HTTP/1.1\r\n") && head.to_lowercase().contains("ttl: "), "{head}");
+    assert!(
+        head.starts_with("POST /push?for=ann HTTP/1.1\r\n")
+            && head.to_lowercase().contains("ttl: "),
+        "{head}"
+    );
     assert!(head.to_lowercase().contains("content-type: application/json"), "{head}");
     let code: Value = serde_json::from_slice(&body).unwrap();
-    assert_eq!((&code["@type"], &code["pushSubscriptionId"]), (&json!("PushVerification"), &json!(id)));
+    assert_eq!(
+        (&code["@type"], &code["pushSubscriptionId"]),
+        (&json!("PushVerification"), &json!(id))
+    );
     // Nothing else before the code is given back.
     deliver(&bed, "first");
     assert_eq!(pushed.recv_timeout(Duration::from_secs(2)), Err(RecvTimeoutError::Timeout));
-    let done = set(&bed, &json!({"update": {id.clone(): {"verificationCode": code["verificationCode"]}}}));
+    let done =
+        set(&bed, &json!({"update": {id.clone(): {"verificationCode": code["verificationCode"]}}}));
     assert_eq!(done["updated"], json!({id.clone(): null}), "{done}");
     let (_, body) = pushed.recv_timeout(SOON).unwrap();
     let change: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(change["@type"], "StateChange");
-    let states = change["changed"].as_object().unwrap().values().next().unwrap().as_object().unwrap();
+    let states =
+        change["changed"].as_object().unwrap().values().next().unwrap().as_object().unwrap();
     assert_eq!(states.keys().collect::<Vec<_>>(), ["EmailDelivery"]);
     // 410: there is nobody any more.
     deliver(&bed, "second");
@@ -147,7 +177,10 @@ fn with_keys_it_is_encrypted_and_to_the_inside_nothing_goes() {
     assert!(head.to_lowercase().contains("content-encoding: aes128gcm"), "{head}");
     assert!(head.to_lowercase().contains("content-type: application/json"), "{head}");
     // The header of RFC 8188 §2.1, and nothing that could be read.
-    assert!(body[16..21] == [0, 0, 16, 0, 65] && !String::from_utf8_lossy(&body).contains("PushVerification"));
+    assert!(
+        body[16..21] == [0, 0, 16, 0, 65]
+            && !String::from_utf8_lossy(&body).contains("PushVerification")
+    );
 
     bed.configure(&format!("http.listen = [\"unix:{}\"]\n", bed.dir.join("http").display()));
     bed.reload("configuration read again");

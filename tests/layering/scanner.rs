@@ -22,8 +22,8 @@ impl Source {
         self.names_below(1)
     }
 
-    /// Segments of paths that stand right below the first `depth` segments of this module's own path. A path that lands
-    /// deeper names what lies above it, too.
+    /// Segments of paths that stand right below the first `depth` segments of this module's own
+    /// path. A path that lands deeper names what lies above it, too.
     fn names_below(&self, depth: usize) -> Vec<(String, usize)> {
         let words = words(&self.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
@@ -82,16 +82,24 @@ impl Source {
         once
     }
 
-    /// What stands right under a room in the paths that lead there from the crate's root or by `super`, with their lines.
+    /// What stands right under a room in the paths that lead there from the crate's root or by
+    /// `super`, with their lines.
     pub(crate) fn named_within(&self, room: &str) -> Vec<(String, usize)> {
         let words = words(&self.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
         let mut found = Vec::new();
         let mut at = 0;
         while at < words.len() {
-            if word(at) == "crate" && word(at + 1) == "::" && word(at + 2) == room && word(at + 3) == "::" {
+            if word(at) == "crate"
+                && word(at + 1) == "::"
+                && word(at + 2) == room
+                && word(at + 3) == "::"
+            {
                 found.extend(heads(&words, at + 4));
-            } else if word(at) == "super" && word(at + 1) == "::" && (at == 0 || word(at - 1) != "::") {
+            } else if word(at) == "super"
+                && word(at + 1) == "::"
+                && (at == 0 || word(at - 1) != "::")
+            {
                 let mut up = 1;
                 while word(at + 2) == "super" && word(at + 3) == "::" {
                     up += 1;
@@ -186,7 +194,9 @@ pub(crate) fn words(text: &str) -> Vec<(String, usize)> {
                     }
                 }
             }
-            'r' if (at(i + 1) == '"' || (at(i + 1) == '#' && matches!(at(i + 2), '"' | '#'))) && !joined(&chars, i) => {
+            'r' if (at(i + 1) == '"' || (at(i + 1) == '#' && matches!(at(i + 2), '"' | '#')))
+                && !joined(&chars, i) =>
+            {
                 i += 1;
                 let mut hashes = 0;
                 while at(i) == '#' {

@@ -1,8 +1,9 @@
-//! Passwords that were right within the last minutes, so that hashing is not paid on each request of a client.
+//! Passwords that were right within the last minutes, so that hashing is not paid on each request
+//! of a client.
 //!
-//! What is held is a hash, keyed with a secret of this process, of the PHC string and the password: a reader of the
-//! memory later finds no password in it, and a password that was changed or taken away, whose PHC string is gone from the
-//! account, is not remembered any more.
+//! What is held is a hash, keyed with a secret of this process, of the PHC string and the password:
+//! a reader of the memory later finds no password in it, and a password that was changed or taken
+//! away, whose PHC string is gone from the account, is not remembered any more.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -26,7 +27,8 @@ pub(super) struct LoginCache {
 impl LoginCache {
     pub(super) fn new() -> Result<Self, Error> {
         let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(|error| Error::Io(format!("no randomness for logins: {error}")))?;
+        getrandom::fill(&mut key)
+            .map_err(|error| Error::Io(format!("no randomness for logins: {error}")))?;
         Ok(Self { key, until: Mutex::default() })
     }
 

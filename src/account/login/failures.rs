@@ -1,16 +1,20 @@
 //! Failed logins, by source and by account: a source that guesses must wait longer and longer.
 //!
-//! Each failure costs a time that has to pass; a source that owes more than a number of them must wait. What must hold:
+//! Each failure costs a time that has to pass; a source that owes more than a number of them must
+//! wait. What must hold:
 //! - one source has few guesses, and all sources together have few guesses at one account;
-//! - no stranger locks an owner out: a source from which an account was logged in to before is counted for that account
-//!   by itself, and neither what other sources do, nor what that source does to other accounts, holds it up;
-//! - a password that is remembered, or a token, is not held up by what others did: it is looked at before;
-//! - what is held is bounded: beyond that newcomers are not counted, which the few threads that hash passwords still slow
-//!   down;
+//! - no stranger locks an owner out: a source from which an account was logged in to before is
+//!   counted for that account by itself, and neither what other sources do, nor what that source
+//!   does to other accounts, holds it up;
+//! - a password that is remembered, or a token, is not held up by what others did: it is looked at
+//!   before;
+//! - what is held is bounded: beyond that newcomers are not counted, which the few threads that
+//!   hash passwords still slow down;
 //! - who must wait does so by this process's own time, and no longer when the clock is set back.
 //!
-//! While strangers guess at an account, a source from which nobody ever logged in to it waits, the owner at a new address
-//! among them: before the password was hashed nothing tells the two apart. A token helps there.
+//! While strangers guess at an account, a source from which nobody ever logged in to it waits, the
+//! owner at a new address among them: before the password was hashed nothing tells the two apart. A
+//! token helps there.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -34,7 +38,9 @@ impl LoginSource {
 impl From<IpAddr> for LoginSource {
     fn from(address: IpAddr) -> Self {
         Self(Some(match address.to_canonical() {
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+            IpAddr::V6(address) => {
+                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
+            }
             address => address,
         }))
     }
@@ -200,8 +206,14 @@ mod tests {
         for n in 0..20 {
             drop(failures.attempt(eve, None, &format!("name {n}"), NOW).unwrap());
         }
-        assert_eq!(failures.attempt(eve, None, "ann", NOW).unwrap_err(), TooManyFailures(Duration::from_secs(15)));
-        failures.attempt(from("192.0.2.10"), Some(AccountId(1)), "ann", NOW).unwrap().cancel_charge();
+        assert_eq!(
+            failures.attempt(eve, None, "ann", NOW).unwrap_err(),
+            TooManyFailures(Duration::from_secs(15))
+        );
+        failures
+            .attempt(from("192.0.2.10"), Some(AccountId(1)), "ann", NOW)
+            .unwrap()
+            .cancel_charge();
         // One more after the time of one; and the source is refused again.
         let later = NOW.after(Duration::from_secs(15));
         drop(failures.attempt(eve, None, "ann", later).unwrap());
@@ -212,8 +224,9 @@ mod tests {
     fn an_account_is_guarded_against_many_sources() {
         let failures = Failures::default();
         let ann = Some(AccountId(1));
-        let attempt =
-            |n: u32, account| failures.attempt(LoginSource::from(IpAddr::from(n.to_be_bytes())), account, "ann", NOW);
+        let attempt = |n: u32, account| {
+            failures.attempt(LoginSource::from(IpAddr::from(n.to_be_bytes())), account, "ann", NOW)
+        };
         (0..100).for_each(|n| drop(attempt(n, ann).unwrap()));
         assert_eq!(attempt(100, ann).unwrap_err(), TooManyFailures(Duration::from_secs(6)));
         assert!(attempt(101, Some(AccountId(2))).is_ok());
@@ -226,7 +239,10 @@ mod tests {
     fn who_has_it_right_is_not_counted() {
         let failures = Failures::default();
         for _ in 0..1000 {
-            failures.attempt(LoginSource::LOCAL, Some(AccountId(1)), "ann", NOW).unwrap().cancel_charge();
+            failures
+                .attempt(LoginSource::LOCAL, Some(AccountId(1)), "ann", NOW)
+                .unwrap()
+                .cancel_charge();
         }
     }
 
@@ -234,8 +250,11 @@ mod tests {
     fn so_many_sources_of_an_account_are_known_and_for_so_long() {
         let failures = Failures::default();
         let (ann, bob) = (AccountId(1), AccountId(2));
-        let source = |n: usize| LoginSource::from(IpAddr::from(u32::try_from(n).unwrap().to_be_bytes()));
-        let log_in = |n: usize, now| failures.attempt(source(n), Some(ann), "ann", now).unwrap().cancel_charge();
+        let source =
+            |n: usize| LoginSource::from(IpAddr::from(u32::try_from(n).unwrap().to_be_bytes()));
+        let log_in = |n: usize, now| {
+            failures.attempt(source(n), Some(ann), "ann", now).unwrap().cancel_charge()
+        };
         (0..MAX_OWN_SOURCES).for_each(|n| log_in(n, NOW));
         log_in(0, NOW);
         log_in(MAX_OWN_SOURCES, NOW);

@@ -12,9 +12,9 @@ use crate::cli::terminal::output;
 use crate::config::ByteSize;
 use crate::wire::jmap::With;
 use crate::wire::jmap::admin::accounts::{
-    AccountAdd, AccountAddArguments, AccountAlias, AccountAliasDomain, AccountAliasDomains, AccountAnswer,
-    AccountChanges, AccountGet, AccountList, AccountPassword, AccountRemove, AccountSet, AliasArguments,
-    AliasDomainArguments, PasswordArguments,
+    AccountAdd, AccountAddArguments, AccountAlias, AccountAliasDomain, AccountAliasDomains,
+    AccountAnswer, AccountChanges, AccountGet, AccountList, AccountPassword, AccountRemove,
+    AccountSet, AliasArguments, AliasDomainArguments, PasswordArguments,
 };
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments};
 use crate::wire::jmap::arguments::Nullable;
@@ -47,7 +47,8 @@ pub enum AccountCommand {
         /// Let user+Mailbox@ file into that mailbox.
         #[arg(long)]
         detail_files: bool,
-        /// What it begins with: a mailbox for each usual role, or the Inbox alone. As the configuration says if not given.
+        /// What it begins with: a mailbox for each usual role, or the Inbox alone. As the
+        /// configuration says if not given.
         #[arg(long, value_parser = ["roles", "inbox"], value_name = "WHICH")]
         mailboxes: Option<String>,
     },
@@ -148,7 +149,10 @@ pub struct AccountSetArgs {
 /// The longest password that is read.
 const MAX_PASSWORD_BYTES: u64 = 4096;
 
-pub(in crate::cli) async fn run(command: AccountCommand, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn run(
+    command: AccountCommand,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let client = &context.client;
     match command {
         AccountCommand::Add {
@@ -191,9 +195,13 @@ pub(in crate::cli) async fn run(command: AccountCommand, context: &CommandContex
             let answer = client.call::<AccountSet>(changes).await?;
             show(&answer, context);
         }
-        AccountCommand::Domain { alias, target, remove } => domain(alias, target, remove, context).await?,
+        AccountCommand::Domain { alias, target, remove } => {
+            domain(alias, target, remove, context).await?
+        }
         AccountCommand::Remove { account, yes } => {
-            if !yes && !input::confirmed(&format!("Remove {account} with all its mail? Type yes: "))? {
+            if !yes
+                && !input::confirmed(&format!("Remove {account} with all its mail? Type yes: "))?
+            {
                 return Err(Failure::new(exit::USAGE, "not removed"));
             }
             client.call::<AccountRemove>(AccountRef::by_name(&account)).await?;
@@ -209,9 +217,14 @@ pub(in crate::cli) async fn run(command: AccountCommand, context: &CommandContex
             let password = if remove { None } else { Some(password()?) };
             let args = PasswordArguments { name: Some(label.clone()), password };
             client.call::<AccountPassword>(With(AccountRef::by_name(&account), args)).await?;
-            output::line(&format!("password `{label}` of {account} {}", if remove { "removed" } else { "set" }));
+            output::line(&format!(
+                "password `{label}` of {account} {}",
+                if remove { "removed" } else { "set" }
+            ));
         }
-        AccountCommand::Token(command) => crate::cli::commands::token::run(command, context).await?,
+        AccountCommand::Token(command) => {
+            crate::cli::commands::token::run(command, context).await?
+        }
     }
     Ok(())
 }
@@ -246,7 +259,9 @@ fn octets(size: &str) -> Result<u64, Failure> {
 
 /// What is to be changed; an empty text takes a value away.
 fn changes(args: &AccountSetArgs) -> Result<AccountChanges, Failure> {
-    let text = |given: &Option<String>| given.clone().map(|text| Some(text).filter(|text| !text.is_empty()));
+    let text = |given: &Option<String>| {
+        given.clone().map(|text| Some(text).filter(|text| !text.is_empty()))
+    };
     let number = |given: &Option<String>, read: fn(&str) -> Result<u64, Failure>| {
         text(given).map(|given| given.map(|text| read(&text)).transpose()).transpose()
     };
@@ -283,7 +298,10 @@ async fn domain(
         return Ok(());
     };
     if target.is_none() && !remove {
-        return Err(Failure::new(exit::USAGE, format!("name the domain that {alias} stands for, or say --remove")));
+        return Err(Failure::new(
+            exit::USAGE,
+            format!("name the domain that {alias} stands for, or say --remove"),
+        ));
     }
     let args = AliasDomainArguments { domain: alias.clone(), target: target.clone(), remove };
     context.client.call::<AccountAliasDomain>(args).await?;
@@ -299,9 +317,11 @@ fn others(row: &AccountAnswer) -> String {
     all.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// A password from standard input: its first line. Never from the arguments, which everybody on the machine can read.
+/// A password from standard input: its first line. Never from the arguments, which everybody on the
+/// machine can read.
 fn password() -> Result<String, Failure> {
-    let broken = |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("no password: {error}"));
+    let broken =
+        |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("no password: {error}"));
     let stdin = std::io::stdin();
     let quiet = stdin.is_terminal().then(EchoGuard::begin).transpose()?;
     let mut line = String::new();
@@ -324,7 +344,10 @@ impl EchoGuard {
         if echo("-echo") {
             Ok(Self)
         } else {
-            Err(Failure::new(exit::SOFTWARE, "the terminal cannot be silenced: pass the password on standard input"))
+            Err(Failure::new(
+                exit::SOFTWARE,
+                "the terminal cannot be silenced: pass the password on standard input",
+            ))
         }
     }
 }

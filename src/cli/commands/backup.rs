@@ -1,5 +1,5 @@
-//! `backup` and `restore`. A backup is made by the process that has the store open: the service when it runs. A restore makes a data
-//! directory of its own, and never touches the one in use.
+//! `backup` and `restore`. A backup is made by the process that has the store open: the service
+//! when it runs. A restore makes a data directory of its own, and never touches the one in use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,14 +50,19 @@ pub struct RestoreArgs {
     pub to: PathBuf,
 }
 
-pub(in crate::cli) async fn back_up(args: &BackupArgs, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn back_up(
+    args: &BackupArgs,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let dir = std::path::absolute(&args.dir).map_err(|error| bad(&args.dir, &error.to_string()))?;
     if args.list || args.verify {
         return list(&dir, args.verify, context);
     }
     let mut meter = ProgressMeter::new("backup");
     let made = if context.client.is_up().await {
-        let Some(path) = dir.to_str() else { return Err(bad(&dir, "a path that is text is wanted")) };
+        let Some(path) = dir.to_str() else {
+            return Err(bad(&dir, "a path that is text is wanted"));
+        };
         let keep = args.keep.map(|keep| keep as u64);
         let arguments = StoreBackupArguments { dir: path.to_owned(), keep };
         job::follow::<StoreBackup>(context, arguments, &mut meter).await?
@@ -74,7 +79,10 @@ pub(in crate::cli) async fn back_up(args: &BackupArgs, context: &CommandContext)
         output::json(&made);
     } else {
         let (id, written, octets) = (made.id, size(made.written), size(made.octets));
-        output::line(&format!("backup {id} in {}: {written} written, {octets} in all", dir.display()));
+        output::line(&format!(
+            "backup {id} in {}: {written} written, {octets} in all",
+            dir.display()
+        ));
     }
     Ok(())
 }
@@ -107,12 +115,20 @@ fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failur
     } else {
         let zone = jiff::tz::TimeZone::system();
         let cells = rows.into_iter().map(|ListedBackup { backup, state }| {
-            let (id, at, files) = (backup.id.to_string(), local(&backup.at, &zone), backup.files.to_string());
+            let (id, at, files) =
+                (backup.id.to_string(), local(&backup.at, &zone), backup.files.to_string());
             vec![id, at, size(backup.octets), files, state.unwrap_or_default()]
         });
-        output::table(&["BACKUP", "MADE", "SIZE", "FILES", if verify { "STATE" } else { "" }], cells.collect());
+        output::table(
+            &["BACKUP", "MADE", "SIZE", "FILES", if verify { "STATE" } else { "" }],
+            cells.collect(),
+        );
     }
-    if broken == 0 { Ok(()) } else { Err(Failure::new(exit::DATA, format!("{broken} of {} are damaged", all.len()))) }
+    if broken == 0 {
+        Ok(())
+    } else {
+        Err(Failure::new(exit::DATA, format!("{broken} of {} are damaged", all.len())))
+    }
 }
 
 pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> Result<(), Failure> {
@@ -120,7 +136,9 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     let to = args.to.join(service::STORE);
     // What a restore that was killed left behind is made anew.
     let half = backup::partial_restore(&to);
-    let in_use = |mut all: std::fs::ReadDir| all.any(|entry| entry.map_or(true, |entry| entry.path() != half));
+    let in_use = |mut all: std::fs::ReadDir| {
+        all.any(|entry| entry.map_or(true, |entry| entry.path() != half))
+    };
     if std::fs::read_dir(&args.to).is_ok_and(in_use) {
         return Err(bad(&args.to, "it is not empty: name a directory of its own"));
     }
@@ -142,18 +160,24 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
         found.breaches.iter().for_each(|breach| output::line(breach));
         let (accounts, rows, count) = (found.accounts, found.rows, found.count);
         output::line(&format!("checked: {accounts} accounts, {rows} rows, {count} breaches"));
-        output::line("to go on with it: stop the service, put it in the place of the data directory, and start");
+        output::line(
+            "to go on with it: stop the service, put it in the place of the data directory, and start",
+        );
     }
     if found.count == 0 {
         Ok(())
     } else {
-        Err(Failure::new(exit::DATA, "it is there, and not in order: `restante repair` it, or take another backup"))
+        Err(Failure::new(
+            exit::DATA,
+            "it is there, and not in order: `restante repair` it, or take another backup",
+        ))
     }
 }
 
 #[cfg(feature = "rocksdb")]
 fn open(dir: &Path) -> Result<Store, Failure> {
-    let opened = Store::open_read_only(dir, &store::Options::default(), Arc::new(clock::SystemClock));
+    let opened =
+        Store::open_read_only(dir, &store::Options::default(), Arc::new(clock::SystemClock));
     opened.map_err(|error| job::failed(&error))
 }
 

@@ -1,5 +1,5 @@
-//! `check`: through the service when it runs, else on the data directory itself. What must hold: it changes nothing there,
-//! whoever calls it, and makes no store where there is none.
+//! `check`: through the service when it runs, else on the data directory itself. What must hold: it
+//! changes nothing there, whoever calls it, and makes no store where there is none.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use crate::wire::jmap::admin::store::{JobStage, StoreCheck, StoreCheckArguments}
 /// `check`
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Read every message, too: its hash must be its key, and what is listed and searched of it what it says.
+    /// Read every message, too: its hash must be its key, and what is listed and searched of it
+    /// what it says.
     #[arg(long)]
     pub blobs: bool,
 }
@@ -26,7 +27,8 @@ pub struct CheckArgs {
 pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> Result<(), Failure> {
     let mut meter = ProgressMeter::new("check");
     let found = if context.client.is_up().await {
-        job::follow::<StoreCheck>(context, StoreCheckArguments { blobs: args.blobs }, &mut meter).await?
+        job::follow::<StoreCheck>(context, StoreCheckArguments { blobs: args.blobs }, &mut meter)
+            .await?
     } else {
         let store = service::look_at_store(&context.config, Arc::new(clock::SystemClock))
             .map_err(|error| Failure::new(exit::TEMPORARY, error.to_string()))?
@@ -40,7 +42,9 @@ pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> R
             meter.show(&JobStage::Store(at.into()));
             true
         });
-        admin::store::checked(&found.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?)
+        admin::store::checked(
+            &found.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?,
+        )
     };
     drop(meter);
     let count = found.count;

@@ -24,8 +24,10 @@ pub(in crate::cli) fn run(command: &ConfigCommand, path: Option<&Path>) -> Resul
             Ok(())
         }
         ConfigCommand::Check => {
-            let config = load(path).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
-            // Reads the certificates, keys and passwords that `serve` reads, so that their faults are reported here.
+            let config =
+                load(path).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
+            // Reads the certificates, keys and passwords that `serve` reads, so that their faults
+            // are reported here.
             config.lmtp_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
             config.http_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
             config.queue_settings().map_err(|problem| Failure::new(exit::CONFIG, problem))?;

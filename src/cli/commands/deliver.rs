@@ -1,9 +1,10 @@
 //! `deliver`: a message from standard input, for a pipe(8) transport.
 //!
-//! What must hold: 0 only when every recipient has it durably; 67 and 69 only where the service itself has refused the
-//! message for good; all else is 75, a fault of ours or of the administrator's too, for pipe(8) bounces whatever it does
-//! not take for temporary. A retry makes no second copy. pipe(8) knows one exit code for all recipients of a message: where
-//! some have it and others never will, none is true, and 75 keeps it until they are handed over one by one.
+//! What must hold: 0 only when every recipient has it durably; 67 and 69 only where the service
+//! itself has refused the message for good; all else is 75, a fault of ours or of the
+//! administrator's too, for pipe(8) bounces whatever it does not take for temporary. A retry makes
+//! no second copy. pipe(8) knows one exit code for all recipients of a message: where some have it
+//! and others never will, none is true, and 75 keeps it until they are handed over one by one.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -33,16 +34,24 @@ pub struct DeliverArgs {
 /// How pipe(8) writes the null sender, unless `null_sender` says otherwise.
 const NULL_SENDER: &str = "MAILER-DAEMON";
 
-pub(in crate::cli) fn run(args: &DeliverArgs, config: Option<&Path>, json: bool) -> Result<(), Failure> {
+pub(in crate::cli) fn run(
+    args: &DeliverArgs,
+    config: Option<&Path>,
+    json: bool,
+) -> Result<(), Failure> {
     let outcomes = ours_to_mend(|| hand_over(args, config, json))?;
     verdict(&outcomes, args.recipients.len())
 }
 
-/// Whatever fails here is to be tried again, also where it is a fault of the program: the code of a panic bounces.
+/// Whatever fails here is to be tried again, also where it is a fault of the program: the code of a
+/// panic bounces.
 fn ours_to_mend<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     match panic::catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|failure| Failure { code: exit::TEMPORARY, ..failure }),
-        Err(_) => Err(Failure::new(exit::TEMPORARY, "a fault of the program: report it, with what stands above")),
+        Err(_) => Err(Failure::new(
+            exit::TEMPORARY,
+            "a fault of the program: report it, with what stands above",
+        )),
     }
 }
 
@@ -59,17 +68,26 @@ pub(in crate::cli) fn is_meant(words: impl Iterator<Item = String>) -> bool {
     false
 }
 
-fn hand_over(args: &DeliverArgs, config: Option<&Path>, json: bool) -> Result<Vec<RecipientReply>, Failure> {
+fn hand_over(
+    args: &DeliverArgs,
+    config: Option<&Path>,
+    json: bool,
+) -> Result<Vec<RecipientReply>, Failure> {
     let context = CommandContext::new(config, json)?;
     let Some(message) = message(&context.config)? else {
         let most = context.config.limits.message.0;
         let reply = format!("552 5.3.4 the message is larger than {most} octets");
-        let outcome = |recipient: &String| RecipientReply { recipient: recipient.clone(), reply: reply.clone() };
+        let outcome = |recipient: &String| RecipientReply {
+            recipient: recipient.clone(),
+            reply: reply.clone(),
+        };
         return Ok(args.recipients.iter().map(outcome).collect());
     };
     let sender = args.sender.trim().trim_start_matches('<').trim_end_matches('>');
     let arguments = MailDeliverArguments {
-        sender: Some(sender).filter(|sender| !sender.is_empty() && *sender != NULL_SENDER).map(str::to_owned),
+        sender: Some(sender)
+            .filter(|sender| !sender.is_empty() && *sender != NULL_SENDER)
+            .map(str::to_owned),
         recipients: args.recipients.clone(),
         message: octets(&message),
     };
@@ -82,7 +100,8 @@ fn hand_over(args: &DeliverArgs, config: Option<&Path>, json: bool) -> Result<Ve
 
 /// Standard input as a message; `None` where it is larger than messages may be.
 fn message(config: &Config) -> Result<Option<Vec<u8>>, Failure> {
-    let broken = |error: io::Error| Failure::new(exit::TEMPORARY, format!("standard input: {error}"));
+    let broken =
+        |error: io::Error| Failure::new(exit::TEMPORARY, format!("standard input: {error}"));
     let most = config.limits.message.0;
     let mut stdin = io::stdin().lock();
     let Some(message) = at_most(&mut stdin, most).map_err(broken)? else {
@@ -98,7 +117,10 @@ fn message(config: &Config) -> Result<Option<Vec<u8>>, Failure> {
 fn verdict(outcomes: &[RecipientReply], wanted: usize) -> Result<(), Failure> {
     let codes: Vec<u8> = outcomes.iter().map(|outcome| code_of(&outcome.reply)).collect();
     if codes.len() != wanted {
-        return Err(Failure::new(exit::TEMPORARY, "the service did not answer for every recipient"));
+        return Err(Failure::new(
+            exit::TEMPORARY,
+            "the service did not answer for every recipient",
+        ));
     }
     if codes.iter().all(|code| *code == 0) {
         return Ok(());
@@ -123,8 +145,8 @@ fn verdict(outcomes: &[RecipientReply], wanted: usize) -> Result<(), Failure> {
     Err(Failure::new(code, lines.join("\n")))
 }
 
-/// The exit code that says to pipe(8) what this reply says to LMTP. A refusal is final only where it is known to be about
-/// the message or the mailbox.
+/// The exit code that says to pipe(8) what this reply says to LMTP. A refusal is final only where
+/// it is known to be about the message or the mailbox.
 fn code_of(reply: &str) -> u8 {
     let enhanced = reply.get(4..).and_then(|rest| rest.split_whitespace().next());
     match (reply.as_bytes().first(), enhanced) {
@@ -161,7 +183,8 @@ mod tests {
 
     #[test]
     fn one_code_for_all_recipients() {
-        let (served, unknown, full, later) = ("250 2.0.0 x", "550 5.1.1 x", "552 5.2.2 x", "452 4.3.1 x");
+        let (served, unknown, full, later) =
+            ("250 2.0.0 x", "550 5.1.1 x", "552 5.2.2 x", "452 4.3.1 x");
         for (replies, code) in [
             (&[served, served][..], None),
             (&[unknown, unknown], Some(67)),
@@ -174,16 +197,25 @@ mod tests {
             (&[served], Some(75)),
             (&[], Some(75)),
         ] {
-            let outcome = |reply: &&str| RecipientReply { recipient: "ann@example.org".into(), reply: (*reply).into() };
+            let outcome = |reply: &&str| RecipientReply {
+                recipient: "ann@example.org".into(),
+                reply: (*reply).into(),
+            };
             let outcomes: Vec<RecipientReply> = replies.iter().map(outcome).collect();
-            assert_eq!(verdict(&outcomes, 2).err().map(|failure| failure.code), code, "{replies:?}");
+            assert_eq!(
+                verdict(&outcomes, 2).err().map(|failure| failure.code),
+                code,
+                "{replies:?}"
+            );
         }
     }
 
     #[test]
     fn no_fault_of_ours_bounces() {
         let code = |done: Result<(), Failure>| done.unwrap_err().code;
-        for fault in [exit::CONFIG, exit::NO_PERMISSION, exit::UNAVAILABLE, exit::NO_USER, exit::USAGE] {
+        for fault in
+            [exit::CONFIG, exit::NO_PERMISSION, exit::UNAVAILABLE, exit::NO_USER, exit::USAGE]
+        {
             assert_eq!(code(ours_to_mend(|| Err(Failure::new(fault, "x")))), 75, "{fault}");
         }
         assert_eq!(code(ours_to_mend(|| panic!("a fault"))), 75);

@@ -1,8 +1,9 @@
 //! `demo`: the main job, shown on loopback with mail of our own.
 //!
-//! Two accounts, one of them away; a conversation, list mail, automatic mail, attachments and a foreign charset come in
-//! over LMTP; then the inbox by threads, each decision with its reason, and the reply that was sent. Nothing leaves the
-//! machine: the relay is a sink on loopback. The data directory is emptied first, and only if the demo made it.
+//! Two accounts, one of them away; a conversation, list mail, automatic mail, attachments and a
+//! foreign charset come in over LMTP; then the inbox by threads, each decision with its reason, and
+//! the reply that was sent. Nothing leaves the machine: the relay is a sink on loopback. The data
+//! directory is emptied first, and only if the demo made it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +47,11 @@ type DemoMessage = (&'static str, &'static [&'static str], &'static [u8]);
 const MESSAGES: [DemoMessage; 7] = [
     ("clara@example.net", &["ann@example.org"], include_bytes!("demo/1-question.eml")),
     ("ben@example.org", &["ann@example.org"], include_bytes!("demo/2-answer.eml")),
-    ("clara@example.net", &["ann@example.org", "ben@example.org"], include_bytes!("demo/3-again.eml")),
+    (
+        "clara@example.net",
+        &["ann@example.org", "ben@example.org"],
+        include_bytes!("demo/3-again.eml"),
+    ),
     ("stonework@lists.example.net", &["ann@example.org"], include_bytes!("demo/4-list.eml")),
     ("backup@host.example.org", &["ann@example.org"], include_bytes!("demo/5-automatic.eml")),
     ("emil@example.net", &["ann+minutes@example.org"], include_bytes!("demo/6-attachments.eml")),
@@ -65,13 +70,16 @@ pub(in crate::cli) fn run(args: &DemoArgs) -> Result<(), Failure> {
 
 async fn show(args: &DemoArgs) -> Result<(), Failure> {
     let dir = fresh(&args.dir)?;
-    let sink = Sink::start().await.map_err(|error| Failure::new(exit::UNAVAILABLE, format!("the sink: {error}")))?;
+    let sink = Sink::start()
+        .await
+        .map_err(|error| Failure::new(exit::UNAVAILABLE, format!("the sink: {error}")))?;
     let config = configuration(&dir, sink.port());
     let file = dir.join("restante.toml");
     write(&file, &toml(&config))?;
     let service = Service::start(config.clone(), Arc::new(clock::SystemClock)).await?;
     let lmtp = service.lmtp_addresses().first().cloned().unwrap_or_default();
-    let context = CommandContext { client: ControlClient::new(&config.control.socket), config, json: false };
+    let context =
+        CommandContext { client: ControlClient::new(&config.control.socket), config, json: false };
 
     title(&format!("Restante is up: LMTP on {lmtp}, data in {}", dir.display()));
     accounts(&context).await?;
@@ -96,7 +104,8 @@ async fn show(args: &DemoArgs) -> Result<(), Failure> {
     let log = context.client.call::<DecisionList>(all).await?;
     table(&vacation::LOG_HEAD, vacation::log_rows(&log.list, &ann.zone));
 
-    if tokio::time::timeout(Duration::from_secs(20), sink.wait_for(EXPECTED_REPLIES)).await.is_err() {
+    if tokio::time::timeout(Duration::from_secs(20), sink.wait_for(EXPECTED_REPLIES)).await.is_err()
+    {
         service.stop().await;
         return Err(Failure::new(
             exit::SOFTWARE,
@@ -104,8 +113,14 @@ async fn show(args: &DemoArgs) -> Result<(), Failure> {
         ));
     }
     title(&format!("{EXPECTED_REPLIES} replies went out; the first of them, as the relay got it"));
-    if let Some(caught) = sink.caught().into_iter().min_by_key(|caught| !caught.recipients.concat().contains("clara")) {
-        output::line(&format!("MAIL FROM:{}\nRCPT TO:{}\n", caught.sender, caught.recipients.join(" ")));
+    if let Some(caught) =
+        sink.caught().into_iter().min_by_key(|caught| !caught.recipients.concat().contains("clara"))
+    {
+        output::line(&format!(
+            "MAIL FROM:{}\nRCPT TO:{}\n",
+            caught.sender,
+            caught.recipients.join(" ")
+        ));
         output::line(&String::from_utf8_lossy(&caught.message).replace("\r\n", "\n"));
     }
     if !args.once {
@@ -117,9 +132,10 @@ async fn show(args: &DemoArgs) -> Result<(), Failure> {
 
 async fn accounts(context: &CommandContext) -> Result<(), Failure> {
     title("Two accounts; Ann is away");
-    for (address, name, aliases) in
-        [("ann@example.org", "Ann Berger", vec!["a.berger@example.org"]), ("ben@example.org", "Ben Carter", Vec::new())]
-    {
+    for (address, name, aliases) in [
+        ("ann@example.org", "Ann Berger", vec!["a.berger@example.org"]),
+        ("ben@example.org", "Ben Carter", Vec::new()),
+    ] {
         let new = AccountAddArguments {
             address: address.into(),
             display_name: Some(name.into()),
@@ -132,21 +148,28 @@ async fn accounts(context: &CommandContext) -> Result<(), Failure> {
     }
     let ann = selected_account::find_account("ann@example.org", context).await?;
     let text = "I am away until the first of December and read no mail until then.\n\nAnn\n";
-    let response =
-        VacationFacts { is_enabled: Some(true), text_body: Some(Some(text.to_owned())), ..VacationFacts::default() };
+    let response = VacationFacts {
+        is_enabled: Some(true),
+        text_body: Some(Some(text.to_owned())),
+        ..VacationFacts::default()
+    };
     vacation::update(context, &ann.id, &response).await?;
     vacation::show("ann@example.org", context).await
 }
 
 /// A directory of our own, emptied.
 fn fresh(dir: &Path) -> Result<PathBuf, Failure> {
-    let failed = |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("{}: {error}", dir.display()));
+    let failed =
+        |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("{}: {error}", dir.display()));
     if dir.exists() {
         let empty = std::fs::read_dir(dir).map_err(failed)?.next().is_none();
         if !empty && !dir.join(MARK_NAME).exists() {
             return Err(Failure::new(
                 exit::USAGE,
-                format!("{}: not made by the demo, so it is not emptied: name another with --dir", dir.display()),
+                format!(
+                    "{}: not made by the demo, so it is not emptied: name another with --dir",
+                    dir.display()
+                ),
             ));
         }
         std::fs::remove_dir_all(dir).map_err(failed)?;
@@ -157,7 +180,8 @@ fn fresh(dir: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(file, text).map_err(|error| Failure::new(exit::NO_INPUT, format!("{}: {error}", file.display())))
+    std::fs::write(file, text)
+        .map_err(|error| Failure::new(exit::NO_INPUT, format!("{}: {error}", file.display())))
 }
 
 fn configuration(dir: &Path, relay: u16) -> Config {
@@ -217,7 +241,10 @@ async fn say(stream: &mut BufReader<TcpStream>, command: &[u8]) -> std::io::Resu
     if reply.starts_with(['2', '3']) {
         Ok(reply)
     } else {
-        Err(std::io::Error::other(format!("{}: {reply}", String::from_utf8_lossy(command).trim_end())))
+        Err(std::io::Error::other(format!(
+            "{}: {reply}",
+            String::from_utf8_lossy(command).trim_end()
+        )))
     }
 }
 
@@ -252,10 +279,15 @@ async fn stay(file: &Path, lmtp: &str) -> Result<(), Failure> {
     ] {
         output::line(&format!("  {us} {command}"));
     }
-    output::line(&format!("  swaks --protocol LMTP --server {lmtp} --from you@example.net --to ben@example.org"));
-    let failed = |error: std::io::Error| Failure::new(exit::SOFTWARE, format!("no signals: {error}"));
-    let (mut term, mut int) =
-        (signal(SignalKind::terminate()).map_err(failed)?, signal(SignalKind::interrupt()).map_err(failed)?);
+    output::line(&format!(
+        "  swaks --protocol LMTP --server {lmtp} --from you@example.net --to ben@example.org"
+    ));
+    let failed =
+        |error: std::io::Error| Failure::new(exit::SOFTWARE, format!("no signals: {error}"));
+    let (mut term, mut int) = (
+        signal(SignalKind::terminate()).map_err(failed)?,
+        signal(SignalKind::interrupt()).map_err(failed)?,
+    );
     tokio::select! {
         _ = term.recv() => {}
         _ = int.recv() => {}

@@ -1,7 +1,8 @@
-//! `dkim keygen|show`: keys for signatures, and what the zone and the configuration must say about them.
+//! `dkim keygen|show`: keys for signatures, and what the zone and the configuration must say about
+//! them.
 //!
-//! Works on files alone, whether the service runs or not. A key file is made for its owner, and for the service's group where
-//! there is one and root asks; it is never overwritten.
+//! Works on files alone, whether the service runs or not. A key file is made for its owner, and for
+//! the service's group where there is one and root asks; it is never overwritten.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write as _;
@@ -65,7 +66,11 @@ pub enum AlgorithmArg {
     Ed25519,
 }
 
-pub(in crate::cli) fn run(command: &DkimCommand, config: Option<&Path>, json: bool) -> Result<(), Failure> {
+pub(in crate::cli) fn run(
+    command: &DkimCommand,
+    config: Option<&Path>,
+    json: bool,
+) -> Result<(), Failure> {
     match command {
         DkimCommand::Keygen(args) => keygen(args, json),
         DkimCommand::Show { domain } => show(domain.as_deref(), config, json),
@@ -82,7 +87,8 @@ fn keygen(args: &KeygenArgs, json: bool) -> Result<(), Failure> {
         AlgorithmArg::Rsa => proof::Algorithm::Rsa,
         AlgorithmArg::Ed25519 => proof::Algorithm::Ed25519,
     };
-    let pem = generate(algorithm, args.bits).map_err(|problem| Failure::new(exit::USAGE, problem))?;
+    let pem =
+        generate(algorithm, args.bits).map_err(|problem| Failure::new(exit::USAGE, problem))?;
     let key = SigningKey::new(&args.domain, &args.selector, pem.as_bytes());
     let key = key.map_err(|problem| Failure::new(exit::SOFTWARE, problem))?;
     let usual = || Path::new(FOLDER).join(format!("{}.{}.pem", key.domain(), key.selector()));
@@ -95,19 +101,28 @@ fn keygen(args: &KeygenArgs, json: bool) -> Result<(), Failure> {
     }
     output::line(&format!("{}: a new {} key", file.display(), key.algorithm()));
     if !shared {
-        output::line("The service must be able to read it, and nobody else: see to its owner and group.");
+        output::line(
+            "The service must be able to read it, and nobody else: see to its owner and group.",
+        );
     }
     output::raw(&format!("\nInto the zone of {}:\n\n{}", key.domain(), record(&key)));
-    output::raw(&format!("\nInto the configuration, once the record can be found:\n\n{}", lines(&key, &file)));
+    output::raw(&format!(
+        "\nInto the configuration, once the record can be found:\n\n{}",
+        lines(&key, &file)
+    ));
     Ok(())
 }
 
 fn show(domain: Option<&str>, config: Option<&Path>, json: bool) -> Result<(), Failure> {
     let config = load(config).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
-    let wanted = |key: &&DkimKeySection| domain.is_none_or(|domain| key.domain.eq_ignore_ascii_case(domain));
+    let wanted =
+        |key: &&DkimKeySection| domain.is_none_or(|domain| key.domain.eq_ignore_ascii_case(domain));
     let mut keys = Vec::new();
     for named in config.dkim.keys.iter().filter(wanted) {
-        keys.push((named.read().map_err(|problem| Failure::new(exit::CONFIG, problem))?, &named.file));
+        keys.push((
+            named.read().map_err(|problem| Failure::new(exit::CONFIG, problem))?,
+            &named.file,
+        ));
     }
     if json {
         output::json(&Value::Array(keys.iter().map(|(key, file)| described(key, file)).collect()));
@@ -135,8 +150,8 @@ fn described(key: &SigningKey, file: &Path) -> Value {
     })
 }
 
-/// The record as a zone file has it: in strings of at most 255 octets (RFC 1035 §3.3), which readers join (RFC 6376
-/// §3.6.2.2).
+/// The record as a zone file has it: in strings of at most 255 octets (RFC 1035 §3.3), which
+/// readers join (RFC 6376 §3.6.2.2).
 fn record(key: &SigningKey) -> String {
     let text = key.record();
     let strings = text.as_bytes().chunks(255).filter_map(|part| std::str::from_utf8(part).ok());
@@ -146,11 +161,15 @@ fn record(key: &SigningKey) -> String {
 
 fn lines(key: &SigningKey, file: &Path) -> String {
     let file = Value::String(file.display().to_string());
-    format!("[[dkim.keys]]\ndomain = \"{}\"\nselector = \"{}\"\nfile = {file}\n", key.domain(), key.selector())
+    format!(
+        "[[dkim.keys]]\ndomain = \"{}\"\nselector = \"{}\"\nfile = {file}\n",
+        key.domain(),
+        key.selector()
+    )
 }
 
-/// Makes the file, for its owner alone; for the service's group too where root asks and there is such a group. Gives whether
-/// it did the latter.
+/// Makes the file, for its owner alone; for the service's group too where root asks and there is
+/// such a group. Gives whether it did the latter.
 fn write(file: &Path, pem: &[u8]) -> std::io::Result<bool> {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         reachable(folder)?;
@@ -161,8 +180,8 @@ fn write(file: &Path, pem: &[u8]) -> std::io::Result<bool> {
     share(&made)
 }
 
-/// Makes a folder and those above it, each open to everybody whatever the umask: the keys in it are closed, and the
-/// service must reach them.
+/// Makes a folder and those above it, each open to everybody whatever the umask: the keys in it are
+/// closed, and the service must reach them.
 fn reachable(folder: &Path) -> std::io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;

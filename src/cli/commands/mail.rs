@@ -3,7 +3,9 @@
 use clap::Subcommand;
 use jiff::tz::TimeZone;
 
-use crate::cli::commands::mail_change::{self, DestroyArgs, FlagArgs, MailRestoreArgs, MoveArgs, PurgeArgs};
+use crate::cli::commands::mail_change::{
+    self, DestroyArgs, FlagArgs, MailRestoreArgs, MoveArgs, PurgeArgs,
+};
 use crate::cli::commands::mail_query::{self, MailQueryArgs};
 use crate::cli::commands::transfer::{self, ExportArgs, ImportArgs};
 use crate::cli::control::selected_account::AccountArgs;
@@ -48,13 +50,15 @@ pub enum MailCommand {
         /// Its id, as `mail list` shows it.
         email: String,
     },
-    /// Take in mail from Maildirs, mailbox files or .eml files, with its folders, keywords and dates.
+    /// Take in mail from Maildirs, mailbox files or .eml files, with its folders, keywords and
+    /// dates.
     ///
     /// Can be interrupted and run again: what is there is not added again.
     Import(Box<ImportArgs>),
     /// Write all mail of an account into a Maildir, into mailbox files or into .eml files.
     ///
-    /// Run again, it adds what is new, and in a Maildir or .eml tree makes keywords as they are now. Nothing is removed.
+    /// Run again, it adds what is new, and in a Maildir or .eml tree makes keywords as they are
+    /// now. Nothing is removed.
     Export(Box<ExportArgs>),
     /// Move messages into a mailbox.
     Move(MoveArgs),
@@ -68,13 +72,17 @@ pub enum MailCommand {
     Purge(PurgeArgs),
 }
 
-pub(in crate::cli) async fn run(command: MailCommand, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn run(
+    command: MailCommand,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     match command {
         MailCommand::List { whose, mailbox, threads, limit, after } => {
             let account = selected_account::find_account(&whose.account, context).await?;
             let (mailbox, limit) = (Some(mailbox), Some(limit as u64));
             let args = MailListArguments { mailbox, collapse_threads: threads, limit, after };
-            let answer = context.client.call::<MailList>(With(AccountRef::by_id(&account.id), args)).await?;
+            let answer =
+                context.client.call::<MailList>(With(AccountRef::by_id(&account.id), args)).await?;
             if context.json {
                 output::json(&answer.list);
             } else {
@@ -88,8 +96,9 @@ pub(in crate::cli) async fn run(command: MailCommand, context: &CommandContext) 
             if context.json {
                 output::json(&answer);
             } else {
-                let message = of_octets(&answer.message)
-                    .map_err(|_| Failure::new(exit::SOFTWARE, "the service's answer holds no message"))?;
+                let message = of_octets(&answer.message).map_err(|_| {
+                    Failure::new(exit::SOFTWARE, "the service's answer holds no message")
+                })?;
                 output::octets(&message)?;
             }
         }
@@ -106,7 +115,8 @@ pub(in crate::cli) async fn run(command: MailCommand, context: &CommandContext) 
 
 /// The head of a list of mail: of emails, or of threads.
 pub(in crate::cli) fn head(threads: bool) -> &'static [&'static str] {
-    const HEAD: [&str; 9] = ["ID", "THREAD", "RECEIVED", "FROM", "SUBJECT", "SIZE", "EMAILS", "UNREAD", "LATEST"];
+    const HEAD: [&str; 9] =
+        ["ID", "THREAD", "RECEIVED", "FROM", "SUBJECT", "SIZE", "EMAILS", "UNREAD", "LATEST"];
     if threads { &HEAD } else { &HEAD[..6] }
 }
 
@@ -124,7 +134,8 @@ pub(in crate::cli) fn rows(list: &[EmailRow], zone: &TimeZone) -> Vec<Vec<String
         ];
         if let Some(thread) = thread {
             let latest = thread.summary.latest_received_at.as_deref().map(|at| local(at, zone));
-            let (emails, unread) = (thread.emails.to_string(), thread.summary.unread_emails.to_string());
+            let (emails, unread) =
+                (thread.emails.to_string(), thread.summary.unread_emails.to_string());
             cells.extend([emails, unread, latest.unwrap_or_default()]);
         }
         cells

@@ -1,4 +1,5 @@
-//! `mail destroy|restore|purge|move|flag`: several emails at once, and of each it is said what became of it.
+//! `mail destroy|restore|purge|move|flag`: several emails at once, and of each it is said what
+//! became of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +15,8 @@ use crate::cli::terminal::output::{self, local, short, size};
 use crate::model::limits;
 use crate::wire::jmap::With;
 use crate::wire::jmap::admin::mail::{
-    EmailIds, MailDestroy, MailDestroyed, MailDestroyedArguments, MailFlag, MailFlagArguments, MailMove,
-    MailMoveArguments, MailPurge, MailPurgeAnswer, MailPurgeArguments, MailRestore,
+    EmailIds, MailDestroy, MailDestroyed, MailDestroyedArguments, MailFlag, MailFlagArguments,
+    MailMove, MailMoveArguments, MailPurge, MailPurgeAnswer, MailPurgeArguments, MailRestore,
 };
 use crate::wire::jmap::admin::{AccountRef, ObjectError, OfAccount, VendorMethod};
 
@@ -90,22 +91,36 @@ pub struct FlagArgs {
     pub remove: Vec<String>,
 }
 
-pub(in crate::cli) async fn destroy(args: DestroyArgs, context: &CommandContext) -> Result<(), Failure> {
-    let split = |answer: <MailDestroy as VendorMethod>::Answer| (plain(answer.destroyed), answer.not_destroyed);
-    some::<MailDestroy, _>(context, &args.whose, EmailIds { ids: args.emails }, "destroyed", split).await
+pub(in crate::cli) async fn destroy(
+    args: DestroyArgs,
+    context: &CommandContext,
+) -> Result<(), Failure> {
+    let split = |answer: <MailDestroy as VendorMethod>::Answer| {
+        (plain(answer.destroyed), answer.not_destroyed)
+    };
+    some::<MailDestroy, _>(context, &args.whose, EmailIds { ids: args.emails }, "destroyed", split)
+        .await
 }
 
-pub(in crate::cli) async fn restore(args: MailRestoreArgs, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn restore(
+    args: MailRestoreArgs,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let split = |answer: <MailRestore as VendorMethod>::Answer| {
         let done = answer.restored.into_iter().map(|(id, new)| (id, format!(" as {new}")));
         (done.collect(), answer.not_restored)
     };
-    some::<MailRestore, _>(context, &args.whose, EmailIds { ids: args.emails }, "restored", split).await
+    some::<MailRestore, _>(context, &args.whose, EmailIds { ids: args.emails }, "restored", split)
+        .await
 }
 
-pub(in crate::cli) async fn move_to(args: MoveArgs, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn move_to(
+    args: MoveArgs,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let arguments = MailMoveArguments { ids: args.emails, mailbox: args.mailbox, also: args.also };
-    let split = |answer: <MailMove as VendorMethod>::Answer| (plain(answer.moved), answer.not_moved);
+    let split =
+        |answer: <MailMove as VendorMethod>::Answer| (plain(answer.moved), answer.not_moved);
     some::<MailMove, _>(context, &args.whose, arguments, "moved", split).await
 }
 
@@ -119,7 +134,10 @@ pub(in crate::cli) async fn flag(args: FlagArgs, context: &CommandContext) -> Re
     some::<MailFlag, _>(context, &args.whose, arguments, "flagged", split).await
 }
 
-pub(in crate::cli) async fn purge(args: PurgeArgs, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn purge(
+    args: PurgeArgs,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     if !args.now {
         return list(&args, context).await;
     }
@@ -128,7 +146,12 @@ pub(in crate::cli) async fn purge(args: PurgeArgs, context: &CommandContext) -> 
     } else {
         format!("{} messages", args.emails.len())
     };
-    if !args.yes && !input::confirmed(&format!("Purge {what} of {} for good? Type yes: ", args.whose.account))? {
+    if !args.yes
+        && !input::confirmed(&format!(
+            "Purge {what} of {} for good? Type yes: ",
+            args.whose.account
+        ))?
+    {
         return Err(Failure::new(exit::USAGE, "not purged"));
     }
     if !args.emails.is_empty() {
@@ -152,7 +175,10 @@ pub(in crate::cli) async fn purge(args: PurgeArgs, context: &CommandContext) -> 
 async fn list(args: &PurgeArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = selected_account::find_account(&args.whose.account, context).await?;
     let arguments = MailDestroyedArguments { limit: Some(args.limit as u64) };
-    let answer = context.client.call::<MailDestroyed>(With(AccountRef::by_id(&account.id), arguments)).await?;
+    let answer = context
+        .client
+        .call::<MailDestroyed>(With(AccountRef::by_id(&account.id), arguments))
+        .await?;
     if context.json {
         output::json(&answer.list);
         return Ok(());
@@ -178,9 +204,11 @@ fn plain(done: BTreeMap<String, ()>) -> Vec<(String, String)> {
     done.into_keys().map(|id| (id, String::new())).collect()
 }
 
-/// Calls a method that tells of each email what became of it, and tells it. Those that were refused make the exit code.
+/// Calls a method that tells of each email what became of it, and tells it. Those that were refused
+/// make the exit code.
 ///
-/// `split` gives of an answer the ids with what there is to say of them beside `done`, and those that were refused.
+/// `split` gives of an answer the ids with what there is to say of them beside `done`, and those
+/// that were refused.
 async fn some<M, A>(
     context: &CommandContext,
     who: &AccountArgs,
@@ -199,9 +227,11 @@ where
     if !context.json {
         said.iter().for_each(|(id, more)| output::line(&format!("{id} {done}{more}")));
     }
-    let wrong: Vec<(String, Failure)> = refused.into_iter().map(|(id, why)| (id, failure(&why))).collect();
+    let wrong: Vec<(String, Failure)> =
+        refused.into_iter().map(|(id, why)| (id, failure(&why))).collect();
     let Some((_, first)) = wrong.first() else { return Ok(()) };
-    let lines: Vec<String> = wrong.iter().map(|(id, why)| format!("{id} not {done}: {why}")).collect();
+    let lines: Vec<String> =
+        wrong.iter().map(|(id, why)| format!("{id} not {done}: {why}")).collect();
     Err(Failure::new(first.code, lines.join("\n")))
 }
 

@@ -14,7 +14,9 @@ use crate::model::UtcMillis;
 use crate::model::clock::{Clock as _, SystemClock};
 use crate::wire::jmap::With;
 use crate::wire::jmap::admin::AccountRef;
-use crate::wire::jmap::admin::mail::{EmailRow, MailQuery, MailQueryAnswer, MailQueryArguments, MailQueryLimit};
+use crate::wire::jmap::admin::mail::{
+    EmailRow, MailQuery, MailQueryAnswer, MailQueryArguments, MailQueryLimit,
+};
 use crate::wire::jmap::arguments::Nullable;
 use crate::wire::jmap::standard::SortComparator;
 
@@ -32,7 +34,8 @@ pub struct MailQueryArgs {
     /// Flagged mail only.
     #[arg(long)]
     pub flagged: bool,
-    /// With these words in people, subject, text or attachment names; 'in quotes' they follow each other.
+    /// With these words in people, subject, text or attachment names; 'in quotes' they follow each
+    /// other.
     #[arg(long, value_name = "WORDS")]
     pub text: Option<String>,
     /// With these words in From; @example.org finds a domain.
@@ -68,9 +71,9 @@ pub struct MailQueryArgs {
     /// A filter as JSON, in the form of RFC 8621 §4.4.1; it joins what else is asked.
     #[arg(long, value_name = "JSON")]
     pub filter: Option<String>,
-    /// In this order, the option once for each: receivedAt, sentAt, size, from, to or subject, or hasKeyword=WORD,
-    /// allInThreadHaveKeyword=WORD, someInThreadHaveKeyword=WORD; with :desc behind it from the last to the first. Newest
-    /// first if not given.
+    /// In this order, the option once for each: receivedAt, sentAt, size, from, to or subject, or
+    /// hasKeyword=WORD, allInThreadHaveKeyword=WORD, someInThreadHaveKeyword=WORD; with :desc
+    /// behind it from the last to the first. Newest first if not given.
     #[arg(long, value_name = "PROPERTY[:desc]")]
     pub sort: Vec<String>,
     /// A line for each thread: the first of its messages.
@@ -99,10 +102,16 @@ pub struct MailQueryArgs {
     pub explain: bool,
 }
 
-pub(in crate::cli) async fn run(query: MailQueryArgs, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn run(
+    query: MailQueryArgs,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let account = selected_account::find_account(&query.whose.account, context).await?;
     let date = |text: &Option<String>| -> Result<Option<String>, Failure> {
-        let parsed = text.as_ref().map(|text| parse(text, SystemClock.now(), &account.zone, Edge::From)).transpose();
+        let parsed = text
+            .as_ref()
+            .map(|text| parse(text, SystemClock.now(), &account.zone, Edge::From))
+            .transpose();
         let at = parsed.map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))?;
         Ok(at.map(UtcMillis::rfc3339))
     };
@@ -139,13 +148,19 @@ pub(in crate::cli) async fn run(query: MailQueryArgs, context: &CommandContext) 
 }
 
 /// What the options ask, as conditions that must all hold.
-fn filter(query: &MailQueryArgs, before: Option<String>, after: Option<String>) -> Result<Value, Failure> {
+fn filter(
+    query: &MailQueryArgs,
+    before: Option<String>,
+    after: Option<String>,
+) -> Result<Value, Failure> {
     let octets = |text: &String| text.parse::<ByteSize>().map(|size| size.0);
     let octets = |text: &Option<String>| -> Result<Option<u64>, Failure> {
         text.as_ref().map(octets).transpose().map_err(|bad| Failure::new(exit::USAGE, bad))
     };
     let mut conditions: Vec<Value> = Vec::new();
-    let mut add = |name: &str, value: Option<Value>| conditions.extend(value.map(|value| json!({name: value})));
+    let mut add = |name: &str, value: Option<Value>| {
+        conditions.extend(value.map(|value| json!({name: value})))
+    };
     add("notKeyword", query.unseen.then(|| "$seen".into()));
     add("hasKeyword", query.flagged.then(|| "$flagged".into()));
     add("text", query.text.clone().map(Value::from));
@@ -153,7 +168,10 @@ fn filter(query: &MailQueryArgs, before: Option<String>, after: Option<String>) 
     add("to", query.to.clone().map(Value::from));
     add("subject", query.subject.clone().map(Value::from));
     add("body", query.body.clone().map(Value::from));
-    add("header", query.delivered_to.as_deref().map(|address| json!(["Delivered-To", quoted(address)])));
+    add(
+        "header",
+        query.delivered_to.as_deref().map(|address| json!(["Delivered-To", quoted(address)])),
+    );
     add("before", before.map(Value::from));
     add("after", after.map(Value::from));
     add("minSize", octets(&query.larger)?.map(Value::from));
@@ -161,7 +179,8 @@ fn filter(query: &MailQueryArgs, before: Option<String>, after: Option<String>) 
     add("hasAttachment", query.has_attachment.then(|| true.into()));
     if let Some(text) = &query.filter {
         let parsed = serde_json::from_str::<Value>(text);
-        conditions.push(parsed.map_err(|error| Failure::new(exit::USAGE, format!("--filter: {error}")))?);
+        conditions
+            .push(parsed.map_err(|error| Failure::new(exit::USAGE, format!("--filter: {error}")))?);
     }
     Ok(match <[Value; 1]>::try_from(conditions) {
         Ok([one]) => one,
@@ -193,11 +212,16 @@ fn comparator(text: &str) -> SortComparator {
 /// Where the words stand, between asterisks.
 fn snippets(list: &[EmailRow]) {
     let shown = |html: &str| {
-        let bare = html.replace("<mark>", "*").replace("</mark>", "*").replace("&lt;", "<").replace("&gt;", ">");
+        let bare = html
+            .replace("<mark>", "*")
+            .replace("</mark>", "*")
+            .replace("&lt;", "<")
+            .replace("&gt;", ">");
         bare.replace("&quot;", "\"").replace("&#39;", "'").replace("&amp;", "&")
     };
     for row in list {
-        let found = row.snippet.iter().flat_map(|snippet| [&snippet.subject, &snippet.preview]).flatten();
+        let found =
+            row.snippet.iter().flat_map(|snippet| [&snippet.subject, &snippet.preview]).flatten();
         for part in found.map(|html| shown(html)).filter(|part| !part.is_empty()) {
             output::line(&format!("{}: {part}", row.email.id));
         }
@@ -225,10 +249,21 @@ mod tests {
         let of = |words: &[&str]| filter(&asked(words), None, None).unwrap();
         assert_eq!(of(&[]), Value::Null);
         assert_eq!(of(&["--unseen"]), json!({"notKeyword": "$seen"}));
-        let words = ["--flagged", "--from", "bob", "--larger", "2 KiB", "--filter", r#"{"hasKeyword":"work"}"#];
+        let words = [
+            "--flagged",
+            "--from",
+            "bob",
+            "--larger",
+            "2 KiB",
+            "--filter",
+            r#"{"hasKeyword":"work"}"#,
+        ];
         let all = json!([{"hasKeyword": "$flagged"}, {"from": "bob"}, {"minSize": 2048}, {"hasKeyword": "work"}]);
         assert_eq!(of(&words), json!({"operator": "AND", "conditions": all}));
-        assert_eq!(of(&["--delivered-to", "shop@x"]), json!({"header": ["Delivered-To", "\"shop@x\""]}));
+        assert_eq!(
+            of(&["--delivered-to", "shop@x"]),
+            json!({"header": ["Delivered-To", "\"shop@x\""]})
+        );
         let strange = of(&["--delivered-to", r#""a \b"@x"#]);
         assert_eq!(strange, json!({"header": ["Delivered-To", r#""\"a \\b\"@x""#]}));
         assert!(filter(&asked(&["--filter", "{"]), None, None).is_err());
@@ -241,7 +276,8 @@ mod tests {
         let read = |text: &str| serde_json::to_value(comparator(text)).unwrap();
         assert_eq!(read("size"), json!({"property": "size", "isAscending": true}));
         assert_eq!(read("subject:desc"), json!({"property": "subject", "isAscending": false}));
-        let flagged = json!({"property": "hasKeyword", "keyword": "$flagged", "isAscending": false});
+        let flagged =
+            json!({"property": "hasKeyword", "keyword": "$flagged", "isAscending": false});
         assert_eq!(read("hasKeyword=$flagged:desc"), flagged);
     }
 }

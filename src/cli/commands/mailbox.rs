@@ -9,8 +9,8 @@ use crate::cli::terminal::input;
 use crate::cli::terminal::output;
 use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::mailboxes::{
-    MailboxAdd, MailboxAddArguments, MailboxChange, MailboxChangeArguments, MailboxFacts, MailboxList, MailboxRemove,
-    MailboxRemoveArguments,
+    MailboxAdd, MailboxAddArguments, MailboxChange, MailboxChangeArguments, MailboxFacts,
+    MailboxList, MailboxRemove, MailboxRemoveArguments,
 };
 
 /// `mailbox`
@@ -57,7 +57,8 @@ pub enum MailboxCommand {
         whose: AccountArgs,
         /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
-        /// With what is in it: mail that is in no other mailbox is destroyed, and can be restored for a time.
+        /// With what is in it: mail that is in no other mailbox is destroyed, and can be restored
+        /// for a time.
         #[arg(long)]
         emails: bool,
         /// Do not ask.
@@ -75,8 +76,8 @@ pub enum MailboxCommand {
     },
     /// Give a mailbox an attribute, such as color '#336699'.
     ///
-    /// A mailbox may have up to 16 of them, under names of your choice. A color is # and six hexadecimal digits; what other
-    /// names mean is for whoever reads them to say.
+    /// A mailbox may have up to 16 of them, under names of your choice. A color is # and six
+    /// hexadecimal digits; what other names mean is for whoever reads them to say.
     Set {
         #[command(flatten)]
         whose: AccountArgs,
@@ -95,8 +96,9 @@ pub enum MailboxCommand {
         mailbox: String,
         /// The account that gets the rights: its name, an address of it, or its id.
         with: String,
-        /// What that account may do there: "read", "write" (read, add, remove, seen, keywords), "all", "none", or any of read, add,
-        /// remove, seen, keywords, child, rename, delete and submit between commas. Every other right ends.
+        /// What that account may do there: "read", "write" (read, add, remove, seen, keywords),
+        /// "all", "none", or any of read, add, remove, seen, keywords, child, rename, delete and
+        /// submit between commas. Every other right ends.
         rights: String,
     },
     /// Subscribe to a mailbox.
@@ -124,29 +126,61 @@ const RIGHTS: [(&str, &str); 9] = [
     ("submit", "maySubmit"),
 ];
 
-pub(in crate::cli) async fn run(command: MailboxCommand, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn run(
+    command: MailboxCommand,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     match command {
         MailboxCommand::List(whose) => list(&whose, context).await,
         MailboxCommand::Create { whose, path, role, sort_order } => {
-            let args = MailboxAddArguments { path, role, sort_order, ..MailboxAddArguments::default() };
-            say(context, &selected_account::call::<MailboxAdd, _>(context, &whose, args).await?, "made");
+            let args =
+                MailboxAddArguments { path, role, sort_order, ..MailboxAddArguments::default() };
+            say(
+                context,
+                &selected_account::call::<MailboxAdd, _>(context, &whose, args).await?,
+                "made",
+            );
             Ok(())
         }
         MailboxCommand::Rename { whose, mailbox, name } => {
             let name = Some(name);
-            change(context, &whose, MailboxChangeArguments { mailbox, name, ..nothing() }, "renamed").await
+            change(
+                context,
+                &whose,
+                MailboxChangeArguments { mailbox, name, ..nothing() },
+                "renamed",
+            )
+            .await
         }
         MailboxCommand::Move { whose, mailbox, parent } => {
             let parent = Some(parent);
-            change(context, &whose, MailboxChangeArguments { mailbox, parent, ..nothing() }, "moved").await
+            change(
+                context,
+                &whose,
+                MailboxChangeArguments { mailbox, parent, ..nothing() },
+                "moved",
+            )
+            .await
         }
         MailboxCommand::Role { whose, mailbox, role } => {
             let role = Some(role);
-            change(context, &whose, MailboxChangeArguments { mailbox, role, ..nothing() }, "changed").await
+            change(
+                context,
+                &whose,
+                MailboxChangeArguments { mailbox, role, ..nothing() },
+                "changed",
+            )
+            .await
         }
         MailboxCommand::Set { whose, mailbox, name, value } => {
             let attributes = [(name, Some(value).filter(|value| !value.is_empty()))].into();
-            change(context, &whose, MailboxChangeArguments { mailbox, attributes, ..nothing() }, "changed").await
+            change(
+                context,
+                &whose,
+                MailboxChangeArguments { mailbox, attributes, ..nothing() },
+                "changed",
+            )
+            .await
         }
         MailboxCommand::Share { whose, mailbox, with, rights } => {
             let rights = read_rights(&rights).map_err(|error| Failure::new(exit::USAGE, error))?;
@@ -154,12 +188,24 @@ pub(in crate::cli) async fn run(command: MailboxCommand, context: &CommandContex
             let given = (!rights.is_empty()).then(|| rights.join(","));
             let done = format!("{done} to {with}");
             let share_with = [(with, given)].into();
-            change(context, &whose, MailboxChangeArguments { mailbox, share_with, ..nothing() }, &done).await
+            change(
+                context,
+                &whose,
+                MailboxChangeArguments { mailbox, share_with, ..nothing() },
+                &done,
+            )
+            .await
         }
         MailboxCommand::Subscribe { whose, mailbox, off } => {
             let done = if off { "no longer subscribed" } else { "subscribed" };
             let is_subscribed = Some(!off);
-            change(context, &whose, MailboxChangeArguments { mailbox, is_subscribed, ..nothing() }, done).await
+            change(
+                context,
+                &whose,
+                MailboxChangeArguments { mailbox, is_subscribed, ..nothing() },
+                done,
+            )
+            .await
         }
         MailboxCommand::Remove { whose, mailbox, emails, yes } => {
             let what = if emails { " with what is in it" } else { "" };
@@ -171,7 +217,10 @@ pub(in crate::cli) async fn run(command: MailboxCommand, context: &CommandContex
             if context.json {
                 output::json(&answer);
             } else {
-                output::line(&format!("{mailbox} destroyed, {} messages taken out of it", answer.emails));
+                output::line(&format!(
+                    "{mailbox} destroyed, {} messages taken out of it",
+                    answer.emails
+                ));
             }
             Ok(())
         }
@@ -206,17 +255,40 @@ async fn list(who: &AccountArgs, context: &CommandContext) -> Result<(), Failure
     let pairs = |all: Vec<String>| all.join(" ");
     let row = |row: MailboxFacts| {
         let totals = row.totals;
-        let counts = [totals.total_emails, totals.unread_emails, totals.total_threads, totals.unread_threads];
+        let counts = [
+            totals.total_emails,
+            totals.unread_emails,
+            totals.total_threads,
+            totals.unread_threads,
+        ];
         let subscribed = if row.is_subscribed { "yes" } else { "no" };
         let mut cells = vec![row.id, row.path, row.role.unwrap_or_default(), subscribed.to_owned()];
         cells.extend(counts.map(|count| count.to_string()));
-        cells.push(pairs(row.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect()));
-        cells.push(pairs(row.share_with.iter().map(|(name, rights)| format!("{name}={}", short(rights))).collect()));
+        cells.push(pairs(
+            row.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+        ));
+        cells.push(pairs(
+            row.share_with
+                .iter()
+                .map(|(name, rights)| format!("{name}={}", short(rights)))
+                .collect(),
+        ));
         cells
     };
     let rows = answer.list.into_iter().map(row).collect();
     output::table(
-        &["ID", "PATH", "ROLE", "SUBSCRIBED", "EMAILS", "UNREAD", "THREADS", "UNREAD", "ATTRIBUTES", "SHARED"],
+        &[
+            "ID",
+            "PATH",
+            "ROLE",
+            "SUBSCRIBED",
+            "EMAILS",
+            "UNREAD",
+            "THREADS",
+            "UNREAD",
+            "ATTRIBUTES",
+            "SHARED",
+        ],
         rows,
     );
     Ok(())
@@ -227,7 +299,10 @@ fn short(rights: &[String]) -> String {
     if rights.len() == RIGHTS.len() {
         return "all".into();
     }
-    let words = RIGHTS.iter().filter(|(_, name)| rights.iter().any(|right| right == name)).map(|(short, _)| *short);
+    let words = RIGHTS
+        .iter()
+        .filter(|(_, name)| rights.iter().any(|right| right == name))
+        .map(|(short, _)| *short);
     words.collect::<Vec<_>>().join(",")
 }
 
@@ -271,7 +346,10 @@ mod tests {
             assert!(read_rights(wrong).is_err(), "{wrong}");
         }
         assert_eq!(
-            (short(&["mayReadItems", "maySubmit"].map(str::to_owned)), short(&RIGHTS.map(|(_, name)| name.to_owned()))),
+            (
+                short(&["mayReadItems", "maySubmit"].map(str::to_owned)),
+                short(&RIGHTS.map(|(_, name)| name.to_owned()))
+            ),
             ("read,submit".into(), "all".into())
         );
     }

@@ -14,8 +14,9 @@ use crate::config::DurationValue;
 use crate::model::clock::{Clock as _, SystemClock};
 use crate::model::{ActionKind, ActionState, UtcMillis, limits};
 use crate::wire::jmap::admin::queue::{
-    QueueAcceptLoss, QueueChangeAnswer, QueueChangeArguments, QueueHold, QueueList, QueueListArguments, QueueRelease,
-    QueueRemove, QueueRetry, QueueSelection, QueueShow, QueueShowArguments, QueueTarget, QueuedAction,
+    QueueAcceptLoss, QueueChangeAnswer, QueueChangeArguments, QueueHold, QueueList,
+    QueueListArguments, QueueRelease, QueueRemove, QueueRetry, QueueSelection, QueueShow,
+    QueueShowArguments, QueueTarget, QueuedAction,
 };
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments, VendorMethod};
 use crate::wire::jmap::{With, of_octets};
@@ -48,10 +49,12 @@ pub enum QueueCommand {
     Release(QueueSelectionArgs),
     /// Drop it unsent, and what depends on it.
     Remove(QueueSelectionArgs),
-    /// Go on with sending after something of the queue was lost, or the store was restored from a backup.
+    /// Go on with sending after something of the queue was lost, or the store was restored from a
+    /// backup.
     ///
-    /// The queue is taken as it is. Of a store that was restored the replies are dropped, for they may have been sent since
-    /// the backup was made; all else is sent, perhaps once more, under the same Message-ID.
+    /// The queue is taken as it is. Of a store that was restored the replies are dropped, for they
+    /// may have been sent since the backup was made; all else is sent, perhaps once more, under the
+    /// same Message-ID.
     AcceptLoss,
 }
 
@@ -99,7 +102,10 @@ pub struct QueueSelectionArgs {
     pub which: QueueFilterArgs,
 }
 
-pub(in crate::cli) async fn run(command: QueueCommand, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn run(
+    command: QueueCommand,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     match command {
         QueueCommand::List { which, limit } => list(&which, limit, context).await,
         QueueCommand::Show { item, message } => show(&item, message, context).await,
@@ -121,15 +127,19 @@ pub(in crate::cli) async fn run(command: QueueCommand, context: &CommandContext)
 }
 
 /// The account and the selection that are meant.
-async fn selection(which: &QueueFilterArgs, context: &CommandContext) -> Result<(AccountRef, QueueSelection), Failure> {
+async fn selection(
+    which: &QueueFilterArgs,
+    context: &CommandContext,
+) -> Result<(AccountRef, QueueSelection), Failure> {
     let named = match &which.account {
         Some(name) => AccountRef::by_id(&selected_account::find_account(name, context).await?.id),
         None => AccountRef::default(),
     };
     let queued_before = match &which.older {
         Some(age) => {
-            let age: DurationValue =
-                age.parse().map_err(|why: String| Failure::new(exit::USAGE, format!("--older: {why}")))?;
+            let age: DurationValue = age
+                .parse()
+                .map_err(|why: String| Failure::new(exit::USAGE, format!("--older: {why}")))?;
             Some(SystemClock.now().before(age.0).rfc3339_millis())
         }
         None => None,
@@ -138,7 +148,11 @@ async fn selection(which: &QueueFilterArgs, context: &CommandContext) -> Result<
     Ok((named, QueueSelection { kind, state, domain, queued_before }))
 }
 
-async fn list(which: &QueueFilterArgs, limit: Option<u64>, context: &CommandContext) -> Result<(), Failure> {
+async fn list(
+    which: &QueueFilterArgs,
+    limit: Option<u64>,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let (named, selection) = selection(which, context).await?;
     let args = With(named, With(selection, QueueListArguments { limit }));
     let answer = context.client.call::<QueueList>(args).await?;
@@ -148,9 +162,12 @@ async fn list(which: &QueueFilterArgs, limit: Option<u64>, context: &CommandCont
     let now = SystemClock.now();
     if let Some(relay) = &answer.relay {
         let until = UtcMillis::parse_rfc3339(&relay.until).filter(|until| *until > now);
-        let again = until.map_or_else(|| "now".into(), |until| format!("in {}", words(until.since(now))));
+        let again =
+            until.map_or_else(|| "now".into(), |until| format!("in {}", words(until.since(now))));
         let error = &relay.error;
-        complain(&format!("the relay is out of order, and all waits for it: {error}\nasked again {again}"));
+        complain(&format!(
+            "the relay is out of order, and all waits for it: {error}\nasked again {again}"
+        ));
     }
     if context.json {
         output::json(&answer.list);
@@ -159,9 +176,21 @@ async fn list(which: &QueueFilterArgs, limit: Option<u64>, context: &CommandCont
     let rows = answer.list.into_iter().map(|row| {
         let next = next(&row, now);
         let last_error = short(row.last_error.as_deref().unwrap_or_default(), 60);
-        vec![row.id, row.account, row.kind, row.state, row.recipient, next, row.attempts.to_string(), last_error]
+        vec![
+            row.id,
+            row.account,
+            row.kind,
+            row.state,
+            row.recipient,
+            next,
+            row.attempts.to_string(),
+            last_error,
+        ]
     });
-    output::table(&["ID", "ACCOUNT", "KIND", "STATE", "TO", "NEXT", "TRIED", "LAST ERROR"], rows.collect());
+    output::table(
+        &["ID", "ACCOUNT", "KIND", "STATE", "TO", "NEXT", "TRIED", "LAST ERROR"],
+        rows.collect(),
+    );
     if answer.more {
         complain("there are more: name a --limit, or which");
     }
@@ -171,7 +200,8 @@ async fn list(which: &QueueFilterArgs, limit: Option<u64>, context: &CommandCont
 async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Result<(), Failure> {
     let account = selected_account::find_account(&item.account, context).await?;
     let args = QueueShowArguments { id: item.action.clone(), with_message: message };
-    let answer = context.client.call::<QueueShow>(With(AccountRef::by_id(&account.id), args)).await?;
+    let answer =
+        context.client.call::<QueueShow>(With(AccountRef::by_id(&account.id), args)).await?;
     if message {
         let octets = of_octets(answer.message.as_deref().unwrap_or_default())
             .map_err(|_| Failure::new(exit::SOFTWARE, "the service sent no octets".to_owned()))?;
@@ -196,12 +226,18 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
         *at = at.as_deref().map(|at| local(at, &account.zone));
     }
     output::facts(&ShownAction { action, next });
-    let rows = recipients.into_iter().map(|row| vec![row.address, row.state, row.said.unwrap_or_default()]);
+    let rows = recipients
+        .into_iter()
+        .map(|row| vec![row.address, row.state, row.said.unwrap_or_default()]);
     output::table(&["RECIPIENT", "STATE", "SAID"], rows.collect());
     Ok(())
 }
 
-async fn change<M>(chosen: &QueueSelectionArgs, done: &str, context: &CommandContext) -> Result<(), Failure>
+async fn change<M>(
+    chosen: &QueueSelectionArgs,
+    done: &str,
+    context: &CommandContext,
+) -> Result<(), Failure>
 where
     M: VendorMethod<Args = QueueChangeArguments, Answer = QueueChangeAnswer>,
 {
@@ -212,17 +248,27 @@ where
         if context.json {
             output::json(&answer);
         } else {
-            let left = if answer.left > 0 { format!("; {} left as they are", answer.left) } else { String::new() };
+            let left = if answer.left > 0 {
+                format!("; {} left as they are", answer.left)
+            } else {
+                String::new()
+            };
             output::line(&format!("{} {done}{left}{}", answer.changed, under_way(&answer)));
         }
         return Ok(());
     }
     if chosen.which.account.is_none() {
-        return Err(Failure::new(exit::USAGE, "an id is of one account: name it with --account".to_owned()));
+        return Err(Failure::new(
+            exit::USAGE,
+            "an id is of one account: name it with --account".to_owned(),
+        ));
     }
     for id in &chosen.actions {
         let target = QueueTarget { id: Some(id.clone()), all: false };
-        let answer = context.client.call::<M>(With(named.clone(), With(QueueSelection::default(), target))).await?;
+        let answer = context
+            .client
+            .call::<M>(With(named.clone(), With(QueueSelection::default(), target)))
+            .await?;
         output::line(&format!("{id} {done}{}", under_way(&answer)));
     }
     Ok(())

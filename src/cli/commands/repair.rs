@@ -1,4 +1,5 @@
-//! `repair`, `rebuild`, `reindex`: the same work in three scopes, on the running service or on the data directory.
+//! `repair`, `rebuild`, `reindex`: the same work in three scopes, on the running service or on the
+//! data directory.
 
 use clap::Args;
 
@@ -32,7 +33,8 @@ pub(in crate::cli) async fn run(
     };
     let mut meter = ProgressMeter::new(name);
     let done = if context.client.is_up().await {
-        let arguments = StoreRepairArguments { scope: name.to_owned(), accounts: args.accounts.clone() };
+        let arguments =
+            StoreRepairArguments { scope: name.to_owned(), accounts: args.accounts.clone() };
         job::follow::<StoreRepair>(context, arguments, &mut meter).await?
     } else {
         here(scope, args, context, &mut meter)?
@@ -59,7 +61,8 @@ fn here(
     meter: &mut ProgressMeter,
 ) -> Result<RepairOutcome, Failure> {
     let store = job::open(context)?;
-    let directory = crate::account::Directory::new(store.clone(), context.config.directory_settings());
+    let directory =
+        crate::account::Directory::new(store.clone(), context.config.directory_settings());
     let mut accounts: Vec<AccountId> = Vec::new();
     for name in &args.accounts {
         let found = directory.find_damaged_account(name).map_err(|error| job::failed(&error))?;
@@ -85,5 +88,7 @@ fn say(done: &RepairOutcome) {
         output::line(&format!("mended: account {account}{states}"));
     }
     let (accounts, mended, written) = (done.accounts, done.mended.len(), done.written);
-    output::line(&format!("{accounts} accounts looked at, {mended} mended, {written} rows written"));
+    output::line(&format!(
+        "{accounts} accounts looked at, {mended} mended, {written} rows written"
+    ));
 }

@@ -45,7 +45,10 @@ pub enum TokenCommand {
     },
 }
 
-pub(in crate::cli) async fn run(command: TokenCommand, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn run(
+    command: TokenCommand,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let client = &context.client;
     match command {
         TokenCommand::Add { account: whose, name, until } => {
@@ -72,7 +75,9 @@ pub(in crate::cli) async fn run(command: TokenCommand, context: &CommandContext)
                 return Ok(());
             }
             let rows = answer.list.into_iter();
-            let rows = rows.map(|row| vec![row.name, row.created, row.expires.unwrap_or_default()]).collect();
+            let rows = rows
+                .map(|row| vec![row.name, row.created, row.expires.unwrap_or_default()])
+                .collect();
             output::table(&["NAME", "MADE", "UNTIL"], rows);
         }
         TokenCommand::Remove { account, name } => {

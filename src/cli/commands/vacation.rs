@@ -12,7 +12,9 @@ use crate::cli::control::selected_account::{call, find_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::input::{read, with_crlf};
 use crate::cli::terminal::output::{self, local};
-use crate::wire::jmap::admin::decisions::{VacationTest, VacationTestAnswer, VacationTestArguments};
+use crate::wire::jmap::admin::decisions::{
+    VacationTest, VacationTestAnswer, VacationTestArguments,
+};
 use crate::wire::jmap::admin::mail::NamedAddress;
 use crate::wire::jmap::admin::vacation::{
     SINGLETON, VacationFacts, VacationGet, VacationGetArguments, VacationSet, VacationSetArguments,
@@ -22,7 +24,10 @@ use crate::wire::jmap::{With, octets};
 use args::VacationCommand;
 pub(in crate::cli) use log::{LOG_HEAD, log_rows};
 
-pub(in crate::cli) async fn run(command: VacationCommand, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn run(
+    command: VacationCommand,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     match command {
         VacationCommand::Set(args) => set::set(*args, context).await,
         VacationCommand::Text(args) => set::text(*args, context).await,
@@ -37,8 +42,12 @@ pub(in crate::cli) async fn run(command: VacationCommand, context: &CommandConte
         VacationCommand::Log(args) => log::log(*args, context).await,
         VacationCommand::Report(args) => log::report(&args, context).await,
         VacationCommand::Told { whose, limit } => log::told(&whose, limit, context).await,
-        VacationCommand::Forget { whose, sender, all } => log::forget(&whose, sender, all, context).await,
-        VacationCommand::Test { whose, file, sender } => test(&whose, &file, sender.as_deref(), context).await,
+        VacationCommand::Forget { whose, sender, all } => {
+            log::forget(&whose, sender, all, context).await
+        }
+        VacationCommand::Test { whose, file, sender } => {
+            test(&whose, &file, sender.as_deref(), context).await
+        }
     }
 }
 
@@ -52,12 +61,19 @@ pub(in crate::cli) async fn update(
 }
 
 fn set_arguments(changes: &VacationFacts) -> Result<VacationSetArguments, Failure> {
-    VacationSetArguments::update(changes).map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))
+    VacationSetArguments::update(changes)
+        .map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))
 }
 
-async fn change(context: &CommandContext, account: &str, args: VacationSetArguments) -> Result<(), Failure> {
+async fn change(
+    context: &CommandContext,
+    account: &str,
+    args: VacationSetArguments,
+) -> Result<(), Failure> {
     let answer = context.client.call::<VacationSet>(With(AccountRef::by_id(account), args)).await?;
-    let Some(refused) = answer.not_updated.and_then(|mut all| all.remove(SINGLETON)) else { return Ok(()) };
+    let Some(refused) = answer.not_updated.and_then(|mut all| all.remove(SINGLETON)) else {
+        return Ok(());
+    };
     let ObjectError { kind, description, properties } = ObjectError::read(refused);
     let mut description = description.unwrap_or_default();
     if !properties.is_empty() {
@@ -81,7 +97,9 @@ pub(in crate::cli) async fn show(name: &str, context: &CommandContext) -> Result
     let zone = account.zone.iana_name().unwrap_or("local time");
     let when = |at: Option<String>| at.map(|at| local(&at, &account.zone)).unwrap_or_default();
     let list = |all: Option<Vec<String>>| all.unwrap_or_default().join(", ");
-    let yes = |is: Option<bool>, what: &str| if is == Some(true) { what.to_owned() } else { String::new() };
+    let yes = |is: Option<bool>, what: &str| {
+        if is == Some(true) { what.to_owned() } else { String::new() }
+    };
     let audience = response.audience.filter(|audience| audience != "everyone");
     for (label, value) in [
         ("from", with_zone(&when(response.from_date.flatten()), zone)),
@@ -102,7 +120,10 @@ pub(in crate::cli) async fn show(name: &str, context: &CommandContext) -> Result
     show_words("  ", words.map(Option::flatten));
     for variant in response.variants.unwrap_or_default() {
         output::line(&format!("  to {}:", variant.circle.as_deref().unwrap_or("everybody")));
-        show_words("    ", [variant.language, variant.subject, variant.text_body, variant.html_body]);
+        show_words(
+            "    ",
+            [variant.language, variant.subject, variant.text_body, variant.html_body],
+        );
     }
     Ok(())
 }
@@ -131,16 +152,26 @@ fn address(person: NamedAddress) -> String {
     }
 }
 
-async fn test(whose: &AccountArgs, file: &Path, sender: Option<&str>, context: &CommandContext) -> Result<(), Failure> {
+async fn test(
+    whose: &AccountArgs,
+    file: &Path,
+    sender: Option<&str>,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let message = read(file)?;
-    let args = VacationTestArguments { message: octets(&with_crlf(&message)), sender: sender.map(str::to_owned) };
+    let args = VacationTestArguments {
+        message: octets(&with_crlf(&message)),
+        sender: sender.map(str::to_owned),
+    };
     let answer = call::<VacationTest, _>(context, whose, args).await?;
     if context.json {
         output::json(&answer);
         return Ok(());
     }
     match answer {
-        VacationTestAnswer::Silent { reason, detail } => output::line(&format!("silent: {reason} ({detail})")),
+        VacationTestAnswer::Silent { reason, detail } => {
+            output::line(&format!("silent: {reason} ({detail})"))
+        }
         VacationTestAnswer::Reply { recipient, reply, .. } => {
             output::line(&format!("would be answered, to {recipient}:\n"));
             output::line(&reply);

@@ -1,4 +1,5 @@
-//! The client of the control socket: HTTP/1.1 over a Unix socket, JMAP envelopes (RFC 8620 §3.3) in it.
+//! The client of the control socket: HTTP/1.1 over a Unix socket, JMAP envelopes (RFC 8620 §3.3) in
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,8 @@ const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 /// What requests go into.
 pub(in crate::cli) type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
 /// What makes them go.
-pub(in crate::cli) type ConnectionDriver = hyper::client::conn::http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
+pub(in crate::cli) type ConnectionDriver =
+    hyper::client::conn::http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
 
 /// A way to the service.
 #[derive(Debug, Clone)]
@@ -42,10 +44,15 @@ impl ControlClient {
     /// Calls a vendor method.
     ///
     /// # Errors
-    /// No service, what the method refused, or an answer of another form (a service of another version).
+    /// No service, what the method refused, or an answer of another form (a service of another
+    /// version).
     pub async fn call<M: VendorMethod>(&self, args: M::Args) -> Result<M::Answer, Failure> {
-        let strange =
-            |error| Failure::new(exit::SOFTWARE, format!("the service's answer to {} is strange: {error}", M::NAME));
+        let strange = |error| {
+            Failure::new(
+                exit::SOFTWARE,
+                format!("the service's answer to {} is strange: {error}", M::NAME),
+            )
+        };
         let arguments = serde_json::to_value(args).map_err(strange)?;
         serde_json::from_value(self.call_by_name(M::NAME, arguments).await?).map_err(strange)
     }
@@ -59,9 +66,12 @@ impl ControlClient {
             "using": CAPABILITIES,
             "methodCalls": [[method, arguments, "0"]],
         });
-        let answer = self.exchange(Method::POST, "/jmap", "application/json", request.to_string().into()).await?;
-        let answer: Value = serde_json::from_slice(&answer)
-            .map_err(|error| Failure::new(exit::SOFTWARE, format!("the service's answer is not JSON: {error}")))?;
+        let answer = self
+            .exchange(Method::POST, "/jmap", "application/json", request.to_string().into())
+            .await?;
+        let answer: Value = serde_json::from_slice(&answer).map_err(|error| {
+            Failure::new(exit::SOFTWARE, format!("the service's answer is not JSON: {error}"))
+        })?;
         let reply = &answer["methodResponses"][0];
         match reply[0].as_str() {
             Some("error") => {
@@ -69,9 +79,10 @@ impl ControlClient {
                 Err(Failure::of_method(text("type"), text("description")))
             }
             Some(_) => Ok(reply[1].clone()),
-            None => {
-                Err(Failure::new(exit::SOFTWARE, format!("the service's answer holds no method response: {answer}")))
-            }
+            None => Err(Failure::new(
+                exit::SOFTWARE,
+                format!("the service's answer holds no method response: {answer}"),
+            )),
         }
     }
 
@@ -79,7 +90,13 @@ impl ControlClient {
     ///
     /// # Errors
     /// No service, or a refusal.
-    pub async fn exchange(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Result<Bytes, Failure> {
+    pub async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: Bytes,
+    ) -> Result<Bytes, Failure> {
         let (mut sender, connection) = self.connect().await?;
         let driver = tokio::spawn(connection);
         let (status, bytes) = answer(&mut sender, request(method, path, kind, body)?).await?;
@@ -89,8 +106,11 @@ impl ControlClient {
 
     /// A connection, and what must be spawned for it to live.
     pub(in crate::cli) async fn connect(&self) -> Result<(Sender, ConnectionDriver), Failure> {
-        let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(&error))?;
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))
+        let stream =
+            UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(&error))?;
+        hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| broken(&error))
     }
 
     fn unreachable(&self, error: &std::io::Error) -> Failure {
@@ -138,7 +158,9 @@ pub(in crate::cli) async fn answer(
     let bytes = Limited::new(response.into_body(), MAX_ANSWER_BYTES)
         .collect()
         .await
-        .map_err(|error| Failure::new(exit::TEMPORARY, format!("the service's answer broke off: {error}")))?
+        .map_err(|error| {
+            Failure::new(exit::TEMPORARY, format!("the service's answer broke off: {error}"))
+        })?
         .to_bytes();
     Ok((status, bytes))
 }
@@ -147,13 +169,16 @@ fn broken(error: &hyper::Error) -> Failure {
     Failure::new(exit::TEMPORARY, format!("the service broke off the conversation: {error}"))
 }
 
-/// An HTTP status that is no success; the body may be problem details (RFC 7807, as RFC 8620 §3.6.1 has it).
+/// An HTTP status that is no success; the body may be problem details (RFC 7807, as RFC 8620 §3.6.1
+/// has it).
 pub(in crate::cli) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let detail = serde_json::from_slice::<Value>(body)
         .ok()
         .and_then(|problem| problem["detail"].as_str().map(str::to_owned))
         .unwrap_or_else(|| {
-            String::from_utf8_lossy(body.get(..body.len().min(500)).unwrap_or_default()).trim().to_owned()
+            String::from_utf8_lossy(body.get(..body.len().min(500)).unwrap_or_default())
+                .trim()
+                .to_owned()
         });
     let code = match status {
         StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => exit::NO_PERMISSION,

@@ -1,4 +1,5 @@
-//! Long work: on the running service, followed until it is done; or on the data directory itself, while no service runs.
+//! Long work: on the running service, followed until it is done; or on the data directory itself,
+//! while no service runs.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ pub(in crate::cli) async fn follow<M: JobMethod>(
         let now = context.client.call::<JobGet>(job).await?;
         meter.show(&now.progress);
         if now.done {
-            let strange = || Failure::new(exit::SOFTWARE, format!("the result of {} is strange", M::NAME));
+            let strange =
+                || Failure::new(exit::SOFTWARE, format!("the result of {} is strange", M::NAME));
             return now.result.and_then(M::outcome).ok_or_else(strange);
         }
     }
@@ -42,23 +44,22 @@ pub(in crate::cli) async fn follow<M: JobMethod>(
 /// The store on the disk, to write in it.
 ///
 /// # Errors
-/// Where there is none, where another has it open, and where it belongs to another user: files of ours would keep the
-/// service out.
+/// Where there is none, where another has it open, and where it belongs to another user: files of
+/// ours would keep the service out.
 pub(in crate::cli) fn open(context: &CommandContext) -> Result<Store, Failure> {
     let dir = service::store_dir(&context.config);
     let about = std::fs::metadata(&dir)
         .map_err(|_| Failure::new(exit::NO_INPUT, format!("{}: no store there", dir.display())))?;
     if about.uid() != rustix::process::geteuid().as_raw() {
-        let what = "it belongs to another user: start the service, or run this as that user (runuser -u)";
+        let what =
+            "it belongs to another user: start the service, or run this as that user (runuser -u)";
         return Err(Failure::new(exit::NO_PERMISSION, format!("{}: {what}", dir.display())));
     }
     // A look first: it makes no store where there is none.
     let looked = service::look_at_store(&context.config, Arc::new(clock::SystemClock));
-    drop(
-        looked
-            .map_err(Failure::from)?
-            .ok_or_else(|| Failure::new(exit::NO_INPUT, format!("{}: no store there", dir.display())))?,
-    );
+    drop(looked.map_err(Failure::from)?.ok_or_else(|| {
+        Failure::new(exit::NO_INPUT, format!("{}: no store there", dir.display()))
+    })?);
     Ok(service::open_store(&context.config, Arc::new(clock::SystemClock))?)
 }
 

@@ -1,4 +1,5 @@
-//! Connections to the control socket that are kept and used again, for commands that ask a hundred thousand times.
+//! Connections to the control socket that are kept and used again, for commands that ask a hundred
+//! thousand times.
 
 use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
@@ -39,7 +40,8 @@ impl ControlPool {
         Self { client, idle: Mutex::default() }
     }
 
-    /// One exchange. What the service takes so may be sent twice: where a kept connection was closed meanwhile, it is.
+    /// One exchange. What the service takes so may be sent twice: where a kept connection was
+    /// closed meanwhile, it is.
     ///
     /// # Errors
     /// No service, or one that breaks off.

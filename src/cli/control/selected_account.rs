@@ -13,7 +13,8 @@ use crate::wire::jmap::admin::{AccountRef, OfAccount, VendorMethod};
 /// The argument that selects an account.
 #[derive(Debug, Args)]
 pub struct AccountArgs {
-    /// The account: its name or any of its addresses; the one that is mapped to your Unix user if not given.
+    /// The account: its name or any of its addresses; the one that is mapped to your Unix user if
+    /// not given.
     #[arg(long, short, value_name = "ACCOUNT", default_value = "", hide_default_value = true)]
     pub account: String,
 }
@@ -27,15 +28,24 @@ pub(in crate::cli) struct AccountInfo {
     pub(in crate::cli) zone: TimeZone,
 }
 
-/// Finds an account by its name or any of its addresses; for "" the one that is mapped to the Unix user.
+/// Finds an account by its name or any of its addresses; for "" the one that is mapped to the Unix
+/// user.
 ///
 /// # Errors
 /// There is none, it is somebody else's, or no service.
-pub(in crate::cli) async fn find_account(name: &str, context: &CommandContext) -> Result<AccountInfo, Failure> {
+pub(in crate::cli) async fn find_account(
+    name: &str,
+    context: &CommandContext,
+) -> Result<AccountInfo, Failure> {
     let named = if name.is_empty() { AccountRef::default() } else { AccountRef::by_name(name) };
     let answer = context.client.call::<AccountGet>(named).await?;
-    let zone = answer.zone.as_deref().or(context.config.directory.zone.as_deref()).and_then(clock::zone);
-    Ok(AccountInfo { id: answer.id, name: answer.name, zone: zone.unwrap_or_else(TimeZone::system) })
+    let zone =
+        answer.zone.as_deref().or(context.config.directory.zone.as_deref()).and_then(clock::zone);
+    Ok(AccountInfo {
+        id: answer.id,
+        name: answer.name,
+        zone: zone.unwrap_or_else(TimeZone::system),
+    })
 }
 
 /// Calls a method for the account that a command is about.

@@ -1,8 +1,9 @@
 //! `serve`: the service in the foreground, under systemd or by hand.
 //!
-//! READY=1 once every listener is bound; WATCHDOG=1 while the store takes writes; STOPPING=1 when the drain begins.
-//! SIGTERM and SIGINT drain; SIGHUP reads the configuration again: all of it holds from then on but the store, the
-//! listeners and where the log goes. A bad file leaves the old in force, and the log has line and remedy.
+//! READY=1 once every listener is bound; WATCHDOG=1 while the store takes writes; STOPPING=1 when
+//! the drain begins. SIGTERM and SIGINT drain; SIGHUP reads the configuration again: all of it
+//! holds from then on but the store, the listeners and where the log goes. A bad file leaves the
+//! old in force, and the log has line and remedy.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,17 +19,20 @@ use crate::model::{clock, limits};
 use crate::trace;
 
 pub(in crate::cli) fn run(path: Option<PathBuf>) -> Result<(), Failure> {
-    let config = load(path.as_deref()).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
-    let log = trace::init(&config.trace_settings()).map_err(|error| Failure::new(exit::CONFIG, error.to_string()))?;
+    let config =
+        load(path.as_deref()).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
+    let log = trace::init(&config.trace_settings())
+        .map_err(|error| Failure::new(exit::CONFIG, error.to_string()))?;
     allow_open_files(&config);
     runtime()?.block_on(serve(config, path, log))
 }
 
-/// Open files that the service needs beside connections: the store's tables and logs, messages on their way.
+/// Open files that the service needs beside connections: the store's tables and logs, messages on
+/// their way.
 const BASE_OPEN_FILES: usize = 1024;
 
-/// Lets the service have as many open files as the machine allows, and says where those are too few for the connections
-/// that may be: LMTP would wait when others have taken them.
+/// Lets the service have as many open files as the machine allows, and says where those are too few
+/// for the connections that may be: LMTP would wait when others have taken them.
 fn allow_open_files(config: &Config) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -37,10 +41,16 @@ fn allow_open_files(config: &Config) {
     }
     let http = config.http.listen.as_ref().map_or(0, |_| config.http.connections);
     let control = 2 * limits::MAX_CONTROL_CONNECTIONS + limits::MAX_METRICS_CONNECTIONS;
-    let needed = [config.limits.connections, http, control, BASE_OPEN_FILES].into_iter().fold(0, usize::saturating_add);
+    let needed = [config.limits.connections, http, control, BASE_OPEN_FILES]
+        .into_iter()
+        .fold(0, usize::saturating_add);
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if u64::try_from(needed).unwrap_or(u64::MAX) > allowed {
-        tracing::warn!(allowed, needed, "too few open files for all connections: raise LimitNOFILE or ulimit -n");
+        tracing::warn!(
+            allowed,
+            needed,
+            "too few open files for all connections: raise LimitNOFILE or ulimit -n"
+        );
     }
 }
 
@@ -52,10 +62,17 @@ pub(in crate::cli) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::new(exit::SOFTWARE, format!("no runtime: {error}")))
 }
 
-async fn serve(config: Config, path: Option<PathBuf>, log: trace::LevelHandle) -> Result<(), Failure> {
+async fn serve(
+    config: Config,
+    path: Option<PathBuf>,
+    log: trace::LevelHandle,
+) -> Result<(), Failure> {
     // Before anything else, so that a signal during the start is not lost.
-    let (mut term, mut int, mut hup) =
-        (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?);
+    let (mut term, mut int, mut hup) = (
+        listen(SignalKind::terminate())?,
+        listen(SignalKind::interrupt())?,
+        listen(SignalKind::hangup())?,
+    );
     let mut service = Service::start(config, Arc::new(clock::SystemClock)).await?;
     tell(&[NotifyState::Ready, NotifyState::Status("taking mail")]);
     let mut watchdog = tokio::time::interval(watchdog().unwrap_or(Duration::from_secs(10)));
@@ -91,11 +108,16 @@ fn reload(service: &mut Service, path: Option<&Path>, log: &trace::LevelHandle) 
                         tracing::error!(%error, "the log level stays");
                     }
                     if !waiting.is_empty() {
-                        tracing::warn!(keys = waiting.join(", "), "changed, and waits for a restart");
+                        tracing::warn!(
+                            keys = waiting.join(", "),
+                            "changed, and waits for a restart"
+                        );
                     }
                     tracing::info!("configuration read again");
                 }
-                Err(problem) => tracing::error!(problem, "bad configuration: the old one stays in force"),
+                Err(problem) => {
+                    tracing::error!(problem, "bad configuration: the old one stays in force")
+                }
             }
         }
         Err(faults) => {

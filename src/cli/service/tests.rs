@@ -19,8 +19,10 @@ use crate::wire::jmap::admin::accounts::{AccountAdd, AccountAddArguments};
 fn config(dir: &std::path::Path, relay: u16) -> Config {
     let mut config = Config::default();
     config.store.path = dir.join("data");
-    config.lmtp.listen =
-        Some(vec![ListenValue::Tcp { host: "127.0.0.1".into(), port: 0 }, ListenValue::Unix(dir.join("lmtp"))]);
+    config.lmtp.listen = Some(vec![
+        ListenValue::Tcp { host: "127.0.0.1".into(), port: 0 },
+        ListenValue::Unix(dir.join("lmtp")),
+    ]);
     config.control.socket = dir.join("control");
     config.relay.port = relay;
     config.relay.tls = TlsValue::None;
@@ -50,15 +52,20 @@ fn a_stop_lets_a_message_finish_and_takes_no_new_ones() {
         let service = Service::start(config.clone(), Arc::new(clock::SystemClock)).await.unwrap();
         assert_eq!(service.lmtp_addresses().len(), 2);
         let client = ControlClient::new(&config.control.socket);
-        let new = AccountAddArguments { address: "ann@example.org".into(), ..AccountAddArguments::default() };
+        let new = AccountAddArguments {
+            address: "ann@example.org".into(),
+            ..AccountAddArguments::default()
+        };
         client.call::<AccountAdd>(new).await.unwrap();
 
         let tcp = service.lmtp_addresses().first().cloned().unwrap();
         let mut idle = UnixStream::connect(dir.path().join("lmtp")).await.unwrap();
         let mut busy = TcpStream::connect(&tcp).await.unwrap();
-        busy.write_all(b"LHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<ann@example.org>\r\nDATA\r\nSubject: half\r\n\r\n")
-            .await
-            .unwrap();
+        busy.write_all(
+            b"LHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<ann@example.org>\r\nDATA\r\nSubject: half\r\n\r\n",
+        )
+        .await
+        .unwrap();
         let mut said = String::new();
         while !said.contains("\r\n354 ") {
             let mut buffer = [0; 4096];

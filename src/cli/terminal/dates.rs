@@ -1,7 +1,8 @@
 //! Dates as people write them, in the account's time zone.
 //!
-//! A pure function of text, now and zone. A date without a time is the start of that day; as an end (`--until friday`)
-//! it is the start of the day after, so that the day is included and the end stays exclusive (RFC 8621 §8).
+//! A pure function of text, now and zone. A date without a time is the start of that day; as an end
+//! (`--until friday`) it is the start of the day after, so that the day is included and the end
+//! stays exclusive (RFC 8621 §8).
 
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::TimeZone;
@@ -30,7 +31,12 @@ pub struct BadDate(pub String);
 ///
 /// # Errors
 /// `BadDate`.
-pub fn parse(text: &str, now: UtcMillis, zone: &TimeZone, edge: Edge) -> Result<UtcMillis, BadDate> {
+pub fn parse(
+    text: &str,
+    now: UtcMillis,
+    zone: &TimeZone,
+    edge: Edge,
+) -> Result<UtcMillis, BadDate> {
     let bad = || BadDate(text.to_owned());
     let here = Timestamp::from_millisecond(now.0).map_err(|_| bad())?.to_zoned(zone.clone());
     let word = text.trim().to_ascii_lowercase();
@@ -144,7 +150,11 @@ mod tests {
             // No such time, as the clocks go forward: the time as far after the gap.
             ("2027-03-28T02:30", "2027-03-28T01:30:00Z", "2027-03-28T01:30:00Z"),
         ] {
-            assert_eq!((read(text, Edge::From).as_str(), read(text, Edge::Until).as_str()), (from, until), "{text}");
+            assert_eq!(
+                (read(text, Edge::From).as_str(), read(text, Edge::Until).as_str()),
+                (from, until),
+                "{text}"
+            );
         }
     }
 

@@ -27,8 +27,9 @@ pub(in crate::cli) fn read(file: &Path) -> Result<Vec<u8>, Failure> {
 /// # Errors
 /// As `read`, and where it is not UTF-8.
 pub(in crate::cli) fn read_text(file: &Path) -> Result<String, Failure> {
-    String::from_utf8(read(file)?)
-        .map_err(|_| Failure::new(exit::DATA, format!("{}: not UTF-8; save it as UTF-8", file.display())))
+    String::from_utf8(read(file)?).map_err(|_| {
+        Failure::new(exit::DATA, format!("{}: not UTF-8; save it as UTF-8", file.display()))
+    })
 }
 
 /// All that a reader gives; `None` where that is more than `most` octets.

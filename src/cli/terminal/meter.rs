@@ -1,5 +1,5 @@
-//! How far long work is: a bar on a terminal, else a line now and then; on standard error, so that what is printed stays
-//! what was asked for.
+//! How far long work is: a bar on a terminal, else a line now and then; on standard error, so that
+//! what is printed stays what was asked for.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -26,7 +26,9 @@ impl ProgressMeter {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(1);
             let style = ProgressStyle::with_template("{prefix} [{bar:30}] {msg} ({elapsed})");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+            bar.set_style(
+                style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "),
+            );
             bar.set_prefix(what);
             bar
         });
@@ -82,12 +84,20 @@ mod tests {
 
     #[test]
     fn progress_in_words() {
-        let mut at =
-            StoreProgress { number: 2, accounts: 3, table: "threads".into(), rows: 1024, ..StoreProgress::default() };
+        let mut at = StoreProgress {
+            number: 2,
+            accounts: 3,
+            table: "threads".into(),
+            rows: 1024,
+            ..StoreProgress::default()
+        };
         assert_eq!(words(&JobStage::Store(at.clone())), "account 2 of 3: threads, 1024 rows");
         at.written = 5;
         at.number = 4;
-        assert_eq!(words(&JobStage::Store(at)), "what all accounts share: threads, 1024 rows, 5 written");
+        assert_eq!(
+            words(&JobStage::Store(at)),
+            "what all accounts share: threads, 1024 rows, 5 written"
+        );
         assert_eq!(words(&JobStage::Backup { octets: 3 << 20 }), "3 MiB written");
         assert_eq!(words(&JobStage::Begun {}), "");
     }

@@ -83,7 +83,8 @@ pub(in crate::cli) fn facts(value: &impl Serialize) {
     }
 }
 
-/// Text from outside cannot steer the terminal: control characters become spaces, and bidi overrides vanish.
+/// Text from outside cannot steer the terminal: control characters become spaces, and bidi
+/// overrides vanish.
 #[must_use]
 pub(in crate::cli) fn clean(text: &str) -> String {
     text.chars()

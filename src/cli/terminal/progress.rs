@@ -1,5 +1,5 @@
-//! How far a long command has come: a bar on a terminal, else a line now and then; on standard error both, so that what a
-//! command prints stays clean.
+//! How far a long command has come: a bar on a terminal, else a line now and then; on standard
+//! error both, so that what a command prints stays clean.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;

@@ -5,11 +5,17 @@ use super::*;
 #[test]
 fn a_success_notice_is_queued_once_where_it_was_asked_for() {
     let bed = bed();
-    let mut envelope =
-        Envelope { sender: Address::parse("bob@example.net").ok(), lhlo: "mx".into(), ..Envelope::default() };
+    let mut envelope = Envelope {
+        sender: Address::parse("bob@example.net").ok(),
+        lhlo: "mx".into(),
+        ..Envelope::default()
+    };
     let notify = crate::model::DsnNotify { success: true, ..crate::model::DsnNotify::default() };
-    for (recipient, notify) in [("ann@example.org", notify), ("lee@example.org", crate::model::DsnNotify::default())] {
-        let recipient = Recipient { notify, ..Recipient::plain(Address::parse(recipient).unwrap()) };
+    for (recipient, notify) in
+        [("ann@example.org", notify), ("lee@example.org", crate::model::DsnNotify::default())]
+    {
+        let recipient =
+            Recipient { notify, ..Recipient::plain(Address::parse(recipient).unwrap()) };
         envelope.recipients.push(recipient);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -21,15 +27,24 @@ fn a_success_notice_is_queued_once_where_it_was_asked_for() {
         let body = HELLO.replace('\n', "\r\n").into_bytes();
         assert_eq!(
             runtime
-                .block_on(Arc::clone(&bed.deliver).deliver(session, envelope.clone(), IncomingMessage::new(body)))
+                .block_on(Arc::clone(&bed.deliver).deliver(
+                    session,
+                    envelope.clone(),
+                    IncomingMessage::new(body)
+                ))
                 .len(),
             2
         );
     }
     let actions = bed.store.snapshot().outbox(bed.ann).unwrap();
     assert_eq!((actions.len(), actions[0].kind), (1, crate::model::ActionKind::Report));
-    let text = String::from_utf8(bed.store.snapshot().action_message(bed.ann, &actions[0]).unwrap()).unwrap();
-    assert!(text.contains("Final-Recipient: rfc822; ann@example.org") && !text.contains("lee@"), "{text}");
+    let text =
+        String::from_utf8(bed.store.snapshot().action_message(bed.ann, &actions[0]).unwrap())
+            .unwrap();
+    assert!(
+        text.contains("Final-Recipient: rfc822; ann@example.org") && !text.contains("lee@"),
+        "{text}"
+    );
     bed.clean();
 }
 
@@ -42,8 +57,10 @@ impl Fixture {
             forged: forged.map(str::to_owned),
             ..Envelope::default()
         };
-        let notify = crate::model::DsnNotify { success: true, ..crate::model::DsnNotify::default() };
-        let recipient = Recipient { notify, ..Recipient::plain(Address::parse("ann@example.org").unwrap()) };
+        let notify =
+            crate::model::DsnNotify { success: true, ..crate::model::DsnNotify::default() };
+        let recipient =
+            Recipient { notify, ..Recipient::plain(Address::parse("ann@example.org").unwrap()) };
         let mut session = DeliveryTransaction::default();
         assert!(self.deliver.admit(&mut session, &envelope, &recipient).is_positive());
         envelope.recipients.push(recipient);
@@ -53,12 +70,22 @@ impl Fixture {
             "who sent it must be found out first"
         );
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(Arc::clone(&self.deliver).deliver(session, envelope, IncomingMessage::new(body)))
+        runtime.block_on(Arc::clone(&self.deliver).deliver(
+            session,
+            envelope,
+            IncomingMessage::new(body),
+        ))
     }
 
     /// To whom actions of ann's go.
     fn queued(&self) -> Vec<String> {
-        self.store.snapshot().outbox(self.ann).unwrap().iter().map(crate::model::Action::to_line).collect()
+        self.store
+            .snapshot()
+            .outbox(self.ann)
+            .unwrap()
+            .iter()
+            .map(crate::model::Action::to_line)
+            .collect()
     }
 
     fn limit(&self, account: u32) {
@@ -86,7 +113,10 @@ fn a_success_notice_goes_to_no_forged_sender_and_not_to_more_than_get_replies() 
     for n in 10..14 {
         let again = message(n);
         for _ in 0..2 {
-            assert_eq!(bed.ask_for_notice(&format!("bob{n}@example.net"), None, &again)[0].code, 250);
+            assert_eq!(
+                bed.ask_for_notice(&format!("bob{n}@example.net"), None, &again)[0].code,
+                250
+            );
         }
     }
     assert_eq!(bed.queued(), ["bob10@example.net", "bob11@example.net"]);
@@ -136,6 +166,10 @@ fn a_commit_that_is_not_durable_takes_nothing_of_the_rate() {
     engine.heal();
     assert_eq!(bed.ask_for_notice("bob@example.net", None, HELLO)[0].code, 250);
     assert_eq!(bed.last_reason(), "answered");
-    assert_eq!(bed.queued(), ["bob@example.net", "bob@example.net"], "the notification and the reply");
+    assert_eq!(
+        bed.queued(),
+        ["bob@example.net", "bob@example.net"],
+        "the notification and the reply"
+    );
     bed.clean();
 }

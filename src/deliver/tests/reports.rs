@@ -2,29 +2,37 @@
 
 use super::*;
 use crate::model::{
-    Action, BlobHash, Change, DataType, DeliveryState, EmailId, EmailSubmission, EnvelopeAddress, ObjectId,
-    RecipientState, SubmissionRecipient, Target, limits,
+    Action, BlobHash, Change, DataType, DeliveryState, EmailId, EmailSubmission, EnvelopeAddress,
+    ObjectId, RecipientState, SubmissionRecipient, Target, limits,
 };
 use crate::outbox::submission::order;
 use crate::outbox::{NewAction, Reporter, dsn};
 
-const SENT: &[u8] = b"From: ann@example.org\r\nMessage-ID: <s1@example.org>\r\nSubject: lunch\r\n\r\nAt noon?\r\n";
+const SENT: &[u8] =
+    b"From: ann@example.org\r\nMessage-ID: <s1@example.org>\r\nSubject: lunch\r\n\r\nAt noon?\r\n";
 
 impl Fixture {
     /// Ann sends this to these, and the relay has it.
     fn submitted(&self, to: &[&str]) -> ObjectId {
         let path = |email: &str| EnvelopeAddress { email: email.into(), parameters: None };
-        let (from, rcpt_to) = (path("ann@example.org"), to.iter().map(|to| path(to)).collect::<Vec<_>>());
+        let (from, rcpt_to) =
+            (path("ann@example.org"), to.iter().map(|to| path(to)).collect::<Vec<_>>());
         let now = self.clock.now();
-        let order = order(&from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND).unwrap();
+        let order =
+            order(&from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND).unwrap();
         let hash = BlobHash(*blake3::hash(SENT).as_bytes());
-        let NewAction { action, octets } = order.queue(Default::default(), hash, "s1@example.org".into(), now);
+        let NewAction { action, octets } =
+            order.queue(Default::default(), hash, "s1@example.org".into(), now);
         assert_eq!(action.envid.as_deref(), Some("s1@example.org"));
-        let rcpt_to = rcpt_to.into_iter().map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() });
+        let rcpt_to = rcpt_to
+            .into_iter()
+            .map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() });
         let (message_id, rcpt_to) = ("s1@example.org".to_owned(), rcpt_to.collect());
-        let submission = EmailSubmission { mail_from: from, rcpt_to, message_id, ..EmailSubmission::default() };
+        let submission =
+            EmailSubmission { mail_from: from, rcpt_to, message_id, ..EmailSubmission::default() };
         self.done(|txn| {
-            let (id, action) = txn.submit(&submission, action.clone(), &octets, Some((&hash, SENT)))?;
+            let (id, action) =
+                txn.submit(&submission, action.clone(), &octets, Some((&hash, SENT)))?;
             let read = txn.action(action)?;
             let mut action = read.clone();
             for target in &mut action.recipients {
@@ -81,17 +89,26 @@ fn what_comes_back_is_told_by_the_submission() {
     let moved = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&moved);
     bed.store.on_change(move |change: &Change| {
-        seen.lock()
-            .extend(change.types.iter().map(|(data, _)| *data).filter(|data| *data == DataType::EmailSubmission));
+        seen.lock().extend(
+            change
+                .types
+                .iter()
+                .map(|(data, _)| *data)
+                .filter(|data| *data == DataType::EmailSubmission),
+        );
     });
     // RFC 3464 §2.3.3: delayed says nothing, failed and delivered do.
     let dsn = |to: &str, action: &str, status: &str| {
-        let fields =
-            format!("Reporting-MTA: dns; mx\n\nFinal-Recipient: rfc822; {to}\nAction: {action}\nStatus: {status}\n");
+        let fields = format!(
+            "Reporting-MTA: dns; mx\n\nFinal-Recipient: rfc822; {to}\nAction: {action}\nStatus: {status}\n"
+        );
         bed.report(&report("delivery-status", &fields, HEADERS))
     };
     assert!(dsn("bob@example.net", "delayed", "4.4.1").starts_with("250 filed as"));
-    assert_eq!((bed.said(id), bed.submission(id).dsn.as_slice()), (vec![unknown, unknown], [bed.newest()].as_slice()));
+    assert_eq!(
+        (bed.said(id), bed.submission(id).dsn.as_slice()),
+        (vec![unknown, unknown], [bed.newest()].as_slice())
+    );
     dsn("BOB@example.net", "failed", "5.1.1");
     dsn("cy@example.net", "delivered", "2.0.0");
     assert_eq!(bed.said(id), [(DeliveryState::No, false), (DeliveryState::Yes, false)]);
@@ -121,7 +138,10 @@ fn what_comes_back_is_told_by_the_submission() {
     let action = now.action.unwrap();
     bed.done(|txn| {
         let action = txn.action(action)?;
-        txn.update_action(&action, &Action { state: crate::model::ActionState::Sent, ..action.clone() })
+        txn.update_action(
+            &action,
+            &Action { state: crate::model::ActionState::Sent, ..action.clone() },
+        )
     });
     bed.done(|txn| txn.remove_action(action));
     assert_eq!(bed.said(id), [(DeliveryState::No, false), (DeliveryState::Yes, true)]);
@@ -131,7 +151,8 @@ fn what_comes_back_is_told_by_the_submission() {
     bed.clean();
 }
 
-/// A report that brings nothing of the message back names it by the envelope id that we gave it (RFC 3461 §4.4).
+/// A report that brings nothing of the message back names it by the envelope id that we gave it
+/// (RFC 3461 §4.4).
 #[test]
 fn our_own_reports_are_understood_and_the_envelope_id_is_enough() {
     let bed = bed();
@@ -140,10 +161,16 @@ fn our_own_reports_are_understood_and_the_envelope_id_is_enough() {
                   Final-Recipient: rfc822; robert@inside.example.net\nAction: delivered\nStatus: 2.0.0\n";
     bed.report(&report("delivery-status", fields, ""));
     assert_eq!(bed.said(id), [(DeliveryState::Yes, false)]);
-    let failed = RecipientState::Failed { status: [5, 1, 1], text: "550 5.1.1 no such user".into() };
+    let failed =
+        RecipientState::Failed { status: [5, 1, 1], text: "550 5.1.1 no such user".into() };
     let bob = Target { fate: failed, ..Target::plain(Address::parse("bob@example.net").unwrap()) };
-    let action = bed.store.snapshot().action(bed.ann, bed.submission(id).action.unwrap()).unwrap().unwrap();
-    let reporter = Reporter { hostname: "mx.example.org", message_id: "d1@mx.example.org", now: bed.clock.now() };
+    let action =
+        bed.store.snapshot().action(bed.ann, bed.submission(id).action.unwrap()).unwrap().unwrap();
+    let reporter = Reporter {
+        hostname: "mx.example.org",
+        message_id: "d1@mx.example.org",
+        now: bed.clock.now(),
+    };
     let told = dsn::compose_failed(&action, &[bob], SENT, &reporter).unwrap();
     let text = String::from_utf8(told.octets).unwrap().replace("\r\n", "\n");
     bed.report(&text);

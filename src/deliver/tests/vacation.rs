@@ -1,4 +1,5 @@
-//! What the vacation leaves in the store: copies of replies, who counts as known, days that come again, reports on return.
+//! What the vacation leaves in the store: copies of replies, who counts as known, days that come
+//! again, reports on return.
 
 use super::*;
 use crate::message::{header, rows};
@@ -18,14 +19,23 @@ impl Fixture {
 
     /// A message that Ann wrote herself, filed in that mailbox.
     fn wrote(&self, mailbox: &str, to: &str, id: &str, keywords: &[&str]) {
-        let raw = format!("From: ann@example.org\r\nTo: {to}\r\nSubject: x\r\nMessage-ID: <{id}>\r\n\r\nhi\r\n");
+        let raw = format!(
+            "From: ann@example.org\r\nTo: {to}\r\nSubject: x\r\nMessage-ID: <{id}>\r\n\r\nhi\r\n"
+        );
         let encoded = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
         let (uid, _) = self.store.snapshot().find_mailbox(self.ann, mailbox).unwrap().unwrap();
-        let (made, ticket) = self.store.commit_message(&[self.ann], &encoded, raw.as_bytes(), |txn| {
-            let keywords = keywords.iter().map(|word| (*word).to_owned()).collect();
-            let (mailboxes, received_at) = ([uid].into(), txn.now());
-            txn.create_email(&NewEmail { message: &encoded, prefix: b"", mailboxes, keywords, received_at })
-        });
+        let (made, ticket) =
+            self.store.commit_message(&[self.ann], &encoded, raw.as_bytes(), |txn| {
+                let keywords = keywords.iter().map(|word| (*word).to_owned()).collect();
+                let (mailboxes, received_at) = ([uid].into(), txn.now());
+                txn.create_email(&NewEmail {
+                    message: &encoded,
+                    prefix: b"",
+                    mailboxes,
+                    keywords,
+                    received_at,
+                })
+            });
         made.into_iter().next().unwrap().1.unwrap();
         ticket.wait_blocking().unwrap();
     }
@@ -44,8 +54,9 @@ impl Fixture {
     fn ask(&self, sender: &str, n: u32) -> String {
         // So that the newest decision is this one.
         self.clock.advance(Duration::from_millis(1));
-        let message =
-            format!("From: {sender}\nTo: ann@example.org\nSubject: Hello\nMessage-ID: <{n}@example.net>\n\nHi\n");
+        let message = format!(
+            "From: {sender}\nTo: ann@example.org\nSubject: Hello\nMessage-ID: <{n}@example.net>\n\nHi\n"
+        );
         assert!(self.send(sender, &["ann@example.org"], &message)[0].starts_with("250"));
         self.last_reason()
     }
@@ -59,7 +70,9 @@ impl Fixture {
 #[test]
 fn a_copy_of_each_reply_is_filed_in_sent_beside_what_it_answers() {
     let bed = bed();
-    bed.respond(|response| (response.enabled, response.copies, response.subject) = (true, true, Some("Away".into())));
+    bed.respond(|response| {
+        (response.enabled, response.copies, response.subject) = (true, true, Some("Away".into()))
+    });
     assert_eq!(bed.ask("bob@example.net", 1), "answered");
     let (copy, about) = bed.in_mailbox("Sent").pop().unwrap();
     let (_, original) = bed.in_mailbox("Inbox").pop().unwrap();
@@ -73,7 +86,10 @@ fn a_copy_of_each_reply_is_filed_in_sent_beside_what_it_answers() {
     // Without room for it, or without a mailbox for it, the reply goes out all the same.
     bed.directory.update(bed.ann, |row| row.quota_emails = Some(4)).unwrap();
     assert_eq!(bed.ask("eve@example.net", 3), "answered");
-    assert_eq!((bed.in_mailbox("Sent").len(), bed.store.snapshot().outbox(bed.ann).unwrap().len()), (1, 2));
+    assert_eq!(
+        (bed.in_mailbox("Sent").len(), bed.store.snapshot().outbox(bed.ann).unwrap().len()),
+        (1, 2)
+    );
     bed.directory.update(bed.ann, |row| row.quota_emails = None).unwrap();
     let (sent, _) = bed.store.snapshot().find_mailbox(bed.ann, "Sent").unwrap().unwrap();
     let gone = bed.store.commit(bed.ann, |txn| {
@@ -90,12 +106,15 @@ fn a_scripts_copy_goes_where_it_says() {
     use crate::vacation::{Fcc, VacationReply};
     let bed = bed();
     let raw = b"Subject: Away\r\nMessage-ID: <r@example.org>\r\n\r\nAway\r\n".to_vec();
-    let (recipient, message_id) = (Address::from_parts("bob", "example.net"), "r@example.org".to_owned());
-    let reply = VacationReply { recipient, message_id, message: raw.clone(), fcc: None, until: None };
+    let (recipient, message_id) =
+        (Address::from_parts("bob", "example.net"), "r@example.org".to_owned());
+    let reply =
+        VacationReply { recipient, message_id, message: raw.clone(), fcc: None, until: None };
     let encoded = EncodedMessage::new(&rows(&raw, bed.store.secrets()));
     let file = |mailbox: &str, special_use: Option<&str>, create| {
         let (mailbox, special_use) = (mailbox.to_owned(), special_use.map(str::to_owned));
-        let fcc = Fcc { mailbox, special_use, create, keywords: vec!["$Seen".into(), "a b".into()] };
+        let fcc =
+            Fcc { mailbox, special_use, create, keywords: vec!["$Seen".into(), "a b".into()] };
         let done = bed.store.commit(bed.ann, |txn| copy::file(txn, &reply, &fcc, &encoded));
         done.unwrap().1.wait_blocking().unwrap();
         let (_, newest) = bed.store.snapshot().emails(bed.ann, None, 1).unwrap().pop().unwrap();
@@ -121,13 +140,21 @@ fn known_is_whom_the_owner_has_written_to() {
     bed.respond(|response| (response.enabled, response.audience) = (true, Audience::Known));
     assert_eq!(bed.ask("bob@example.net", 1), "not-in-audience");
     // What others write makes nobody known, whoever they say that they are; nor do drafts.
-    bed.send("eve@example.net", &["ann@example.org"], "From: ann@example.org\nTo: eve@example.net\n\nx\n");
+    bed.send(
+        "eve@example.net",
+        &["ann@example.org"],
+        "From: ann@example.org\nTo: eve@example.net\n\nx\n",
+    );
     bed.wrote("Drafts", "zoe@example.net", "d@example.org", &[keyword::DRAFT]);
     assert_eq!(bed.ask("eve@example.net", 2), "not-in-audience");
     assert_eq!(bed.ask("zoe@example.net", 3), "not-in-audience");
     bed.wrote("Sent", "Bob <BOB@Example.net>", "s@example.org", &[]);
     bed.wrote("Archive", "max@example.net", "a@example.org", &[]);
-    assert_eq!(bed.ask("max@example.net", 4), "answered", "from an address of hers, wherever it lies");
+    assert_eq!(
+        bed.ask("max@example.net", 4),
+        "answered",
+        "from an address of hers, wherever it lies"
+    );
     assert_eq!(bed.ask("prvs=0123456789=bob@example.net", 5), "answered");
     assert_eq!(bed.ask("bob@example.net", 6), "already-told");
     // Whoever sends writes what stands within a tag of another domain.
@@ -150,7 +177,8 @@ fn on_days_that_come_again_everybody_is_told_once_each_time() {
     // It is Saturday, 09:00 in UTC.
     bed.directory.update(bed.ann, |row| row.zone = Some("UTC".into())).unwrap();
     bed.respond(|response| {
-        (response.enabled, response.days) = (true, vec!["sat".parse().unwrap(), "sun".parse().unwrap()]);
+        (response.enabled, response.days) =
+            (true, vec!["sat".parse().unwrap(), "sun".parse().unwrap()]);
     });
     assert_eq!(bed.ask("bob@example.net", 1), "answered");
     bed.clock.advance(DAY);
@@ -167,7 +195,8 @@ fn on_days_that_come_again_everybody_is_told_once_each_time() {
 fn the_address_that_the_sender_knew_is_the_replys_from_only_if_it_is_ours() {
     let bed = bed();
     bed.respond(|response| {
-        (response.enabled, response.addresses) = (true, vec![Address::parse("team@example.net").unwrap()]);
+        (response.enabled, response.addresses) =
+            (true, vec![Address::parse("team@example.net").unwrap()]);
     });
     bed.directory.add_catch_all(bed.ann, "shop.example").unwrap();
     for (n, original, from) in [
@@ -176,16 +205,23 @@ fn the_address_that_the_sender_knew_is_the_replys_from_only_if_it_is_ours() {
         (3, "no address", "<ann@example.org>"),
     ] {
         let sender = Address::from_parts(format!("bob{n}"), "example.net");
-        let mut envelope = Envelope { sender: Some(sender), lhlo: "mx".into(), ..Envelope::default() };
+        let mut envelope =
+            Envelope { sender: Some(sender), lhlo: "mx".into(), ..Envelope::default() };
         let original = OriginalRecipient { kind: "rfc822".into(), address: original.into() };
-        let recipient =
-            Recipient { original: Some(original), ..Recipient::plain(Address::parse("ann@example.org").unwrap()) };
+        let recipient = Recipient {
+            original: Some(original),
+            ..Recipient::plain(Address::parse("ann@example.org").unwrap())
+        };
         let mut session = DeliveryTransaction::default();
         assert!(bed.deliver.admit(&mut session, &envelope, &recipient).is_positive());
         envelope.recipients.push(recipient);
         let body = format!("To: team@example.net\r\nSubject: {n}\r\n\r\nx\r\n").into_bytes();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(Arc::clone(&bed.deliver).deliver(session, envelope, IncomingMessage::new(body)));
+        runtime.block_on(Arc::clone(&bed.deliver).deliver(
+            session,
+            envelope,
+            IncomingMessage::new(body),
+        ));
         let reply = bed.sent(&bed.store.snapshot().outbox(bed.ann).unwrap().pop().unwrap());
         assert!(header::first(&reply, "From").unwrap().unfolded().ends_with(from), "{from}");
     }
@@ -196,10 +232,15 @@ fn a_report_is_filed_once_when_the_response_is_over() {
     let bed = bed();
     let reports = || {
         let inbox = bed.in_mailbox("Inbox").into_iter();
-        inbox.map(|(id, _)| bed.subject(id)).filter(|subject| subject.starts_with("While")).collect::<Vec<_>>()
+        inbox
+            .map(|(id, _)| bed.subject(id))
+            .filter(|subject| subject.starts_with("While"))
+            .collect::<Vec<_>>()
     };
     let end = bed.clock.now().after(2 * DAY);
-    bed.respond(|response| (response.enabled, response.report, response.to_date) = (true, true, Some(end)));
+    bed.respond(|response| {
+        (response.enabled, response.report, response.to_date) = (true, true, Some(end))
+    });
     bed.clock.advance(Duration::from_secs(60));
     bed.ask("bob@example.net", 1);
     bed.ask("bob@example.net", 2);
@@ -227,7 +268,11 @@ fn a_report_is_filed_once_when_the_response_is_over() {
     bed.clock.advance(Duration::from_secs(1));
     assert_eq!(bed.deliver.file_reports(), Ok(None));
     assert_eq!(reports().len(), 2);
-    assert!(reports().contains(&"While you were away: 1 message, 1 person wrote".to_owned()), "{:?}", reports());
+    assert!(
+        reports().contains(&"While you were away: 1 message, 1 person wrote".to_owned()),
+        "{:?}",
+        reports()
+    );
     bed.respond(|response| (response.enabled, response.report) = (true, false));
     bed.clock.advance(DAY);
     bed.respond(|response| response.enabled = false);

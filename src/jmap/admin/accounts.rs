@@ -8,11 +8,11 @@ use crate::jmap::session;
 use crate::model::address::domain_is_well_formed;
 use crate::model::{AccessToken, AccountId, AccountRow, Address, UtcMillis, clock, limits};
 use crate::wire::jmap::admin::accounts::{
-    AccountAdd, AccountAddArguments, AccountAlias, AccountAliasDomain, AccountAliasDomains, AccountAnswer,
-    AccountChanges, AccountGet, AccountList, AccountListAnswer, AccountPassword, AccountRemove, AccountSet,
-    AccountTokenAdd, AccountTokenList, AccountTokenRemove, AliasArguments, AliasDomain, AliasDomainArguments,
-    AliasDomainsAnswer, PasswordArguments, TokenAddAnswer, TokenAddArguments, TokenFacts, TokenListAnswer,
-    TokenRemoveArguments,
+    AccountAdd, AccountAddArguments, AccountAlias, AccountAliasDomain, AccountAliasDomains,
+    AccountAnswer, AccountChanges, AccountGet, AccountList, AccountListAnswer, AccountPassword,
+    AccountRemove, AccountSet, AccountTokenAdd, AccountTokenList, AccountTokenRemove,
+    AliasArguments, AliasDomain, AliasDomainArguments, AliasDomainsAnswer, PasswordArguments,
+    TokenAddAnswer, TokenAddArguments, TokenFacts, TokenListAnswer, TokenRemoveArguments,
 };
 use crate::wire::jmap::admin::{AccountRef, EmptyAnswer, EmptyArguments, OfAccount};
 use crate::wire::jmap::arguments::Nullable;
@@ -21,8 +21,12 @@ use crate::wire::jmap::{MethodError, With};
 impl AdminMethod for AccountAdd {
     const ADMIN_ONLY: bool = true;
 
-    fn call(&Call { context, .. }: &Call<'_>, args: AccountAddArguments) -> Result<AccountAnswer, MethodError> {
-        let aliases: Result<Vec<Address>, MethodError> = args.aliases.iter().map(|text| address(text)).collect();
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        args: AccountAddArguments,
+    ) -> Result<AccountAnswer, MethodError> {
+        let aliases: Result<Vec<Address>, MethodError> =
+            args.aliases.iter().map(|text| address(text)).collect();
         let new = NewAccount {
             address: address(&args.address)?,
             name: args.name,
@@ -37,7 +41,11 @@ impl AdminMethod for AccountAdd {
                 None => None,
                 Some("roles") => Some(true),
                 Some("inbox") => Some(false),
-                Some(_) => return Err(MethodError::InvalidArguments("mailboxes: roles or inbox is wanted".into())),
+                Some(_) => {
+                    return Err(MethodError::InvalidArguments(
+                        "mailboxes: roles or inbox is wanted".into(),
+                    ));
+                }
             },
         };
         let id = context.directory.add(&new)?;
@@ -48,15 +56,23 @@ impl AdminMethod for AccountAdd {
 impl AdminMethod for AccountList {
     const ADMIN_ONLY: bool = true;
 
-    fn call(&Call { context, .. }: &Call<'_>, _: EmptyArguments) -> Result<AccountListAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        _: EmptyArguments,
+    ) -> Result<AccountListAnswer, MethodError> {
         let all = context.directory.list()?;
-        let rows = all.iter().map(|(id, row, addresses)| tell(context, describe(context, *id, row, addresses)?));
+        let rows = all
+            .iter()
+            .map(|(id, row, addresses)| tell(context, describe(context, *id, row, addresses)?));
         Ok(AccountListAnswer { list: rows.collect::<Result<_, MethodError>>()? })
     }
 }
 
 impl AdminMethod for AccountGet {
-    fn call(&Call { context, .. }: &Call<'_>, named: AccountRef) -> Result<AccountAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        named: AccountRef,
+    ) -> Result<AccountAnswer, MethodError> {
         let (id, _) = context.account_of(&named)?;
         one(context, id)
     }
@@ -142,7 +158,10 @@ fn zone(zone: Option<String>) -> Result<Option<String>, MethodError> {
 impl AdminMethod for AccountRemove {
     const ADMIN_ONLY: bool = true;
 
-    fn call(&Call { context, .. }: &Call<'_>, named: AccountRef) -> Result<EmptyAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        named: AccountRef,
+    ) -> Result<EmptyAnswer, MethodError> {
         let (id, _) = context.account_of(&named)?;
         context.directory.remove(id)?;
         Ok(EmptyAnswer {})
@@ -182,12 +201,17 @@ fn domain<'a>(key: &str, text: &'a str) -> Result<&'a str, MethodError> {
 impl AdminMethod for AccountAliasDomain {
     const ADMIN_ONLY: bool = true;
 
-    fn call(&Call { context, .. }: &Call<'_>, args: AliasDomainArguments) -> Result<EmptyAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        args: AliasDomainArguments,
+    ) -> Result<EmptyAnswer, MethodError> {
         let alias = domain("domain", &args.domain)?;
         let done = if args.remove {
             context.directory.remove_alias_domain(alias)
         } else {
-            let target = args.target.ok_or_else(|| MethodError::InvalidArguments("target is wanted".into()))?;
+            let target = args
+                .target
+                .ok_or_else(|| MethodError::InvalidArguments("target is wanted".into()))?;
             context.directory.add_alias_domain(alias, domain("target", &target)?)
         };
         done?;
@@ -198,7 +222,10 @@ impl AdminMethod for AccountAliasDomain {
 impl AdminMethod for AccountAliasDomains {
     const ADMIN_ONLY: bool = true;
 
-    fn call(&Call { context, .. }: &Call<'_>, _: EmptyArguments) -> Result<AliasDomainsAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        _: EmptyArguments,
+    ) -> Result<AliasDomainsAnswer, MethodError> {
         let all = context.directory.alias_domains()?;
         Ok(AliasDomainsAnswer {
             list: all.into_iter().map(|(domain, target)| AliasDomain { domain, target }).collect(),
@@ -206,18 +233,25 @@ impl AdminMethod for AccountAliasDomains {
     }
 }
 
-/// The account whose secrets are to be changed. Not by one who logged in with such a secret: who stole it would make himself
-/// more of them.
+/// The account whose secrets are to be changed. Not by one who logged in with such a secret: who
+/// stole it would make himself more of them.
 fn whose(context: &Context, named: &AccountRef) -> Result<AccountId, MethodError> {
     if context.caller.account.is_some() {
-        return Err(MethodError::Forbidden("passwords and tokens are managed on the server's control socket".into()));
+        return Err(MethodError::Forbidden(
+            "passwords and tokens are managed on the server's control socket".into(),
+        ));
     }
     context.account_of(named).map(|(id, _)| id)
 }
 
 fn secret_name(name: String) -> Result<String, MethodError> {
-    if name.is_empty() || name.len() > limits::MAX_SECRET_NAME_BYTES || name.contains(char::is_control) {
-        return Err(MethodError::InvalidArguments("name: 1 to 128 octets without control characters".into()));
+    if name.is_empty()
+        || name.len() > limits::MAX_SECRET_NAME_BYTES
+        || name.contains(char::is_control)
+    {
+        return Err(MethodError::InvalidArguments(
+            "name: 1 to 128 octets without control characters".into(),
+        ));
     }
     Ok(name)
 }
@@ -256,14 +290,21 @@ impl AdminMethod for AccountTokenAdd {
         let id = whose(context, &named)?;
         let name = secret_name(args.name)?;
         let now = context.store.clock().now();
-        let wrong = || MethodError::InvalidArguments("expires: a date of RFC 3339 that is to come is wanted".into());
-        let date = |text: String| UtcMillis::parse_rfc3339(&text).filter(|at| *at > now).ok_or_else(wrong);
+        let wrong = || {
+            MethodError::InvalidArguments(
+                "expires: a date of RFC 3339 that is to come is wanted".into(),
+            )
+        };
+        let date =
+            |text: String| UtcMillis::parse_rfc3339(&text).filter(|at| *at > now).ok_or_else(wrong);
         let expires = args.expires.map(date).transpose()?;
         let (token, hash) = new_token()?;
         let edit = |row: &mut AccountRow| {
             row.tokens.retain(|token| token.expires.is_none_or(|at| now < at));
             if row.tokens.iter().any(|token| token.name == name) {
-                return Some(format!("there is a token named {name}: remove it, or take another name"));
+                return Some(format!(
+                    "there is a token named {name}: remove it, or take another name"
+                ));
             }
             if row.tokens.len() >= limits::MAX_TOKENS {
                 return Some("too many tokens: remove one".into());
@@ -279,7 +320,10 @@ impl AdminMethod for AccountTokenAdd {
 }
 
 impl AdminMethod for AccountTokenList {
-    fn call(&Call { context, .. }: &Call<'_>, named: AccountRef) -> Result<TokenListAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        named: AccountRef,
+    ) -> Result<TokenListAnswer, MethodError> {
         let (_, row) = context.account_of(&named)?;
         let list = row.tokens.into_iter().map(|token| TokenFacts {
             name: token.name,

@@ -9,12 +9,14 @@ use crate::message::auto::AutoReplyFacts;
 use crate::message::header;
 use crate::model::{Address, Decision, UtcMillis, Verdict};
 use crate::outbox::{NO_SMTPUTF8, NOT_SENT};
-use crate::vacation::{Correspondent, Input, Notice, Reason, ReplyDecision, Silence, Topic, consider};
+use crate::vacation::{
+    Correspondent, Input, Notice, Reason, ReplyDecision, Silence, Topic, consider,
+};
 use crate::wire::jmap::admin::OfAccount;
 use crate::wire::jmap::admin::decisions::{
-    AbsenceFacts, CorrespondentFacts, DecisionFacts, DecisionList, DecisionListAnswer, DecisionListArguments,
-    TopicFacts, VacationReport, VacationReportAnswer, VacationReportArguments, VacationTest, VacationTestAnswer,
-    VacationTestArguments,
+    AbsenceFacts, CorrespondentFacts, DecisionFacts, DecisionList, DecisionListAnswer,
+    DecisionListArguments, TopicFacts, VacationReport, VacationReportAnswer,
+    VacationReportArguments, VacationTest, VacationTestAnswer, VacationTestArguments,
 };
 use crate::wire::jmap::{MethodError, With, of_octets};
 
@@ -47,7 +49,13 @@ impl DecisionFilter {
             Verdict::Answered(_) => None,
             Verdict::Silent { reason, .. } => Some(reason),
         };
-        let sender = || decision.sender.as_ref().map(|sender| sender.to_string().to_lowercase()).unwrap_or_default();
+        let sender = || {
+            decision
+                .sender
+                .as_ref()
+                .map(|sender| sender.to_string().to_lowercase())
+                .unwrap_or_default()
+        };
         self.until.is_none_or(|until| decision.at < until)
             && self.answered.is_none_or(|wanted| wanted == answered)
             && self.reason.as_ref().is_none_or(|wanted| Some(wanted) == reason)
@@ -86,7 +94,11 @@ impl AdminMethod for VacationReport {
             ended: date(report.ended),
             messages: report.messages as u64,
             answered: report.answered as u64,
-            silent: report.silent.into_iter().map(|(reason, count)| (reason, count as u64)).collect(),
+            silent: report
+                .silent
+                .into_iter()
+                .map(|(reason, count)| (reason, count as u64))
+                .collect(),
             cut: report.cut,
             correspondents: report.correspondents.into_iter().map(correspondent).collect(),
         };
@@ -147,7 +159,8 @@ impl AdminMethod for DecisionList {
 
 /// A rule's code, or what takes the place of one when a reply does not go out.
 fn is_reason(code: &str) -> bool {
-    Reason::ALL.iter().any(|reason| reason.code() == code) || [NO_SMTPUTF8, NOT_SENT].contains(&code)
+    Reason::ALL.iter().any(|reason| reason.code() == code)
+        || [NO_SMTPUTF8, NOT_SENT].contains(&code)
 }
 
 fn describe(decision: Decision) -> DecisionFacts {
@@ -212,7 +225,14 @@ impl AdminMethod for VacationTest {
             settings: &context.vacation,
             nonce: 0,
         };
-        let world = AccountSnapshot { snapshot: &snapshot, account, identity: &identity, own: &own, now, secret };
+        let world = AccountSnapshot {
+            snapshot: &snapshot,
+            account,
+            identity: &identity,
+            own: &own,
+            now,
+            secret,
+        };
         Ok(match consider(&input, &world)? {
             ReplyDecision::Reply(due) => VacationTestAnswer::Reply {
                 reason: (),

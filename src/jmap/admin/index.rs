@@ -1,4 +1,5 @@
-//! What an export asks beside the messages themselves: of which emails an account consists, and where they are.
+//! What an export asks beside the messages themselves: of which emails an account consists, and
+//! where they are.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +8,14 @@ use super::{AdminMethod, tell};
 use crate::jmap::method::Call;
 use crate::model::{Mailbox, MailboxUid, Role};
 use crate::wire::jmap::admin::OfAccount;
-use crate::wire::jmap::admin::mail::{IndexedEmail, IndexedMailbox, MailIndex, MailIndexAnswer, MailIndexArguments};
+use crate::wire::jmap::admin::mail::{
+    IndexedEmail, IndexedMailbox, MailIndex, MailIndexAnswer, MailIndexArguments,
+};
 use crate::wire::jmap::{MethodError, With};
 
 impl AdminMethod for MailIndex {
-    /// All emails of an account, newest first, a page at a time; and its mailboxes, each with its way from the top or from
-    /// the Inbox.
+    /// All emails of an account, newest first, a page at a time; and its mailboxes, each with its
+    /// way from the top or from the Inbox.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<MailIndexArguments>,
@@ -30,7 +33,12 @@ impl AdminMethod for MailIndex {
         let mut list = Vec::with_capacity(emails.len());
         for (id, email) in emails {
             let mailbox_ids = email.mailboxes.iter().map(ToString::to_string).collect();
-            let row = IndexedEmail { id: id.to_string(), mailbox_ids, keywords: email.keywords, size: email.size };
+            let row = IndexedEmail {
+                id: id.to_string(),
+                mailbox_ids,
+                keywords: email.keywords,
+                size: email.size,
+            };
             list.push(tell(context, row)?);
         }
         Ok(MailIndexAnswer { mailboxes: mailboxes.collect(), list })

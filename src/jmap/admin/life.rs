@@ -1,5 +1,5 @@
-//! Emails after filing: moved, flagged, destroyed, restored, purged. Of each named email it is said what became of it: one
-//! that is refused is nothing to the others.
+//! Emails after filing: moved, flagged, destroyed, restored, purged. Of each named email it is said
+//! what became of it: one that is refused is nothing to the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,10 @@ use crate::message::rows_or_bare;
 use crate::model::{AccountId, EmailId, keyword, limits};
 use crate::store::{EncodedMessage, Error, Txn};
 use crate::wire::jmap::admin::mail::{
-    EmailIds, MailDestroy, MailDestroyAnswer, MailDestroyed, MailDestroyedAnswer, MailDestroyedArguments, MailFlag,
-    MailFlagAnswer, MailFlagArguments, MailMove, MailMoveAnswer, MailMoveArguments, MailPurge, MailPurgeAnswer,
-    MailPurgeArguments, MailRestore, MailRestoreAnswer, RestorableEmail,
+    EmailIds, MailDestroy, MailDestroyAnswer, MailDestroyed, MailDestroyedAnswer,
+    MailDestroyedArguments, MailFlag, MailFlagAnswer, MailFlagArguments, MailMove, MailMoveAnswer,
+    MailMoveArguments, MailPurge, MailPurgeAnswer, MailPurgeArguments, MailRestore,
+    MailRestoreAnswer, RestorableEmail,
 };
 use crate::wire::jmap::admin::{ObjectError, OfAccount};
 use crate::wire::jmap::{MethodError, With};
@@ -58,7 +59,8 @@ fn named_emails(ids: Vec<String>) -> Result<Vec<(String, Option<EmailId>)>, Meth
     Ok(texts.into_iter().map(|text| (text.clone(), text.parse().ok())).collect())
 }
 
-/// Does the same with each email, several in a commit; where a commit fails, its emails are refused.
+/// Does the same with each email, several in a commit; where a commit fails, its emails are
+/// refused.
 fn each<T>(
     context: &Context,
     account: AccountId,
@@ -72,14 +74,18 @@ fn each<T>(
                 .map_or(Err(Error::NotFound("email")), |id| change(txn, id))
             {
                 // These are found out before anything is staged.
-                Err(error @ (Error::NotFound(_) | Error::Conflict(_) | Error::Quota)) => Ok(Err(error)),
+                Err(error @ (Error::NotFound(_) | Error::Conflict(_) | Error::Quota)) => {
+                    Ok(Err(error))
+                }
                 other => other.map(Ok),
             };
             chunk.iter().map(one).collect::<Result<Vec<Result<T, Error>>, Error>>()
         });
         let texts = chunk.iter().map(|(text, _)| text.clone());
         match done.and_then(|(made, ticket)| ticket.wait_blocking().map(|()| made)) {
-            Ok(made) => texts.zip(made).for_each(|(text, outcome)| outcomes.add(text, outcome.map_err(refusal))),
+            Ok(made) => texts
+                .zip(made)
+                .for_each(|(text, outcome)| outcomes.add(text, outcome.map_err(refusal))),
             Err(error) => texts.for_each(|text| outcomes.add(text, Err(refusal(error.clone())))),
         }
     }
@@ -92,7 +98,10 @@ impl AdminMethod for MailDestroy {
         With(named, args): OfAccount<EmailIds>,
     ) -> Result<MailDestroyAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
-        #[expect(clippy::redundant_closure_for_method_calls, reason = "the method has the lifetime of one transaction")]
+        #[expect(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method has the lifetime of one transaction"
+        )]
         let outcomes = each(context, account, args.ids, |txn, id| txn.destroy_email(id))?;
         Ok(MailDestroyAnswer { destroyed: outcomes.done, not_destroyed: outcomes.refused })
     }
@@ -150,7 +159,8 @@ fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<Ema
         let raw = snapshot.raw_message(&old.blob).map_err(refusal)?.ok_or_else(missing)?;
         EncodedMessage::new(&rows_or_bare(&raw, context.store.secrets()))
     };
-    let made = context.store.commit(account, |txn| txn.restore_email(id, &message, context.restore));
+    let made =
+        context.store.commit(account, |txn| txn.restore_email(id, &message, context.restore));
     let ((id, _), ticket) = made.map_err(refusal)?;
     ticket.wait_blocking().map_err(refusal)?;
     Ok(id)
@@ -167,7 +177,9 @@ impl AdminMethod for MailPurge {
             (true, None) => {
                 let mut count = 0;
                 loop {
-                    let done = context.store.commit(account, |txn| txn.purge_emails(txn.now(), EMAILS_PER_COMMIT));
+                    let done = context
+                        .store
+                        .commit(account, |txn| txn.purge_emails(txn.now(), EMAILS_PER_COMMIT));
                     let (purged, ticket) = done?;
                     ticket.wait_blocking()?;
                     count += purged.emails as u64;
@@ -214,7 +226,9 @@ impl AdminMethod for MailFlag {
         let (account, _) = context.account_of(&named)?;
         let words = |name: &str, given: &[String]| -> Result<BTreeSet<String>, MethodError> {
             let bad = |text: &str| {
-                MethodError::InvalidArguments(format!("{name}: \"{text}\" is no keyword (RFC 8621 §4.1.1)"))
+                MethodError::InvalidArguments(format!(
+                    "{name}: \"{text}\" is no keyword (RFC 8621 §4.1.1)"
+                ))
             };
             given.iter().map(|text| keyword::normal(text).ok_or_else(|| bad(text))).collect()
         };
@@ -224,9 +238,13 @@ impl AdminMethod for MailFlag {
         }
         let outcomes = each(context, account, args.ids, |txn, id| {
             let email = txn.snapshot().email(account, id)?.ok_or(Error::NotFound("email"))?;
-            let keywords: BTreeSet<String> = email.keywords.difference(&remove).chain(&add).cloned().collect();
+            let keywords: BTreeSet<String> =
+                email.keywords.difference(&remove).chain(&add).cloned().collect();
             if keywords.len() > limits::MAX_KEYWORDS {
-                return Err(Error::Conflict(format!("more than {} keywords", limits::MAX_KEYWORDS)));
+                return Err(Error::Conflict(format!(
+                    "more than {} keywords",
+                    limits::MAX_KEYWORDS
+                )));
             }
             txn.update_email(id, email.mailboxes, keywords.clone())?;
             Ok(keywords)

@@ -6,15 +6,15 @@ use crate::jmap::method::Call;
 use crate::jmap::thread::summary;
 use crate::message::Message;
 use crate::model::{
-    AccountId, Address, EmailAddress, EmailContent, EmailId, EmailMetadata, Listing, ListingFilter, Shape, ThreadId,
-    limits,
+    AccountId, Address, EmailAddress, EmailContent, EmailId, EmailMetadata, Listing, ListingFilter,
+    Shape, ThreadId, limits,
 };
 use crate::store::Snapshot;
 use crate::wire::jmap::admin::OfAccount;
 use crate::wire::jmap::admin::mail::{
-    AttachmentFacts, EmailFacts, EmailRow, ListedMailbox, MailDeliver, MailDeliverAnswer, MailDeliverArguments,
-    MailList, MailListAnswer, MailListArguments, MailShow, MailShowAnswer, MailShowArguments, NamedAddress,
-    RecipientReply, ThreadFacts,
+    AttachmentFacts, EmailFacts, EmailRow, ListedMailbox, MailDeliver, MailDeliverAnswer,
+    MailDeliverArguments, MailList, MailListAnswer, MailListArguments, MailShow, MailShowAnswer,
+    MailShowArguments, NamedAddress, RecipientReply, ThreadFacts,
 };
 use crate::wire::jmap::{MethodError, With, octets, of_octets};
 
@@ -49,7 +49,10 @@ pub(super) fn rows(limit: Option<u64>) -> Result<usize, MethodError> {
     match limit.map(usize::try_from) {
         None => Ok(50),
         Some(Ok(limit)) if limit <= limits::MAX_LISTED_ROWS => Ok(limit),
-        Some(_) => Err(MethodError::InvalidArguments(format!("limit: {} at most", limits::MAX_LISTED_ROWS))),
+        Some(_) => Err(MethodError::InvalidArguments(format!(
+            "limit: {} at most",
+            limits::MAX_LISTED_ROWS
+        ))),
     }
 }
 
@@ -59,7 +62,8 @@ pub(super) fn email_id(name: &str, text: Option<&str>) -> Result<Option<EmailId>
     id.map_err(|_| MethodError::InvalidArguments(format!("{name}: an email id is wanted")))
 }
 
-/// A row of a list of emails; or of one of threads, with what is said of the thread that the email stands for.
+/// A row of a list of emails; or of one of threads, with what is said of the thread that the email
+/// stands for.
 pub(super) fn row(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -71,7 +75,10 @@ pub(super) fn row(
         Shape::Emails => None,
         Shape::Threads => {
             let emails = snapshot.thread_emails(account, thread)?;
-            Some(ThreadFacts { emails: emails.len() as u64, summary: summary(snapshot, account, &emails)? })
+            Some(ThreadFacts {
+                emails: emails.len() as u64,
+                summary: summary(snapshot, account, &emails)?,
+            })
         }
     };
     Ok(EmailRow { email, thread, snippet: None })
@@ -86,13 +93,20 @@ fn describe(
     let email = snapshot.email(account, id)?;
     let content = snapshot.content(account, id)?;
     let (Some(email), Some((_, content))) = (email, content) else {
-        return Err(MethodError::ServerFail(format!("{id} is listed and not there: run `restante check`")));
+        return Err(MethodError::ServerFail(format!(
+            "{id} is listed and not there: run `restante check`"
+        )));
     };
     Ok(facts(id, thread, email, content))
 }
 
 /// What is said of an email, live or not.
-pub(super) fn facts(id: EmailId, thread: ThreadId, email: EmailMetadata, content: EmailContent) -> EmailFacts {
+pub(super) fn facts(
+    id: EmailId,
+    thread: ThreadId,
+    email: EmailMetadata,
+    content: EmailContent,
+) -> EmailFacts {
     let people = |all: Vec<EmailAddress>| {
         all.into_iter().map(|EmailAddress { name, email }| NamedAddress { name, email }).collect()
     };
@@ -130,10 +144,8 @@ impl AdminMethod for MailShow {
         let email = snapshot.email(account, id)?.ok_or_else(missing)?;
         charge(context, email.size)?;
         let message = snapshot.message(account, id)?.ok_or_else(missing)?;
-        let attachments = Message::parse(&message).attachments().into_iter().map(|part| AttachmentFacts {
-            name: part.name,
-            media_type: part.media_type,
-            size: part.size as u64,
+        let attachments = Message::parse(&message).attachments().into_iter().map(|part| {
+            AttachmentFacts { name: part.name, media_type: part.media_type, size: part.size as u64 }
         });
         let attachments = attachments.collect();
         let email = describe(&snapshot, account, id, email.thread)?;
@@ -144,16 +156,22 @@ impl AdminMethod for MailShow {
 impl AdminMethod for MailDeliver {
     const ADMIN_ONLY: bool = true;
 
-    fn call(&Call { context, .. }: &Call<'_>, args: MailDeliverArguments) -> Result<MailDeliverAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        args: MailDeliverArguments,
+    ) -> Result<MailDeliverAnswer, MethodError> {
         let sender = args.sender.map(|text| address(&text)).transpose()?;
-        let recipients: Result<Vec<Address>, MethodError> = args.recipients.iter().map(|text| address(text)).collect();
+        let recipients: Result<Vec<Address>, MethodError> =
+            args.recipients.iter().map(|text| address(text)).collect();
         let message = of_octets(&args.message)?;
-        let outcomes = (context.deliver)(sender, recipients?, message).into_iter().map(|(recipient, reply)| {
-            let mut line = Vec::new();
-            reply.write(&mut line);
-            let reply = String::from_utf8_lossy(&line).trim_end().to_owned();
-            RecipientReply { recipient: recipient.to_string(), reply }
-        });
+        let outcomes = (context.deliver)(sender, recipients?, message).into_iter().map(
+            |(recipient, reply)| {
+                let mut line = Vec::new();
+                reply.write(&mut line);
+                let reply = String::from_utf8_lossy(&line).trim_end().to_owned();
+                RecipientReply { recipient: recipient.to_string(), reply }
+            },
+        );
         Ok(MailDeliverAnswer { outcomes: outcomes.collect() })
     }
 }

@@ -1,5 +1,5 @@
-//! The mailboxes of an account: listed, made, changed, destroyed. A mailbox is named by its path (names with `/` between
-//! them), its role or its id.
+//! The mailboxes of an account: listed, made, changed, destroyed. A mailbox is named by its path
+//! (names with `/` between them), its role or its id.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::model::mailbox::Right;
 use crate::model::{AccountId, Mailbox, MailboxCounts, MailboxUid, Role};
 use crate::store::{Error, NewMailbox, Txn};
 use crate::wire::jmap::admin::mailboxes::{
-    MailboxAdd, MailboxAddArguments, MailboxChange, MailboxChangeArguments, MailboxEnsure, MailboxEnsureAnswer,
-    MailboxEnsureArguments, MailboxFacts, MailboxList, MailboxListAnswer, MailboxRemove, MailboxRemoveAnswer,
-    MailboxRemoveArguments, MailboxTotals,
+    MailboxAdd, MailboxAddArguments, MailboxChange, MailboxChangeArguments, MailboxEnsure,
+    MailboxEnsureAnswer, MailboxEnsureArguments, MailboxFacts, MailboxList, MailboxListAnswer,
+    MailboxRemove, MailboxRemoveAnswer, MailboxRemoveArguments, MailboxTotals,
 };
 use crate::wire::jmap::admin::{AccountRef, OfAccount};
 use crate::wire::jmap::{MethodError, With};
@@ -22,20 +22,32 @@ use crate::wire::jmap::{MethodError, With};
 const EMAILS_PER_COMMIT: usize = 64;
 
 /// The mailbox of that name.
-pub(super) fn find(context: &Context, account: AccountId, name: &str) -> Result<(MailboxUid, Mailbox), MethodError> {
+pub(super) fn find(
+    context: &Context,
+    account: AccountId,
+    name: &str,
+) -> Result<(MailboxUid, Mailbox), MethodError> {
     let snapshot = context.store.snapshot();
     let found = snapshot.find_mailbox(account, name)?;
-    let by_id = || name.parse::<MailboxUid>().ok().and_then(|uid| known(context, account, uid).ok());
+    let by_id =
+        || name.parse::<MailboxUid>().ok().and_then(|uid| known(context, account, uid).ok());
     found.or_else(by_id).ok_or_else(|| MethodError::NotFound(format!("no mailbox {name}")))
 }
 
-fn known(context: &Context, account: AccountId, uid: MailboxUid) -> Result<(MailboxUid, Mailbox), MethodError> {
+fn known(
+    context: &Context,
+    account: AccountId,
+    uid: MailboxUid,
+) -> Result<(MailboxUid, Mailbox), MethodError> {
     let found = context.store.snapshot().mailbox(account, uid)?;
     found.map(|row| (uid, row)).ok_or_else(|| MethodError::NotFound("no such mailbox".into()))
 }
 
 impl AdminMethod for MailboxList {
-    fn call(&Call { context, .. }: &Call<'_>, named: AccountRef) -> Result<MailboxListAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        named: AccountRef,
+    ) -> Result<MailboxListAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
         let all = context.store.snapshot().mailboxes(account)?;
         let mut list = Vec::with_capacity(all.len());
@@ -51,7 +63,10 @@ fn path(all: &[(MailboxUid, Mailbox)], mailbox: &Mailbox) -> String {
     let (mut path, mut parent) = (mailbox.name.clone(), mailbox.parent);
     // Bounded even where rows were damaged into a circle.
     for _ in 0..all.len() {
-        let Some((_, above)) = parent.and_then(|uid| all.iter().find(|(other, _)| *other == uid)) else { break };
+        let Some((_, above)) = parent.and_then(|uid| all.iter().find(|(other, _)| *other == uid))
+        else {
+            break;
+        };
         path = format!("{}/{path}", above.name);
         parent = above.parent;
     }
@@ -69,7 +84,9 @@ fn describe(
     for (with, bits) in &mailbox.shares {
         let found = context.directory.find_account(&with.to_string())?;
         let name = found.map_or_else(|| with.to_string(), |(_, row)| row.name);
-        let rights = Right::all().filter(|right| bits & right.bit() != 0).map(|right| right.name().to_owned());
+        let rights = Right::all()
+            .filter(|right| bits & right.bit() != 0)
+            .map(|right| right.name().to_owned());
         share_with.insert(name, rights.collect());
     }
     Ok(MailboxFacts {
@@ -97,7 +114,8 @@ fn done(
     account: AccountId,
     mut change: impl FnMut(&mut Txn<'_>) -> Result<MailboxUid, Error>,
 ) -> Result<MailboxFacts, MethodError> {
-    let done = context.store.commit(account, |txn| change(txn).map(|uid| (uid, txn.take_share_changes())));
+    let done =
+        context.store.commit(account, |txn| change(txn).map(|uid| (uid, txn.take_share_changes())));
     let ((uid, shared), ticket) = done?;
     ticket.wait_blocking()?;
     share::tell(context, account, shared);
@@ -127,7 +145,12 @@ impl AdminMethod for MailboxAdd {
             None => (None, args.path.as_str()),
         };
         let role = role(args.role.as_deref())?.flatten();
-        let new = NewMailbox { name: name.to_owned(), parent, role, sort_order: args.sort_order.unwrap_or(0) };
+        let new = NewMailbox {
+            name: name.to_owned(),
+            parent,
+            role,
+            sort_order: args.sort_order.unwrap_or(0),
+        };
         done(context, account, |txn| {
             let uid = txn.create_mailbox(&new)?;
             txn.update_mailbox(uid, |row| patch(row, &args.attributes))?;
@@ -145,7 +168,9 @@ impl AdminMethod for MailboxChange {
         let (uid, old) = find(context, account, &args.mailbox)?;
         let shares = shares(context, account, &old, &args.share_with)?;
         if args.name.as_ref().is_some_and(|name| name.contains('/')) {
-            return Err(MethodError::InvalidArguments("name: the last part of a path alone; parent moves it".into()));
+            return Err(MethodError::InvalidArguments(
+                "name: the last part of a path alone; parent moves it".into(),
+            ));
         }
         let parent = match args.parent.as_deref() {
             None => None,
@@ -176,8 +201,8 @@ impl AdminMethod for MailboxChange {
     }
 }
 
-/// With whom else a mailbox is to be shared, and with which rights, 0 for none: the accounts that `shareWith` names, each with
-/// the names of its rights between commas, or null.
+/// With whom else a mailbox is to be shared, and with which rights, 0 for none: the accounts that
+/// `shareWith` names, each with the names of its rights between commas, or null.
 fn shares(
     context: &Context,
     account: AccountId,
@@ -188,15 +213,19 @@ fn shares(
     let mut shares = BTreeMap::new();
     for (name, rights) in wanted {
         let found = context.directory.find_account(name)?;
-        // To a caller who may not see an account, the answer is the same as if the account did not exist.
+        // To a caller who may not see an account, the answer is the same as if the account did not
+        // exist.
         let stranger = || bad(format!("no account {name} to share with"));
         let (with, _) = found.filter(|(id, _)| *id != account).ok_or_else(stranger)?;
-        let may = mailbox.shares.contains_key(&with) || principal::may_know(context, account, with)?;
+        let may =
+            mailbox.shares.contains_key(&with) || principal::may_know(context, account, with)?;
         if !may {
             return Err(stranger());
         }
         let mut bits = 0;
-        for name in rights.iter().flat_map(|rights| rights.split(',')).filter(|name| !name.is_empty()) {
+        for name in
+            rights.iter().flat_map(|rights| rights.split(',')).filter(|name| !name.is_empty())
+        {
             bits |= Right::from_name(name).ok_or_else(|| bad(format!("no right {name}")))?.bit();
         }
         shares.insert(with, bits);
@@ -214,8 +243,8 @@ fn patch(row: &mut Mailbox, attributes: &BTreeMap<String, Option<String>>) {
 }
 
 impl AdminMethod for MailboxRemove {
-    /// With its emails: those that are in no other mailbox are destroyed, in steps; a stop in between leaves a mailbox
-    /// that holds fewer.
+    /// With its emails: those that are in no other mailbox are destroyed, in steps; a stop in
+    /// between leaves a mailbox that holds fewer.
     fn call(
         &Call { context, .. }: &Call<'_>,
         With(named, args): OfAccount<MailboxRemoveArguments>,
@@ -226,13 +255,16 @@ impl AdminMethod for MailboxRemove {
         if args.emails {
             // What would refuse it in the end refuses it before anything is touched.
             let all = context.store.snapshot().mailboxes(account)?;
-            if mailbox.role == Some(Role::Inbox) || all.iter().any(|(_, other)| other.parent == Some(uid)) {
+            if mailbox.role == Some(Role::Inbox)
+                || all.iter().any(|(_, other)| other.parent == Some(uid))
+            {
                 let why = "the Inbox stays, and so does a mailbox with mailboxes under it";
                 return Err(MethodError::Conflict(why.into()));
             }
             emails = mailbox.counts.total_emails;
             loop {
-                let step = context.store.commit(account, |txn| txn.empty_mailbox(uid, EMAILS_PER_COMMIT));
+                let step =
+                    context.store.commit(account, |txn| txn.empty_mailbox(uid, EMAILS_PER_COMMIT));
                 let (left, ticket) = step?;
                 ticket.wait_blocking()?;
                 if !left {
@@ -240,7 +272,9 @@ impl AdminMethod for MailboxRemove {
                 }
             }
         }
-        let done = context.store.commit(account, |txn| txn.destroy_mailbox(uid).map(|()| txn.take_share_changes()));
+        let done = context
+            .store
+            .commit(account, |txn| txn.destroy_mailbox(uid).map(|()| txn.take_share_changes()));
         let (shared, ticket) = done?;
         ticket.wait_blocking()?;
         share::tell(context, account, shared);
@@ -249,15 +283,18 @@ impl AdminMethod for MailboxRemove {
 }
 
 impl AdminMethod for MailboxEnsure {
-    /// The mailbox at the end of a way, which is made where it is not there. A name is found in any case where none is
-    /// equal; a mailbox that is not there is the one that has its role, if any.
+    /// The mailbox at the end of a way, which is made where it is not there. A name is found in any
+    /// case where none is equal; a mailbox that is not there is the one that has its role, if any.
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, MailboxEnsureArguments { inbox, names, role }): OfAccount<MailboxEnsureArguments>,
+        With(named, MailboxEnsureArguments { inbox, names, role }): OfAccount<
+            MailboxEnsureArguments,
+        >,
     ) -> Result<MailboxEnsureAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
         let unknown = |name: String| MethodError::InvalidArguments(format!("role: {name}"));
-        let role = role.map(|name| Role::from_name(&name).ok_or_else(|| unknown(name))).transpose()?;
+        let role =
+            role.map(|name| Role::from_name(&name).ok_or_else(|| unknown(name))).transpose()?;
         let role = role.filter(|role| *role != Role::Inbox);
         if names.is_empty() && !inbox {
             return Err(MethodError::InvalidArguments("names: a way is wanted".into()));
@@ -269,7 +306,12 @@ impl AdminMethod for MailboxEnsure {
     }
 }
 
-fn ensure(txn: &mut Txn<'_>, inbox: bool, names: &[String], role: Option<Role>) -> Result<MailboxUid, Error> {
+fn ensure(
+    txn: &mut Txn<'_>,
+    inbox: bool,
+    names: &[String],
+    role: Option<Role>,
+) -> Result<MailboxUid, Error> {
     let all = txn.snapshot().mailboxes(txn.account())?;
     let mut at = None;
     if inbox {
@@ -280,12 +322,18 @@ fn ensure(txn: &mut Txn<'_>, inbox: bool, names: &[String], role: Option<Role>) 
         let role = role.filter(|_| depth + 1 == names.len());
         let here = || all.iter().filter(|(_, mailbox)| mailbox.parent == at);
         let exact = here().find(|(_, mailbox)| mailbox.name == *name);
-        let loose = || here().find(|(_, mailbox)| mailbox.name.to_lowercase() == name.to_lowercase());
+        let loose =
+            || here().find(|(_, mailbox)| mailbox.name.to_lowercase() == name.to_lowercase());
         let by_role = || all.iter().find(|(_, mailbox)| role.is_some() && mailbox.role == role);
         let found = exact.or_else(loose).or_else(by_role).map(|(uid, _)| *uid);
         at = Some(match found {
             Some(uid) => uid,
-            None => txn.create_mailbox(&NewMailbox { name: name.clone(), parent: at, role, sort_order: 0 })?,
+            None => txn.create_mailbox(&NewMailbox {
+                name: name.clone(),
+                parent: at,
+                role,
+                sort_order: 0,
+            })?,
         });
     }
     at.ok_or(Error::NotFound("mailbox"))

@@ -1,5 +1,5 @@
-//! The vendor methods, under `urn:restante:jmap:admin`: what each takes and gives is said for administrators, in
-//! `docs/admin-api.md`.
+//! The vendor methods, under `urn:restante:jmap:admin`: what each takes and gives is said for
+//! administrators, in `docs/admin-api.md`.
 
 mod accounts;
 mod decisions;
@@ -21,15 +21,20 @@ use super::context::Context;
 use super::method::{Call, Handler, RegisteredMethod};
 use crate::wire::jmap::admin::VendorMethod;
 use crate::wire::jmap::admin::accounts::{
-    AccountAdd, AccountAlias, AccountAliasDomain, AccountAliasDomains, AccountGet, AccountList, AccountPassword,
-    AccountRemove, AccountSet, AccountTokenAdd, AccountTokenList, AccountTokenRemove,
+    AccountAdd, AccountAlias, AccountAliasDomain, AccountAliasDomains, AccountGet, AccountList,
+    AccountPassword, AccountRemove, AccountSet, AccountTokenAdd, AccountTokenList,
+    AccountTokenRemove,
 };
-use crate::wire::jmap::admin::decisions::{DecisionList, ToldForget, ToldList, VacationReport, VacationTest};
+use crate::wire::jmap::admin::decisions::{
+    DecisionList, ToldForget, ToldList, VacationReport, VacationTest,
+};
 use crate::wire::jmap::admin::mail::{
-    MailDeliver, MailDestroy, MailDestroyed, MailFlag, MailIndex, MailList, MailMove, MailPurge, MailQuery,
-    MailRestore, MailShow,
+    MailDeliver, MailDestroy, MailDestroyed, MailFlag, MailIndex, MailList, MailMove, MailPurge,
+    MailQuery, MailRestore, MailShow,
 };
-use crate::wire::jmap::admin::mailboxes::{MailboxAdd, MailboxChange, MailboxEnsure, MailboxList, MailboxRemove};
+use crate::wire::jmap::admin::mailboxes::{
+    MailboxAdd, MailboxChange, MailboxEnsure, MailboxList, MailboxRemove,
+};
 use crate::wire::jmap::admin::queue::{
     QueueAcceptLoss, QueueHold, QueueList, QueueRelease, QueueRemove, QueueRetry, QueueShow,
 };
@@ -47,15 +52,26 @@ trait AdminMethod: VendorMethod {
 }
 
 const fn reads<M: AdminMethod>() -> RegisteredMethod {
-    RegisteredMethod { name: M::NAME, capability: ADMIN, also: None, only_reads: true, handler: Handler::new(run::<M>) }
+    RegisteredMethod {
+        name: M::NAME,
+        capability: ADMIN,
+        also: None,
+        only_reads: true,
+        handler: Handler::new(run::<M>),
+    }
 }
 
 const fn changes<M: AdminMethod>() -> RegisteredMethod {
     RegisteredMethod { only_reads: false, ..reads::<M>() }
 }
 
-/// Reads the arguments, runs the method, and makes its answer JSON. Arguments that the method does not name are left aside.
-fn run<M: AdminMethod>(call: &Call<'_>, _: &str, mut given: Map<String, Value>) -> Result<Value, MethodError> {
+/// Reads the arguments, runs the method, and makes its answer JSON. Arguments that the method does
+/// not name are left aside.
+fn run<M: AdminMethod>(
+    call: &Call<'_>,
+    _: &str,
+    mut given: Map<String, Value>,
+) -> Result<Value, MethodError> {
     if M::ADMIN_ONLY {
         call.context.admin_only()?;
     }
@@ -127,7 +143,9 @@ mod tests {
 
     #[test]
     fn every_method_is_documented_and_no_other() {
-        let rows = include_str!("../../../docs/admin-api.md").lines().filter(|line| line.starts_with("| "));
+        let rows = include_str!("../../../docs/admin-api.md")
+            .lines()
+            .filter(|line| line.starts_with("| "));
         let first = rows.filter_map(|line| line.trim_start_matches("| ").split(" | ").next());
         // `Queue/retry *, hold *` are two of one type.
         let mut named = BTreeSet::new();

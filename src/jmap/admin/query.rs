@@ -1,5 +1,5 @@
-//! Mail/query: a question in the words of Email/query (RFC 8621 §4.4), with what a list shows of each email found; or how
-//! the question would be answered.
+//! Mail/query: a question in the words of Email/query (RFC 8621 §4.4), with what a list shows of
+//! each email found; or how the question would be answered.
 
 use super::{AdminMethod, mail, mailboxes, tell};
 use crate::jmap::context::Context;
@@ -13,8 +13,8 @@ use crate::query::{Condition, Filter, Finder, Query, QueryPlan, QuerySpec, expla
 use crate::store::Snapshot;
 use crate::wire::jmap::admin::VendorMethod;
 use crate::wire::jmap::admin::mail::{
-    EmailRow, EmailSnippet, FoundMail, MailQuery, MailQueryAnswer, MailQueryArguments, MailQueryLimit, OtherStrategy,
-    PlanFacts, PlannedListing, WantedListing,
+    EmailRow, EmailSnippet, FoundMail, MailQuery, MailQueryAnswer, MailQueryArguments,
+    MailQueryLimit, OtherStrategy, PlanFacts, PlannedListing, WantedListing,
 };
 use crate::wire::jmap::arguments::Nullable;
 use crate::wire::jmap::{MethodError, With};
@@ -36,7 +36,8 @@ impl AdminMethod for MailQuery {
         }
         let MailQueryArguments { position, anchor_offset, .. } = args;
         let limit = limit.unwrap_or(Some(DEFAULT_LIMIT));
-        let section = SectionArgs { position, anchor: args.anchor.as_deref(), anchor_offset, limit };
+        let section =
+            SectionArgs { position, anchor: args.anchor.as_deref(), anchor_offset, limit };
         let window = section.window(limits::MAX_LISTED_ROWS)?;
         let shape = if args.collapse_threads { Shape::Threads } else { Shape::Emails };
         let finder = args.snippets.then(|| Finder::new(&results.filter, secrets));
@@ -60,18 +61,31 @@ impl AdminMethod for MailQuery {
     }
 }
 
-fn spec(context: &Context, account: AccountId, args: &MailQueryArguments) -> Result<QuerySpec, MethodError> {
+fn spec(
+    context: &Context,
+    account: AccountId,
+    args: &MailQueryArguments,
+) -> Result<QuerySpec, MethodError> {
     let mut filter = filter(args.filter.as_ref())?;
     if let Some(name) = &args.mailbox {
         let (uid, _) = mailboxes::find(context, account, name)?;
         let inside = Filter::Is(Condition::InMailbox(uid));
-        filter = if filter == Filter::default() { inside } else { Filter::And(vec![inside, filter]) };
+        filter =
+            if filter == Filter::default() { inside } else { Filter::And(vec![inside, filter]) };
     }
     let (sort, reads) = (sort::of(args.sort.clone())?, context.budget.searched());
-    Ok(QuerySpec { account, filter, sort, collapse: args.collapse_threads, reads, ..QuerySpec::default() })
+    Ok(QuerySpec {
+        account,
+        filter,
+        sort,
+        collapse: args.collapse_threads,
+        reads,
+        ..QuerySpec::default()
+    })
 }
 
-/// What a list shows of an email, and of its thread where threads are listed, and what was found in the email.
+/// What a list shows of an email, and of its thread where threads are listed, and what was found in
+/// the email.
 fn row(
     context: &Context,
     snapshot: &Snapshot<'_>,

@@ -5,13 +5,16 @@ use super::{AdminMethod, tell};
 use crate::jmap::context::Context;
 use crate::jmap::method::Call;
 use crate::model::address::fold_domain;
-use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, RecipientState, Target, UtcMillis, limits};
+use crate::model::{
+    AccountId, Action, ActionId, ActionKind, ActionState, RecipientState, Target, UtcMillis, limits,
+};
 use crate::outbox::{HELD, NOT_SENT, by_hand};
 use crate::store::{Error, QueueMark, Txn};
 use crate::wire::jmap::admin::queue::{
-    QueueAcceptLoss, QueueAcceptLossAnswer, QueueChangeAnswer, QueueChangeArguments, QueueHold, QueueList,
-    QueueListAnswer, QueueListArguments, QueueRelease, QueueRemove, QueueRetry, QueueSelection, QueueShow,
-    QueueShowAnswer, QueueShowArguments, QueueTarget, QueuedAction, QueuedRecipient, RelayOutage,
+    QueueAcceptLoss, QueueAcceptLossAnswer, QueueChangeAnswer, QueueChangeArguments, QueueHold,
+    QueueList, QueueListAnswer, QueueListArguments, QueueRelease, QueueRemove, QueueRetry,
+    QueueSelection, QueueShow, QueueShowAnswer, QueueShowArguments, QueueTarget, QueuedAction,
+    QueuedRecipient, RelayOutage,
 };
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments, OfAccount};
 use crate::wire::jmap::{MethodError, With, octets};
@@ -39,10 +42,10 @@ impl QueueFilter {
             let found = ActionState::ALL.into_iter().find(|state| state.name() == name);
             found.ok_or_else(|| bad(format!("state: there is no \"{name}\"")))
         });
-        let until = selection
-            .queued_before
-            .as_ref()
-            .map(|at| UtcMillis::parse_rfc3339(at).ok_or_else(|| bad("queuedBefore: a UTCDate is wanted".into())));
+        let until = selection.queued_before.as_ref().map(|at| {
+            UtcMillis::parse_rfc3339(at)
+                .ok_or_else(|| bad("queuedBefore: a UTCDate is wanted".into()))
+        });
         Ok(Self {
             kind: kind.transpose()?,
             state: state.transpose()?,
@@ -52,8 +55,9 @@ impl QueueFilter {
     }
 
     fn takes(&self, action: &Action) -> bool {
-        let to =
-            |domain: &String| action.recipients.iter().any(|target| fold_domain(target.address.domain()) == *domain);
+        let to = |domain: &String| {
+            action.recipients.iter().any(|target| fold_domain(target.address.domain()) == *domain)
+        };
         self.kind.is_none_or(|kind| kind == action.kind)
             && self.state.is_none_or(|state| state == action.state)
             && self.until.is_none_or(|until| action.created <= until)
@@ -62,7 +66,10 @@ impl QueueFilter {
 }
 
 /// The account that is named, or all of them for who may see them.
-fn accounts(context: &Context, named: &AccountRef) -> Result<Vec<(AccountId, String)>, MethodError> {
+fn accounts(
+    context: &Context,
+    named: &AccountRef,
+) -> Result<Vec<(AccountId, String)>, MethodError> {
     if named.is_named() {
         let (id, row) = context.account_of(named)?;
         return Ok(vec![(id, row.name)]);
@@ -134,7 +141,8 @@ pub(super) fn relay(context: &Context) -> Option<RelayOutage> {
 }
 
 fn describe(account: AccountId, name: &str, action: &Action) -> QueuedAction {
-    let due = matches!(action.state, ActionState::Waiting | ActionState::Attempting).then_some(action.due);
+    let due = matches!(action.state, ActionState::Waiting | ActionState::Attempting)
+        .then_some(action.due);
     let expires = action.state.is_open().then_some(action.expires);
     let kept_until = (action.state == ActionState::Sent).then_some(action.due);
     QueuedAction {
@@ -165,7 +173,11 @@ fn recipient(target: &Target) -> QueuedRecipient {
         RecipientState::Sent(text) => ("sent", Some(text)),
         RecipientState::Failed { text, .. } => ("failed", Some(text)),
     };
-    QueuedRecipient { address: target.address.to_string(), state: state.to_owned(), said: said.cloned() }
+    QueuedRecipient {
+        address: target.address.to_string(),
+        state: state.to_owned(),
+        said: said.cloned(),
+    }
 }
 
 fn read_id(text: &str) -> Result<ActionId, MethodError> {
@@ -193,25 +205,43 @@ impl AdminMethod for QueueShow {
 }
 
 impl AdminMethod for QueueRetry {
-    fn call(&Call { context, .. }: &Call<'_>, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
-        change(context, args, |txn, action| put(txn, action, by_hand::retry_action(action, txn.now())))
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        args: QueueChangeArguments,
+    ) -> Result<QueueChangeAnswer, MethodError> {
+        change(context, args, |txn, action| {
+            put(txn, action, by_hand::retry_action(action, txn.now()))
+        })
     }
 }
 
 impl AdminMethod for QueueHold {
-    fn call(&Call { context, .. }: &Call<'_>, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
-        change(context, args, |txn, action| put(txn, action, by_hand::hold_action(action, txn.now())))
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        args: QueueChangeArguments,
+    ) -> Result<QueueChangeAnswer, MethodError> {
+        change(context, args, |txn, action| {
+            put(txn, action, by_hand::hold_action(action, txn.now()))
+        })
     }
 }
 
 impl AdminMethod for QueueRelease {
-    fn call(&Call { context, .. }: &Call<'_>, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
-        change(context, args, |txn, action| put(txn, action, by_hand::release_action(action, txn.now())))
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        args: QueueChangeArguments,
+    ) -> Result<QueueChangeAnswer, MethodError> {
+        change(context, args, |txn, action| {
+            put(txn, action, by_hand::release_action(action, txn.now()))
+        })
     }
 }
 
 impl AdminMethod for QueueRemove {
-    fn call(&Call { context, .. }: &Call<'_>, args: QueueChangeArguments) -> Result<QueueChangeAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        args: QueueChangeArguments,
+    ) -> Result<QueueChangeAnswer, MethodError> {
         change(context, args, |txn, action| {
             // What is under way may arrive: that it was not sent would be untrue.
             if action.state == ActionState::Attempting {
@@ -225,12 +255,17 @@ impl AdminMethod for QueueRemove {
     }
 }
 
-fn put(txn: &mut Txn<'_>, read: &Action, changed: Result<Action, &'static str>) -> Result<(), Error> {
+fn put(
+    txn: &mut Txn<'_>,
+    read: &Action,
+    changed: Result<Action, &'static str>,
+) -> Result<(), Error> {
     txn.update_action(read, &changed.map_err(|why| Error::Conflict(why.into()))?)
 }
 
-/// Changes one action (`id`), or `all` that the selection takes: of those, what cannot be changed is left as it is. The
-/// answer counts them, and those that were under way, which may have been sent already.
+/// Changes one action (`id`), or `all` that the selection takes: of those, what cannot be changed
+/// is left as it is. The answer counts them, and those that were under way, which may have been
+/// sent already.
 fn change(
     context: &Context,
     With(named, With(selection, QueueTarget { id, all })): QueueChangeArguments,
@@ -255,7 +290,8 @@ fn change(
             let done = context.store.commit(account, |txn| {
                 let mut counts = QueueChangeAnswer { changed: 0, left: 0, under_way: 0 };
                 for seen in &actions {
-                    // Anything may have become of it since it was seen; and it may hang on one before it.
+                    // Anything may have become of it since it was seen; and it may hang on one
+                    // before it.
                     let Ok(action) = txn.action(seen.id) else { continue };
                     counts.under_way += u64::from(action.state == ActionState::Attempting);
                     match act(txn, &action) {
@@ -279,13 +315,17 @@ fn change(
 impl AdminMethod for QueueAcceptLoss {
     const ADMIN_ONLY: bool = true;
 
-    fn call(&Call { context, .. }: &Call<'_>, _: EmptyArguments) -> Result<QueueAcceptLossAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        _: EmptyArguments,
+    ) -> Result<QueueAcceptLossAnswer, MethodError> {
         accept_loss(context)
     }
 }
 
-/// What is lost or may have been sent is taken as it is: the counts are those of what there is, whatever waits is woken,
-/// and of a store that was restored the replies are dropped, for they may have been sent since the backup was made.
+/// What is lost or may have been sent is taken as it is: the counts are those of what there is,
+/// whatever waits is woken, and of a store that was restored the replies are dropped, for they may
+/// have been sent since the backup was made.
 fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> {
     let epoch = context.store.epoch();
     let mark = context.store.snapshot().queue_mark()?;
@@ -311,7 +351,8 @@ fn accept_loss(context: &Context) -> Result<QueueAcceptLossAnswer, MethodError> 
                             dropped += 1;
                         }
                     } else {
-                        // As it is: what wakes it is written anew, and its owner hears that it is not held any more.
+                        // As it is: what wakes it is written anew, and its owner hears that it is
+                        // not held any more.
                         let told = action.last_error.as_deref() != Some(HELD);
                         let last_error = action.last_error.clone().filter(|_| told);
                         txn.update_action(&action, &Action { last_error, ..action.clone() })?;

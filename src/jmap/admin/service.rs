@@ -9,7 +9,10 @@ use crate::wire::jmap::admin::service::{QueueHealth, ServiceStatus, ServiceStatu
 impl AdminMethod for ServiceStatus {
     const ADMIN_ONLY: bool = true;
 
-    fn call(&Call { context, .. }: &Call<'_>, _: EmptyArguments) -> Result<ServiceStatusAnswer, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        _: EmptyArguments,
+    ) -> Result<ServiceStatusAnswer, MethodError> {
         let done = context.store.statistics();
         Ok(ServiceStatusAnswer {
             version: env!("CARGO_PKG_VERSION").to_owned(),

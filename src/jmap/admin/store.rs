@@ -11,19 +11,24 @@ use crate::store::check::{Breach, CheckReport};
 use crate::store::repair::{RepairReport, RepairScope};
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::admin::store::{
-    BackupFacts, CheckFindings, JobGet, JobGetAnswer, JobRef, JobResult, JobStage, RepairOutcome, StoreBackup,
-    StoreBackupArguments, StoreCheck, StoreCheckArguments, StoreRepair, StoreRepairArguments,
+    BackupFacts, CheckFindings, JobGet, JobGetAnswer, JobRef, JobResult, JobStage, RepairOutcome,
+    StoreBackup, StoreBackupArguments, StoreCheck, StoreCheckArguments, StoreRepair,
+    StoreRepairArguments,
 };
 
 impl AdminMethod for StoreCheck {
     const ADMIN_ONLY: bool = true;
 
-    fn call(&Call { context, .. }: &Call<'_>, args: StoreCheckArguments) -> Result<JobRef, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        args: StoreCheckArguments,
+    ) -> Result<JobRef, MethodError> {
         let store = context.store.clone();
         context.jobs.start("check", move |pace| {
             let secrets = store.secrets().clone();
             let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-            let found = store.check_deep(args.blobs.then_some(&remake), &mut |at| pace.tell_store(at))?;
+            let found =
+                store.check_deep(args.blobs.then_some(&remake), &mut |at| pace.tell_store(at))?;
             Ok(JobResult::Check(checked(&found)))
         })
     }
@@ -47,9 +52,13 @@ fn lines(breaches: &[Breach]) -> Vec<String> {
 impl AdminMethod for StoreRepair {
     const ADMIN_ONLY: bool = true;
 
-    fn call(&Call { context, .. }: &Call<'_>, args: StoreRepairArguments) -> Result<JobRef, MethodError> {
-        let scope = scope_of(&args.scope)
-            .ok_or_else(|| MethodError::InvalidArguments(format!("scope: no \"{}\"", args.scope)))?;
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        args: StoreRepairArguments,
+    ) -> Result<JobRef, MethodError> {
+        let scope = scope_of(&args.scope).ok_or_else(|| {
+            MethodError::InvalidArguments(format!("scope: no \"{}\"", args.scope))
+        })?;
         let mut accounts: Vec<AccountId> = Vec::new();
         for name in &args.accounts {
             let found = context.directory.find_damaged_account(name)?;
@@ -94,7 +103,10 @@ pub fn repaired(done: &RepairReport) -> RepairOutcome {
 impl AdminMethod for StoreBackup {
     const ADMIN_ONLY: bool = true;
 
-    fn call(&Call { context, .. }: &Call<'_>, args: StoreBackupArguments) -> Result<JobRef, MethodError> {
+    fn call(
+        &Call { context, .. }: &Call<'_>,
+        args: StoreBackupArguments,
+    ) -> Result<JobRef, MethodError> {
         let dir = PathBuf::from(args.dir);
         if !dir.is_absolute() {
             return Err(MethodError::InvalidArguments("dir: an absolute path is wanted".into()));
@@ -102,7 +114,8 @@ impl AdminMethod for StoreBackup {
         let keep = args.keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX));
         let store = context.store.clone();
         context.jobs.start("backup", move |pace| {
-            let made = store.backup(&dir, keep, &mut |octets| pace.tell(JobStage::Backup { octets }))?;
+            let made =
+                store.backup(&dir, keep, &mut |octets| pace.tell(JobStage::Backup { octets }))?;
             Ok(JobResult::Backup(backed_up(&made)))
         })
     }

@@ -7,7 +7,8 @@ use crate::model::{UtcMillis, limits};
 use crate::vacation::{Handle, told_key};
 use crate::wire::jmap::admin::OfAccount;
 use crate::wire::jmap::admin::decisions::{
-    ToldForget, ToldForgetAnswer, ToldForgetArguments, ToldList, ToldListAnswer, ToldListArguments, ToldSender,
+    ToldForget, ToldForgetAnswer, ToldForgetArguments, ToldList, ToldListAnswer, ToldListArguments,
+    ToldSender,
 };
 use crate::wire::jmap::{MethodError, With};
 
@@ -17,8 +18,12 @@ impl AdminMethod for ToldList {
         With(named, args): OfAccount<ToldListArguments>,
     ) -> Result<ToldListAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
-        let limit = args.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(limits::MAX_TOLD_SENDERS);
-        let told = context.store.snapshot().told_rows(account, limit.min(limits::MAX_TOLD_SENDERS))?;
+        let limit = args
+            .limit
+            .and_then(|limit| usize::try_from(limit).ok())
+            .unwrap_or(limits::MAX_TOLD_SENDERS);
+        let told =
+            context.store.snapshot().told_rows(account, limit.min(limits::MAX_TOLD_SENDERS))?;
         let mut list = Vec::with_capacity(told.len());
         for told in told {
             let row = ToldSender {
@@ -43,8 +48,12 @@ impl AdminMethod for ToldForget {
         let sender = args.sender.map(|text| address(&text)).transpose()?;
         let who = match (args.all, sender) {
             (true, None) => None,
-            (false, Some(sender)) => Some(told_key(&context.store.secrets().told, &Handle::Response, &sender)),
-            _ => return Err(MethodError::InvalidArguments("either sender or all is wanted".into())),
+            (false, Some(sender)) => {
+                Some(told_key(&context.store.secrets().told, &Handle::Response, &sender))
+            }
+            _ => {
+                return Err(MethodError::InvalidArguments("either sender or all is wanted".into()));
+            }
         };
         let done = context.store.commit(account, |txn| match &who {
             Some(who) => txn.remove_told(who).map(u64::from),

@@ -1,4 +1,5 @@
-//! Vacation/get and Vacation/set: the standard methods over the whole object, of an account as vendor methods name it.
+//! Vacation/get and Vacation/set: the standard methods over the whole object, of an account as
+//! vendor methods name it.
 
 use super::AdminMethod;
 use crate::jmap::context::Account;
@@ -20,16 +21,21 @@ impl AdminMethod for VacationGet {
         let account = open(call, &named)?;
         let GetAnswer { account_id, state, list, not_found } =
             get_from::<WholeVacation>(call, &account, args.ids, args.properties)?;
-        let list = list.into_iter().map(serde_json::from_value).collect::<serde_json::Result<_>>()?;
+        let list =
+            list.into_iter().map(serde_json::from_value).collect::<serde_json::Result<_>>()?;
         Ok(VacationGetAnswer { account_id, state, list, not_found })
     }
 }
 
 impl AdminMethod for VacationSet {
-    fn call(call: &Call<'_>, With(named, args): OfAccount<VacationSetArguments>) -> Result<SetAnswer, MethodError> {
+    fn call(
+        call: &Call<'_>,
+        With(named, args): OfAccount<VacationSetArguments>,
+    ) -> Result<SetAnswer, MethodError> {
         let account = open(call, &named)?;
         let VacationSetArguments { if_in_state, create, update, destroy } = args;
-        let args = SetArgs { account_id: account.id.to_string(), if_in_state, create, update, destroy };
+        let args =
+            SetArgs { account_id: account.id.to_string(), if_in_state, create, update, destroy };
         set_in::<WholeVacation>(call, &account, args)
     }
 }

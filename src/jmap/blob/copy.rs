@@ -83,23 +83,32 @@ impl Method for BlobCopy {
     }
 }
 
-fn one(context: &Context, from: &Account, to: AccountId, id: &BlobId) -> Result<BlobId, SetFailure> {
+fn one(
+    context: &Context,
+    from: &Account,
+    to: AccountId,
+    id: &BlobId,
+) -> Result<BlobId, SetFailure> {
     let blob = context.blob(from, id)?.ok_or(SetError::NotFound)?;
     let media_type = blob.media_type().unwrap_or(DEFAULT_MEDIA_TYPE).to_owned();
     let hash = match id.base {
         BlobBase::Upload(hash) if id.parts.is_empty() => hash,
         _ => {
-            let octets = context.blob_octets(from, id, limits::MAX_MESSAGE_BYTES * 2)?.ok_or(SetError::NotFound)?;
+            let octets = context
+                .blob_octets(from, id, limits::MAX_MESSAGE_BYTES * 2)?
+                .ok_or(SetError::NotFound)?;
             context.upload_came(to, octets.len());
             context.budget.file(octets.len() as u64)?;
             return Ok(context.keep_upload(to, &octets, &media_type)?);
         }
     };
     let user = context.uploader(to);
-    // Its octets are there: they need not be read. What others do with the same octets meanwhile makes it try again.
+    // Its octets are there: they need not be read. What others do with the same octets meanwhile
+    // makes it try again.
     for _ in 0..3 {
         let room = limits::MAX_UPLOADED_BYTES;
-        let (_, ticket) = context.store.commit(to, |txn| txn.hold_upload(user, &hash, &media_type, room))?;
+        let (_, ticket) =
+            context.store.commit(to, |txn| txn.hold_upload(user, &hash, &media_type, room))?;
         match ticket.wait_blocking() {
             Err(Error::Overtaken(_)) => {}
             done => return Ok(done.map(|()| BlobId::upload(hash))?),

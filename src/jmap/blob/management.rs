@@ -1,5 +1,5 @@
-//! Blob management (RFC 9404): Blob/upload puts octets together of texts and other blobs, Blob/get gives parts of blobs and
-//! their digests, Blob/lookup says what they are part of.
+//! Blob management (RFC 9404): Blob/upload puts octets together of texts and other blobs, Blob/get
+//! gives parts of blobs and their digests, Blob/lookup says what they are part of.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,10 @@ properties! {
 
 /// Algorithms of digests (RFC 9404 §3.1 supportedDigestAlgorithms).
 pub(in crate::jmap) fn digests() -> Vec<&'static str> {
-    BlobProperty::ALL.iter().filter_map(|property| property.name().strip_prefix("digest:")).collect()
+    BlobProperty::ALL
+        .iter()
+        .filter_map(|property| property.name().strip_prefix("digest:"))
+        .collect()
 }
 
 /// Blob/upload (RFC 9404 §4.1).
@@ -91,7 +94,8 @@ fn upload(
 ) -> Result<SetResponse, MethodError> {
     let mut done = SetResponse::default();
     let mut is_begun = false;
-    // One may be made of another of the same call: whatever order they stand in, those that wait for none come first.
+    // One may be made of another of the same call: whatever order they stand in, those that wait
+    // for none come first.
     loop {
         let names: BTreeSet<String> = waiting.keys().cloned().collect();
         let (ready, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -100,7 +104,9 @@ fn upload(
         for (name, object) in if stuck { rest.clone() } else { ready } {
             let made = match made(call, account, &object) {
                 // Once something was kept, no error is of the whole call (RFC 8620 §3.6.2).
-                Err(SetFailure::Call(error)) if is_begun => Err(SetError::ServerFail(error.description()).into()),
+                Err(SetFailure::Call(error)) if is_begun => {
+                    Err(SetError::ServerFail(error.description()).into())
+                }
                 made => made,
             };
             is_begun |= made.is_ok();
@@ -156,20 +162,28 @@ fn made(call: &Call<'_>, account: &Account, object: &JsonObject) -> Result<JsonO
     Ok(members(json!({"id": id.to_string(), "type": kind, "size": octets.len()})))
 }
 
-/// Bytes of what Blob/upload makes (RFC 9404 §3.1 maxSizeBlobSet): an upload's, but no more than memory should hold.
+/// Bytes of what Blob/upload makes (RFC 9404 §3.1 maxSizeBlobSet): an upload's, but no more than
+/// memory should hold.
 pub(in crate::jmap) fn max_blob_set(max_upload: u64) -> u64 {
     max_upload.min(limits::MAX_UPLOAD_BYTES)
 }
 
 /// Appends what a source gives: a text, base64, or a range of a blob.
-fn append(call: &Call<'_>, account: &Account, source: &Value, out: &mut Vec<u8>) -> Result<(), SetFailure> {
+fn append(
+    call: &Call<'_>,
+    account: &Account,
+    source: &Value,
+    out: &mut Vec<u8>,
+) -> Result<(), SetFailure> {
     let context = call.context;
     let wrong = |what: &str| SetError::property("data", what);
     let source = source.as_object().ok_or_else(|| wrong("a source is an object"))?;
     let text = |name: &str| source.get(name).filter(|value| !value.is_null());
     let number = |name: &str| match text(name) {
         None => Ok(None),
-        Some(value) => value.as_u64().map(Some).ok_or_else(|| wrong("offset and length are whole numbers")),
+        Some(value) => {
+            value.as_u64().map(Some).ok_or_else(|| wrong("offset and length are whole numbers"))
+        }
     };
     match (text("data:asText"), text("data:asBase64"), text("blobId")) {
         (Some(Value::String(text)), None, None) => out.extend_from_slice(text.as_bytes()),
@@ -191,7 +205,12 @@ fn append(call: &Call<'_>, account: &Account, source: &Value, out: &mut Vec<u8>)
             }
             out.extend(context.blob_range(blob, offset..end)?);
         }
-        _ => return Err(wrong("a source has one of data:asText, data:asBase64 and blobId, as a text").into()),
+        _ => {
+            return Err(wrong(
+                "a source has one of data:asText, data:asBase64 and blobId, as a text",
+            )
+            .into());
+        }
     }
     Ok(())
 }
@@ -240,13 +259,19 @@ impl Method for BlobGet {
         let context = call.context;
         let account = call.open(&args.account_id, true)?;
         let ids = distinct_ids(args.ids)?;
-        let properties = args.properties.unwrap_or_else(|| [BlobProperty::Data, BlobProperty::Size].into());
-        let is_data = |property: &BlobProperty| !matches!(property, BlobProperty::Id | BlobProperty::Size);
+        let properties =
+            args.properties.unwrap_or_else(|| [BlobProperty::Data, BlobProperty::Size].into());
+        let is_data =
+            |property: &BlobProperty| !matches!(property, BlobProperty::Id | BlobProperty::Size);
         let (offset, length) = (args.offset, args.length);
         let (mut list, mut not_found, mut room) = (Vec::new(), Vec::new(), MAX_DATA_BYTES);
         for id in ids {
             let resolved = call.id(id.clone());
-            let found = resolved.parse::<BlobId>().ok().map(|known| context.blob(&account, &known)).transpose();
+            let found = resolved
+                .parse::<BlobId>()
+                .ok()
+                .map(|known| context.blob(&account, &known))
+                .transpose();
             let Some(blob) = found?.flatten() else {
                 not_found.push(id);
                 continue;
@@ -260,8 +285,9 @@ impl Method for BlobGet {
             }
             if properties.iter().any(is_data) {
                 let given = end.min(size).saturating_sub(offset);
-                room =
-                    room.checked_sub(given).ok_or(MethodError::RequestTooLarge("more octets than one call gives"))?;
+                room = room
+                    .checked_sub(given)
+                    .ok_or(MethodError::RequestTooLarge("more octets than one call gives"))?;
                 let octets = context.blob_range(blob, offset..end.min(size).max(offset))?;
                 show(&mut object, &octets, &properties);
                 // RFC 9404 §4.2: the range goes beyond the end.
@@ -284,7 +310,9 @@ fn show(object: &mut JsonObject, octets: &[u8], properties: &BTreeSet<BlobProper
     for property in properties {
         let (form, value) = match (property, text) {
             (BlobProperty::Id | BlobProperty::Size, _) => continue,
-            (BlobProperty::Data | BlobProperty::DataAsText, Ok(text)) => (BlobProperty::DataAsText, text.into()),
+            (BlobProperty::Data | BlobProperty::DataAsText, Ok(text)) => {
+                (BlobProperty::DataAsText, text.into())
+            }
             (BlobProperty::DataAsText, Err(_)) => (BlobProperty::DataAsText, Value::Null),
             (BlobProperty::Data, Err(_)) | (BlobProperty::DataAsBase64, _) => {
                 (BlobProperty::DataAsBase64, STANDARD.encode(octets).into())
@@ -332,14 +360,19 @@ impl Method for BlobLookup {
         for id in distinct_ids(args.ids)? {
             let resolved = call.id(id.clone());
             let known = resolved.parse::<BlobId>().ok();
-            let found = known.as_ref().map(|known| context.blob(&account, known)).transpose()?.flatten();
+            let found =
+                known.as_ref().map(|known| context.blob(&account, known)).transpose()?.flatten();
             let Some(known) = known.filter(|_| found.is_some()) else {
                 not_found.push(id);
                 continue;
             };
             let holders = holders(context, &account, &known)?;
-            let of = |name: &String| (name.clone(), holders.ids(name).iter().cloned().collect::<Value>());
-            list.push(json!({"id": resolved, "matchedIds": types.iter().map(of).collect::<JsonObject>()}));
+            let of = |name: &String| {
+                (name.clone(), holders.ids(name).iter().cloned().collect::<Value>())
+            };
+            list.push(
+                json!({"id": resolved, "matchedIds": types.iter().map(of).collect::<JsonObject>()}),
+            );
         }
         Ok(BlobListAnswer { account_id: account.id.to_string(), list, not_found })
     }
@@ -369,7 +402,9 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
     let rights = Rights::of(&snapshot, account)?;
     let emails: Vec<EmailId> = match id.base {
         BlobBase::Email(email) => vec![email],
-        BlobBase::Upload(hash) => snapshot.emails_of_blob(account.id, &hash, UtcMillis(0), UtcMillis(i64::MAX))?,
+        BlobBase::Upload(hash) => {
+            snapshot.emails_of_blob(account.id, &hash, UtcMillis(0), UtcMillis(i64::MAX))?
+        }
     };
     let mut holders = Holders::default();
     for id in emails {

@@ -1,15 +1,15 @@
 //! Blobs: octets that a client may read, by an id (RFC 8620 §6), and those that it puts here.
 //!
-//! A blob id says where the octets are (`model::BlobId`); here they are found, counted and read, a piece at a time, so
-//! that an attachment of any size needs little memory. A part is read straight from its place in
-//! the message. To find that place within an upload, or in a message within a message, the message
-//! is parsed once; nothing of it is held while a client takes the part (`blob_room` says what is
-//! held meanwhile).
+//! A blob id says where the octets are (`model::BlobId`); here they are found, counted and read, a
+//! piece at a time, so that an attachment of any size needs little memory. A part is read straight
+//! from its place in the message. To find that place within an upload, or in a message within a
+//! message, the message is parsed once; nothing of it is held while a client takes the part
+//! (`blob_room` says what is held meanwhile).
 //!
 //! What a method reads is charged to its request (`budget`) before it is read.
 //!
-//! What must hold: a blob is found only through an account that holds it, by who may read an email that holds it there; an
-//! upload only by its uploader.
+//! What must hold: a blob is found only through an account that holds it, by who may read an email
+//! that holds it there; an upload only by its uploader.
 
 mod copy;
 mod management;
@@ -56,7 +56,8 @@ enum BlobSource {
 }
 
 impl Context {
-    /// By whom uploads to an account are held: who logged in; of who came by the control socket, the account itself.
+    /// By whom uploads to an account are held: who logged in; of who came by the control socket,
+    /// the account itself.
     #[must_use]
     pub fn uploader(&self, account: AccountId) -> AccountId {
         self.caller.account.unwrap_or(account)
@@ -67,7 +68,11 @@ impl Context {
     /// # Errors
     /// Who uploads must wait first.
     pub fn begin_upload(&self, account: AccountId) -> Result<(), UploadRateExceeded> {
-        if self.caller.admin { Ok(()) } else { self.rates.begin(self.uploader(account), &self.uploads) }
+        if self.caller.admin {
+            Ok(())
+        } else {
+            self.rates.begin(self.uploader(account), &self.uploads)
+        }
     }
 
     /// Counts the bytes of an upload that came.
@@ -92,14 +97,21 @@ impl Context {
     /// Those of reading.
     pub fn blob_room(&self, account: &Account, id: &BlobId) -> Result<u64, MethodError> {
         let base = Blob::base(self, account, &id.base, &id.parts)?;
-        Ok(base.filter(|(_, rest)| !rest.is_empty()).map_or(0, |(found, _)| found.cost(&(0..u64::MAX))))
+        Ok(base
+            .filter(|(_, rest)| !rest.is_empty())
+            .map_or(0, |(found, _)| found.cost(&(0..u64::MAX))))
     }
 
     /// All octets of a blob, of `most` at most. `None` where there is none, or it is larger.
     ///
     /// # Errors
     /// As `blob`.
-    pub fn blob_octets(&self, account: &Account, id: &BlobId, most: u64) -> Result<Option<Vec<u8>>, MethodError> {
+    pub fn blob_octets(
+        &self,
+        account: &Account,
+        id: &BlobId,
+        most: u64,
+    ) -> Result<Option<Vec<u8>>, MethodError> {
         match self.blob(account, id)? {
             Some(blob) => {
                 self.budget.read(blob.cost(&(0..u64::MAX)).min(most))?;
@@ -109,11 +121,16 @@ impl Context {
         }
     }
 
-    /// All octets of the blob whose id a client wrote. `None` where there is no such blob for the caller.
+    /// All octets of the blob whose id a client wrote. `None` where there is no such blob for the
+    /// caller.
     ///
     /// # Errors
     /// As `blob`.
-    pub(super) fn octets_by_id(&self, account: &Account, id: &str) -> Result<Option<Vec<u8>>, MethodError> {
+    pub(super) fn octets_by_id(
+        &self,
+        account: &Account,
+        id: &str,
+    ) -> Result<Option<Vec<u8>>, MethodError> {
         match id.parse::<BlobId>() {
             // How large it may be is said where it is put to use.
             Ok(id) => self.blob_octets(account, &id, u64::MAX),
@@ -136,7 +153,11 @@ impl Context {
     ///
     /// # Errors
     /// As `blob`.
-    pub(super) fn blob_range(&self, blob: Blob, wanted: Range<u64>) -> Result<Vec<u8>, MethodError> {
+    pub(super) fn blob_range(
+        &self,
+        blob: Blob,
+        wanted: Range<u64>,
+    ) -> Result<Vec<u8>, MethodError> {
         self.budget.read(blob.cost(&wanted))?;
         let (mut reader, mut octets) = (blob.reader(wanted), Vec::new());
         while let Some(piece) = reader.next(&self.store)? {
@@ -160,12 +181,17 @@ impl Context {
     ///
     /// # Errors
     /// `Quota` where they are more than a user may have uploaded; those of the store.
-    pub fn keep_upload(&self, account: AccountId, raw: &[u8], media_type: &str) -> Result<BlobId, Error> {
+    pub fn keep_upload(
+        &self,
+        account: AccountId,
+        raw: &[u8],
+        media_type: &str,
+    ) -> Result<BlobId, Error> {
         let hash = BlobHash(*blake3::hash(raw).as_bytes());
         let user = self.uploader(account);
-        let (_, ticket) = self
-            .store
-            .commit(account, |txn| txn.put_upload(user, &hash, raw, media_type, limits::MAX_UPLOADED_BYTES))?;
+        let (_, ticket) = self.store.commit(account, |txn| {
+            txn.put_upload(user, &hash, raw, media_type, limits::MAX_UPLOADED_BYTES)
+        })?;
         ticket.wait_blocking()?;
         Ok(BlobId::upload(hash))
     }
@@ -197,8 +223,11 @@ impl Blob {
                 let Some((first, rest)) = steps.split_first() else {
                     return Ok(Some((Self::stored(account, at, 0..row.size, 0), steps)));
                 };
-                let Some((prefix, content)) = snapshot.content(account, email)? else { return Ok(None) };
-                let found = usize::try_from(*first).ok().and_then(|number| content.parts.get(number));
+                let Some((prefix, content)) = snapshot.content(account, email)? else {
+                    return Ok(None);
+                };
+                let found =
+                    usize::try_from(*first).ok().and_then(|number| content.parts.get(number));
                 let Some(part) = found else { return Ok(None) };
                 // Offsets count from the message as received; ours stands before it.
                 let window = within_window(&(prefix.len() as u64..row.size), part);
@@ -226,14 +255,20 @@ impl Blob {
             let raw = blob.whole(&context.store, limits::MAX_MESSAGE_BYTES)?;
             let Some(raw) = raw else { return Ok(None) };
             let parts = Message::parse(&raw).parts();
-            let Some(part) = usize::try_from(*step).ok().and_then(|step| parts.get(step)) else { return Ok(None) };
+            let Some(part) = usize::try_from(*step).ok().and_then(|step| parts.get(step)) else {
+                return Ok(None);
+            };
             blob = match &blob.octets {
                 BlobLocation::Stored { account, at, window, encoding: 0 } => {
                     Self::stored(*account, *at, within_window(window, part), part.encoding)
                 }
                 _ => {
                     let window = within_window(&(0..raw.len() as u64), part);
-                    let octets = BlobLocation::Within { outer: Box::new(blob), window, encoding: part.encoding };
+                    let octets = BlobLocation::Within {
+                        outer: Box::new(blob),
+                        window,
+                        encoding: part.encoding,
+                    };
                     Self { octets, media_type: None }
                 }
             };
@@ -254,7 +289,9 @@ impl Blob {
 
     fn is_encoded(&self) -> bool {
         match &self.octets {
-            BlobLocation::Stored { encoding, .. } | BlobLocation::Within { encoding, .. } => *encoding != 0,
+            BlobLocation::Stored { encoding, .. } | BlobLocation::Within { encoding, .. } => {
+                *encoding != 0
+            }
         }
     }
 
@@ -270,7 +307,8 @@ impl Blob {
     /// Those of reading.
     pub fn size(&self, store: &Store) -> Result<u64, Error> {
         match &self.octets {
-            BlobLocation::Stored { window, encoding: 0, .. } | BlobLocation::Within { window, encoding: 0, .. } => {
+            BlobLocation::Stored { window, encoding: 0, .. }
+            | BlobLocation::Within { window, encoding: 0, .. } => {
                 Ok(window.end.saturating_sub(window.start))
             }
             BlobLocation::Stored { .. } | BlobLocation::Within { .. } => {
@@ -305,18 +343,30 @@ impl Blob {
         // What is not encoded need not be read from its beginning.
         let from = |window: &Range<u64>, encoding: u8| {
             let skip = if encoding == 0 { 0 } else { wanted.start };
-            let at = if encoding == 0 { window.start.saturating_add(wanted.start) } else { window.start };
+            let at = if encoding == 0 {
+                window.start.saturating_add(wanted.start)
+            } else {
+                window.start
+            };
             (at, skip)
         };
         let (source, encoding, skip) = match self.octets {
             BlobLocation::Stored { account, at: stored, window, encoding } => {
                 let (at, skip) = from(&window, encoding);
                 let whole_pieces = encoding != 0;
-                (ReaderSource::Stored { account, stored, at, end: window.end, whole_pieces }, encoding, skip)
+                (
+                    ReaderSource::Stored { account, stored, at, end: window.end, whole_pieces },
+                    encoding,
+                    skip,
+                )
             }
             BlobLocation::Within { outer, window, encoding } => {
                 let (at, skip) = from(&window, encoding);
-                (ReaderSource::Within(Box::new(outer.reader(at.min(window.end)..window.end))), encoding, skip)
+                (
+                    ReaderSource::Within(Box::new(outer.reader(at.min(window.end)..window.end))),
+                    encoding,
+                    skip,
+                )
             }
         };
         BlobReader { source, decoder: Some(Decoder::new(encoding)), skip, left }
@@ -329,7 +379,8 @@ fn within_window(message: &Range<u64>, part: &PartOffsets) -> Range<u64> {
     at(part.body)..at(part.end)
 }
 
-/// Reads a blob a piece at a time; each time anew from the store, so that nothing is held while a client is slow.
+/// Reads a blob a piece at a time; each time anew from the store, so that nothing is held while a
+/// client is slow.
 #[derive(Debug)]
 pub struct BlobReader {
     source: ReaderSource,
@@ -390,7 +441,9 @@ impl BlobReader {
                 let snapshot = store.snapshot();
                 let piece = match stored {
                     BlobSource::Email(id) => snapshot.message_part(*account, *id, range)?,
-                    BlobSource::Upload(user, hash) => snapshot.upload_part(*account, *user, hash, range)?,
+                    BlobSource::Upload(user, hash) => {
+                        snapshot.upload_part(*account, *user, hash, range)?
+                    }
                 };
                 let piece = piece.ok_or_else(gone)?;
                 *at += piece.len() as u64;

@@ -41,14 +41,23 @@ fn an_email_its_parts_and_parts_of_its_parts() {
     let ann = ann(&context);
     let whole = BlobId::email(file(&context, ann, MESSAGE.as_bytes()));
     let message = octets(&context, ann, &whole).unwrap();
-    assert!(message.starts_with(b"Return-Path: <x@example.net>\r\nFrom: a@") && message.ends_with(MESSAGE.as_bytes()));
+    assert!(
+        message.starts_with(b"Return-Path: <x@example.net>\r\nFrom: a@")
+            && message.ends_with(MESSAGE.as_bytes())
+    );
     assert_eq!(octets(&context, ann, &whole.part(1).unwrap()).unwrap(), "café!".as_bytes());
     assert_eq!(octets(&context, ann, &whole.part(2).unwrap()).unwrap(), [0, 1, 2, 255]);
     assert_eq!(octets(&context, ann, &whole.part(3).unwrap()), None);
-    let part = context.blob(&context.reach(ann).unwrap(), &whole.part(2).unwrap()).unwrap().unwrap();
-    assert_eq!((part.size(&context.store).unwrap(), part.whole(&context.store, 3).unwrap()), (4, None));
+    let part =
+        context.blob(&context.reach(ann).unwrap(), &whole.part(2).unwrap()).unwrap().unwrap();
+    assert_eq!(
+        (part.size(&context.store).unwrap(), part.whole(&context.store, 3).unwrap()),
+        (4, None)
+    );
     // Each range, of an encoded part and of the whole.
-    for (id, all) in [(whole.part(1).unwrap(), "café!".as_bytes().to_vec()), (whole.clone(), message)] {
+    for (id, all) in
+        [(whole.part(1).unwrap(), "café!".as_bytes().to_vec()), (whole.clone(), message)]
+    {
         let blob = context.blob(&context.reach(ann).unwrap(), &id).unwrap().unwrap();
         for (start, end) in [(0, 1), (1, 4), (2, 2), (3, 1000), (6, 7), (1000, 2000)] {
             let (mut reader, mut got) = (blob.clone().reader(start..end), Vec::new());
@@ -79,8 +88,11 @@ fn a_large_part_comes_in_pieces() {
     let ann = ann(&context);
     let content: Vec<u8> = (0..3_000_000_u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
     let text = crate::wire::jmap::octets(&content);
-    let lines: String =
-        text.as_bytes().chunks(76).map(|line| format!("{}\r\n", std::str::from_utf8(line).unwrap())).collect();
+    let lines: String = text
+        .as_bytes()
+        .chunks(76)
+        .map(|line| format!("{}\r\n", std::str::from_utf8(line).unwrap()))
+        .collect();
     let raw = MESSAGE.replace("AAEC/w==\r\n", &lines);
     let id = BlobId::email(file(&context, ann, raw.as_bytes())).part(2).unwrap();
     let blob = context.blob(&context.reach(ann).unwrap(), &id).unwrap().unwrap();
@@ -124,7 +136,9 @@ fn blobs_are_copied_between_accounts() {
     let (_, answer) = call(&context, "Blob/copy", &arguments);
     assert_eq!(answer["copied"][upload.to_string()], upload.to_string());
     assert_eq!(answer["notCopied"], json!({"nonsense": {"type": "notFound"}}));
-    let copied = |id: &str| octets(&context, bob, &answer["copied"][id].as_str().unwrap().parse().unwrap()).unwrap();
+    let copied = |id: &str| {
+        octets(&context, bob, &answer["copied"][id].as_str().unwrap().parse().unwrap()).unwrap()
+    };
     assert_eq!(
         (copied(&upload.to_string()).as_slice(), copied(&part)),
         (b"hello".as_slice(), "café!".as_bytes().to_vec())
@@ -144,11 +158,16 @@ fn blobs_are_copied_between_accounts() {
 fn the_examples_of_rfc_9404() {
     let context = context();
     let account = ann(&context).to_string();
-    let upload = |create: Value| call(&context, "Blob/upload", &json!({"accountId": account, "create": create})).1;
+    let upload = |create: Value| {
+        call(&context, "Blob/upload", &json!({"accountId": account, "create": create})).1
+    };
     let made = upload(json!({"1": {
         "data": [{"data:asText": "The quick brown fox jumped over the lazy dog."}], "type": "text/plain",
     }}));
-    assert_eq!((&made["created"]["1"]["size"], &made["created"]["1"]["type"]), (&json!(45), &json!("text/plain")));
+    assert_eq!(
+        (&made["created"]["1"]["size"], &made["created"]["1"]["type"]),
+        (&json!(45), &json!("text/plain"))
+    );
     let fox = made["created"]["1"]["id"].as_str().unwrap();
     // One of the same call, whatever order they are looked at in.
     let made = upload(json!({
@@ -162,9 +181,12 @@ fn the_examples_of_rfc_9404() {
     }));
     let cat = made["created"]["a"]["id"].as_str().unwrap();
     assert_eq!(made["created"]["a"]["type"], Value::Null);
-    for (name, kind) in
-        [("no", "invalidProperties"), ("no2", "blobNotFound"), ("no3", "invalidProperties"), ("no4", "blobNotFound")]
-    {
+    for (name, kind) in [
+        ("no", "invalidProperties"),
+        ("no2", "blobNotFound"),
+        ("no3", "invalidProperties"),
+        ("no4", "blobNotFound"),
+    ] {
         assert_eq!(made["notCreated"][name]["type"], kind, "{made}");
     }
     let get = |arguments: Value| {
@@ -172,7 +194,9 @@ fn the_examples_of_rfc_9404() {
         arguments["accountId"] = account.clone().into();
         call(&context, "Blob/get", &arguments).1
     };
-    let answer = get(json!({"ids": [fox, "not-a-blob"], "properties": ["data:asText", "digest:sha", "size"]}));
+    let answer = get(
+        json!({"ids": [fox, "not-a-blob"], "properties": ["data:asText", "digest:sha", "size"]}),
+    );
     assert_eq!(
         answer["list"][0],
         json!({
@@ -193,15 +217,24 @@ fn the_examples_of_rfc_9404() {
     );
     assert_eq!(get(json!({"ids": [cat]}))["list"][0]["data:asText"], "How quick was that?");
     // Cut within a character; beyond the end; octets that are no text.
-    let made = upload(json!({"s": {"data": [{"data:asText": "smörgås"}, {"data:asBase64": "/w=="}]}}));
+    let made =
+        upload(json!({"s": {"data": [{"data:asText": "smörgås"}, {"data:asBase64": "/w=="}]}}));
     let odd = made["created"]["s"]["id"].as_str().unwrap();
-    let answer = get(json!({"ids": [odd], "offset": 0, "length": 3, "properties": ["data:asText"]}));
-    assert_eq!(answer["list"][0], json!({"id": odd, "data:asText": null, "isEncodingProblem": true}));
+    let answer =
+        get(json!({"ids": [odd], "offset": 0, "length": 3, "properties": ["data:asText"]}));
+    assert_eq!(
+        answer["list"][0],
+        json!({"id": odd, "data:asText": null, "isEncodingProblem": true})
+    );
     let answer = get(json!({"ids": [odd], "offset": 8, "length": 10}));
     assert_eq!(answer["list"][0]["isTruncated"], true, "{answer}");
     assert_eq!(get(json!({"ids": [odd]}))["list"][0]["data:asBase64"], "c23DtnJnw6Vz/w==");
     assert_eq!(
-        error(&context, "Blob/get", &json!({"accountId": account, "ids": [odd], "properties": ["x"]})),
+        error(
+            &context,
+            "Blob/get",
+            &json!({"accountId": account, "ids": [odd], "properties": ["x"]})
+        ),
         "invalidArguments"
     );
     assert_eq!(error(&context, "Blob/get", &json!({"accountId": account})), "invalidArguments");
@@ -222,7 +255,10 @@ fn what_a_blob_is_part_of() {
     let (_, answer) = call(&context, "Blob/lookup", &arguments);
     let mailbox = row.mailboxes.iter().next().unwrap().to_string();
     let held = json!({"Email": [email.to_string()], "Thread": [row.thread.to_string()], "Mailbox": [mailbox]});
-    assert_eq!((&answer["list"][0]["matchedIds"], &answer["list"][1]["matchedIds"]), (&held, &held));
+    assert_eq!(
+        (&answer["list"][0]["matchedIds"], &answer["list"][1]["matchedIds"]),
+        (&held, &held)
+    );
     assert_eq!(answer["list"][2]["matchedIds"], json!({"Email": [], "Thread": [], "Mailbox": []}));
     assert_eq!(answer["notFound"], json!(["none"]));
     let unknown = json!({"accountId": ann.to_string(), "typeNames": ["Todo"], "ids": []});
@@ -243,7 +279,9 @@ fn parts_of_uploads_are_streamed_whatever_they_lie_in() {
     };
     let base64 = crate::wire::jmap::octets(inner.as_bytes());
     let account = context.reach(ann).unwrap();
-    for outer in [wrap("7bit", &inner), wrap("base64", &base64), wrap("7bit", &wrap("base64", &base64))] {
+    for outer in
+        [wrap("7bit", &inner), wrap("base64", &base64), wrap("7bit", &wrap("base64", &base64))]
+    {
         let nested = outer.matches("Subject: o").count();
         let mut id = context.keep_upload(ann, outer.as_bytes(), "message/rfc822").unwrap();
         for _ in 0..nested {

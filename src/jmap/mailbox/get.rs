@@ -65,7 +65,8 @@ impl GetObjects for Mailbox {
             return Ok(());
         }
         if let Some(seen) = reader.seen.get_mut() {
-            let unread = seen.count_unread(&reader.snapshot, reader.account, &reader.context.budget)?;
+            let unread =
+                seen.count_unread(&reader.snapshot, reader.account, &reader.context.budget)?;
             reader.context.request_listings(reader.account.id, |now| unread.listing_requests(now));
         }
         Ok(())
@@ -101,14 +102,19 @@ impl ObjectChanges for Mailbox {
                 if !reader.seen()?.is_same_since(snapshot, account, since.base)? {
                     return Ok(None);
                 }
-                let Some(found) = guest::mailbox_changes(snapshot, account, since, most)? else { return Ok(None) };
+                let Some(found) = guest::mailbox_changes(snapshot, account, since, most)? else {
+                    return Ok(None);
+                };
                 let is_any = !found.updated.is_empty();
                 (found, is_any)
             }
         };
         let counts = MailboxProperty::COUNTS.iter().map(|property| property.name().to_owned());
-        let updated_properties =
-            if only_counts { UpdatedProperties::Only(counts.collect()) } else { UpdatedProperties::Any(()) };
+        let updated_properties = if only_counts {
+            UpdatedProperties::Only(counts.collect())
+        } else {
+            UpdatedProperties::Any(())
+        };
         Ok(Some(ChangedObjects { updated_properties, ..ChangedObjects::of(&context.store, found) }))
     }
 }

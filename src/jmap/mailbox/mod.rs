@@ -43,10 +43,12 @@ properties! {
 
 impl MailboxProperty {
     /// Those that change with every email.
-    const COUNTS: [Self; 4] = [Self::TotalEmails, Self::UnreadEmails, Self::TotalThreads, Self::UnreadThreads];
+    const COUNTS: [Self; 4] =
+        [Self::TotalEmails, Self::UnreadEmails, Self::TotalThreads, Self::UnreadThreads];
 
-    /// The properties that a request may ask for: what belongs to a capability, only where it is used (RFC 9670 §4).
-    /// Attributes are what the owner chose for a mailbox, such as its color; a guest has none.
+    /// The properties that a request may ask for: what belongs to a capability, only where it is
+    /// used (RFC 9670 §4). Attributes are what the owner chose for a mailbox, such as its color; a
+    /// guest has none.
     fn known(call: &Call<'_>) -> Vec<Self> {
         let is_known = |property: &Self| match property {
             Self::ShareWith => call.uses(PRINCIPALS),
@@ -66,14 +68,16 @@ impl VisibleMailboxes {
     }
 
     fn read(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
-        let all: BTreeMap<MailboxUid, Mailbox> = snapshot.mailboxes(account.id)?.into_iter().collect();
+        let all: BTreeMap<MailboxUid, Mailbox> =
+            snapshot.mailboxes(account.id)?.into_iter().collect();
         let Some(guest) = account.guest else { return Ok(Self(all)) };
         Ok(Self(opened(all, account.id, guest, &snapshot.subscribed_mailboxes(account.id, guest)?)))
     }
 
-    /// Counts the unread threads for a guest, for whom `read` leaves them 0: a thread may be unread by an email that the
-    /// guest does not see. This reads emails, so it is done only for an answer that tells the number, and never while the
-    /// account is locked, and its rows are counted. Gives what the count says of the views that it read.
+    /// Counts the unread threads for a guest, for whom `read` leaves them 0: a thread may be unread
+    /// by an email that the guest does not see. This reads emails, so it is done only for an answer
+    /// that tells the number, and never while the account is locked, and its rows are counted.
+    /// Gives what the count says of the views that it read.
     ///
     /// # Errors
     /// `requestTooLarge` where the request walked over too many emails, and those of reading.
@@ -86,7 +90,9 @@ impl VisibleMailboxes {
         if account.guest.is_none() {
             return Ok(UnreadThreads::default());
         }
-        let open = |(uid, row): (&MailboxUid, &Mailbox)| (row.rights & Right::ReadItems.bit() != 0).then_some(*uid);
+        let open = |(uid, row): (&MailboxUid, &Mailbox)| {
+            (row.rights & Right::ReadItems.bit() != 0).then_some(*uid)
+        };
         let scope: Scope = self.0.iter().filter_map(open).collect();
         budget.begin_walk()?;
         let unread = scope.unread_threads(snapshot, account.id, &budget.searched())?;
@@ -98,15 +104,26 @@ impl VisibleMailboxes {
         Ok(unread)
     }
 
-    /// Whether since a state nothing of these mailboxes changed for the caller but their counts. How the tree was that a
-    /// guest saw is not kept: it was this one if nothing of it changed and the same was open. For the owner it always is.
-    fn is_same_since(&self, snapshot: &Snapshot<'_>, account: &Account, since: ModSeq) -> Result<bool, Error> {
-        let is_same = account.guest.is_none() || self.0.values().all(|row| row.updated_not_counts <= since);
+    /// Whether since a state nothing of these mailboxes changed for the caller but their counts.
+    /// How the tree was that a guest saw is not kept: it was this one if nothing of it changed and
+    /// the same was open. For the owner it always is.
+    fn is_same_since(
+        &self,
+        snapshot: &Snapshot<'_>,
+        account: &Account,
+        since: ModSeq,
+    ) -> Result<bool, Error> {
+        let is_same =
+            account.guest.is_none() || self.0.values().all(|row| row.updated_not_counts <= since);
         Ok(is_same && unchanged_since(snapshot, account, since)?)
     }
 
     /// One mailbox as the caller sees it; the unread threads of a guest are not counted.
-    fn one(snapshot: &Snapshot<'_>, account: &Account, uid: MailboxUid) -> Result<Option<Mailbox>, Error> {
+    fn one(
+        snapshot: &Snapshot<'_>,
+        account: &Account,
+        uid: MailboxUid,
+    ) -> Result<Option<Mailbox>, Error> {
         match account.guest {
             None => snapshot.mailbox(account.id, uid),
             Some(_) if snapshot.mailbox(account.id, uid)?.is_none() => Ok(None),
@@ -119,18 +136,23 @@ impl VisibleMailboxes {
         Some((uid, self.0.get(&uid)?))
     }
 
-    /// The mailboxes above one, the nearest first. Bounded even where rows were damaged into a circle.
-    fn above<'s>(&'s self, mailbox: &'s Mailbox) -> impl Iterator<Item = (MailboxUid, &'s Mailbox)> {
+    /// The mailboxes above one, the nearest first. Bounded even where rows were damaged into a
+    /// circle.
+    fn above<'s>(
+        &'s self,
+        mailbox: &'s Mailbox,
+    ) -> impl Iterator<Item = (MailboxUid, &'s Mailbox)> {
         let first = mailbox.parent.and_then(|uid| Some((uid, self.0.get(&uid)?)));
-        let next =
-            |(_, mailbox): &(MailboxUid, &'s Mailbox)| mailbox.parent.and_then(|uid| Some((uid, self.0.get(&uid)?)));
+        let next = |(_, mailbox): &(MailboxUid, &'s Mailbox)| {
+            mailbox.parent.and_then(|uid| Some((uid, self.0.get(&uid)?)))
+        };
         std::iter::successors(first, next).take(self.0.len())
     }
 }
 
-/// The mailboxes that a guest may know of, with the guest's rights and subscriptions: those in which the
-/// guest has any right, and their ancestors, of which the guest learns the name alone. The tree is thus the
-/// same for everybody.
+/// The mailboxes that a guest may know of, with the guest's rights and subscriptions: those in
+/// which the guest has any right, and their ancestors, of which the guest learns the name alone.
+/// The tree is thus the same for everybody.
 fn opened(
     all: BTreeMap<MailboxUid, Mailbox>,
     owner: AccountId,
@@ -146,9 +168,11 @@ fn opened(
     }
     let seen = |(uid, row): (MailboxUid, Mailbox)| {
         let rights = row.rights_of(owner, guest);
-        // The account's unread threads count emails out of sight: `VisibleMailboxes::count_unread` counts those in sight.
+        // The account's unread threads count emails out of sight: `VisibleMailboxes::count_unread`
+        // counts those in sight.
         let known = MailboxCounts { unread_threads: 0, ..row.counts };
-        let counts = if rights & Right::ReadItems.bit() == 0 { MailboxCounts::default() } else { known };
+        let counts =
+            if rights & Right::ReadItems.bit() == 0 { MailboxCounts::default() } else { known };
         let role = row.role.filter(|_| rights != 0);
         let subscribed = subscribed.contains(&uid);
         let (shares, attributes) = (BTreeMap::new(), BTreeMap::new());
@@ -178,7 +202,11 @@ fn value(uid: MailboxUid, mailbox: &Mailbox, property: MailboxProperty) -> Value
         MailboxProperty::IsSubscribed => mailbox.subscribed.into(),
         MailboxProperty::ShareWith => {
             let shares = mailbox.shares.iter();
-            or_null(shares.map(|(with, bits)| (with.to_string(), rights_object(*bits).into())).collect())
+            or_null(
+                shares
+                    .map(|(with, bits)| (with.to_string(), rights_object(*bits).into()))
+                    .collect(),
+            )
         }
         MailboxProperty::Attributes => {
             mailbox.attributes.iter().map(|(name, text)| (name.clone(), text.clone())).collect()
@@ -188,7 +216,11 @@ fn value(uid: MailboxUid, mailbox: &Mailbox, property: MailboxProperty) -> Value
 
 /// What the caller may do with one: nobody destroys the inbox.
 fn mine(mailbox: &Mailbox) -> u16 {
-    if mailbox.role == Some(Role::Inbox) { mailbox.rights & !Right::Delete.bit() } else { mailbox.rights }
+    if mailbox.role == Some(Role::Inbox) {
+        mailbox.rights & !Right::Delete.bit()
+    } else {
+        mailbox.rights
+    }
 }
 
 #[cfg(test)]

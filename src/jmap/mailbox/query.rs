@@ -32,8 +32,8 @@ pub(in crate::jmap) enum MailboxSortProperty {
     ParentId,
 }
 
-/// The arguments beside the standard's. RFC 8621 §2.4 does not name them of Mailbox/queryChanges; without them it could not
-/// tell of what a query with them gave.
+/// The arguments beside the standard's. RFC 8621 §2.4 does not name them of Mailbox/queryChanges;
+/// without them it could not tell of what a query with them gave.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct MailboxTreeArgs {
@@ -48,12 +48,18 @@ impl QueryObjects for Mailbox {
     type Sort = MailboxSortProperty;
     type Beside = MailboxTreeArgs;
 
-    fn results(reader: &MailboxReader<'_>, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError> {
+    fn results(
+        reader: &MailboxReader<'_>,
+        query: &ObjectQuery<Self>,
+    ) -> Result<Vec<String>, MethodError> {
         Ok(results(reader.seen()?, query))
     }
 
     /// A mailbox is where it was, among those that stayed, unless it changed or one above it did.
-    fn moved(reader: &MailboxReader<'_>, since: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
+    fn moved(
+        reader: &MailboxReader<'_>,
+        since: &str,
+    ) -> Result<Option<BTreeSet<String>>, MethodError> {
         let since = client_state(&reader.context.store, since)?.mark;
         if !reader.seen()?.is_same_since(&reader.snapshot, reader.account, since)? {
             return Ok(None);
@@ -62,7 +68,10 @@ impl QueryObjects for Mailbox {
     }
 }
 
-fn moved(reader: &MailboxReader<'_>, since: ModSeq) -> Result<Option<BTreeSet<String>>, MethodError> {
+fn moved(
+    reader: &MailboxReader<'_>,
+    since: ModSeq,
+) -> Result<Option<BTreeSet<String>>, MethodError> {
     let (account, seen) = (reader.account, reader.seen()?);
     let found = reader.snapshot.mailbox_changes(account.id, ClientState::at(since), usize::MAX)?;
     let Some(found) = found else { return Ok(None) };
@@ -71,7 +80,10 @@ fn moved(reader: &MailboxReader<'_>, since: ModSeq) -> Result<Option<BTreeSet<St
     gone.retain(|_| account.guest.is_none());
     let mut moved: BTreeSet<String> = gone.iter().map(ToString::to_string).collect();
     let changed = |mailbox: &Mailbox| mailbox.updated_not_counts > since;
-    let all = seen.0.iter().filter(|(_, one)| changed(one) || seen.above(one).any(|(_, above)| changed(above)));
+    let all = seen
+        .0
+        .iter()
+        .filter(|(_, one)| changed(one) || seen.above(one).any(|(_, above)| changed(above)));
     moved.extend(all.map(|(uid, _)| uid.to_string()));
     Ok(Some(moved))
 }
@@ -81,7 +93,8 @@ fn results(seen: &VisibleMailboxes, query: &ObjectQuery<Mailbox>) -> Vec<String>
     let MailboxTreeArgs { sort_as_tree: as_tree, filter_as_tree: with_above } = query.beside;
     let (filter, order) = (&query.filter, &query.sort);
     let matches = |mailbox: &Mailbox| filter.holds(&|is| is.holds(mailbox));
-    let mut found: Vec<(MailboxUid, &Mailbox)> = seen.0.iter().map(|(uid, mailbox)| (*uid, mailbox)).collect();
+    let mut found: Vec<(MailboxUid, &Mailbox)> =
+        seen.0.iter().map(|(uid, mailbox)| (*uid, mailbox)).collect();
     found.retain(|(_, mailbox)| {
         matches(mailbox) && (!with_above || seen.above(mailbox).all(|(_, above)| matches(above)))
     });
@@ -90,7 +103,11 @@ fn results(seen: &VisibleMailboxes, query: &ObjectQuery<Mailbox>) -> Vec<String>
         // The way from the top: what is above comes first, and a whole branch before the next.
         let mut way = vec![own];
         if as_tree {
-            way.extend(seen.above(mailbox).map(|(uid, mailbox)| SiblingPosition { uid, mailbox, order }));
+            way.extend(seen.above(mailbox).map(|(uid, mailbox)| SiblingPosition {
+                uid,
+                mailbox,
+                order,
+            }));
             way.reverse();
         }
         way
@@ -111,7 +128,9 @@ impl Ord for SiblingPosition<'_> {
         let by = |order: &PropertyComparator<MailboxSortProperty>| {
             order.compare(|property, collation: Collation| match property {
                 MailboxSortProperty::SortOrder => one.sort_order.cmp(&two.sort_order),
-                MailboxSortProperty::Name => collation.key(&one.name).cmp(&collation.key(&two.name)),
+                MailboxSortProperty::Name => {
+                    collation.key(&one.name).cmp(&collation.key(&two.name))
+                }
                 MailboxSortProperty::ParentId => one.parent.cmp(&two.parent),
             })
         };

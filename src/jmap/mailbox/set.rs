@@ -1,13 +1,14 @@
 //! Mailbox/set (RFC 8621 §2.5).
 //!
-//! Objects of one call may need one another: a mailbox is made under one that the same call makes, takes the name or the
-//! role that another gives up, or can go only after what is under it. So what cannot be done yet is tried again after the
-//! rest, as long as anything was done; then what may be so only together, as two that exchange their names, is done
-//! together. All is one commit, but for mailboxes that go with their emails: those go in steps, after it, and what they
-//! meet is said of them alone.
+//! Objects of one call may need one another: a mailbox is made under one that the same call makes,
+//! takes the name or the role that another gives up, or can go only after what is under it. So what
+//! cannot be done yet is tried again after the rest, as long as anything was done; then what may be
+//! so only together, as two that exchange their names, is done together. All is one commit, but for
+//! mailboxes that go with their emails: those go in steps, after it, and what they meet is said of
+//! them alone.
 //!
-//! A guest may do what the shared rights in each mailbox allow, and choose the guest's own subscriptions.
-//! A mailbox that a guest makes is shared with the same people as its parent.
+//! A guest may do what the shared rights in each mailbox allow, and choose the guest's own
+//! subscriptions. A mailbox that a guest makes is shared with the same people as its parent.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,9 @@ use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::Rights;
 use crate::jmap::share;
 use crate::jmap::standard::value::{flag, text, unsigned};
-use crate::jmap::standard::{InvalidProperties, ObjectType as _, SetArguments, SetResponse, SetStates};
+use crate::jmap::standard::{
+    InvalidProperties, ObjectType as _, SetArguments, SetResponse, SetStates,
+};
 use crate::model::mailbox::{Right, prove_attributes};
 use crate::model::{AccountId, DataType, Mailbox, MailboxUid, ModSeq, Role};
 use crate::store::{Error, MailboxFault, NewMailbox, ShareChange, Txn};
@@ -80,14 +83,16 @@ fn set(call: &Call<'_>, args: SetArgs, with_emails: bool) -> Result<SetAnswer, M
     Ok(work.done.typed_answer(context, &account, stand))
 }
 
-/// The unread threads in a guest's sight, where an update says them: what the server says may be said again (RFC 8620 §5.3).
-/// They are counted before the account is locked: deliveries do not wait for it.
+/// The unread threads in a guest's sight, where an update says them: what the server says may be
+/// said again (RFC 8620 §5.3). They are counted before the account is locked: deliveries do not
+/// wait for it.
 fn said_again(
     context: &Context,
     account: &Account,
     set: &SetArguments,
 ) -> Result<BTreeMap<MailboxUid, u64>, MethodError> {
-    let says = |(_, patch): &&(String, Value)| patch.get(MailboxProperty::UnreadThreads.name()).is_some();
+    let says =
+        |(_, patch): &&(String, Value)| patch.get(MailboxProperty::UnreadThreads.name()).is_some();
     let mut said = set.update.iter().filter(says).peekable();
     if account.guest.is_none() || said.peek().is_none() {
         return Ok(BTreeMap::new());
@@ -130,8 +135,14 @@ struct MailboxUpdate {
 
 impl MailboxSetCall<'_> {
     /// Does all that can be done; gives what is to go with its emails.
-    fn all(&mut self, txn: &mut Txn<'_>, set: &SetArguments, with_emails: bool) -> Result<Vec<MailboxUid>, Error> {
-        let creates = set.create.iter().map(|(name, object)| MailboxOperation::Create(name, object));
+    fn all(
+        &mut self,
+        txn: &mut Txn<'_>,
+        set: &SetArguments,
+        with_emails: bool,
+    ) -> Result<Vec<MailboxUid>, Error> {
+        let creates =
+            set.create.iter().map(|(name, object)| MailboxOperation::Create(name, object));
         let updates = set.update.iter().map(|(id, patch)| MailboxOperation::Update(id, patch));
         let mut wishes: Vec<MailboxOperation<'_>> = creates.chain(updates).collect();
         wishes.extend(set.destroy.iter().map(|id| MailboxOperation::Destroy(id)));
@@ -153,7 +164,11 @@ impl MailboxSetCall<'_> {
             }
             if left.is_empty() || left.len() == before {
                 if with_emails {
-                    after_their_children(&txn.snapshot().mailboxes(txn.account())?, &mut left, &mut later);
+                    after_their_children(
+                        &txn.snapshot().mailboxes(txn.account())?,
+                        &mut left,
+                        &mut later,
+                    );
                 }
                 for (wish, error) in left {
                     match wish {
@@ -184,7 +199,8 @@ impl MailboxSetCall<'_> {
             }
         }
         while changes.len() > 1 {
-            let rows: Vec<_> = changes.iter().map(|(_, wanted)| (wanted.uid, wanted.row.clone())).collect();
+            let rows: Vec<_> =
+                changes.iter().map(|(_, wanted)| (wanted.uid, wanted.row.clone())).collect();
             match txn.update_mailboxes(&rows) {
                 Ok(()) => {
                     left.retain(|(wish, _)| {
@@ -204,7 +220,11 @@ impl MailboxSetCall<'_> {
         Ok(left)
     }
 
-    fn one(&mut self, txn: &mut Txn<'_>, wish: MailboxOperation<'_>) -> Result<(), MailboxSetError> {
+    fn one(
+        &mut self,
+        txn: &mut Txn<'_>,
+        wish: MailboxOperation<'_>,
+    ) -> Result<(), MailboxSetError> {
         match wish {
             MailboxOperation::Create(name, properties) => self.create(txn, name, properties),
             MailboxOperation::Update(id, patch) => self.update(txn, id, patch),
@@ -227,7 +247,8 @@ impl MailboxSetCall<'_> {
         properties: &Map<String, Value>,
     ) -> Result<(), MailboxSetError> {
         // Who makes one wants to see it (RFC 8621 §2 isSubscribed).
-        let mut row = Mailbox { subscribed: true, rights: Right::Rename.bit(), ..Mailbox::default() };
+        let mut row =
+            Mailbox { subscribed: true, rights: Right::Rename.bit(), ..Mailbox::default() };
         let mut wrong = InvalidProperties::default();
         for (property, value) in properties {
             self.prove_property(&row, property)?;
@@ -240,18 +261,23 @@ impl MailboxSetCall<'_> {
         if self.account.guest.is_some() {
             row.shares = self.prove_parent(txn, row.parent)?.shares;
         }
-        let Mailbox { name: label, parent, role, sort_order, subscribed, shares, attributes, .. } = row;
+        let Mailbox {
+            name: label, parent, role, sort_order, subscribed, shares, attributes, ..
+        } = row;
         let new = NewMailbox { name: label.clone(), parent, role, sort_order };
         let rights = Rights::of(&txn.snapshot(), self.account).map_err(MailboxSetError::Whole)?;
         let made = txn.create_mailbox(&new);
-        let uid = made.map_err(|error| fault(error, MailboxUid::ALL, |other| rights.knows(other)))?;
+        let uid =
+            made.map_err(|error| fault(error, MailboxUid::ALL, |other| rights.knows(other)))?;
         let user = self.account.guest.unwrap_or(self.account.id);
         // It is made: what fails now fails the whole.
         txn.update_mailbox(uid, |row| (row.shares, row.attributes) = (shares, attributes))
             .map_err(MailboxSetError::Whole)?;
         txn.subscribe(uid, user, subscribed).map_err(MailboxSetError::Whole)?;
-        let made = VisibleMailboxes::one(&txn.snapshot(), self.account, uid).map_err(MailboxSetError::Whole)?;
-        // All that the client does not know: what it did not say, and the name where its form changed.
+        let made = VisibleMailboxes::one(&txn.snapshot(), self.account, uid)
+            .map_err(MailboxSetError::Whole)?;
+        // All that the client does not know: what it did not say, and the name where its form
+        // changed.
         let known = MailboxProperty::known(self.call);
         let mut told = made.map(|row| object(uid, &row, &known)).unwrap_or_default();
         told.retain(|property, value| properties.get(property) != Some(value));
@@ -260,7 +286,12 @@ impl MailboxSetCall<'_> {
         Ok(())
     }
 
-    fn update(&mut self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> Result<(), MailboxSetError> {
+    fn update(
+        &mut self,
+        txn: &mut Txn<'_>,
+        id: &str,
+        patch: &Value,
+    ) -> Result<(), MailboxSetError> {
         let wanted = self.wanted(txn, id, patch)?;
         let (uid, row) = (wanted.uid, wanted.row.clone());
         let rights = Rights::of(&txn.snapshot(), self.account).map_err(MailboxSetError::Whole)?;
@@ -279,7 +310,12 @@ impl MailboxSetCall<'_> {
         Ok(())
     }
 
-    fn wanted(&self, txn: &Txn<'_>, id: &str, patch: &Value) -> Result<MailboxUpdate, MailboxSetError> {
+    fn wanted(
+        &self,
+        txn: &Txn<'_>,
+        id: &str,
+        patch: &Value,
+    ) -> Result<MailboxUpdate, MailboxSetError> {
         let uid = self.known(id)?;
         let mut old = VisibleMailboxes::one(&txn.snapshot(), self.account, uid)
             .map_err(MailboxSetError::Whole)?
@@ -288,7 +324,8 @@ impl MailboxSetCall<'_> {
             old.counts.unread_threads = *unread;
         }
         let before = object(uid, &old, MailboxProperty::ALL);
-        let (mut row, mut also, mut wrong) = (old.clone(), Map::new(), InvalidProperties::default());
+        let (mut row, mut also, mut wrong) =
+            (old.clone(), Map::new(), InvalidProperties::default());
         for (property, value) in Patch::wishes(patch, &before)? {
             // What the server says may be said again (RFC 8620 §5.3).
             if before.get(&property) != Some(&value) {
@@ -316,8 +353,11 @@ impl MailboxSetCall<'_> {
             self.prove_parent(txn, row.parent)?;
         }
         let subscribed = Some((guest, row.subscribed));
-        let whole =
-            txn.snapshot().mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?.ok_or(SetError::NotFound)?;
+        let whole = txn
+            .snapshot()
+            .mailbox(self.account.id, uid)
+            .map_err(MailboxSetError::Whole)?
+            .ok_or(SetError::NotFound)?;
         let row = Mailbox { name: row.name, parent: row.parent, ..whole };
         Ok(MailboxUpdate { uid, row, subscribed, also })
     }
@@ -331,17 +371,23 @@ impl MailboxSetCall<'_> {
         let bad = |error: MethodError| SetError::property(property, description(error));
         match MailboxProperty::from_name(property) {
             // Net-Unicode is in NFC (RFC 5198 §3).
-            Some(MailboxProperty::Name) => row.name = text("name", value).map_err(bad)?.nfc().collect(),
+            Some(MailboxProperty::Name) => {
+                row.name = text("name", value).map_err(bad)?.nfc().collect()
+            }
             Some(MailboxProperty::ParentId) if value.is_null() => row.parent = None,
             Some(MailboxProperty::ParentId) => {
                 let id = text("parentId", value).map_err(bad)?;
                 let real = self.call.created.resolve(id).and_then(|id| id.parse().ok());
-                row.parent = Some(real.ok_or_else(|| SetError::property("parentId", "there is no such mailbox"))?);
+                row.parent =
+                    Some(real.ok_or_else(|| {
+                        SetError::property("parentId", "there is no such mailbox")
+                    })?);
             }
             Some(MailboxProperty::Role) if value.is_null() => row.role = None,
             Some(MailboxProperty::Role) => {
                 let role = Role::from_name(text("role", value).map_err(bad)?);
-                row.role = Some(role.ok_or_else(|| SetError::property("role", "there is no such role"))?);
+                row.role =
+                    Some(role.ok_or_else(|| SetError::property("role", "there is no such role"))?);
             }
             // Its default (RFC 8620 §5.3).
             Some(MailboxProperty::SortOrder) if value.is_null() => row.sort_order = 0,
@@ -349,11 +395,18 @@ impl MailboxSetCall<'_> {
                 let order = unsigned("sortOrder", value).map_err(bad)?;
                 // RFC 8621 §2: in the range 0 <= sortOrder < 2^31.
                 let order = u32::try_from(order).ok().filter(|order| *order < 1 << 31);
-                row.sort_order = order.ok_or_else(|| SetError::property("sortOrder", "less than 2^31 is wanted"))?;
+                row.sort_order = order
+                    .ok_or_else(|| SetError::property("sortOrder", "less than 2^31 is wanted"))?;
             }
-            Some(MailboxProperty::IsSubscribed) => row.subscribed = flag("isSubscribed", value).map_err(bad)?,
-            Some(MailboxProperty::Attributes) if self.call.uses(ADMIN) => row.attributes = attributes(value)?,
-            Some(MailboxProperty::ShareWith) if self.call.uses(PRINCIPALS) => row.shares = self.shares(row, value)?,
+            Some(MailboxProperty::IsSubscribed) => {
+                row.subscribed = flag("isSubscribed", value).map_err(bad)?
+            }
+            Some(MailboxProperty::Attributes) if self.call.uses(ADMIN) => {
+                row.attributes = attributes(value)?
+            }
+            Some(MailboxProperty::ShareWith) if self.call.uses(PRINCIPALS) => {
+                row.shares = self.shares(row, value)?
+            }
             _ => return Err(SetError::property(property, "it cannot be set")),
         }
         Ok(())
@@ -399,7 +452,9 @@ fn after_their_children(
         }),
         _ => None,
     };
-    while let Some((at, uid)) = left.iter().enumerate().find_map(|(at, (wish, _))| Some((at, goes(wish, later)?))) {
+    while let Some((at, uid)) =
+        left.iter().enumerate().find_map(|(at, (wish, _))| Some((at, goes(wish, later)?)))
+    {
         left.remove(at);
         later.push(uid);
     }
@@ -407,14 +462,16 @@ fn after_their_children(
 
 /// Attributes of a mailbox: texts by name; null stands for none.
 fn attributes(value: &Value) -> Result<BTreeMap<String, String>, SetError> {
-    let wanted = || SetError::property(MailboxProperty::Attributes.name(), "an object of texts is wanted");
+    let wanted =
+        || SetError::property(MailboxProperty::Attributes.name(), "an object of texts is wanted");
     if value.is_null() {
         return Ok(BTreeMap::new());
     }
     let one = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
     let found: BTreeMap<String, String> =
         value.as_object().and_then(|all| all.iter().map(one).collect()).ok_or_else(wanted)?;
-    prove_attributes(&found).map_err(|what| SetError::property(MailboxProperty::Attributes.name(), what))?;
+    prove_attributes(&found)
+        .map_err(|what| SetError::property(MailboxProperty::Attributes.name(), what))?;
     Ok(found)
 }
 
@@ -435,10 +492,14 @@ fn fault(error: Error, uid: MailboxUid, knows: impl Fn(MailboxUid) -> bool) -> M
     };
     let property = |name| SetError::property(name, fault.to_string());
     MailboxSetError::One(match fault {
-        MailboxFault::NameTaken(other) if knows(other) => SetError::AlreadyExists(other.to_string()),
+        MailboxFault::NameTaken(other) if knows(other) => {
+            SetError::AlreadyExists(other.to_string())
+        }
         MailboxFault::Name | MailboxFault::NameTaken(_) => property("name"),
         MailboxFault::RoleTaken(_) => property("role"),
-        MailboxFault::NoParent | MailboxFault::UnderItself | MailboxFault::TooDeep => property("parentId"),
+        MailboxFault::NoParent | MailboxFault::UnderItself | MailboxFault::TooDeep => {
+            property("parentId")
+        }
         MailboxFault::Attribute(_) => property("attributes"),
         MailboxFault::Share(_) => property("shareWith"),
         MailboxFault::TooMany => SetError::OverQuota(fault.to_string()),
@@ -448,8 +509,8 @@ fn fault(error: Error, uid: MailboxUid, knows: impl Fn(MailboxUid) -> bool) -> M
     })
 }
 
-/// What `onDestroyRemoveEmails` asks for: emails that are in no other mailbox are destroyed. A stop in between leaves a
-/// mailbox that holds fewer. Gives what is no longer shared.
+/// What `onDestroyRemoveEmails` asks for: emails that are in no other mailbox are destroyed. A stop
+/// in between leaves a mailbox that holds fewer. Gives what is no longer shared.
 fn remove_with_emails(
     context: &Context,
     account: &Account,
@@ -465,13 +526,17 @@ fn remove_with_emails(
                 // What is not to go loses no email either.
                 let all = txn.snapshot().mailboxes(account.id)?;
                 if let Some((_, above)) = all.iter().find(|(_, one)| one.parent == Some(uid)) {
-                    return Err(Error::Mailbox { name: above.name.clone(), fault: MailboxFault::HasChildren });
+                    return Err(Error::Mailbox {
+                        name: above.name.clone(),
+                        fault: MailboxFault::HasChildren,
+                    });
                 }
                 let left = txn.empty_mailbox(uid, EMAILS_PER_COMMIT)?;
                 if !left {
                     txn.destroy_mailbox(uid)?;
                 }
-                // Threads of these emails may count elsewhere otherwise now: that is for /changes to say.
+                // Threads of these emails may count elsewhere otherwise now: that is for /changes
+                // to say.
                 stand.after(mark(txn.state(), account.guest.is_some(), DataType::Mailbox), false);
                 Ok((left, txn.take_share_changes()))
             });

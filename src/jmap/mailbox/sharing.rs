@@ -15,33 +15,52 @@ use crate::wire::jmap::{Property as _, SetError};
 
 impl MailboxSetCall<'_> {
     /// Whether a guest may destroy a mailbox, and what is in it.
-    pub(super) fn prove_destroy(&self, txn: &Txn<'_>, uid: MailboxUid) -> Result<(), MailboxSetError> {
+    pub(super) fn prove_destroy(
+        &self,
+        txn: &Txn<'_>,
+        uid: MailboxUid,
+    ) -> Result<(), MailboxSetError> {
         let snapshot = txn.snapshot();
         let seen = VisibleMailboxes::one(&snapshot, self.account, uid)
             .map_err(MailboxSetError::Whole)?
             .ok_or(SetError::NotFound)?;
         let whole = snapshot.mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?;
         let empty = whole.is_none_or(|row| row.counts.total_emails == 0);
-        let wanted = if empty { Right::Delete.bit() } else { Right::Delete.bit() | Right::RemoveItems.bit() };
+        let wanted = if empty {
+            Right::Delete.bit()
+        } else {
+            Right::Delete.bit() | Right::RemoveItems.bit()
+        };
         if mine(&seen) & wanted == wanted { Ok(()) } else { Err(forbidden("destroy it")) }
     }
 
     /// Whether a guest may change a property of a mailbox.
-    pub(super) fn prove_property(&self, seen: &Mailbox, property: &str) -> Result<(), MailboxSetError> {
+    pub(super) fn prove_property(
+        &self,
+        seen: &Mailbox,
+        property: &str,
+    ) -> Result<(), MailboxSetError> {
         let may = match MailboxProperty::from_name(property) {
             _ if self.account.guest.is_none() => true,
             Some(MailboxProperty::IsSubscribed) => seen.rights != 0,
-            Some(MailboxProperty::Name | MailboxProperty::ParentId) => seen.rights & Right::Rename.bit() != 0,
+            Some(MailboxProperty::Name | MailboxProperty::ParentId) => {
+                seen.rights & Right::Rename.bit() != 0
+            }
             _ => false,
         };
         if may { Ok(()) } else { Err(forbidden(&format!("change {property}"))) }
     }
 
     /// The mailbox under which a guest may put one.
-    pub(super) fn prove_parent(&self, txn: &Txn<'_>, parent: Option<MailboxUid>) -> Result<Mailbox, MailboxSetError> {
+    pub(super) fn prove_parent(
+        &self,
+        txn: &Txn<'_>,
+        parent: Option<MailboxUid>,
+    ) -> Result<Mailbox, MailboxSetError> {
         let Some(uid) = parent else { return Err(forbidden("put a mailbox at the top")) };
         let snapshot = txn.snapshot();
-        let seen = VisibleMailboxes::one(&snapshot, self.account, uid).map_err(MailboxSetError::Whole)?;
+        let seen =
+            VisibleMailboxes::one(&snapshot, self.account, uid).map_err(MailboxSetError::Whole)?;
         let whole = snapshot.mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?;
         let (Some(seen), Some(whole)) = (seen, whole) else {
             return Err(SetError::property("parentId", "there is no such mailbox").into());
@@ -52,12 +71,20 @@ impl MailboxSetCall<'_> {
         Ok(whole)
     }
 
-    /// With whom a mailbox is to be shared (RFC 9670 §4): principals with their rights; a principal without any right is left out.
-    pub(super) fn shares(&self, row: &Mailbox, value: &Value) -> Result<BTreeMap<AccountId, u16>, SetError> {
+    /// With whom a mailbox is to be shared (RFC 9670 §4): principals with their rights; a principal
+    /// without any right is left out.
+    pub(super) fn shares(
+        &self,
+        row: &Mailbox,
+        value: &Value,
+    ) -> Result<BTreeMap<AccountId, u16>, SetError> {
         let bad = |what: &str| SetError::property(MailboxProperty::ShareWith.name(), what);
         let empty = Map::new();
-        let given =
-            if value.is_null() { &empty } else { value.as_object().ok_or_else(|| bad("an object is wanted"))? };
+        let given = if value.is_null() {
+            &empty
+        } else {
+            value.as_object().ok_or_else(|| bad("an object is wanted"))?
+        };
         let mut shares = BTreeMap::new();
         for (id, rights) in given {
             let stranger = || bad(&format!("{id}: there is no such principal to share with"));
@@ -69,9 +96,14 @@ impl MailboxSetCall<'_> {
                 return Err(stranger());
             }
             let mut bits = 0;
-            for (name, has) in rights.as_object().ok_or_else(|| bad("an object of rights is wanted"))? {
-                let right = Right::from_name(name).ok_or_else(|| bad(&format!("there is no right {name}")))?;
-                if flag(MailboxProperty::ShareWith.name(), has).map_err(|_| bad("a right is true or false"))? {
+            for (name, has) in
+                rights.as_object().ok_or_else(|| bad("an object of rights is wanted"))?
+            {
+                let right = Right::from_name(name)
+                    .ok_or_else(|| bad(&format!("there is no right {name}")))?;
+                if flag(MailboxProperty::ShareWith.name(), has)
+                    .map_err(|_| bad("a right is true or false"))?
+                {
                     bits |= right.bit();
                 }
             }

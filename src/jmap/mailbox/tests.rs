@@ -1,4 +1,5 @@
-//! Mailboxes over JMAP (RFC 8621 §2), and with them what the standard methods have in common (RFC 8620 §5).
+//! Mailboxes over JMAP (RFC 8621 §2), and with them what the standard methods have in common (RFC
+//! 8620 §5).
 
 mod changes;
 mod query;
@@ -56,7 +57,10 @@ fn a_mailbox_has_all_its_properties() {
     ];
     assert_eq!(names, wanted);
     assert_eq!((&inbox["role"], &inbox["parentId"]), (&json!("inbox"), &Value::Null));
-    assert_eq!((&inbox["myRights"]["mayDelete"], &inbox["myRights"]["mayReadItems"]), (&json!(false), &json!(true)));
+    assert_eq!(
+        (&inbox["myRights"]["mayDelete"], &inbox["myRights"]["mayReadItems"]),
+        (&json!(false), &json!(true))
+    );
     assert_eq!(inbox["myRights"].as_object().unwrap().len(), 9);
 
     let id = inbox["id"].clone();
@@ -95,17 +99,33 @@ fn attributes_of_mailboxes_belong_to_our_capability() {
     let color = json!({&inbox: {"attributes": {"color": "#ff0000"}}});
     let refused = ask(plain, "Mailbox/set", json!({"update": color}));
     assert_eq!(refused["notUpdated"][&inbox]["properties"], json!(["attributes"]), "{refused}");
-    assert_eq!(ask(ours, "Mailbox/set", json!({"update": color}))["updated"], json!({&inbox: null}));
+    assert_eq!(
+        ask(ours, "Mailbox/set", json!({"update": color}))["updated"],
+        json!({&inbox: null})
+    );
     let patch = json!({&inbox: {"attributes/note": "first"}});
-    assert_eq!(ask(ours, "Mailbox/set", json!({"update": patch}))["updated"], json!({&inbox: null}));
+    assert_eq!(
+        ask(ours, "Mailbox/set", json!({"update": patch}))["updated"],
+        json!({&inbox: null})
+    );
     let told = ask(ours, "Mailbox/get", json!({"ids": [inbox]}))["list"][0]["attributes"].clone();
     assert_eq!(told, json!({"color": "#ff0000", "note": "first"}));
-    assert!(ask(plain, "Mailbox/get", json!({"ids": [inbox]}))["list"][0].get("attributes").is_none());
+    assert!(
+        ask(plain, "Mailbox/get", json!({"ids": [inbox]}))["list"][0].get("attributes").is_none()
+    );
     let named = json!({"ids": [inbox], "properties": ["attributes"]});
     assert_eq!(ask(plain, "Mailbox/get", named.clone())["type"], "invalidArguments");
-    assert_eq!(ask(ours, "Mailbox/get", named)["list"][0], json!({"id": inbox, "attributes": told}));
-    for wrong in [json!({"color": "red"}), json!({"Color": "#ff0000"}), json!({"note": 1}), json!([]), json!({"n": ""})]
-    {
+    assert_eq!(
+        ask(ours, "Mailbox/get", named)["list"][0],
+        json!({"id": inbox, "attributes": told})
+    );
+    for wrong in [
+        json!({"color": "red"}),
+        json!({"Color": "#ff0000"}),
+        json!({"note": 1}),
+        json!([]),
+        json!({"n": ""}),
+    ] {
         let create = json!({"c": {"name": "C", "attributes": wrong}});
         let update = json!({&inbox: {"attributes": wrong}});
         let refused = ask(ours, "Mailbox/set", json!({"create": create, "update": update}));
@@ -113,11 +133,23 @@ fn attributes_of_mailboxes_belong_to_our_capability() {
             assert_eq!(refused["properties"], json!(["attributes"]), "{wrong}: {refused}");
         }
     }
-    let made = ask(ours, "Mailbox/set", json!({"create": {"c": {"name": "C", "attributes": {"color": "#00ff00"}}}}));
+    let made = ask(
+        ours,
+        "Mailbox/set",
+        json!({"create": {"c": {"name": "C", "attributes": {"color": "#00ff00"}}}}),
+    );
     let id = made["created"]["c"]["id"].clone();
-    assert!(made["created"]["c"].get("attributes").is_none(), "the client knows what it said: {made}");
-    assert_eq!(ask(ours, "Mailbox/get", json!({"ids": [id]}))["list"][0]["attributes"]["color"], "#00ff00");
     assert!(
-        ask(plain, "Mailbox/set", json!({"create": {"d": {"name": "D"}}}))["created"]["d"].get("attributes").is_none()
+        made["created"]["c"].get("attributes").is_none(),
+        "the client knows what it said: {made}"
+    );
+    assert_eq!(
+        ask(ours, "Mailbox/get", json!({"ids": [id]}))["list"][0]["attributes"]["color"],
+        "#00ff00"
+    );
+    assert!(
+        ask(plain, "Mailbox/set", json!({"create": {"d": {"name": "D"}}}))["created"]["d"]
+            .get("attributes")
+            .is_none()
     );
 }

@@ -1,7 +1,9 @@
-//! MDN (RFC 9007): the owner notifies a message's sender of what became of it, and reads such notifications of others.
+//! MDN (RFC 9007): the owner notifies a message's sender of what became of it, and reads such
+//! notifications of others.
 //!
-//! `wish` is an MDN as a client asks for it, `send` puts it into the outbox, `parse` shows one that came. What a request for a
-//! notification is, and when it must not be answered, is `outbox::mdn`'s.
+//! `wish` is an MDN as a client asks for it, `send` puts it into the outbox, `parse` shows one that
+//! came. What a request for a notification is, and when it must not be answered, is
+//! `outbox::mdn`'s.
 
 mod parse;
 mod send;
@@ -20,7 +22,9 @@ use crate::wire::jmap::MethodError;
 /// The account; one that is not there is a wrong argument (RFC 9007 §2.1, §2.2).
 fn open(call: &Call<'_>, id: &str) -> Result<Account, MethodError> {
     call.open(id, false).map_err(|error| match error {
-        MethodError::AccountNotFound => MethodError::InvalidArguments("accountId: there is no such account".into()),
+        MethodError::AccountNotFound => {
+            MethodError::InvalidArguments("accountId: there is no such account".into())
+        }
         other => other,
     })
 }

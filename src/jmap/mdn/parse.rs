@@ -54,7 +54,11 @@ impl Method for MdnParse {
     }
 }
 
-fn parse(context: &Context, account: &Account, ids: BTreeSet<String>) -> Result<MdnParseAnswer, MethodError> {
+fn parse(
+    context: &Context,
+    account: &Account,
+    ids: BTreeSet<String>,
+) -> Result<MdnParseAnswer, MethodError> {
     if ids.len() > limits::MAX_OBJECTS_IN_GET {
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }
@@ -94,10 +98,16 @@ struct Originals<'a> {
 impl Originals<'_> {
     fn object(&mut self, raw: &[u8], found: &Report) -> Result<Value, MethodError> {
         let ReportContent::Disposition(about) = &found.about else { return Ok(Value::Null) };
-        let id = about.original_message_id.as_deref().and_then(|id| message_ids(id.as_bytes()).into_iter().next());
+        let id = about
+            .original_message_id
+            .as_deref()
+            .and_then(|id| message_ids(id.as_bytes()).into_iter().next());
         let email = id.map(|id| self.find(id)).transpose()?.flatten();
-        let extensions: JsonObject =
-            about.extensions.iter().map(|(name, text)| (name.clone(), text.clone().into())).collect();
+        let extensions: JsonObject = about
+            .extensions
+            .iter()
+            .map(|(name, text)| (name.clone(), text.clone().into()))
+            .collect();
         Ok(json!({
             "forEmailId": email.map(|id| id.to_string()), "subject": first(raw, "Subject").map(|field| field.decoded()),
             "textBody": found.text, "includeOriginalMessage": found.has_original, "reportingUA": about.reporting_ua,
@@ -117,9 +127,15 @@ impl Originals<'_> {
             return Ok(None);
         }
         let account = self.account.id;
-        let filter = Filter::Is(Condition::Header { name: "Message-ID".into(), text: Some(id.clone()) });
+        let filter =
+            Filter::Is(Condition::Header { name: "Message-ID".into(), text: Some(id.clone()) });
         let query = Query {
-            results: QuerySpec { account, filter, reads: self.context.budget.searched(), ..QuerySpec::default() },
+            results: QuerySpec {
+                account,
+                filter,
+                reads: self.context.budget.searched(),
+                ..QuerySpec::default()
+            },
             window: Window { limit: Some(MAX_CANDIDATES), ..Window::default() },
             total: false,
         };
@@ -137,7 +153,8 @@ impl Originals<'_> {
                 same.push(*email);
             }
         }
-        let found = same.first().copied().filter(|_| same.len() == 1 && likely.len() < MAX_CANDIDATES);
+        let found =
+            same.first().copied().filter(|_| same.len() == 1 && likely.len() < MAX_CANDIDATES);
         self.known.insert(id, found);
         Ok(found)
     }

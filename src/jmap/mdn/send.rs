@@ -1,8 +1,8 @@
 //! MDN/send (RFC 9007 §2.1).
 //!
-//! That a notification is queued and that its email has the keyword `$mdnsent` is one commit: of one message nobody is told
-//! twice, whoever asks at the same time and whatever ends between. What else is to be changed of the email is the Email/set
-//! that follows.
+//! That a notification is queued and that its email has the keyword `$mdnsent` is one commit: of
+//! one message nobody is told twice, whoever asks at the same time and whatever ends between. What
+//! else is to be changed of the email is the Email/set that follows.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ use crate::jmap::method::{Call, FollowUpCall, Method};
 use crate::message::catch_parser_panic;
 use crate::message::report::{DispositionReport, DispositionType, SendingMode, address};
 use crate::model::{
-    Address, BlobHash, EmailAddress, EmailId, EmailMetadata, ObjectId, SenderIdentity, keyword, limits,
+    Address, BlobHash, EmailAddress, EmailId, EmailMetadata, ObjectId, SenderIdentity, keyword,
+    limits,
 };
 use crate::outbox::mdn::{MdnDraft, MdnRequest, notification};
 use crate::outbox::{ReceiptAction, Reporter, typed};
@@ -79,7 +80,8 @@ fn send(call: &Call<'_>, args: &MdnSendArgs) -> Result<MdnSendAnswer, MethodErro
     marks(wishes, patches)?;
     let me = SenderAddresses::of(context, &account)?;
     let mut desk = MdnSender { call, account: &account, me, identity };
-    let (mut sent, mut not_sent, mut update) = (JsonObject::new(), JsonObject::new(), JsonObject::new());
+    let (mut sent, mut not_sent, mut update) =
+        (JsonObject::new(), JsonObject::new(), JsonObject::new());
     for (name, wish) in wishes {
         match desk.send(wish) {
             Ok((email, told)) => {
@@ -111,11 +113,17 @@ fn identity(call: &Call<'_>, account: &Account, id: &str) -> Result<SenderIdenti
     let id = call.created.resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
     let snapshot = call.context.store.snapshot();
     let found = id.map(|id| snapshot.object::<SenderIdentity>(account.id, id)).transpose()?;
-    found.flatten().ok_or_else(|| MethodError::InvalidArguments("identityId: there is no such identity".into()))
+    found.flatten().ok_or_else(|| {
+        MethodError::InvalidArguments("identityId: there is no such identity".into())
+    })
 }
 
-/// Every email must get the keyword: each MDN has its patch, by a reference to its creation id, that sets it (RFC 9007 §2.1).
-fn marks(wishes: &BTreeMap<String, JsonObject>, patches: &BTreeMap<String, JsonObject>) -> Result<(), MethodError> {
+/// Every email must get the keyword: each MDN has its patch, by a reference to its creation id,
+/// that sets it (RFC 9007 §2.1).
+fn marks(
+    wishes: &BTreeMap<String, JsonObject>,
+    patches: &BTreeMap<String, JsonObject>,
+) -> Result<(), MethodError> {
     let bad = |what: String| MethodError::InvalidArguments(format!("onSuccessUpdateEmail: {what}"));
     let is_asked = |of: &str| of.strip_prefix('#').is_some_and(|of| wishes.contains_key(of));
     if let Some(other) = patches.keys().find(|of| !is_asked(of)) {
@@ -162,34 +170,48 @@ impl MdnSender<'_> {
         Ok((id, told))
     }
 
-    /// The email, and what its sender asked for. One that asks for nothing is not there (RFC 9007 §2.1).
+    /// The email, and what its sender asked for. One that asks for nothing is not there (RFC 9007
+    /// §2.1).
     fn asked(&self, id: EmailId) -> Result<(EmailMetadata, MdnRequest), SetFailure> {
         let snapshot = self.call.context.store.snapshot();
         let email = snapshot.email(self.account.id, id)?.ok_or(SetError::NotFound)?;
         self.call.context.budget.read(MAX_HEADER_BYTES.min(email.size))?;
-        let head = snapshot.message_part(self.account.id, id, 0..MAX_HEADER_BYTES)?.ok_or(SetError::NotFound)?;
+        let head = snapshot
+            .message_part(self.account.id, id, 0..MAX_HEADER_BYTES)?
+            .ok_or(SetError::NotFound)?;
         let request = catch_parser_panic("a header", || MdnRequest::of(&head)).flatten();
-        let nobody = || SetError::Of("notFound", note("it has no valid Disposition-Notification-To field"));
+        let nobody =
+            || SetError::Of("notFound", note("it has no valid Disposition-Notification-To field"));
         Ok((email, request.ok_or_else(nobody)?))
     }
 
-    /// The address for which the notification is sent: the one that the client names, if it belongs to the
-    /// account; else that of the identity. An identity for a whole domain gives the address of that domain
-    /// to which the message came.
+    /// The address for which the notification is sent: the one that the client names, if it belongs
+    /// to the account; else that of the identity. An identity for a whole domain gives the address
+    /// of that domain to which the message came.
     fn person(&self, wish: &MdnObject, request: &MdnRequest) -> Result<Address, SetError> {
         if !self.me.may_use(&self.identity)? {
             let gone = format!("{} is no more the account's address", self.identity.email);
             return Err(SetError::of("forbiddenFrom", &gone));
         }
         if let Some(given) = &wish.final_recipient {
-            let found = if given.contains(';') { address(given) } else { Address::parse(given).ok() };
-            let found = found.ok_or_else(|| SetError::property("finalRecipient", "rfc822; user@domain is wanted"))?;
+            let found =
+                if given.contains(';') { address(given) } else { Address::parse(given).ok() };
+            let found = found.ok_or_else(|| {
+                SetError::property("finalRecipient", "rfc822; user@domain is wanted")
+            })?;
             let is_own = self.me.may_be(&found)?;
-            let foreign = || SetError::of("forbiddenFrom", &format!("{found} is none of the account's addresses"));
+            let foreign = || {
+                SetError::of(
+                    "forbiddenFrom",
+                    &format!("{found} is none of the account's addresses"),
+                )
+            };
             return if is_own { Ok(found) } else { Err(foreign()) };
         }
         let Some(domain) = self.identity.email.strip_prefix("*@") else {
-            let broken = |_| SetError::property("finalRecipient", "the identity has no address: say for whom");
+            let broken = |_| {
+                SetError::property("finalRecipient", "the identity has no address: say for whom")
+            };
             return Address::parse(&self.identity.email).map_err(broken);
         };
         for to in request.destinations() {
@@ -280,12 +302,18 @@ fn made(
     let (title, said) = words(wish.kind);
     let about = request.subject.as_deref().unwrap_or("(no subject)");
     let text = || {
-        let by =
-            if wish.sending == SendingMode::Automatic { "\r\nNobody was asked for this notification.\r\n" } else { "" };
-        format!("The message to {person} with the subject \"{about}\" {said}.\r\n{GUARANTEE}\r\n{by}")
+        let by = if wish.sending == SendingMode::Automatic {
+            "\r\nNobody was asked for this notification.\r\n"
+        } else {
+            ""
+        };
+        format!(
+            "The message to {person} with the subject \"{about}\" {said}.\r\n{GUARANTEE}\r\n{by}"
+        )
     };
     let name = Some(identity.name.clone()).filter(|name| !name.is_empty());
-    let email = if identity.email.starts_with('*') { person.to_string() } else { identity.email.clone() };
+    let email =
+        if identity.email.starts_with('*') { person.to_string() } else { identity.email.clone() };
     MdnDraft {
         from: EmailAddress { name, email },
         to: request.to.clone(),

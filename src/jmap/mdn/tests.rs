@@ -46,11 +46,18 @@ impl Fixture {
         let raw = raw.replace('\n', "\r\n").into_bytes();
         let prefix = format!("Return-Path: <{from}>\r\n");
         let message = EncodedMessage::new(&rows(&raw, self.context.store.secrets()));
-        let (mut made, ticket) = self.context.store.commit_message(&[self.id()], &message, &raw, |txn| {
-            let (mailboxes, received_at) = ([txn.state().inbox].into(), txn.now());
-            let prefix = prefix.as_bytes();
-            txn.create_email(&NewEmail { message: &message, prefix, mailboxes, keywords: [].into(), received_at })
-        });
+        let (mut made, ticket) =
+            self.context.store.commit_message(&[self.id()], &message, &raw, |txn| {
+                let (mailboxes, received_at) = ([txn.state().inbox].into(), txn.now());
+                let prefix = prefix.as_bytes();
+                txn.create_email(&NewEmail {
+                    message: &message,
+                    prefix,
+                    mailboxes,
+                    keywords: [].into(),
+                    received_at,
+                })
+            });
         ticket.wait_blocking().unwrap();
         made.pop().unwrap().1.unwrap().0.to_string()
     }
@@ -59,21 +66,22 @@ impl Fixture {
     fn run(&self, using: &[&str], name: &str, mut arguments: Value) -> Value {
         arguments["accountId"] = self.account.clone().into();
         let request = json!({"using": using, "methodCalls": [[name, arguments, "c"]]});
-        let request = crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
+        let request =
+            crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
         run(&self.context, request).unwrap().json()["methodResponses"].clone()
     }
 
     /// All answers to one call, within a budget.
     fn within(&self, budget: Budget, call: &Value) -> Value {
         let request = json!({"using": CAPABILITIES, "methodCalls": [call]});
-        let request = crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
+        let request =
+            crate::wire::jmap::parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
         run_within(&self.context, budget, request).unwrap().json()["methodResponses"].clone()
     }
 
     /// What an MDN of this email is, with more said of it, or otherwise.
     fn wish(email: &str, more: &Value) -> Value {
-        let disposition =
-            json!({"actionMode": "manual-action", "sendingMode": "mdn-sent-manually", "type": "displayed"});
+        let disposition = json!({"actionMode": "manual-action", "sendingMode": "mdn-sent-manually", "type": "displayed"});
         let mut wish = json!({"forEmailId": email, "disposition": disposition});
         wish.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         wish
@@ -89,18 +97,30 @@ impl Fixture {
 
     fn refused(&self, wish: &Value) -> Value {
         let answers = self.send(wish);
-        assert_eq!((answers.as_array().unwrap().len(), &answers[0][1]["sent"]), (1, &Value::Null), "{answers}");
+        assert_eq!(
+            (answers.as_array().unwrap().len(), &answers[0][1]["sent"]),
+            (1, &Value::Null),
+            "{answers}"
+        );
         answers[0][1]["notSent"]["k"].clone()
     }
 
     fn queued(&self) -> Vec<(Action, Vec<u8>)> {
         let snapshot = self.context.store.snapshot();
         let actions = snapshot.outbox(self.id()).unwrap().into_iter();
-        actions.map(|action| (action.clone(), snapshot.action_message(self.id(), &action).unwrap())).collect()
+        actions
+            .map(|action| (action.clone(), snapshot.action_message(self.id(), &action).unwrap()))
+            .collect()
     }
 
     fn keywords(&self, email: &str) -> Vec<String> {
-        let found = self.context.store.snapshot().email(self.id(), email.parse().unwrap()).unwrap().unwrap();
+        let found = self
+            .context
+            .store
+            .snapshot()
+            .email(self.id(), email.parse().unwrap())
+            .unwrap()
+            .unwrap();
         found.keywords.into_iter().collect()
     }
 }
@@ -130,7 +150,10 @@ fn a_notification_goes_to_who_asked_and_the_email_is_marked() {
         (&told["finalRecipient"], &told["originalMessageId"]),
         (&json!("rfc822; ann@example.org"), &json!("<1@example.net>"))
     );
-    assert_eq!((&told["subject"], &told["includeOriginalMessage"]), (&json!("Displayed: lunch"), &json!(false)));
+    assert_eq!(
+        (&told["subject"], &told["includeOriginalMessage"]),
+        (&json!("Displayed: lunch"), &json!(false))
+    );
     assert!(told.get("reportingUA").is_none() && told.get("forEmailId").is_none(), "{told}");
     assert_eq!(answers[0][1]["notSent"], Value::Null);
     assert_eq!((&answers[1][0], &answers[1][2]), (&json!("Email/set"), &json!("c")));
@@ -168,7 +191,8 @@ fn the_original_goes_back_where_that_is_wished() {
         "finalRecipient": "Ann+work@example.org",
         "disposition": {"actionMode": "automatic-action", "sendingMode": "mdn-sent-automatically", "type": "deleted"},
     })));
-    // Bob's local part is written otherwise than in the envelope: that is somebody else, and Ann must be asked.
+    // Bob's local part is written otherwise than in the envelope: that is somebody else, and Ann
+    // must be asked.
     assert_eq!(answers[0][1]["notSent"]["k"]["type"], "forbidden", "{answers}");
     let email = desk.deliver("Bob@example.net", &ASKING.replace("<1@", "<2@"));
     let more = json!({
@@ -177,11 +201,17 @@ fn the_original_goes_back_where_that_is_wished() {
         "disposition": {"actionMode": "automatic-action", "sendingMode": "mdn-sent-automatically", "type": "deleted"},
     });
     let answers = desk.send(&Fixture::wish(&email, &more));
-    assert_eq!(answers[0][1]["sent"]["k"]["finalRecipient"], "rfc822; Ann+work@example.org", "{answers}");
+    assert_eq!(
+        answers[0][1]["sent"]["k"]["finalRecipient"], "rfc822; Ann+work@example.org",
+        "{answers}"
+    );
     let (_, raw) = desk.queued().pop().unwrap();
     let message = Message::parse(&raw);
     let found = report(&message).unwrap();
-    assert_eq!((found.text.as_deref().map(str::trim), found.has_original), (Some("Yes, I saw it."), true));
+    assert_eq!(
+        (found.text.as_deref().map(str::trim), found.has_original),
+        (Some("Yes, I saw it."), true)
+    );
     let ReportContent::Disposition(about) = found.about else { panic!() };
     assert_eq!(about.kind, DispositionType::Deleted);
     assert!(String::from_utf8(raw).unwrap().contains("At noon?"));
@@ -200,10 +230,15 @@ fn original_is_charged_once() {
     });
     let call = json!(["MDN/send", send, "c"]);
     let within = |filed: u64| {
-        let budget = Budget::with(limits::MAX_READ_BYTES_PER_REQUEST, filed, limits::MAX_ANSWER_BYTES);
+        let budget =
+            Budget::with(limits::MAX_READ_BYTES_PER_REQUEST, filed, limits::MAX_ANSWER_BYTES);
         desk.within(budget, &call)[0][1].clone()
     };
-    assert_eq!(within(20_000)["notSent"]["k"]["type"], "rateLimit", "20,000 bytes and their wrapping");
+    assert_eq!(
+        within(20_000)["notSent"]["k"]["type"],
+        "rateLimit",
+        "20,000 bytes and their wrapping"
+    );
     let sent = within(30_000);
     assert!(sent["sent"]["k"].is_object(), "{sent}");
 }
@@ -212,7 +247,8 @@ fn original_is_charged_once() {
 fn what_is_not_sent_and_why() {
     let desk = Fixture::new();
     let email = desk.deliver("bob@example.net", ASKING);
-    let plain = desk.deliver("bob@example.net", &ASKING.replace("Disposition-Notification-To", "X-To"));
+    let plain =
+        desk.deliver("bob@example.net", &ASKING.replace("Disposition-Notification-To", "X-To"));
     let nobody = desk.deliver("bob@example.net", &ASKING.replace("Bob <Bob@example.net>", "<>"));
     let report = ASKING.replace("Subject:", "Content-Type: multipart/report; boundary=b\nSubject:");
     let report = desk.deliver("", &report);
@@ -229,12 +265,22 @@ fn what_is_not_sent_and_why() {
         (Fixture::wish(&nobody, &json!({})), "notFound", Value::Null),
         (Fixture::wish(&report, &json!({})), "forbidden", Value::Null),
         (wish(json!({"finalRecipient": "rfc822; eve@example.org"})), "forbiddenFrom", Value::Null),
-        (wish(json!({"finalRecipient": "x400; /C=de"})), "invalidProperties", json!(["finalRecipient"])),
+        (
+            wish(json!({"finalRecipient": "x400; /C=de"})),
+            "invalidProperties",
+            json!(["finalRecipient"]),
+        ),
         (wish(json!({"forEmailId": null})), "invalidProperties", json!(["forEmailId"])),
-        (wish(json!({"originalMessageId": "<x@y>"})), "invalidProperties", json!(["originalMessageId"])),
+        (
+            wish(json!({"originalMessageId": "<x@y>"})),
+            "invalidProperties",
+            json!(["originalMessageId"]),
+        ),
         (wish(json!({"colour": "red"})), "invalidProperties", json!(["colour"])),
         (
-            wish(json!({"disposition": {"type": "seen"}, "subject": 1, "forEmailId": 2, "extensionFields": []})),
+            wish(
+                json!({"disposition": {"type": "seen"}, "subject": 1, "forEmailId": 2, "extensionFields": []}),
+            ),
             "invalidProperties",
             json!([
                 "forEmailId",
@@ -247,22 +293,51 @@ fn what_is_not_sent_and_why() {
         ),
         (wish(json!({"disposition": null})), "invalidProperties", json!(["disposition"])),
         (wish(json!({"subject": "a\r\nBcc: x@y"})), "invalidProperties", json!(["subject"])),
-        (wish(json!({"includeOriginalMessage": "yes"})), "invalidProperties", json!(["includeOriginalMessage"])),
-        (wish(json!({"extensionFields": {"Disposition": "x"}})), "invalidProperties", json!(["extensionFields"])),
-        (wish(json!({"extensionFields": {"X Y": "x"}})), "invalidProperties", json!(["extensionFields"])),
-        (wish(json!({"extensionFields": {"X": "x\n"}})), "invalidProperties", json!(["extensionFields"])),
+        (
+            wish(json!({"includeOriginalMessage": "yes"})),
+            "invalidProperties",
+            json!(["includeOriginalMessage"]),
+        ),
+        (
+            wish(json!({"extensionFields": {"Disposition": "x"}})),
+            "invalidProperties",
+            json!(["extensionFields"]),
+        ),
+        (
+            wish(json!({"extensionFields": {"X Y": "x"}})),
+            "invalidProperties",
+            json!(["extensionFields"]),
+        ),
+        (
+            wish(json!({"extensionFields": {"X": "x\n"}})),
+            "invalidProperties",
+            json!(["extensionFields"]),
+        ),
         (disposition("type", "Displayed"), "invalidProperties", json!(["disposition/type"])),
-        (disposition("actionMode", "manual"), "invalidProperties", json!(["disposition/actionMode"])),
-        (disposition("sendingMode", "MDN-sent-manually"), "invalidProperties", json!(["disposition/sendingMode"])),
+        (
+            disposition("actionMode", "manual"),
+            "invalidProperties",
+            json!(["disposition/actionMode"]),
+        ),
+        (
+            disposition("sendingMode", "MDN-sent-manually"),
+            "invalidProperties",
+            json!(["disposition/sendingMode"]),
+        ),
         (disposition("mood", "good"), "invalidProperties", json!(["disposition/mood"])),
     ] {
         let error = desk.refused(&wish);
-        assert_eq!((&error["type"], &error["properties"]), (&json!(kind), &properties), "{wish}: {error}");
+        assert_eq!(
+            (&error["type"], &error["properties"]),
+            (&json!(kind), &properties),
+            "{wish}: {error}"
+        );
     }
     assert!(desk.queued().is_empty() && desk.keywords(&email).is_empty());
 }
 
-/// RFC 9007 §2.1: whose arguments are wrong sends nothing, and so does who would not mark the email.
+/// RFC 9007 §2.1: whose arguments are wrong sends nothing, and so does who would not mark the
+/// email.
 #[test]
 fn a_call_that_would_not_mark_the_email_is_refused() {
     let desk = Fixture::new();
@@ -279,14 +354,23 @@ fn a_call_that_would_not_mark_the_email_is_refused() {
         call(&desk.identity, json!({"#k": {"keywords/$mdnsent": null}})),
         call(&desk.identity, json!({"#k": {"keywords": {"$seen": true}}})),
         call(&desk.identity, json!({email.as_str(): {"keywords/$mdnsent": true}})),
-        call(&desk.identity, json!({"#k": {"keywords/$mdnsent": true}, "#other": {"keywords/$mdnsent": true}})),
+        call(
+            &desk.identity,
+            json!({"#k": {"keywords/$mdnsent": true}, "#other": {"keywords/$mdnsent": true}}),
+        ),
         json!({"accountId": desk.account, "identityId": desk.identity}),
         json!({"accountId": "a0000000", "identityId": desk.identity, "send": send, "onSuccessUpdateEmail": good}),
     ] {
         assert_eq!(error(&desk.context, "MDN/send", &wrong), "invalidArguments", "{wrong}");
     }
-    assert_eq!(error(&desk.context, "MDN/parse", &json!({"accountId": "a0000000", "blobIds": []})), "invalidArguments");
-    assert_eq!(error(&desk.context, "MDN/parse", &json!({"accountId": desk.account})), "invalidArguments");
+    assert_eq!(
+        error(&desk.context, "MDN/parse", &json!({"accountId": "a0000000", "blobIds": []})),
+        "invalidArguments"
+    );
+    assert_eq!(
+        error(&desk.context, "MDN/parse", &json!({"accountId": desk.account})),
+        "invalidArguments"
+    );
     // The implicit Email/set wants the capability of mail, too.
     for using in [&[CORE, MDN][..], &[CORE, MAIL]] {
         let answers = desk.run(using, "MDN/send", call(&desk.identity, good.clone()));
@@ -311,8 +395,14 @@ fn what_came_is_parsed_and_leads_to_what_it_is_about() {
     desk.send(&wish);
     let (_, raw) = desk.queued().pop().unwrap();
     let blob = desk.context.keep_upload(desk.id(), &raw, "message/rfc822").unwrap().to_string();
-    let text = desk.context.keep_upload(desk.id(), b"Subject: x\r\n\r\nno", "message/rfc822").unwrap().to_string();
-    let parse = |ids: Value| desk.run(&[CORE, MDN, BLOB], "MDN/parse", json!({"blobIds": ids}))[0][1].clone();
+    let text = desk
+        .context
+        .keep_upload(desk.id(), b"Subject: x\r\n\r\nno", "message/rfc822")
+        .unwrap()
+        .to_string();
+    let parse = |ids: Value| {
+        desk.run(&[CORE, MDN, BLOB], "MDN/parse", json!({"blobIds": ids}))[0][1].clone()
+    };
     let found = parse(json!([blob, text, "nonsense", "e0"]));
     let mdn = &found["parsed"][&blob];
     assert_eq!(
@@ -326,15 +416,22 @@ fn what_came_is_parsed_and_leads_to_what_it_is_about() {
         }),
         "{found}"
     );
-    assert_eq!((&found["notParsable"], &found["notFound"]), (&json!([text]), &json!(["e0", "nonsense"])));
+    assert_eq!(
+        (&found["notParsable"], &found["notFound"]),
+        (&json!([text]), &json!(["e0", "nonsense"]))
+    );
     // Where no message may be read any more, it is parsed, and not said which email it is about.
     let call = json!(["MDN/parse", {"accountId": desk.account, "blobIds": [blob]}, "c"]);
-    let poor = &desk.within(Budget::of_searches(10, limits::MAX_WALKED_ROWS_PER_REQUEST), &call)[0][1]["parsed"][&blob];
+    let poor = &desk.within(Budget::of_searches(10, limits::MAX_WALKED_ROWS_PER_REQUEST), &call)[0]
+        [1]["parsed"][&blob];
     assert_eq!((&poor["forEmailId"], &poor["textBody"]), (&Value::Null, &json!("Seen.\n")));
     // Of several with that Message-ID none is meant more than the others.
     desk.deliver("eve@example.net", &ASKING.replace("noon", "one"));
     let found = parse(json!([blob]));
-    assert_eq!((&found["parsed"][&blob]["forEmailId"], &found["notFound"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&found["parsed"][&blob]["forEmailId"], &found["notFound"]),
+        (&Value::Null, &Value::Null)
+    );
     let many: Vec<String> = (0..1001).map(|n| format!("B{n}")).collect();
     assert_eq!(parse(json!(many))["type"], "requestTooLarge");
 }

@@ -3,7 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::jmap::standard::InvalidProperties;
-use crate::message::report::{ActionMode, DispositionType, MAX_VALUE_BYTES, SendingMode, is_extension};
+use crate::message::report::{
+    ActionMode, DispositionType, MAX_VALUE_BYTES, SendingMode, is_extension,
+};
 use crate::model::limits;
 use crate::wire::jmap::SetError;
 
@@ -45,7 +47,9 @@ impl MdnObject {
         }
         let text = |name: &str| match given(name) {
             None => Ok(None),
-            Some(value) => value.as_str().map(str::to_owned).map(Some).ok_or_else(|| wanted(name, "a text")),
+            Some(value) => {
+                value.as_str().map(str::to_owned).map(Some).ok_or_else(|| wanted(name, "a text"))
+            }
         };
         let line = |name: &str| match text(name)? {
             Some(line) if !is_line(&line) => Err(wanted(name, "one line of up to 900 octets")),
@@ -57,7 +61,10 @@ impl MdnObject {
         }
         let text_body = wrong.note(text("textBody"))?.flatten();
         if text_body.as_ref().is_some_and(|text| text.len() as u64 > limits::MAX_MESSAGE_BYTES) {
-            return Err(SetError::TooLarge(format!("more than {} octets", limits::MAX_MESSAGE_BYTES)));
+            return Err(SetError::TooLarge(format!(
+                "more than {} octets",
+                limits::MAX_MESSAGE_BYTES
+            )));
         }
         let with_original = given("includeOriginalMessage").map_or(Some(false), Value::as_bool);
         if with_original.is_none() {
@@ -69,7 +76,10 @@ impl MdnObject {
             wrong.add("disposition", "an object is wanted");
         }
         let modes = disposition.unwrap_or(&empty);
-        for other in modes.keys().filter(|name| !["actionMode", "sendingMode", "type"].contains(&name.as_str())) {
+        for other in modes
+            .keys()
+            .filter(|name| !["actionMode", "sendingMode", "type"].contains(&name.as_str()))
+        {
             wrong.add(format!("disposition/{other}"), "there is no such property");
         }
         let action = word(modes, "actionMode", &ActionMode::ALL, ActionMode::name);
@@ -80,7 +90,8 @@ impl MdnObject {
             wrong.note(sending.clone())?;
             wrong.note(kind.clone())?;
         }
-        let (subject, reporting_ua) = (wrong.note(line("subject"))?, wrong.note(line("reportingUA"))?);
+        let (subject, reporting_ua) =
+            (wrong.note(line("subject"))?, wrong.note(line("reportingUA"))?);
         let final_recipient = wrong.note(line("finalRecipient"))?;
         let extensions = wrong.note(extensions(given("extensionFields")))?;
         wrong.finish()?;
@@ -137,11 +148,18 @@ fn word<T: Copy>(
 /// RFC 8098 §3.3.
 fn extensions(given: Option<&Value>) -> Result<Vec<(String, String)>, SetError> {
     let Some(given) = given else { return Ok(Vec::new()) };
-    let bad = || wanted("extensionFields", "an object of names of fields that RFC 8098 leaves free, and their texts");
-    let members = given.as_object().filter(|members| members.len() <= MAX_EXTENSIONS).ok_or_else(bad)?;
+    let bad = || {
+        wanted(
+            "extensionFields",
+            "an object of names of fields that RFC 8098 leaves free, and their texts",
+        )
+    };
+    let members =
+        given.as_object().filter(|members| members.len() <= MAX_EXTENSIONS).ok_or_else(bad)?;
     let mut out: Vec<(String, String)> = Vec::new();
     for (name, value) in members {
-        let text = value.as_str().filter(|text| is_line(text) && is_extension(name)).ok_or_else(bad)?;
+        let text =
+            value.as_str().filter(|text| is_line(text) && is_extension(name)).ok_or_else(bad)?;
         if out.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
             return Err(bad());
         }

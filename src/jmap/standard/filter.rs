@@ -2,8 +2,8 @@
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer as _, VariantAccess,
-    Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer as _,
+    VariantAccess, Visitor,
 };
 use serde_json::Value;
 
@@ -17,10 +17,12 @@ use crate::wire::jmap::standard::SortComparator;
 
 /// Reads a filter over conditions of a type; without one everything matches.
 ///
-/// The conditions are an enum: each variant is a property of a `FilterCondition`, and holds its value.
+/// The conditions are an enum: each variant is a property of a `FilterCondition`, and holds its
+/// value.
 ///
 /// # Errors
-/// `invalidArguments`; `unsupportedFilter` for a condition that the type has not, or beyond the bounds of a filter.
+/// `invalidArguments`; `unsupportedFilter` for a condition that the type has not, or beyond the
+/// bounds of a filter.
 pub(super) fn filter<C: DeserializeOwned>(given: Option<&Value>) -> Result<Tree<C>, MethodError> {
     Tree::of(given, |name, value| condition(name, value).map(Some))
 }
@@ -29,10 +31,17 @@ pub(super) fn filter<C: DeserializeOwned>(given: Option<&Value>) -> Result<Tree<
 ///
 /// # Errors
 /// `unsupportedFilter` where the type has none of that name; `invalidArguments`.
-pub(in crate::jmap) fn condition<C: DeserializeOwned>(name: &str, value: &Value) -> Result<C, MethodError> {
+pub(in crate::jmap) fn condition<C: DeserializeOwned>(
+    name: &str,
+    value: &Value,
+) -> Result<C, MethodError> {
     C::deserialize(ConditionReader { name, value }).map_err(|error| match error {
-        ConditionError::Unknown => MethodError::UnsupportedFilter(format!("there is no condition {}", short(name))),
-        ConditionError::Value(error) => MethodError::InvalidArguments(format!("{name}: {}", short(&error))),
+        ConditionError::Unknown => {
+            MethodError::UnsupportedFilter(format!("there is no condition {}", short(name)))
+        }
+        ConditionError::Value(error) => {
+            MethodError::InvalidArguments(format!("{name}: {}", short(&error)))
+        }
     })
 }
 
@@ -51,10 +60,13 @@ pub(in crate::jmap) fn sort_by<P: DeserializeOwned>(
     let one = |one: SortComparator| {
         let name = one.property.ok_or_else(|| wanted("property", "a text"))?;
         let name: StrDeserializer<'_, ConditionError> = name.as_str().into_deserializer();
-        let property = P::deserialize(name).map_err(|_| unsupported("no such property to sort by"))?;
+        let property =
+            P::deserialize(name).map_err(|_| unsupported("no such property to sort by"))?;
         let collation = match one.collation {
             None => Collation::default(),
-            Some(name) => Collation::from_name(&name).ok_or_else(|| unsupported("no such collation"))?,
+            Some(name) => {
+                Collation::from_name(&name).ok_or_else(|| unsupported("no such collation"))?
+            }
         };
         let ascending = one.is_ascending.unwrap_or(true);
         Ok(PropertyComparator { property, ascending, collation, keyword: one.keyword })
@@ -105,7 +117,10 @@ impl<'de> EnumAccess<'de> for ConditionReader<'_> {
     type Error = ConditionError;
     type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), ConditionError> {
+    fn variant_seed<V: DeserializeSeed<'de>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Self), ConditionError> {
         let name: StrDeserializer<'_, ConditionError> = self.name.into_deserializer();
         Ok((seed.deserialize(name)?, self))
     }
@@ -118,7 +133,10 @@ impl<'de> VariantAccess<'de> for ConditionReader<'_> {
         Err(ConditionError::Unknown)
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ConditionError> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(
+        self,
+        seed: T,
+    ) -> Result<T::Value, ConditionError> {
         seed.deserialize(self.value.clone()).map_err(ConditionError::custom)
     }
 
@@ -126,7 +144,11 @@ impl<'de> VariantAccess<'de> for ConditionReader<'_> {
         Err(ConditionError::Unknown)
     }
 
-    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, ConditionError> {
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, ConditionError> {
         Err(ConditionError::Unknown)
     }
 }

@@ -1,5 +1,5 @@
-//! What the standard methods have in common (RFC 8620 §5): states, and the arguments and answers of /get,
-//! /changes and /set. What a property is, and what a change of it does, is each type's own.
+//! What the standard methods have in common (RFC 8620 §5): states, and the arguments and answers of
+//! /get, /changes and /set. What a property is, and what a change of it does, is each type's own.
 
 mod filter;
 mod object_type;
@@ -15,11 +15,13 @@ mod wrong;
 
 pub(super) use filter::{condition, sort_by};
 pub(super) use object_type::{
-    ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, client_state, get_from, object_of,
-    requested_ids,
+    ChangedObjects, ChangesMethod, GetMethod, GetObjects, ObjectChanges, ObjectType, client_state,
+    get_from, object_of, requested_ids,
 };
 pub(super) use query::{PropertyComparator, Tree};
-pub(super) use query_objects::{NoArguments, ObjectQuery, QueryChangesMethod, QueryMethod, QueryObjects};
+pub(super) use query_objects::{
+    NoArguments, ObjectQuery, QueryChangesMethod, QueryMethod, QueryObjects,
+};
 pub(super) use set::{SetArguments, SetResponse, SetStates};
 pub(super) use set_objects::{SetMethod, SetObjects, set_in};
 pub(super) use state::{newest, state};

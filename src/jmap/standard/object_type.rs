@@ -1,7 +1,8 @@
 //! Object types, and /get and /changes over them (RFC 8620 §5.1, §5.2).
 //!
-//! A type says once what it reads for a call (`Reader`) and what each property is; the methods here read the arguments,
-//! hold the bounds, charge the answer, and put it together. A type implements one trait for each method that it has.
+//! A type says once what it reads for a call (`Reader`) and what each property is; the methods here
+//! read the arguments, hold the bounds, charge the answer, and put it together. A type implements
+//! one trait for each method that it has.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -14,7 +15,9 @@ use crate::jmap::context::{Account, distinct};
 use crate::jmap::method::{Call, Method};
 use crate::model::limits;
 use crate::store::{self, ClientState, Store};
-use crate::wire::jmap::standard::{ChangesAnswer, ChangesArgs, GetAnswer, GetArgs, UpdatedProperties};
+use crate::wire::jmap::standard::{
+    ChangesAnswer, ChangesArgs, GetAnswer, GetArgs, UpdatedProperties,
+};
 use crate::wire::jmap::{JsonObject, MethodError, Property};
 
 /// A type of objects that an account has.
@@ -24,7 +27,8 @@ pub(in crate::jmap) trait ObjectType {
     /// What a call reads from: a snapshot of the account, and what the caller may see in it.
     type Reader<'a>;
 
-    /// Whether a guest may ask for what is shared with the guest; else only the account's owner may.
+    /// Whether a guest may ask for what is shared with the guest; else only the account's owner
+    /// may.
     const GUESTS: bool = false;
 
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<Self::Reader<'a>, MethodError>;
@@ -35,7 +39,8 @@ pub(in crate::jmap) trait ObjectType {
 
 /// A type that has /get.
 pub(in crate::jmap) trait GetObjects: ObjectType {
-    /// The properties that a request may ask for, which are those that it is given where it names none.
+    /// The properties that a request may ask for, which are those that it is given where it names
+    /// none.
     fn properties(call: &Call<'_>) -> Vec<Self::Property>;
 
     /// Reads ahead what the objects that are asked for need; `ids` are those that the client named.
@@ -59,7 +64,10 @@ pub(in crate::jmap) trait GetObjects: ObjectType {
 }
 
 /// An object of these properties, each with the value that `value` gives.
-pub(in crate::jmap) fn object_of<P: Property>(properties: &[P], mut value: impl FnMut(&P) -> Value) -> JsonObject {
+pub(in crate::jmap) fn object_of<P: Property>(
+    properties: &[P],
+    mut value: impl FnMut(&P) -> Value,
+) -> JsonObject {
     properties.iter().map(|property| (property.name().to_owned(), value(property))).collect()
 }
 
@@ -79,8 +87,8 @@ impl<T: GetObjects> Method for GetMethod<T> {
 /// The answer of /get in an account that is open.
 ///
 /// # Errors
-/// `invalidArguments` for a property that belongs to a capability that the request does not use, `requestTooLarge`, and
-/// those of reading.
+/// `invalidArguments` for a property that belongs to a capability that the request does not use,
+/// `requestTooLarge`, and those of reading.
 pub(in crate::jmap) fn get_from<T: GetObjects>(
     call: &Call<'_>,
     account: &Account,
@@ -130,12 +138,15 @@ pub(in crate::jmap) fn requested_ids(
 ) -> Result<Option<Vec<String>>, MethodError> {
     let ids = ids.map(|ids| distinct(ids.into_iter().map(|id| call.id(id))));
     match &ids {
-        Some(ids) if ids.len() > limits::MAX_OBJECTS_IN_GET => Err(MethodError::RequestTooLarge("maxObjectsInGet")),
+        Some(ids) if ids.len() > limits::MAX_OBJECTS_IN_GET => {
+            Err(MethodError::RequestTooLarge("maxObjectsInGet"))
+        }
         _ => Ok(ids),
     }
 }
 
-/// The properties that are given, each once: those that were named and `id`, or all that the request knows.
+/// The properties that are given, each once: those that were named and `id`, or all that the
+/// request knows.
 fn requested<P: Property>(known: Vec<P>, named: Option<Vec<P>>) -> Result<Vec<P>, MethodError> {
     let Some(named) = named else { return Ok(known) };
     let mut wanted = vec![P::id()];
@@ -192,7 +203,10 @@ impl<Id> ChangedObjects<Id> {
 ///
 /// # Errors
 /// `cannotCalculateChanges` for a state that this store never gave.
-pub(in crate::jmap) fn client_state(store: &Store, since: &str) -> Result<ClientState, MethodError> {
+pub(in crate::jmap) fn client_state(
+    store: &Store,
+    since: &str,
+) -> Result<ClientState, MethodError> {
     state::since(store, since).ok_or(MethodError::CannotCalculateChanges)
 }
 

@@ -17,8 +17,12 @@ fn one(person: &EmailAddress) -> Value {
 ///
 /// # Errors
 /// What is wanted.
-pub(in crate::jmap) fn read(value: &Value, most: usize) -> Result<Option<Vec<EmailAddress>>, &'static str> {
-    const WANTED: &str = "an array of objects with email, an address, and name, one line, is wanted";
+pub(in crate::jmap) fn read(
+    value: &Value,
+    most: usize,
+) -> Result<Option<Vec<EmailAddress>>, &'static str> {
+    const WANTED: &str =
+        "an array of objects with email, an address, and name, one line, is wanted";
     if value.is_null() {
         return Ok(None);
     }
@@ -27,10 +31,19 @@ pub(in crate::jmap) fn read(value: &Value, most: usize) -> Result<Option<Vec<Ema
         let members = one.as_object()?;
         let name = match members.get("name") {
             None | Some(Value::Null) => None,
-            Some(name) => Some(name.as_str().filter(|name| !name.chars().any(char::is_control))?.to_owned()),
+            Some(name) => {
+                Some(name.as_str().filter(|name| !name.chars().any(char::is_control))?.to_owned())
+            }
         };
-        let email = members.get("email")?.as_str().filter(|email| Address::parse(email).is_ok())?.to_owned();
-        members.keys().all(|key| key == "name" || key == "email").then_some(EmailAddress { name, email })
+        let email = members
+            .get("email")?
+            .as_str()
+            .filter(|email| Address::parse(email).is_ok())?
+            .to_owned();
+        members
+            .keys()
+            .all(|key| key == "name" || key == "email")
+            .then_some(EmailAddress { name, email })
     };
     all.iter().map(one).collect::<Option<_>>().map(Some).ok_or(WANTED)
 }

@@ -19,11 +19,12 @@ pub(in crate::jmap) enum Tree<C> {
 }
 
 impl<C> Tree<C> {
-    /// Reads a filter; without one everything matches. A condition holds where all its properties do;
-    /// `condition` gives none for a property that counts as left out.
+    /// Reads a filter; without one everything matches. A condition holds where all its properties
+    /// do; `condition` gives none for a property that counts as left out.
     ///
     /// # Errors
-    /// `invalidArguments`; `unsupportedFilter` for what is not known here or beyond the bounds of a filter.
+    /// `invalidArguments`; `unsupportedFilter` for what is not known here or beyond the bounds of a
+    /// filter.
     pub(in crate::jmap) fn of(
         given: Option<&Value>,
         condition: impl Fn(&str, &Value) -> Result<Option<C>, MethodError>,
@@ -64,7 +65,9 @@ impl<C> Tree<C> {
             });
         };
         if members.keys().any(|name| !matches!(name.as_str(), "operator" | "conditions")) {
-            return Err(MethodError::InvalidArguments("filter: a property beside an operator".into()));
+            return Err(MethodError::InvalidArguments(
+                "filter: a property beside an operator".into(),
+            ));
         }
         let of = match text("operator", operator)? {
             "AND" => Self::And,
@@ -80,7 +83,11 @@ impl<C> Tree<C> {
         if parts.is_empty() {
             take(room)?;
         }
-        parts.iter().map(|part| Self::node(part, depth, room, condition)).collect::<Result<_, _>>().map(of)
+        parts
+            .iter()
+            .map(|part| Self::node(part, depth, room, condition))
+            .collect::<Result<_, _>>()
+            .map(of)
     }
 
     /// Whether it holds, where `is` says which conditions do.

@@ -1,5 +1,6 @@
-//! /query and /queryChanges (RFC 8620 §5.5, §5.6) of types of which an account has few objects: all are read, those that
-//! match are put in order, and a section is given. (Emails are many: room `query`.)
+//! /query and /queryChanges (RFC 8620 §5.5, §5.6) of types of which an account has few objects: all
+//! are read, those that match are put in order, and a section is given. (Emails are many: room
+//! `query`.)
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -32,11 +33,17 @@ pub(in crate::jmap) trait QueryObjects: ObjectType {
     const TELLS_CHANGES: bool = true;
 
     /// The ids of all that match, in order.
-    fn results(reader: &Self::Reader<'_>, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError>;
+    fn results(
+        reader: &Self::Reader<'_>,
+        query: &ObjectQuery<Self>,
+    ) -> Result<Vec<String>, MethodError>;
 
-    /// The ids of all that may have entered the results since a state, left them, or moved in them; `None` where that
-    /// cannot be told.
-    fn moved(reader: &Self::Reader<'_>, since: &str) -> Result<Option<BTreeSet<String>>, MethodError>;
+    /// The ids of all that may have entered the results since a state, left them, or moved in them;
+    /// `None` where that cannot be told.
+    fn moved(
+        reader: &Self::Reader<'_>,
+        since: &str,
+    ) -> Result<Option<BTreeSet<String>>, MethodError>;
 }
 
 /// What a query asks for, but for the section.
@@ -47,12 +54,19 @@ pub(in crate::jmap) struct ObjectQuery<T: QueryObjects + ?Sized> {
 }
 
 impl<T: QueryObjects> ObjectQuery<T> {
-    fn read(given: Option<&Value>, sort: Option<Vec<SortComparator>>, beside: T::Beside) -> Result<Self, MethodError> {
+    fn read(
+        given: Option<&Value>,
+        sort: Option<Vec<SortComparator>>,
+        beside: T::Beside,
+    ) -> Result<Self, MethodError> {
         Ok(Self { filter: filter(given)?, sort: sort_by(sort)?, beside })
     }
 
     /// Compares two objects by the sort; `by` compares them by one property.
-    pub(in crate::jmap) fn compare(&self, by: impl Fn(&T::Sort, Collation) -> Ordering) -> Ordering {
+    pub(in crate::jmap) fn compare(
+        &self,
+        by: impl Fn(&T::Sort, Collation) -> Ordering,
+    ) -> Ordering {
         let mut orders = self.sort.iter().map(|order| order.compare(&by));
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
@@ -79,7 +93,10 @@ impl<T: QueryObjects> Method for QueryMethod<T> {
             None if args.position < 0 => length.saturating_add(args.position).max(0),
             None => args.position,
             Some(anchor) => {
-                let at = results.iter().position(|id| id == anchor).ok_or(MethodError::AnchorNotFound)?;
+                let at = results
+                    .iter()
+                    .position(|id| id == anchor)
+                    .ok_or(MethodError::AnchorNotFound)?;
                 i64::try_from(at).unwrap_or(i64::MAX).saturating_add(args.anchor_offset).max(0)
             }
         };
@@ -108,7 +125,10 @@ impl<T: QueryObjects> Method for QueryChangesMethod<T> {
     type Args = With<QueryChangesArgs, T::Beside>;
     type Answer = QueryChangesResponse;
 
-    fn call(call: &Call<'_>, With(args, beside): Self::Args) -> Result<QueryChangesResponse, MethodError> {
+    fn call(
+        call: &Call<'_>,
+        With(args, beside): Self::Args,
+    ) -> Result<QueryChangesResponse, MethodError> {
         let account = call.open(&args.account_id, T::GUESTS)?;
         let query = ObjectQuery::<T>::read(args.filter.as_ref(), args.sort, beside)?;
         let reader = T::reader(call, &account)?;

@@ -27,7 +27,8 @@ pub(in crate::jmap) struct SetArguments {
 }
 
 impl SetArguments {
-    /// What the arguments ask for; changes of what is destroyed in the same call are refused already.
+    /// What the arguments ask for; changes of what is destroyed in the same call are refused
+    /// already.
     ///
     /// # Errors
     /// `requestTooLarge`.
@@ -52,8 +53,8 @@ impl SetArguments {
         Ok(Self { if_in_state, create, update: changed, destroy, done })
     }
 
-    /// Does it in one commit, whose answer tells all that it changed, and waits for the disk. Gives what became of each
-    /// object, and the states around it.
+    /// Does it in one commit, whose answer tells all that it changed, and waits for the disk. Gives
+    /// what became of each object, and the states around it.
     ///
     /// # Errors
     /// `stateMismatch`, and those of the commit.
@@ -78,7 +79,8 @@ impl SetArguments {
         result.ok_or(MethodError::StateMismatch)
     }
 
-    /// Whether the state of the type is the one that the change was made for. To be asked in the commit that changes it.
+    /// Whether the state of the type is the one that the change was made for. To be asked in the
+    /// commit that changes it.
     pub(in crate::jmap) fn is_in_state(&self, context: &Context, now: ModSeq) -> bool {
         self.is_in(&state(&context.store, now))
     }
@@ -138,7 +140,11 @@ impl SetResponse {
     ///
     /// # Errors
     /// That of the call.
-    pub(in crate::jmap) fn destroy<E>(&mut self, id: &str, gone: Result<(), SetFailure<E>>) -> Result<(), E> {
+    pub(in crate::jmap) fn destroy<E>(
+        &mut self,
+        id: &str,
+        gone: Result<(), SetFailure<E>>,
+    ) -> Result<(), E> {
         match gone {
             Ok(()) => self.destroyed(id),
             Err(failure) => self.not_destroyed(id, &failure.object()?),
@@ -147,7 +153,12 @@ impl SetResponse {
     }
 
     /// One was made; `object` is its `id` and all that the client does not know of it.
-    pub(in crate::jmap) fn created(&mut self, ids: &CreationIds, name: &str, object: Map<String, Value>) {
+    pub(in crate::jmap) fn created(
+        &mut self,
+        ids: &CreationIds,
+        name: &str,
+        object: Map<String, Value>,
+    ) {
         if let Some(id) = object.get("id").and_then(Value::as_str) {
             ids.note(name, id);
         }
@@ -156,7 +167,8 @@ impl SetResponse {
 
     /// One was changed; `also` is what changed of it beside what was asked.
     pub(in crate::jmap) fn updated(&mut self, id: &str, also: Map<String, Value>) {
-        self.updated.insert(id.into(), if also.is_empty() { Value::Null } else { Value::Object(also) });
+        self.updated
+            .insert(id.into(), if also.is_empty() { Value::Null } else { Value::Object(also) });
     }
 
     /// One is gone.
@@ -179,7 +191,8 @@ impl SetResponse {
         self.not_destroyed.insert(id.into(), error.object());
     }
 
-    /// What became of all, without account and states. What nothing became of is null, as RFC 8620 §5.3 has it.
+    /// What became of all, without account and states. What nothing became of is null, as RFC 8620
+    /// §5.3 has it.
     pub(in crate::jmap) fn outcomes(self) -> Map<String, Value> {
         let destroyed = if self.destroyed.is_empty() { Value::Null } else { self.destroyed.into() };
         members(json!({
@@ -195,13 +208,23 @@ impl SetResponse {
     }
 
     /// The answer.
-    pub(in crate::jmap) fn typed_answer(self, context: &Context, account: &Account, states: SetStates) -> SetAnswer {
+    pub(in crate::jmap) fn typed_answer(
+        self,
+        context: &Context,
+        account: &Account,
+        states: SetStates,
+    ) -> SetAnswer {
         let text = |mark| state(&context.store, mark);
         self.answer_between(account, text(states.old), text(states.new))
     }
 
     /// The answer between two states.
-    pub(in crate::jmap) fn answer_between(self, account: &Account, old: String, new: String) -> SetAnswer {
+    pub(in crate::jmap) fn answer_between(
+        self,
+        account: &Account,
+        old: String,
+        new: String,
+    ) -> SetAnswer {
         SetAnswer {
             account_id: account.id.to_string(),
             old_state: old,
@@ -223,9 +246,9 @@ fn none_if_empty(members: JsonObject) -> Option<JsonObject> {
 
 /// From which state to which a /set led that is done in several commits.
 ///
-/// What must hold: between the two states lies nothing but what the answer tells. Where another's change came between, or
-/// a change altered objects that the answer does not name, the new state stays before it, and the client learns of it by
-/// /changes, as of any other.
+/// What must hold: between the two states lies nothing but what the answer tells. Where another's
+/// change came between, or a change altered objects that the answer does not name, the new state
+/// stays before it, and the client learns of it by /changes, as of any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::jmap) struct SetStates {
     old: ModSeq,

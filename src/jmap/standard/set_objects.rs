@@ -24,10 +24,19 @@ pub(in crate::jmap) trait SetObjects: ObjectType {
     fn prepare(call: &Call<'_>, account: &Account) -> Result<Self::Prepared, MethodError>;
 
     /// Creates an object; gives its `id` and all that the client does not know of it.
-    fn create(txn: &mut Txn<'_>, prepared: &Self::Prepared, given: &JsonObject) -> TxnResult<JsonObject>;
+    fn create(
+        txn: &mut Txn<'_>,
+        prepared: &Self::Prepared,
+        given: &JsonObject,
+    ) -> TxnResult<JsonObject>;
 
     /// Changes an object; gives what changed of it beside what was asked.
-    fn update(txn: &mut Txn<'_>, prepared: &Self::Prepared, id: Self::Id, patch: &Value) -> TxnResult<JsonObject>;
+    fn update(
+        txn: &mut Txn<'_>,
+        prepared: &Self::Prepared,
+        id: Self::Id,
+        patch: &Value,
+    ) -> TxnResult<JsonObject>;
 
     fn destroy(txn: &mut Txn<'_>, prepared: &Self::Prepared, id: Self::Id) -> TxnResult<()>;
 }

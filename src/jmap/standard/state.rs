@@ -1,8 +1,10 @@
-//! State strings (RFC 8620 §5.1): the store's epoch and the newest change of a type. A store that was restored from a
-//! backup has another epoch, so that nothing that a client knows of the lost time is taken for known.
+//! State strings (RFC 8620 §5.1): the store's epoch and the newest change of a type. A store that
+//! was restored from a backup has another epoch, so that nothing that a client knows of the lost
+//! time is taken for known.
 //!
-//! `epoch-mark`, in hexadecimal; of a client that is still catching up `epoch-mark-base`, and of one that was told only some
-//! of the mailboxes that one change changed `epoch-mark-base-last` (`store::ClientState`).
+//! `epoch-mark`, in hexadecimal; of a client that is still catching up `epoch-mark-base`, and of
+//! one that was told only some of the mailboxes that one change changed `epoch-mark-base-last`
+//! (`store::ClientState`).
 
 use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::{ClientState, Snapshot, Store};
@@ -34,7 +36,9 @@ pub(in crate::jmap) fn newest(
 
 /// What a state string says; nothing of one that this store never gave.
 pub(in crate::jmap) fn since(store: &Store, text: &str) -> Option<ClientState> {
-    let mut parts = text.split('-').map(|part| u64::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+')));
+    let mut parts = text
+        .split('-')
+        .map(|part| u64::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+')));
     let (epoch, mark) = (parts.next()??, ModSeq(parts.next()??));
     let base = parts.next().map_or(Some(mark), |base| base.map(ModSeq))?;
     let last = parts.next().map_or(Some(u32::MAX), |last| u32::try_from(last?).ok())?;

@@ -1,4 +1,5 @@
-//! Reads types whose objects are few rows of one table (`store::Object`): identities, submissions, share notifications.
+//! Reads types whose objects are few rows of one table (`store::Object`): identities, submissions,
+//! share notifications.
 
 use std::collections::BTreeSet;
 
@@ -44,12 +45,19 @@ impl<'a> StoredReader<'a> {
         most: usize,
     ) -> Result<Option<ChangedObjects<ObjectId>>, MethodError> {
         let store = &self.context.store;
-        let found = self.snapshot.object_changes::<T>(self.account.id, client_state(store, since)?, most)?;
+        let found = self.snapshot.object_changes::<T>(
+            self.account.id,
+            client_state(store, since)?,
+            most,
+        )?;
         Ok(found.map(|found| ChangedObjects::of(store, found)))
     }
 
     /// The ids of all that were created, changed or destroyed since a state.
-    pub(in crate::jmap) fn moved<T: Object>(&self, since: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
+    pub(in crate::jmap) fn moved<T: Object>(
+        &self,
+        since: &str,
+    ) -> Result<Option<BTreeSet<String>>, MethodError> {
         let since = client_state(&self.context.store, since)?;
         let found = self.snapshot.object_changes::<T>(self.account.id, since, usize::MAX)?;
         Ok(found.map(|found| {

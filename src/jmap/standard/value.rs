@@ -20,7 +20,10 @@ pub(in crate::jmap) fn text<'v>(name: &str, value: &'v Value) -> Result<&'v str,
 
 /// `UnsignedInt` (RFC 8620 §1.3).
 pub(in crate::jmap) fn unsigned(name: &str, value: &Value) -> Result<u64, MethodError> {
-    value.as_u64().filter(|number| *number <= MAX_SAFE_INTEGER).ok_or_else(|| wanted(name, "a whole number"))
+    value
+        .as_u64()
+        .filter(|number| *number <= MAX_SAFE_INTEGER)
+        .ok_or_else(|| wanted(name, "a whole number"))
 }
 
 /// `Boolean` (RFC 8620 §1.1).
@@ -42,7 +45,10 @@ pub(in crate::jmap) struct UtcDate(pub(in crate::jmap) UtcMillis);
 impl<'de> Deserialize<'de> for UtcDate {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        let at = Some(&text).filter(|text| text.ends_with('Z')).and_then(|text| UtcMillis::parse_rfc3339(text));
-        at.map(Self).ok_or_else(|| D::Error::custom("a UTCDate such as 2026-12-24T09:00:00Z is wanted"))
+        let at = Some(&text)
+            .filter(|text| text.ends_with('Z'))
+            .and_then(|text| UtcMillis::parse_rfc3339(text));
+        at.map(Self)
+            .ok_or_else(|| D::Error::custom("a UTCDate such as 2026-12-24T09:00:00Z is wanted"))
     }
 }

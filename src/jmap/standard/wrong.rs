@@ -1,4 +1,5 @@
-//! What is wrong with an object, property by property: a client is told of all at once (RFC 8620 §5.3 `properties`).
+//! What is wrong with an object, property by property: a client is told of all at once (RFC 8620
+//! §5.3 `properties`).
 
 use crate::model::limits;
 use crate::wire::jmap::SetError;
@@ -16,7 +17,9 @@ impl InvalidProperties {
     pub(in crate::jmap) fn add(&mut self, property: impl Into<String>, why: &str) {
         let property = property.into();
         self.why.get_or_insert_with(|| format!("{property}: {why}"));
-        if self.properties.len() < limits::MAX_NAMED_PROPERTIES && !self.properties.contains(&property) {
+        if self.properties.len() < limits::MAX_NAMED_PROPERTIES
+            && !self.properties.contains(&property)
+        {
             self.properties.push(property);
         }
     }
@@ -25,7 +28,10 @@ impl InvalidProperties {
     ///
     /// # Errors
     /// Any other error, as it is.
-    pub(in crate::jmap) fn note<T>(&mut self, done: Result<T, SetError>) -> Result<Option<T>, SetError> {
+    pub(in crate::jmap) fn note<T>(
+        &mut self,
+        done: Result<T, SetError>,
+    ) -> Result<Option<T>, SetError> {
         match done {
             Ok(made) => Ok(Some(made)),
             Err(SetError::InvalidProperties(properties, why)) => {

@@ -45,8 +45,8 @@ pub(super) fn prove_size(octets: u64, most: u64) -> Result<(), SetError> {
 /// The envelope, if the account may send this message with it and by this identity.
 ///
 /// # Errors
-/// `invalidEmail`, `forbiddenFrom`, `forbiddenMailFrom`, `invalidProperties`; `serverFail` where the directory cannot tell
-/// whose an address is.
+/// `invalidEmail`, `forbiddenFrom`, `forbiddenMailFrom`, `invalidProperties`; `serverFail` where
+/// the directory cannot tell whose an address is.
 pub(super) fn prove(
     me: &SenderAddresses,
     identity: &SenderIdentity,
@@ -59,16 +59,25 @@ pub(super) fn prove(
     let may_be = |email: &str| address(email).map_or(Ok(false), |address| me.may_be(&address));
     for author in content.from.iter().chain(&content.sender) {
         if !may_be(&author.email)? {
-            return Err(SetError::of("forbiddenFrom", &format!("{} is none of the account's addresses", author.email)));
+            return Err(SetError::of(
+                "forbiddenFrom",
+                &format!("{} is none of the account's addresses", author.email),
+            ));
         }
     }
     if !me.may_use(identity)? {
-        return Err(SetError::of("forbiddenFrom", &format!("{} is no more the account's address", identity.email)));
+        return Err(SetError::of(
+            "forbiddenFrom",
+            &format!("{} is no more the account's address", identity.email),
+        ));
     }
     // Of these it is known that they are the account's.
     let is_own = |email: &str| address(email).is_some_and(|address| me.is_of(identity, &address));
     let Some(own) = content.from.iter().find(|from| is_own(&from.email)) else {
-        return Err(SetError::of("forbiddenFrom", &format!("it is not from {}, as the identity is", identity.email)));
+        return Err(SetError::of(
+            "forbiddenFrom",
+            &format!("it is not from {}, as the identity is", identity.email),
+        ));
     };
     let Some(given) = given else {
         let (mut from, to) = derive_envelope(content).map_err(bad)?;
@@ -81,13 +90,16 @@ pub(super) fn prove(
     };
     let (from, to) = read(given)?;
     if !from.email.is_empty() && !may_be(&from.email)? {
-        return Err(SetError::of("forbiddenMailFrom", "the sender is none of the account's addresses"));
+        return Err(SetError::of(
+            "forbiddenMailFrom",
+            "the sender is none of the account's addresses",
+        ));
     }
     Ok((from, to))
 }
 
-/// Whether a message is one that can be sent (RFC 5322 §3.6). Whom it goes to is proved with the envelope where that is
-/// made of its fields.
+/// Whether a message is one that can be sent (RFC 5322 §3.6). Whom it goes to is proved with the
+/// envelope where that is made of its fields.
 fn sendable(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Result<(), SetError> {
     if !limits::all_fields_are_seen(raw.get(..body_offset(raw)).unwrap_or(raw)) {
         return Err(invalid(&["headers"], "its header is larger than is looked through"));
@@ -98,8 +110,11 @@ fn sendable(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Result<()
         .filter(|(name, _)| fields(raw).filter(|field| field.is(name)).nth(1).is_some())
         .map(|(_, property)| property)
         .collect();
-    let people = [("from", &content.from), ("sender", &content.sender), ("replyTo", &content.reply_to)];
-    wrong.extend(people.iter().filter(|(_, all)| all.iter().any(is_odd)).map(|(property, _)| *property));
+    let people =
+        [("from", &content.from), ("sender", &content.sender), ("replyTo", &content.reply_to)];
+    wrong.extend(
+        people.iter().filter(|(_, all)| all.iter().any(is_odd)).map(|(property, _)| *property),
+    );
     let authors = [("From", "from", &content.from), ("Sender", "sender", &content.sender)];
     for (name, property, people) in authors {
         if fields(raw).filter(|field| field.is(name)).any(|field| names_others(&field, people)) {
@@ -107,8 +122,12 @@ fn sendable(raw: &[u8], content: &EmailContent, has_envelope: bool) -> Result<()
         }
     }
     let others = [("to", &content.to), ("cc", &content.cc)];
-    wrong
-        .extend(others.iter().filter(|(_, all)| has_envelope && all.iter().any(is_odd)).map(|(property, _)| *property));
+    wrong.extend(
+        others
+            .iter()
+            .filter(|(_, all)| has_envelope && all.iter().any(is_odd))
+            .map(|(property, _)| *property),
+    );
     if content.from.is_empty() {
         wrong.push("from");
     }
@@ -133,15 +152,16 @@ fn invalid(properties: &[&str], description: &str) -> SetError {
     SetError::Of("invalidEmail", more)
 }
 
-/// Whether a field names somebody who is not among `people`, as whom we read it: another program may
-/// take that one for the author (`<a@x> <b@x>`). Comments, quoted strings and encoded words name
-/// nobody; what is no address but has an `@` does.
+/// Whether a field names somebody who is not among `people`, as whom we read it: another program
+/// may take that one for the author (`<a@x> <b@x>`). Comments, quoted strings and encoded words
+/// name nobody; what is no address but has an `@` does.
 fn names_others(field: &Field<'_>, people: &[EmailAddress]) -> bool {
     if field.value.len() > limits::MAX_FIELD_BYTES {
         return true;
     }
     let folded = |text: &str| Address::parse(text).map(|address| address.folded());
-    let known: BTreeSet<Address> = people.iter().filter_map(|one| folded(&one.email).ok()).collect();
+    let known: BTreeSet<Address> =
+        people.iter().filter_map(|one| folded(&one.email).ok()).collect();
     let mut words = vec![(String::new(), false)];
     let (mut is_quoted, mut is_escaped, mut is_literal) = (false, false, false);
     for c in field.without_comments().chars() {
@@ -164,7 +184,10 @@ fn names_others(field: &Field<'_>, people: &[EmailAddress]) -> bool {
     let names = |(word, has_at): &(String, bool)| *has_at && !is_encoded(word);
     // Behind a quote that does not close anything may stand.
     is_quoted
-        || words.iter().filter(|word| names(word)).any(|(word, _)| !folded(word).is_ok_and(|one| known.contains(&one)))
+        || words
+            .iter()
+            .filter(|word| names(word))
+            .any(|(word, _)| !folded(word).is_ok_and(|one| known.contains(&one)))
 }
 
 /// An envelope from JSON (RFC 8621 §7).
@@ -173,7 +196,10 @@ fn read(value: &Value) -> Result<SubmissionEnvelope, SetError> {
     let members = value.as_object().ok_or_else(|| wanted("envelope", "an object"))?;
     // aerc writes mailfrom.
     let known = |name: &str| matches!(name, "mailFrom" | "mailfrom" | "rcptTo");
-    let both = members.contains_key("mailFrom").then_some("mailfrom").filter(|name| members.contains_key(*name));
+    let both = members
+        .contains_key("mailFrom")
+        .then_some("mailfrom")
+        .filter(|name| members.contains_key(*name));
     if let Some(other) = members.keys().map(String::as_str).find(|name| !known(name)).or(both) {
         return Err(SetError::property(&format!("envelope/{other}"), "there is no such property"));
     }
@@ -181,11 +207,14 @@ fn read(value: &Value) -> Result<SubmissionEnvelope, SetError> {
         .get("mailFrom")
         .or_else(|| members.get("mailfrom"))
         .ok_or_else(|| wanted("envelope/mailFrom", "an address"))?;
-    let from = path(from).ok_or_else(|| wanted("envelope/mailFrom", "an object with email and parameters"))?;
+    let from = path(from)
+        .ok_or_else(|| wanted("envelope/mailFrom", "an object with email and parameters"))?;
     let to = members.get("rcptTo").and_then(Value::as_array);
     let to = to.ok_or_else(|| wanted("envelope/rcptTo", "an array of addresses"))?;
     let to: Option<Vec<EnvelopeAddress>> = to.iter().map(path).collect();
-    let to = to.ok_or_else(|| wanted("envelope/rcptTo", "an array of objects with email and parameters"))?;
+    let to = to.ok_or_else(|| {
+        wanted("envelope/rcptTo", "an array of objects with email and parameters")
+    })?;
     Ok((from, to))
 }
 
@@ -200,7 +229,10 @@ fn path(value: &Value) -> Option<EnvelopeAddress> {
         None | Some(Value::Null) => None,
         Some(value) => Some(value.as_object()?.iter().map(one).collect::<Option<_>>()?),
     };
-    members.keys().all(|name| name == "email" || name == "parameters").then_some(EnvelopeAddress { email, parameters })
+    members
+        .keys()
+        .all(|name| name == "email" || name == "parameters")
+        .then_some(EnvelopeAddress { email, parameters })
 }
 
 /// What is wrong with an envelope.
@@ -214,6 +246,8 @@ pub(super) fn bad(error: BadEnvelope) -> SetError {
         BadEnvelope::Property(path, why) => SetError::property(&path, why),
         BadEnvelope::NoRecipients => SetError::of("noRecipients", "it has nobody to go to"),
         BadEnvelope::TooMany(most) => with("tooManyRecipients", "maxRecipients", most.into()),
-        BadEnvelope::Recipients(wrong) => with("invalidRecipients", "invalidRecipients", wrong.into()),
+        BadEnvelope::Recipients(wrong) => {
+            with("invalidRecipients", "invalidRecipients", wrong.into())
+        }
     }
 }

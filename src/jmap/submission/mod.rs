@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 use super::context::date;
 use super::standard::object_of;
-use crate::model::{BlobId, EmailId, EmailSubmission, EnvelopeAddress, ObjectId, SubmissionRecipient};
+use crate::model::{
+    BlobId, EmailId, EmailSubmission, EnvelopeAddress, ObjectId, SubmissionRecipient,
+};
 use crate::wire::jmap::{JsonObject, properties};
 
 properties! {
@@ -29,7 +31,11 @@ properties! {
     }
 }
 
-fn object(id: ObjectId, submission: &EmailSubmission, properties: &[SubmissionProperty]) -> JsonObject {
+fn object(
+    id: ObjectId,
+    submission: &EmailSubmission,
+    properties: &[SubmissionProperty],
+) -> JsonObject {
     let recipients = &submission.rcpt_to;
     object_of(properties, |property| match property {
         SubmissionProperty::Id => id.to_string().into(),

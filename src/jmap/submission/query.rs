@@ -36,14 +36,21 @@ impl QueryObjects for EmailSubmission {
     type Sort = SubmissionSortProperty;
     type Beside = NoArguments;
 
-    fn results(reader: &StoredReader<'_>, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError> {
+    fn results(
+        reader: &StoredReader<'_>,
+        query: &ObjectQuery<Self>,
+    ) -> Result<Vec<String>, MethodError> {
         let all = reader.all::<EmailSubmission>()?;
         let mut found: Vec<&(ObjectId, EmailSubmission)> =
             all.iter().filter(|(_, one)| query.filter.holds(&|is| is.holds(one))).collect();
         found.sort_by(|(one_id, one), (two_id, two)| {
             let order = query.compare(|property, _| match property {
-                SubmissionSortProperty::EmailId => one.email.to_string().cmp(&two.email.to_string()),
-                SubmissionSortProperty::ThreadId => one.thread.to_string().cmp(&two.thread.to_string()),
+                SubmissionSortProperty::EmailId => {
+                    one.email.to_string().cmp(&two.email.to_string())
+                }
+                SubmissionSortProperty::ThreadId => {
+                    one.thread.to_string().cmp(&two.thread.to_string())
+                }
                 SubmissionSortProperty::SendAt => one.send_at.cmp(&two.send_at),
             });
             order.then_with(|| one_id.cmp(two_id))
@@ -51,7 +58,10 @@ impl QueryObjects for EmailSubmission {
         Ok(found.iter().map(|(id, _)| id.to_string()).collect())
     }
 
-    fn moved(reader: &StoredReader<'_>, since: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
+    fn moved(
+        reader: &StoredReader<'_>,
+        since: &str,
+    ) -> Result<Option<BTreeSet<String>>, MethodError> {
         reader.moved::<EmailSubmission>(since)
     }
 }

@@ -1,8 +1,9 @@
 //! `EmailSubmission`/set (RFC 8621 §7.5): to send an email is to make a submission of it.
 //!
-//! What the answer says was made stands in the queue: the submission and the action that carries it are one commit. What is
-//! sent is the email's message without its Bcc fields. Where a submission is done, its email can be changed or destroyed
-//! with it: that is an Email/set of its own, which follows.
+//! What the answer says was made stands in the queue: the submission and the action that carries it
+//! are one commit. What is sent is the email's message without its Bcc fields. Where a submission
+//! is done, its email can be changed or destroyed with it: that is an Email/set of its own, which
+//! follows.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,8 +21,8 @@ use crate::jmap::method::{Call, FollowUpCall, Method};
 use crate::jmap::standard::{InvalidProperties, SetArguments};
 use crate::message::header;
 use crate::model::{
-    Action, BlobHash, DataType, EmailId, EmailSubmission, ObjectId, SenderIdentity, SubmissionRecipient, UndoStatus,
-    limits,
+    Action, BlobHash, DataType, EmailId, EmailSubmission, ObjectId, SenderIdentity,
+    SubmissionRecipient, UndoStatus, limits,
 };
 use crate::outbox::HELD;
 use crate::outbox::submission::{SubmissionOrder, order};
@@ -69,32 +70,33 @@ fn set(call: &Call<'_>, args: SetArgs, follow: OnSuccessArgs) -> Result<SetAnswe
         parcels.push((name, parcel));
     }
     let known = call.created.known();
-    let (done, states, emails) = set.commit_each(context, &account, DataType::EmailSubmission, |txn, done| {
-        call.created.reset(&known);
-        // Of which emails the submissions are that were made, changed or removed.
-        let mut emails: BTreeMap<String, EmailId> = BTreeMap::new();
-        for (name, parcel) in &parcels {
-            let sent = parcel.as_ref().map_err(|error| SetFailure::Object(error.clone()));
-            let sent = sent.and_then(|parcel| parcel.send(txn));
-            let made = sent.map(|(id, submission)| {
-                emails.insert(format!("#{name}"), submission.email);
-                emails.insert(id.to_string(), submission.email);
-                told(id, &submission)
-            });
-            done.create(call.created, name, made)?;
-        }
-        for (id, patch) in &set.update {
-            let email = update(txn, id, patch);
-            emails.extend(email.iter().map(|email| (id.clone(), *email)));
-            done.update(id, email.map(|_| JsonObject::new()))?;
-        }
-        for id in &set.destroy {
-            let email = destroy(txn, id);
-            emails.extend(email.iter().map(|email| (id.clone(), *email)));
-            done.destroy(id, email.map(drop))?;
-        }
-        Ok(emails)
-    })?;
+    let (done, states, emails) =
+        set.commit_each(context, &account, DataType::EmailSubmission, |txn, done| {
+            call.created.reset(&known);
+            // Of which emails the submissions are that were made, changed or removed.
+            let mut emails: BTreeMap<String, EmailId> = BTreeMap::new();
+            for (name, parcel) in &parcels {
+                let sent = parcel.as_ref().map_err(|error| SetFailure::Object(error.clone()));
+                let sent = sent.and_then(|parcel| parcel.send(txn));
+                let made = sent.map(|(id, submission)| {
+                    emails.insert(format!("#{name}"), submission.email);
+                    emails.insert(id.to_string(), submission.email);
+                    told(id, &submission)
+                });
+                done.create(call.created, name, made)?;
+            }
+            for (id, patch) in &set.update {
+                let email = update(txn, id, patch);
+                emails.extend(email.iter().map(|email| (id.clone(), *email)));
+                done.update(id, email.map(|_| JsonObject::new()))?;
+            }
+            for id in &set.destroy {
+                let email = destroy(txn, id);
+                emails.extend(email.iter().map(|email| (id.clone(), *email)));
+                done.destroy(id, email.map(drop))?;
+            }
+            Ok(emails)
+        })?;
     if let Some(next) = follow.next(&account, call, &emails) {
         call.follow_with(next);
     }
@@ -106,7 +108,8 @@ fn told(id: ObjectId, submission: &EmailSubmission) -> JsonObject {
     let is_known = |property: &SubmissionProperty| {
         matches!(property, SubmissionProperty::IdentityId | SubmissionProperty::EmailId)
     };
-    let told: Vec<_> = SubmissionProperty::ALL.iter().copied().filter(|property| !is_known(property)).collect();
+    let told: Vec<_> =
+        SubmissionProperty::ALL.iter().copied().filter(|property| !is_known(property)).collect();
     object(id, submission, &told)
 }
 
@@ -150,9 +153,11 @@ fn prepare(
 ) -> Result<NewSubmission, SetFailure> {
     let context = call.context;
     let mut wrong = InvalidProperties::default();
-    let settable = |name: &str| matches!(name, "identityId" | "emailId" | "envelope" | "undoStatus");
+    let settable =
+        |name: &str| matches!(name, "identityId" | "emailId" | "envelope" | "undoStatus");
     // aerc writes the time that its language has where there is none.
-    let no_time = |name: &str| name == "sendAt" && properties.get(name).is_some_and(|at| at == NO_TIME);
+    let no_time =
+        |name: &str| name == "sendAt" && properties.get(name).is_some_and(|at| at == NO_TIME);
     for name in properties.keys().filter(|name| !settable(name) && !no_time(name)) {
         wrong.add(name, "it cannot be set");
     }
@@ -165,17 +170,21 @@ fn prepare(
     }
     let id = |name: &str| properties.get(name)?.as_str().and_then(|id| call.created.resolve(id));
     let snapshot = context.store.snapshot();
-    let identity_id = id("identityId").and_then(|id| id.parse::<ObjectId>().ok()).unwrap_or_default();
+    let identity_id =
+        id("identityId").and_then(|id| id.parse::<ObjectId>().ok()).unwrap_or_default();
     let identity = snapshot.object::<SenderIdentity>(account.id, identity_id)?;
     let email = id("emailId").and_then(|id| id.parse::<EmailId>().ok()).unwrap_or_default();
     let metadata = snapshot.email(account.id, email)?;
     let content = snapshot.content(account.id, email)?;
-    for (name, missing) in [("identityId", identity.is_none()), ("emailId", metadata.is_none() || content.is_none())] {
+    for (name, missing) in
+        [("identityId", identity.is_none()), ("emailId", metadata.is_none() || content.is_none())]
+    {
         if missing {
             wrong.add(name, "the id of what is there is wanted");
         }
     }
-    let (Some(identity), Some((metadata, (_, content)))) = (&identity, metadata.zip(content)) else {
+    let (Some(identity), Some((metadata, (_, content)))) = (&identity, metadata.zip(content))
+    else {
         return Err(wrong.finish().err().unwrap_or(SetError::NotFound).into());
     };
     prove_size(metadata.size, limits::MAX_MESSAGE_BYTES)?;
@@ -190,7 +199,8 @@ fn prepare(
     let (mail_from, rcpt_to) = prove(me, identity, (&raw, &content), properties.get("envelope"))?;
     wrong.finish()?;
     let now = context.store.clock().now();
-    let order = order(&mail_from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND).map_err(bad)?;
+    let order = order(&mail_from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND)
+        .map_err(bad)?;
     let (blob, octets) = match header::without(&raw, &["Bcc"]) {
         Cow::Borrowed(_) => (metadata.blob, None),
         Cow::Owned(octets) => {
@@ -198,7 +208,9 @@ fn prepare(
             (BlobHash(*blake3::hash(&octets).as_bytes()), Some(octets))
         }
     };
-    let rcpt_to = rcpt_to.into_iter().map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() });
+    let rcpt_to = rcpt_to
+        .into_iter()
+        .map(|path| SubmissionRecipient { path, ..SubmissionRecipient::default() });
     let message_id = content.message_id.first().cloned().unwrap_or_default();
     let submission = EmailSubmission {
         identity: identity_id,
@@ -247,22 +259,33 @@ fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<EmailId> {
 impl OnSuccessArgs {
     /// Refuses more than one call may change.
     fn prove(&self) -> Result<(), MethodError> {
-        if self.on_success_update_email.len() + self.on_success_destroy_email.len() > limits::MAX_OBJECTS_IN_SET {
+        if self.on_success_update_email.len() + self.on_success_destroy_email.len()
+            > limits::MAX_OBJECTS_IN_SET
+        {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
         Ok(())
     }
 
     /// The call that does it; none where nothing is to be done.
-    fn next(self, account: &Account, call: &Call<'_>, emails: &BTreeMap<String, EmailId>) -> Option<FollowUpCall> {
+    fn next(
+        self,
+        account: &Account,
+        call: &Call<'_>,
+        emails: &BTreeMap<String, EmailId>,
+    ) -> Option<FollowUpCall> {
         let email = |id: &str| {
             let known = emails.get(id).or_else(|| emails.get(&call.created.resolve(id)?));
             known.map(ToString::to_string)
         };
         let update = self.on_success_update_email.into_iter();
-        let update: JsonObject = update.filter_map(|(id, patch)| Some((email(&id)?, Value::Object(patch)))).collect();
-        let destroy: Vec<Value> =
-            self.on_success_destroy_email.iter().filter_map(|id| email(id).map(Value::String)).collect();
+        let update: JsonObject =
+            update.filter_map(|(id, patch)| Some((email(&id)?, Value::Object(patch)))).collect();
+        let destroy: Vec<Value> = self
+            .on_success_destroy_email
+            .iter()
+            .filter_map(|id| email(id).map(Value::String))
+            .collect();
         if update.is_empty() && destroy.is_empty() {
             return None;
         }

@@ -41,10 +41,17 @@ impl Fixture {
     fn write(&self, raw: &str) -> String {
         let raw = raw.replace('\n', "\r\n").into_bytes();
         let message = EncodedMessage::new(&rows(&raw, self.context.store.secrets()));
-        let (mut made, ticket) = self.context.store.commit_message(&[self.id()], &message, &raw, |txn| {
-            let (mailboxes, received_at) = ([txn.state().inbox].into(), txn.now());
-            txn.create_email(&NewEmail { message: &message, prefix: b"", mailboxes, keywords: [].into(), received_at })
-        });
+        let (mut made, ticket) =
+            self.context.store.commit_message(&[self.id()], &message, &raw, |txn| {
+                let (mailboxes, received_at) = ([txn.state().inbox].into(), txn.now());
+                txn.create_email(&NewEmail {
+                    message: &message,
+                    prefix: b"",
+                    mailboxes,
+                    keywords: [].into(),
+                    received_at,
+                })
+            });
         ticket.wait_blocking().unwrap();
         made.pop().unwrap().1.unwrap().0.to_string()
     }
@@ -86,17 +93,30 @@ fn the_envelope_is_taken_from_the_message_and_bcc_from_what_is_sent() {
     let desk = Fixture::new();
     let email = desk.write(DRAFT);
     let made = desk.send(&email, &json!({}))["created"]["s"].clone();
-    let to: Vec<&str> =
-        made["envelope"]["rcptTo"].as_array().unwrap().iter().map(|to| to["email"].as_str().unwrap()).collect();
+    let to: Vec<&str> = made["envelope"]["rcptTo"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|to| to["email"].as_str().unwrap())
+        .collect();
     assert_eq!(to, ["bob@example.net", "cy@example.com", "dee@example.com", "ed@example.com"]);
-    assert_eq!(made["envelope"]["mailFrom"], json!({"email": "ann@example.org", "parameters": null}));
-    assert_eq!((&made["undoStatus"], &made["sendAt"]), (&json!("pending"), &json!("2026-11-21T09:00:00Z")));
+    assert_eq!(
+        made["envelope"]["mailFrom"],
+        json!({"email": "ann@example.org", "parameters": null})
+    );
+    assert_eq!(
+        (&made["undoStatus"], &made["sendAt"]),
+        (&json!("pending"), &json!("2026-11-21T09:00:00Z"))
+    );
     assert_eq!(made["deliveryStatus"]["cy@example.com"]["delivered"], "queued");
 
     let snapshot = desk.context.store.snapshot();
     let action = snapshot.outbox(desk.id()).unwrap().pop().unwrap();
     let sent = String::from_utf8(snapshot.action_message(desk.id(), &action).unwrap()).unwrap();
-    assert!(!sent.contains("dee@") && !sent.contains("ed@") && !sent.to_lowercase().contains("bcc"), "{sent}");
+    assert!(
+        !sent.contains("dee@") && !sent.contains("ed@") && !sent.to_lowercase().contains("bcc"),
+        "{sent}"
+    );
     assert!(sent.ends_with("Subject: lunch\r\n\r\nAt noon?\r\n"), "{sent}");
     // The owner's copy keeps it.
     let own = snapshot.message(desk.id(), email.parse().unwrap()).unwrap().unwrap();
@@ -129,38 +149,62 @@ fn who_may_send_what() {
         (with(path("ann@example.org"), &json!([])), "noRecipients", Value::Null),
         (with(path("ann@example.org"), &json!([path("nobody")])), "invalidRecipients", Value::Null),
         (
-            with(json!({"email": "ann@example.org", "parameters": {"HOLDFOR": "99999999999"}}), &to_bob),
+            with(
+                json!({"email": "ann@example.org", "parameters": {"HOLDFOR": "99999999999"}}),
+                &to_bob,
+            ),
             "invalidProperties",
             json!(["envelope/mailFrom/parameters/HOLDFOR"]),
         ),
     ] {
         let error = desk.refused(&email, &more);
-        assert_eq!((&error["type"], &error["properties"]), (&json!(kind), &properties), "{more}: {error}");
+        assert_eq!(
+            (&error["type"], &error["properties"]),
+            (&json!(kind), &properties),
+            "{more}: {error}"
+        );
     }
     let many: Vec<Value> = (0..1001).map(|n| path(&format!("{n}@example.net"))).collect();
     let error = desk.refused(&email, &with(path("ann@example.org"), &json!(many)));
-    assert_eq!((&error["type"], &error["maxRecipients"]), (&json!("tooManyRecipients"), &json!(1000)));
+    assert_eq!(
+        (&error["type"], &error["maxRecipients"]),
+        (&json!("tooManyRecipients"), &json!(1000))
+    );
     let other = desk.write(&DRAFT.replace("ann@example.org", "eve@example.net"));
     assert_eq!(desk.refused(&other, &json!({}))["type"], "forbiddenFrom");
     let undated = desk.write("From: ann@example.org\nTo: bob@example.net\n\nhi\n");
     let error = desk.refused(&undated, &json!({}));
-    assert_eq!((&error["type"], &error["properties"]), (&json!("invalidEmail"), &json!(["sentAt"])));
+    assert_eq!(
+        (&error["type"], &error["properties"]),
+        (&json!("invalidEmail"), &json!(["sentAt"]))
+    );
     // What stands twice, and who is to be named beside several.
     for (raw, wanted) in [
         (DRAFT.replace("Subject: lunch", "Subject: lunch\nSUBJECT: dinner"), json!(["subject"])),
-        (DRAFT.replace("From: Ann <ann@example.org>", "From: ann@example.org, a@example.org"), json!(["sender"])),
         (
-            DRAFT.replace("To: bob", "Sender: ann@example.org, a@example.org\nReply-To: x\nTo: bob"),
+            DRAFT.replace("From: Ann <ann@example.org>", "From: ann@example.org, a@example.org"),
+            json!(["sender"]),
+        ),
+        (
+            DRAFT
+                .replace("To: bob", "Sender: ann@example.org, a@example.org\nReply-To: x\nTo: bob"),
             json!(["replyTo", "sender"]),
         ),
         (DRAFT.replace("Date: ", "Date: yesterday\nDate: "), json!(["sentAt"])),
     ] {
         let error = desk.refused(&desk.write(&raw), &json!({}));
-        assert_eq!((&error["type"], &error["properties"]), (&json!("invalidEmail"), &wanted), "{error}");
+        assert_eq!(
+            (&error["type"], &error["properties"]),
+            (&json!("invalidEmail"), &wanted),
+            "{error}"
+        );
     }
     let odd = desk.write(&DRAFT.replace("To: bob@example.net", "To: <bob>"));
     let error = desk.refused(&odd, &json!({}));
-    assert_eq!((&error["type"], &error["invalidRecipients"]), (&json!("invalidRecipients"), &json!(["bob"])));
+    assert_eq!(
+        (&error["type"], &error["invalidRecipients"]),
+        (&json!("invalidRecipients"), &json!(["bob"]))
+    );
     let error = desk.refused(&odd, &with(path("ann@example.org"), &to_bob));
     assert_eq!((&error["type"], &error["properties"]), (&json!("invalidEmail"), &json!(["to"])));
     let nobody = desk.write("From: ann@example.org\nDate: Sat, 21 Nov 2026 10:00:00 +0000\n\nhi\n");
@@ -181,9 +225,11 @@ fn the_identity_says_from_whom_it_is() {
     let of = |email: &str| list.iter().find(|one| one["email"] == email).unwrap()["id"].clone();
     let (own, other) = (of("ann@example.org"), of("desk@example.org"));
     let sender = |from: &str, more: &str, identity: &Value| {
-        let raw = DRAFT.replace("From: Ann <ann@example.org>", &format!("From: {from}\n{more}X-More: 1"));
+        let raw =
+            DRAFT.replace("From: Ann <ann@example.org>", &format!("From: {from}\n{more}X-More: 1"));
         let answer = desk.send(&desk.write(&raw), &json!({"identityId": identity}));
-        let made = answer["created"]["s"]["envelope"]["mailFrom"]["email"].as_str().map(str::to_owned);
+        let made =
+            answer["created"]["s"]["envelope"]["mailFrom"]["email"].as_str().map(str::to_owned);
         made.unwrap_or_else(|| answer["notCreated"]["s"]["type"].as_str().unwrap().to_owned())
     };
     assert_eq!(sender("ANN@example.org", "", &own), "ANN@example.org");
@@ -193,8 +239,14 @@ fn the_identity_says_from_whom_it_is() {
     assert_eq!(sender("any@example.com", "", &all), "any@example.com");
     assert_eq!(sender("any@example.com", "Sender: desk@example.org\n", &all), "any@example.com");
     assert_eq!(sender("ann@example.org", "", &all), "forbiddenFrom");
-    assert_eq!(sender("ann@example.org, any@example.com", "Sender: any@example.com\n", &all), "any@example.com");
-    assert_eq!(sender("ann@example.org, eve@example.net", "Sender: ann@example.org\n", &own), "forbiddenFrom");
+    assert_eq!(
+        sender("ann@example.org, any@example.com", "Sender: any@example.com\n", &all),
+        "any@example.com"
+    );
+    assert_eq!(
+        sender("ann@example.org, eve@example.net", "Sender: ann@example.org\n", &own),
+        "forbiddenFrom"
+    );
 }
 
 /// What an account takes whole has addresses of other accounts in it, and gets more of them after
@@ -203,21 +255,30 @@ fn the_identity_says_from_whom_it_is() {
 fn nobody_sends_from_an_address_that_the_directory_gives_to_somebody_else() {
     let desk = Fixture::new();
     let alias = |account: &Value, address: &str, remove: bool| {
-        call(&desk.context, "Account/alias", &json!({"account": account, "address": address, "remove": remove}))
+        call(
+            &desk.context,
+            "Account/alias",
+            &json!({"account": account, "address": address, "remove": remove}),
+        )
     };
     let (ann, bob) = (json!(desk.account), json!("bob@example.org"));
     alias(&ann, "@example.com", false);
-    let create = json!({"all": {"email": "*@example.com"}, "sales": {"email": "sales@example.com"}});
+    let create =
+        json!({"all": {"email": "*@example.com"}, "sales": {"email": "sales@example.com"}});
     let made = desk.ask("Identity/set", json!({ "create": create }))["created"].clone();
     let outcome = |identity: &Value, from: &str, more: &str, envelope: Option<&str>| {
-        let raw = DRAFT.replace("From: Ann <ann@example.org>", &format!("From: {from}\n{more}X-More: 1"));
+        let raw =
+            DRAFT.replace("From: Ann <ann@example.org>", &format!("From: {from}\n{more}X-More: 1"));
         let mut object = json!({ "identityId": identity });
         if let Some(sender) = envelope {
-            object["envelope"] = json!({"mailFrom": {"email": sender}, "rcptTo": [{"email": "x@example.net"}]});
+            object["envelope"] =
+                json!({"mailFrom": {"email": sender}, "rcptTo": [{"email": "x@example.net"}]});
         }
         let answer = desk.send(&desk.write(&raw), &object);
         let refused = answer["notCreated"]["s"]["type"].as_str().map(str::to_owned);
-        refused.unwrap_or_else(|| answer["created"]["s"]["envelope"]["mailFrom"]["email"].as_str().unwrap().to_owned())
+        refused.unwrap_or_else(|| {
+            answer["created"]["s"]["envelope"]["mailFrom"]["email"].as_str().unwrap().to_owned()
+        })
     };
     let (own, all, sales) = (&json!(desk.identity), &made["all"]["id"], &made["sales"]["id"]);
     assert_eq!(outcome(all, "boss@example.com", "", None), "boss@example.com");
@@ -226,8 +287,14 @@ fn nobody_sends_from_an_address_that_the_directory_gives_to_somebody_else() {
     alias(&bob, "sales@example.com", false);
     assert_eq!(outcome(all, "boss@example.com", "", None), "forbiddenFrom");
     assert_eq!(outcome(all, "boss+x@example.com", "", None), "forbiddenFrom");
-    assert_eq!(outcome(all, "any@example.com", "Sender: boss@example.com\n", None), "forbiddenFrom");
-    assert_eq!(outcome(all, "any@example.com, boss@example.com", "Sender: any@example.com\n", None), "forbiddenFrom");
+    assert_eq!(
+        outcome(all, "any@example.com", "Sender: boss@example.com\n", None),
+        "forbiddenFrom"
+    );
+    assert_eq!(
+        outcome(all, "any@example.com, boss@example.com", "Sender: any@example.com\n", None),
+        "forbiddenFrom"
+    );
     assert_eq!(outcome(all, "any@example.com", "", Some("boss@example.com")), "forbiddenMailFrom");
     assert_eq!(outcome(own, "ann@example.org", "", Some("boss@example.com")), "forbiddenMailFrom");
     assert_eq!(outcome(all, "any@example.com", "", Some("any@example.com")), "any@example.com");
@@ -247,7 +314,8 @@ fn a_message_that_is_too_large_is_refused_with_the_largest() {
     assert_eq!((&error["type"], &error["maxSize"]), (&json!("tooLarge"), &json!(10)));
 }
 
-/// RFC 8621 §7.5: neither the email's destruction nor that of the submission keeps the message from going.
+/// RFC 8621 §7.5: neither the email's destruction nor that of the submission keeps the message from
+/// going.
 #[test]
 fn what_is_on_its_way_goes_on_whatever_is_destroyed() {
     let desk = Fixture::new();
@@ -280,7 +348,11 @@ fn submission_is_not_half_canceled_where_the_queue_is_damaged() {
     let id = made["id"].as_str().unwrap();
     let carrier = desk.context.store.snapshot().outbox(desk.id()).unwrap().pop().unwrap().id;
     // Something waits for the submission that is not there.
-    let lost = DueKey { wake: WakeCondition::After(carrier), account: desk.id(), action: ActionId(u64::MAX) };
+    let lost = DueKey {
+        wake: WakeCondition::After(carrier),
+        account: desk.id(),
+        action: ActionId(u64::MAX),
+    };
     let puts = vec![Put { table: Table::OutboxDue, key: lost.encode(), value: Some(Vec::new()) }];
     engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let undo = json!({"accountId": desk.account, "update": {id: {"undoStatus": "canceled"}}});
@@ -295,8 +367,7 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
     let desk = Fixture::new();
     let email = desk.write(DRAFT);
     let held = json!({"email": "ann@example.org", "parameters": {"HOLDFOR": "3600"}});
-    let envelope =
-        json!({"envelope": {"mailFrom": held, "rcptTo": [{"email": "bob@example.net", "parameters": null}]}});
+    let envelope = json!({"envelope": {"mailFrom": held, "rcptTo": [{"email": "bob@example.net", "parameters": null}]}});
     let before = desk.ask("EmailSubmission/get", json!({"ids": []}))["state"].clone();
     let made = desk.send(&email, &envelope.clone())["created"]["s"].clone();
     assert_eq!(made["sendAt"], "2026-11-21T10:00:00Z");
@@ -331,7 +402,8 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
         })
         .unwrap();
     ticket.wait_blocking().unwrap();
-    let undo = desk.ask("EmailSubmission/set", json!({"update": {second: {"undoStatus": "canceled"}}}));
+    let undo =
+        desk.ask("EmailSubmission/set", json!({"update": {second: {"undoStatus": "canceled"}}}));
     assert_eq!(undo["notUpdated"][second]["type"], "cannotUnsend");
     let got = desk.ask("EmailSubmission/get", json!({"ids": [second]}))["list"][0].clone();
     assert_eq!(got["undoStatus"], "final");
@@ -339,16 +411,27 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
     assert_eq!(got["deliveryStatus"]["cy@example.com"], status);
 
     let query = |more: Value| desk.ask("EmailSubmission/query", more)["ids"].clone();
-    assert_eq!(query(json!({"sort": [{"property": "sentAt", "isAscending": false}]})), json!([id, second]));
-    assert_eq!(query(json!({"filter": {"undoStatus": "final", "emailIds": [email]}})), json!([second]));
+    assert_eq!(
+        query(json!({"sort": [{"property": "sentAt", "isAscending": false}]})),
+        json!([id, second])
+    );
+    assert_eq!(
+        query(json!({"filter": {"undoStatus": "final", "emailIds": [email]}})),
+        json!([second])
+    );
     assert_eq!(query(json!({"filter": {"after": "2026-11-21T09:30:00Z"}})), json!([id]));
     assert_eq!(query(json!({"filter": {"identityIds": ["i0"]}})), json!([]));
     let state = desk.ask("EmailSubmission/query", json!({}))["queryState"].clone();
     let gone = desk.ask("EmailSubmission/set", json!({"destroy": [id, "i0"]}));
-    assert_eq!((&gone["destroyed"], &gone["notDestroyed"]["i0"]["type"]), (&json!([id]), &json!("notFound")));
+    assert_eq!(
+        (&gone["destroyed"], &gone["notDestroyed"]["i0"]["type"]),
+        (&json!([id]), &json!("notFound"))
+    );
     let moved = desk.ask("EmailSubmission/queryChanges", json!({"sinceQueryState": state}));
     assert_eq!((&moved["removed"], &moved["added"]), (&json!([id]), &json!([])));
-    assert!(desk.context.store.snapshot().objects::<EmailSubmission>(desk.id()).unwrap().len() == 1);
+    assert!(
+        desk.context.store.snapshot().objects::<EmailSubmission>(desk.id()).unwrap().len() == 1
+    );
 }
 
 /// One request writes, sends and files (RFC 8621 §7.5.1); where it is not sent, nothing follows.
@@ -362,9 +445,10 @@ fn what_was_sent_is_filed_by_the_same_call() {
             "onSuccessUpdateEmail": {"#s": {"keywords/$seen": true}, "#other": {"keywords/$draft": true}},
         }, "c"]);
         // The implicit call needs no capability of its own.
+        let request = json!({"using": ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:submission"], "methodCalls": [call]});
         let request =
-            json!({"using": ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:submission"], "methodCalls": [call]});
-        let request = crate::wire::jmap::parse(request.to_string().as_bytes(), crate::jmap::CAPABILITIES).unwrap();
+            crate::wire::jmap::parse(request.to_string().as_bytes(), crate::jmap::CAPABILITIES)
+                .unwrap();
         crate::jmap::run(&desk.context, request).unwrap().json()["methodResponses"].clone()
     };
     let failed = run("i0");
@@ -393,8 +477,8 @@ fn submissions_are_taken_as_meli_and_aerc_write_them() {
     assert_eq!(later["properties"], json!(["sendAt"]), "the envelope says when");
 }
 
-/// While the queue is held as a whole, a submission says so when it is made, and so do the status and the list; once the
-/// loss is accepted it is an ordinary one.
+/// While the queue is held as a whole, a submission says so when it is made, and so do the status
+/// and the list; once the loss is accepted it is an ordinary one.
 #[test]
 fn a_held_queue_is_told_to_who_sends_and_to_who_manages() {
     let desk = Fixture::new();
@@ -415,10 +499,17 @@ fn a_held_queue_is_told_to_who_sends_and_to_who_manages() {
     assert_eq!(status["queue"]["held"], "account a1 should have 2 actions, and has 1");
     assert_eq!(call(&desk.context, "Queue/list", &json!({})).1["held"], status["queue"]["held"]);
     let accepted = call(&desk.context, "Queue/acceptLoss", &json!({}));
-    assert_eq!((accepted.0.as_str(), &accepted.1["kept"]), ("Queue/acceptLoss", &json!(1)), "{accepted:?}");
+    assert_eq!(
+        (accepted.0.as_str(), &accepted.1["kept"]),
+        ("Queue/acceptLoss", &json!(1)),
+        "{accepted:?}"
+    );
     let got = desk.ask("EmailSubmission/get", json!({"ids": [made["id"]]}));
     assert_eq!(said(&got["list"][0]), "250 2.0.0 queued");
-    assert_eq!(call(&desk.context, "Service/status", &json!({})).1["queue"], json!({"held": null, "relay": null}));
+    assert_eq!(
+        call(&desk.context, "Service/status", &json!({})).1["queue"],
+        json!({"held": null, "relay": null})
+    );
     assert!(desk.context.store.check().unwrap().is_empty());
 }
 
@@ -426,7 +517,8 @@ fn a_held_queue_is_told_to_who_sends_and_to_who_manages() {
 #[test]
 fn an_account_sends_from_an_address_with_capitals() {
     let desk = Fixture::new();
-    let settings = crate::account::Settings { case_sensitive: true, ..crate::account::Settings::default() };
+    let settings =
+        crate::account::Settings { case_sensitive: true, ..crate::account::Settings::default() };
     desk.context.directory.settings().set(settings);
     let alias = |account: &str, address: &str| {
         call(&desk.context, "Account/alias", &json!({"account": account, "address": address}));
@@ -435,7 +527,9 @@ fn an_account_sends_from_an_address_with_capitals() {
     alias("bob@example.org", "boss@example.org");
     let list = desk.ask("Identity/get", json!({}))["list"].as_array().unwrap().clone();
     let boss = list.iter().find(|one| one["email"] == "Boss@example.org").unwrap()["id"].clone();
-    for (from, kind) in [("Boss@Example.org", Value::Null), ("boss@example.org", json!("forbiddenFrom"))] {
+    for (from, kind) in
+        [("Boss@Example.org", Value::Null), ("boss@example.org", json!("forbiddenFrom"))]
+    {
         let email = desk.write(&DRAFT.replace("ann@example.org", from));
         let answer = desk.send(&email, &json!({"identityId": boss}));
         assert_eq!(answer["notCreated"]["s"]["type"], kind, "{answer}");
@@ -450,7 +544,11 @@ fn no_other_author_is_hidden() {
     for field in ["From: eve@example.net", "Bcc: eve@example.net", "X-Other: x"] {
         let raw = DRAFT.replace("Subject: lunch\n", &format!("{junk}{field}\n"));
         let error = desk.refused(&desk.write(&raw), &json!({}));
-        assert_eq!((&error["type"], &error["properties"]), (&json!("invalidEmail"), &json!(["headers"])), "{field}");
+        assert_eq!(
+            (&error["type"], &error["properties"]),
+            (&json!("invalidEmail"), &json!(["headers"])),
+            "{field}"
+        );
     }
     let with = |from: &str| desk.write(&DRAFT.replace("Ann <ann@example.org>", from));
     for from in [
@@ -462,7 +560,10 @@ fn no_other_author_is_hidden() {
         "<ann@example.org> \"x <eve@example.net>",
     ] {
         let error = desk.refused(&with(from), &json!({}));
-        assert!(["invalidEmail", "forbiddenFrom"].map(Value::from).contains(&error["type"]), "{from}: {error}");
+        assert!(
+            ["invalidEmail", "forbiddenFrom"].map(Value::from).contains(&error["type"]),
+            "{from}: {error}"
+        );
     }
     for from in [
         "\"eve@example.net\" <Ann@example.org>",
@@ -474,6 +575,7 @@ fn no_other_author_is_hidden() {
         let answer = desk.send(&with(from), &json!({}));
         assert_eq!(answer["notCreated"]["s"], Value::Null, "{from}");
     }
-    let long = format!("{}ann@example.org", "(x) ".repeat(crate::model::limits::MAX_FIELD_BYTES / 4));
+    let long =
+        format!("{}ann@example.org", "(x) ".repeat(crate::model::limits::MAX_FIELD_BYTES / 4));
     assert_eq!(desk.refused(&with(&long), &json!({}))["type"], "invalidEmail");
 }

@@ -14,11 +14,18 @@ use crate::model::MonotonicMillis;
 fn a_subscription_is_made_verified_and_its_credentials_alone() {
     let mut context = context();
     let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
-    let caller = |name: &str| Caller { account: Some(ann), credential: Some(name.into()), ..Caller::default() };
+    let caller = |name: &str| Caller {
+        account: Some(ann),
+        credential: Some(name.into()),
+        ..Caller::default()
+    };
     context.caller = caller("one");
-    let set = |context: &Context, arguments: Value| call(context, "PushSubscription/set", &arguments).1;
-    let get = |context: &Context, arguments: Value| call(context, "PushSubscription/get", &arguments).1;
-    let p256dh = "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8";
+    let set =
+        |context: &Context, arguments: Value| call(context, "PushSubscription/set", &arguments).1;
+    let get =
+        |context: &Context, arguments: Value| call(context, "PushSubscription/get", &arguments).1;
+    let p256dh =
+        "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8";
     let keys = json!({"p256dh": p256dh, "auth": "BTBZMqHH6r4Tts7J_aSIgg"});
     let good = json!({"deviceClientId": "a", "url": "https://push.example.com/x", "keys": keys, "types": ["Email"]});
     let with = |name: &str, value: Value| {
@@ -47,24 +54,40 @@ fn a_subscription_is_made_verified_and_its_credentials_alone() {
             "id": id, "deviceClientId": "a", "verificationCode": null, "expires": "2026-11-28T09:00:00Z", "types": ["Email"],
         }]})
     );
-    assert_eq!(error(&context, "PushSubscription/get", &json!({"properties": ["url"]})), "forbidden");
-    assert_eq!(error(&context, "PushSubscription/get", &json!({"properties": ["nothing"]})), "invalidArguments");
+    assert_eq!(
+        error(&context, "PushSubscription/get", &json!({"properties": ["url"]})),
+        "forbidden"
+    );
+    assert_eq!(
+        error(&context, "PushSubscription/get", &json!({"properties": ["nothing"]})),
+        "invalidArguments"
+    );
 
     // The whole may be sent back, before it is verified too.
     let whole = get(&context, json!({"ids": [id]}))["list"][0].clone();
-    assert_eq!(set(&context, json!({"update": {id.clone(): whole}}))["updated"], json!({id.clone(): null}));
+    assert_eq!(
+        set(&context, json!({"update": {id.clone(): whole}}))["updated"],
+        json!({id.clone(): null})
+    );
 
     // The code that was sent, and no other.
     let key: ObjectId = id.parse().unwrap();
     let row = || context.store.snapshot().object::<PushSubscription>(ann, key).unwrap().unwrap();
     let code = row().code;
     let update = |patch: Value| set(&context, json!({"update": {id.clone(): patch}}));
-    assert_eq!(update(json!({"verificationCode": "wrong"}))["notUpdated"][&id]["type"], "invalidProperties");
+    assert_eq!(
+        update(json!({"verificationCode": "wrong"}))["notUpdated"][&id]["type"],
+        "invalidProperties"
+    );
     assert!(!row().is_verified);
     assert_eq!(update(json!({"verificationCode": code}))["updated"], json!({id.clone(): null}));
     assert!(row().is_verified);
     assert_eq!(update(json!({"expires": null}))["updated"][&id]["expires"], "2026-11-28T09:00:00Z");
-    for patch in [json!({"url": "https://other.example/"}), json!({"keys": null}), json!({"deviceClientId": "b"})] {
+    for patch in [
+        json!({"url": "https://other.example/"}),
+        json!({"keys": null}),
+        json!({"deviceClientId": "b"}),
+    ] {
         assert_eq!(update(patch)["notUpdated"][&id]["type"], "invalidProperties");
     }
 
@@ -81,10 +104,12 @@ fn a_subscription_is_made_verified_and_its_credentials_alone() {
 fn subscriptions_are_few_and_are_not_made_fast() {
     let mut context = context();
     let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
-    context.caller = Caller { account: Some(ann), credential: Some("one".into()), ..Caller::default() };
+    context.caller =
+        Caller { account: Some(ann), credential: Some("one".into()), ..Caller::default() };
     let one = json!({"deviceClientId": "a", "url": "https://push.example.com/x"});
     let create = |count: usize| {
-        let all: Map<String, Value> = (0..count).map(|n| (format!("s{n:02}"), one.clone())).collect();
+        let all: Map<String, Value> =
+            (0..count).map(|n| (format!("s{n:02}"), one.clone())).collect();
         call(&context, "PushSubscription/set", &json!({"create": all})).1
     };
     let made = create(limits::MAX_PUSH_SUBSCRIPTIONS + 1);
@@ -94,17 +119,22 @@ fn subscriptions_are_few_and_are_not_made_fast() {
         refused.map(|(_, error)| error["type"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(kinds(&made), ["overQuota"]);
-    let ids: Vec<Value> = made["created"].as_object().unwrap().values().map(|one| one["id"].clone()).collect();
+    let ids: Vec<Value> =
+        made["created"].as_object().unwrap().values().map(|one| one["id"].clone()).collect();
     call(&context, "PushSubscription/set", &json!({"destroy": ids}));
     let again = create(MAX_CREATED_PER_HOUR - limits::MAX_PUSH_SUBSCRIPTIONS);
     assert_eq!(kinds(&again), ["rateLimit"]);
     let (made, now) = (SubscriptionTimes::default(), MonotonicMillis(1_000_000_000));
-    assert!((0..MAX_CREATED_PER_HOUR).all(|_| made.take(ann, now).is_ok()) && made.take(ann, now).is_err());
+    assert!(
+        (0..MAX_CREATED_PER_HOUR).all(|_| made.take(ann, now).is_ok())
+            && made.take(ann, now).is_err()
+    );
     assert!(made.take(AccountId(99), now).is_ok());
     assert!(made.take(ann, now.after(HOUR)).is_ok());
 }
 
-/// RFC 8620 §7.2: of credentials that end by themselves the subscription lives as long, and no shorter.
+/// RFC 8620 §7.2: of credentials that end by themselves the subscription lives as long, and no
+/// shorter.
 #[test]
 fn a_subscription_lives_as_long_as_the_token_that_made_it() {
     let mut context = context();
@@ -114,11 +144,18 @@ fn a_subscription_lives_as_long_as_the_token_that_made_it() {
         "Account/tokenAdd",
         &json!({"account": "ann@example.org", "name": "phone", "expires": "2027-06-01T00:00:00Z"}),
     );
-    let login = crate::account::Logins::new(context.directory.clone(), Arc::clone(context.store.clock())).unwrap();
-    let login = login.log_in_with_token(added["token"].as_str().unwrap_or_else(|| panic!("{added}"))).unwrap().unwrap();
-    context.caller = Caller { account: Some(ann), credential: Some(login.credential), ..Caller::default() };
+    let login =
+        crate::account::Logins::new(context.directory.clone(), Arc::clone(context.store.clock()))
+            .unwrap();
+    let login = login
+        .log_in_with_token(added["token"].as_str().unwrap_or_else(|| panic!("{added}")))
+        .unwrap()
+        .unwrap();
+    context.caller =
+        Caller { account: Some(ann), credential: Some(login.credential), ..Caller::default() };
     let of = |expires: Value| {
-        let one = json!({"deviceClientId": "a", "url": "https://push.example.com/x", "expires": expires});
+        let one =
+            json!({"deviceClientId": "a", "url": "https://push.example.com/x", "expires": expires});
         let (_, made) = call(&context, "PushSubscription/set", &json!({"create": {"s": one}}));
         made["created"]["s"]["expires"].clone()
     };

@@ -35,18 +35,26 @@ fn an_argument_that_is_not_known_is_invalid() {
         let wrong = json!({"accountId": ann, "colour": "red"});
         let (_, refused) = call(&context, method, &wrong);
         assert_eq!(refused["type"], "invalidArguments", "{method}");
-        assert!(refused["description"].as_str().unwrap().ends_with(" has no argument colour"), "{refused}");
+        assert!(
+            refused["description"].as_str().unwrap().ends_with(" has no argument colour"),
+            "{refused}"
+        );
     }
     let set = json!({"accountId": ann, "create": {"x": {"name": "Colours"}}, "ifInstate": "y"});
     assert_eq!(error(&context, "Mailbox/set", &set), "invalidArguments");
     assert_eq!(
-        call(&context, "Mailbox/query", &json!({"accountId": ann, "filter": {"name": "Colours"}})).1["ids"],
+        call(&context, "Mailbox/query", &json!({"accountId": ann, "filter": {"name": "Colours"}}))
+            .1["ids"],
         json!([])
     );
     // An echo takes whatever it is given, and those of others are the others'.
     assert_eq!(call(&context, "Core/echo", &json!({"colour": "red"})).1, json!({"colour": "red"}));
-    assert_eq!(error(&context, "PushSubscription/set", &json!({"ifInState": "x"})), "invalidArguments");
-    let asked = json!({"accountId": ann, "collapseThreads": true, "sort": null, "calculateTotal": false});
+    assert_eq!(
+        error(&context, "PushSubscription/set", &json!({"ifInState": "x"})),
+        "invalidArguments"
+    );
+    let asked =
+        json!({"accountId": ann, "collapseThreads": true, "sort": null, "calculateTotal": false});
     assert_eq!(call(&context, "Email/query", &asked).0, "Email/query");
     assert_eq!(error(&context, "Mailbox/query", &asked), "invalidArguments");
 }

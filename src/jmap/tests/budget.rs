@@ -25,13 +25,16 @@ fn ask(context: &Context, budget: Option<Budget>, calls: &Value) -> Vec<Value> {
 
 fn message(text: usize) -> String {
     let lines = "Sphinx of black quartz, judge my vow.\r\n".repeat(text / 39);
-    format!("From: bob@example.net\r\nTo: ann@example.org\r\nSubject: s\r\nMessage-ID: <1@x>\r\n\r\n{lines}")
+    format!(
+        "From: bob@example.net\r\nTo: ann@example.org\r\nSubject: s\r\nMessage-ID: <1@x>\r\n\r\n{lines}"
+    )
 }
 
 /// What MDN/send is asked for, with the original.
 fn mdn(email: &str) -> Value {
     let disposition = json!({"actionMode": "manual-action", "sendingMode": "mdn-sent-manually", "type": "displayed"});
-    let wish = json!({"forEmailId": email, "includeOriginalMessage": true, "disposition": disposition});
+    let wish =
+        json!({"forEmailId": email, "includeOriginalMessage": true, "disposition": disposition});
     json!({"send": {"k": wish}, "onSuccessUpdateEmail": {"#k": {"keywords/$mdnsent": true}}})
 }
 
@@ -47,7 +50,9 @@ fn texts_of_all_calls_together_are_bounded() {
         }, n.to_string()])
     };
     let answers = ask(&context, None, &(0..24).map(get).collect());
-    let text = |answer: &Value| answer[1]["list"][0]["bodyValues"]["0"]["value"].as_str().map_or(0, str::len);
+    let text = |answer: &Value| {
+        answer[1]["list"][0]["bodyValues"]["0"]["value"].as_str().map_or(0, str::len)
+    };
     let given: usize = answers.iter().map(text).sum();
     assert!(given > limits::MAX_ANSWER_BYTES / 2 && given < limits::MAX_ANSWER_BYTES, "{given}");
     assert_eq!((&answers[0][0], &answers[23][0]), (&json!("Email/get"), &json!("error")));
@@ -84,19 +89,30 @@ fn vendor_methods_are_bounded_by_what_they_tell() {
     let told = |method: &str, more: &Value, answer: usize| {
         let mut arguments = json!({"accountId": ann});
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let budget = Budget::with(limits::MAX_READ_BYTES_PER_REQUEST, limits::MAX_FILED_BYTES_PER_REQUEST, answer);
+        let budget = Budget::with(
+            limits::MAX_READ_BYTES_PER_REQUEST,
+            limits::MAX_FILED_BYTES_PER_REQUEST,
+            answer,
+        );
         ask(&context, Some(budget), &json!([[method, arguments, "c"]]))[0].clone()
     };
     let listed = told("Mail/list", &json!({}), limits::MAX_ANSWER_BYTES);
-    let ids: Vec<&Value> = listed[1]["list"].as_array().unwrap().iter().map(|row| &row["id"]).collect();
+    let ids: Vec<&Value> =
+        listed[1]["list"].as_array().unwrap().iter().map(|row| &row["id"]).collect();
     assert_eq!(ids.len(), 40);
     let destroyed = told("Mail/destroy", &json!({"ids": ids[..20]}), 0);
     assert_eq!(destroyed[1]["destroyed"].as_object().unwrap().len(), 20, "{destroyed}");
     for method in ["Mail/list", "Mail/query", "Mail/index", "Mail/destroyed", "Mailbox/list"] {
-        let rows = told(method, &json!({}), limits::MAX_ANSWER_BYTES)[1]["list"].as_array().map_or(0, Vec::len);
+        let rows = told(method, &json!({}), limits::MAX_ANSWER_BYTES)[1]["list"]
+            .as_array()
+            .map_or(0, Vec::len);
         assert!(rows > 0, "{method}");
         let refused = told(method, &json!({}), 300);
-        assert_eq!((&refused[0], &refused[1]["type"]), (&json!("error"), &json!("requestTooLarge")), "{method}");
+        assert_eq!(
+            (&refused[0], &refused[1]["type"]),
+            (&json!("error"), &json!("requestTooLarge")),
+            "{method}"
+        );
     }
 }
 
@@ -104,7 +120,8 @@ fn vendor_methods_are_bounded_by_what_they_tell() {
 fn header_fields_and_parts_count_as_texts_do() {
     let context = context();
     let ann = account_of(&context);
-    let fields = "X-Long: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n".repeat(2000);
+    let fields =
+        "X-Long: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n".repeat(2000);
     let parts = "--b\r\nContent-Type: text/x\r\n\r\nx\r\n".repeat(500);
     let raw = format!(
         "{fields}Subject: s\r\nFrom: bob@example.net\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n{parts}--b--\r\n"
@@ -126,7 +143,10 @@ fn header_fields_and_parts_count_as_texts_do() {
         assert_eq!((kind(100_000), kind(fits)), (json!("error"), json!("Email/get")), "{what}");
     }
     let many: Vec<String> = (0..251).map(|n| format!("header:X-{n}")).collect();
-    for what in [json!({"properties": many}), json!({"bodyProperties": many, "properties": ["bodyStructure"]})] {
+    for what in [
+        json!({"properties": many}),
+        json!({"bodyProperties": many, "properties": ["bodyStructure"]}),
+    ] {
         let mut arguments = json!({"accountId": ann, "ids": [id]});
         arguments.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
         assert_eq!(call(&context, "Email/get", &arguments).1["type"], "requestTooLarge");
@@ -134,8 +154,8 @@ fn header_fields_and_parts_count_as_texts_do() {
 }
 
 /// The methods that read no message and no upload. The searches of Email/query and of
-/// Email/queryChanges have an allowance of their own; EmailSubmission/set reads the header, of which
-/// it knows no size before. Mail/deliver and Vacation/test take a message from the request.
+/// Email/queryChanges have an allowance of their own; EmailSubmission/set reads the header, of
+/// which it knows no size before. Mail/deliver and Vacation/test take a message from the request.
 const READ_NO_MESSAGES: &str = "
     Core/echo PushSubscription/get PushSubscription/set Mailbox/get Mailbox/changes Mailbox/query
     Mailbox/queryChanges Mailbox/set Thread/get Thread/changes Email/changes Email/query
@@ -166,9 +186,11 @@ fn every_method_that_reads_messages_is_charged() {
         call(&context, "Mail/destroy", &json!({"accountId": ann, "ids": [destroyed]})).1["destroyed"][&destroyed]
             .is_null()
     );
-    let identity = call(&context, "Identity/get", &json!({"accountId": ann})).1["list"][0]["id"].clone();
+    let identity =
+        call(&context, "Identity/get", &json!({"accountId": ann})).1["list"][0]["id"].clone();
     let queued = {
-        let raw = message(300_200).replace("Message-ID", "Disposition-Notification-To: bob@example.net\r\nMessage-ID");
+        let raw = message(300_200)
+            .replace("Message-ID", "Disposition-Notification-To: bob@example.net\r\nMessage-ID");
         let mut send = mdn(&filed(&context, raw.as_bytes()));
         (send["accountId"], send["identityId"]) = (ann.clone().into(), identity.clone());
         let sent = call(&context, "MDN/send", &send).1;
@@ -181,14 +203,18 @@ fn every_method_that_reads_messages_is_charged() {
         context.keep_upload(ann.parse().unwrap(), &raw, "message/rfc822").unwrap().to_string()
     };
     let uploads: Vec<String> = (0..6).map(upload).collect();
-    let inbox = call(&context, "Mailbox/query", &json!({"accountId": ann, "filter": {"role": "inbox"}})).1["ids"][0]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let others = call(&context, "Mailbox/query", &json!({"accountId": bob, "filter": {"role": "inbox"}})).1["ids"][0]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let inbox =
+        call(&context, "Mailbox/query", &json!({"accountId": ann, "filter": {"role": "inbox"}})).1
+            ["ids"][0]
+            .as_str()
+            .unwrap()
+            .to_owned();
+    let others =
+        call(&context, "Mailbox/query", &json!({"accountId": bob, "filter": {"role": "inbox"}})).1
+            ["ids"][0]
+            .as_str()
+            .unwrap()
+            .to_owned();
     let of = |account: &str, more: Value| {
         let mut arguments = json!({"accountId": account});
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -201,19 +227,37 @@ fn every_method_that_reads_messages_is_charged() {
         ("Email/parse", of(&ann, json!({"blobIds": [uploads[0]]}))),
         ("SearchSnippet/get", of(&ann, json!({"emailIds": [id], "filter": {"body": "quartz"}}))),
         ("Blob/get", of(&ann, json!({"ids": [blob], "properties": ["data"]}))),
-        ("Blob/get", of(&ann, json!({"ids": [format!("{}-0", uploads[1])], "properties": ["size"]}))),
-        ("Blob/lookup", of(&ann, json!({"ids": [format!("{}-0", uploads[1])], "typeNames": ["Email"]}))),
+        (
+            "Blob/get",
+            of(&ann, json!({"ids": [format!("{}-0", uploads[1])], "properties": ["size"]})),
+        ),
+        (
+            "Blob/lookup",
+            of(&ann, json!({"ids": [format!("{}-0", uploads[1])], "typeNames": ["Email"]})),
+        ),
         ("Blob/upload", of(&ann, json!({"create": {"k": {"data": [{"blobId": blob}]}}}))),
         ("Blob/copy", of(&bob, json!({"fromAccountId": ann, "blobIds": [blob]}))),
         ("MDN/parse", of(&ann, json!({"blobIds": [uploads[2]]}))),
-        ("Email/import", of(&ann, json!({"emails": {"k": {"blobId": uploads[3], "mailboxIds": {&inbox: true}}}}))),
+        (
+            "Email/import",
+            of(
+                &ann,
+                json!({"emails": {"k": {"blobId": uploads[3], "mailboxIds": {&inbox: true}}}}),
+            ),
+        ),
         (
             "Email/copy",
-            of(&bob, json!({"fromAccountId": ann, "create": {"k": {"id": id, "mailboxIds": {&others: true}}}})),
+            of(
+                &bob,
+                json!({"fromAccountId": ann, "create": {"k": {"id": id, "mailboxIds": {&others: true}}}}),
+            ),
         ),
         (
             "Email/set",
-            of(&ann, json!({"create": {"k": {"mailboxIds": {&inbox: true}, "attachments": [{"blobId": uploads[4]}]}}})),
+            of(
+                &ann,
+                json!({"create": {"k": {"mailboxIds": {&inbox: true}, "attachments": [{"blobId": uploads[4]}]}}}),
+            ),
         ),
         ("Email/set", of(&ann, json!({"update": {&id: {"htmlBody": []}}}))),
         ("MDN/send", sending),
@@ -228,11 +272,13 @@ fn every_method_that_reads_messages_is_charged() {
     assert_eq!(known, names().map(|(name, _)| name).collect());
     for (method, arguments) in calls {
         let told = |read: u64| {
-            let budget = Budget::with(read, limits::MAX_FILED_BYTES_PER_REQUEST, limits::MAX_ANSWER_BYTES);
+            let budget =
+                Budget::with(read, limits::MAX_FILED_BYTES_PER_REQUEST, limits::MAX_ANSWER_BYTES);
             ask(&context, Some(budget), &json!([[method, arguments, "c"]]))[0][1].to_string()
         };
         let (poor, rich) = (told(1000), told(limits::MAX_READ_BYTES_PER_REQUEST));
-        let is_refused = |told: &str| told.contains("requestTooLarge") || told.contains("rateLimit");
+        let is_refused =
+            |told: &str| told.contains("requestTooLarge") || told.contains("rateLimit");
         assert!(is_refused(&poor) && !is_refused(&rich), "{method} {arguments}: {poor}");
     }
 }
@@ -248,7 +294,8 @@ fn what_all_calls_store_is_bounded() {
     };
     let budget = Budget::with(limits::MAX_READ_BYTES_PER_REQUEST, 1000, limits::MAX_ANSWER_BYTES);
     let answers = ask(&context, Some(budget), &(0..4).map(upload).collect());
-    let made: Vec<bool> = answers.iter().map(|answer| answer[1]["created"]["k"].is_object()).collect();
+    let made: Vec<bool> =
+        answers.iter().map(|answer| answer[1]["created"]["k"].is_object()).collect();
     assert_eq!(made, [true, true, false, false]);
     assert_eq!(answers[3][1]["notCreated"]["k"]["type"], "rateLimit");
 }
@@ -259,7 +306,8 @@ fn what_all_calls_store_is_bounded() {
 fn answers_about_changes_are_given_whatever_their_size() {
     let context = context();
     let ann = account_of(&context);
-    let create: Value = (0..50).map(|n| (format!("k{n}"), json!({"name": format!("Box {n}")}))).collect();
+    let create: Value =
+        (0..50).map(|n| (format!("k{n}"), json!({"name": format!("Box {n}")}))).collect();
     let calls = json!([
         ["Mailbox/set", {"accountId": ann, "create": create}, "0"],
         ["Mailbox/get", {"accountId": ann}, "1"],
@@ -283,7 +331,10 @@ fn repeated_properties_are_one() {
     let digests = json!({"accountId": ann, "ids": [blob], "properties": names("digest:sha-512")});
     assert!(call(&context, "Blob/get", &digests).1["list"][0]["digest:sha-512"].is_string());
     let destroy: Vec<String> = (0..20_000).map(|n| format!("m{}", n % 3)).collect();
-    assert_eq!(call(&context, "Email/set", &json!({"accountId": ann, "destroy": destroy})).0, "Email/set");
+    assert_eq!(
+        call(&context, "Email/set", &json!({"accountId": ann, "destroy": destroy})).0,
+        "Email/set"
+    );
 }
 
 /// Header fields are read without the rest of the message, whatever the length of the header.
@@ -291,17 +342,23 @@ fn repeated_properties_are_one() {
 fn header_properties_read_the_header_alone() {
     let context = context();
     let ann = account_of(&context);
-    let long = format!("X-Long: {}\r\n{}", "y".repeat(900), format!(" {}\r\n", "z".repeat(900)).repeat(400));
+    let long = format!(
+        "X-Long: {}\r\n{}",
+        "y".repeat(900),
+        format!(" {}\r\n", "z".repeat(900)).repeat(400)
+    );
     let body = "Sphinx of black quartz, judge my vow.\r\n".repeat(40_000);
     let mut ids = Vec::new();
     for header in ["", &long] {
-        let raw = format!("{header}X-Last: seen\r\nSubject: s\r\nFrom: bob@example.net\r\n\r\n{body}");
+        let raw =
+            format!("{header}X-Last: seen\r\nSubject: s\r\nFrom: bob@example.net\r\n\r\n{body}");
         ids.push(filed(&context, raw.as_bytes()));
     }
     let properties = json!(["header:X-Last", "header:Subject:asText"]);
     let ask = |id: &str, properties: &Value, read: u64| {
         let budget = Budget::with(read, 0, limits::MAX_ANSWER_BYTES);
-        let get = json!([["Email/get", {"accountId": ann, "ids": [id], "properties": properties}, "c"]]);
+        let get =
+            json!([["Email/get", {"accountId": ann, "ids": [id], "properties": properties}, "c"]]);
         ask(&context, Some(budget), &get)[0].clone()
     };
     for (id, read) in [(&ids[0], 140_000), (&ids[1], 540_000)] {
@@ -310,7 +367,10 @@ fn header_properties_read_the_header_alone() {
         assert_eq!(shown[1]["list"][0]["header:Subject:asText"], "s");
         assert_eq!(ask(id, &json!(["headers"]), read)[0], "Email/get");
         // The body is far beyond that.
-        assert_eq!(ask(id, &json!(["header:X-Last", "textBody"]), read)[1]["type"], "requestTooLarge");
+        assert_eq!(
+            ask(id, &json!(["header:X-Last", "textBody"]), read)[1]["type"],
+            "requestTooLarge"
+        );
     }
     assert_eq!(ask(&ids[1], &properties, 1000)[1]["type"], "requestTooLarge");
 }
@@ -345,7 +405,10 @@ fn walks_of_all_calls_together_are_bounded() {
             let calls: Value = (0..64).map(|n| json!([method, arguments, n.to_string()])).collect();
             let answers = ask(&context, Some(budget), &calls);
             let given = answers.iter().take_while(|answer| answer[0] == method).count();
-            assert!(answers[given..].iter().all(|answer| answer[1]["type"] == "requestTooLarge"), "{answers:?}");
+            assert!(
+                answers[given..].iter().all(|answer| answer[1]["type"] == "requestTooLarge"),
+                "{answers:?}"
+            );
             given
         };
         assert_eq!((answered(1), answered(rows * 10)), (1, 10), "{method} {arguments}");

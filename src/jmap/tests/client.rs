@@ -1,5 +1,5 @@
-//! A client that only ever asks what changed (RFC 8620 §5.2, §5.6) holds, whatever others do meanwhile, exactly what one
-//! holds who fetches everything anew.
+//! A client that only ever asks what changed (RFC 8620 §5.2, §5.6) holds, whatever others do
+//! meanwhile, exactly what one holds who fetches everything anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,22 +94,32 @@ impl ServiceActor {
                 let Some(id) = email(*at) else { return };
                 self.ask("Mail/destroy", json!({"ids": [id]}));
             }
-            ForeignChange::Make(name) => set(json!({"create": {"x": {"name": format!("box {name}")}}})),
-            ForeignChange::Rename(at, name) => set(json!({"update": {mailbox(*at): {"name": format!("box {name}")}}})),
-            ForeignChange::Nest(at, under) => set(json!({"update": {mailbox(*at): {"parentId": mailbox(*under)}}})),
+            ForeignChange::Make(name) => {
+                set(json!({"create": {"x": {"name": format!("box {name}")}}}))
+            }
+            ForeignChange::Rename(at, name) => {
+                set(json!({"update": {mailbox(*at): {"name": format!("box {name}")}}}))
+            }
+            ForeignChange::Nest(at, under) => {
+                set(json!({"update": {mailbox(*at): {"parentId": mailbox(*under)}}}))
+            }
             ForeignChange::Share(at, rights) => {
-                let (account, uid) = (self.account.parse::<AccountId>().unwrap(), mailbox(*at).parse().unwrap());
+                let (account, uid) =
+                    (self.account.parse::<AccountId>().unwrap(), mailbox(*at).parse().unwrap());
                 let guest = self.guest.unwrap();
                 let done = self.context.store.commit(account, |txn| {
                     if txn.state().inbox == uid {
                         return Ok(false);
                     }
-                    let shares = [(guest, *rights)].into_iter().filter(|(_, rights)| *rights != 0).collect();
+                    let shares =
+                        [(guest, *rights)].into_iter().filter(|(_, rights)| *rights != 0).collect();
                     txn.update_mailbox(uid, |row| row.shares = shares)
                 });
                 done.unwrap().1.wait_blocking().unwrap();
             }
-            ForeignChange::Remove(at) => set(json!({"destroy": [mailbox(*at)], "onDestroyRemoveEmails": true})),
+            ForeignChange::Remove(at) => {
+                set(json!({"destroy": [mailbox(*at)], "onDestroyRemoveEmails": true}))
+            }
         }
     }
 
@@ -117,14 +127,26 @@ impl ServiceActor {
         let (name, answer) = self.look(&format!("{kind}/get"), arguments);
         assert_eq!(name, format!("{kind}/get"), "{answer}");
         let list = answer["list"].as_array().unwrap();
-        let list = list.iter().map(|one| (one["id"].as_str().unwrap().to_owned(), one.clone())).collect();
+        let list =
+            list.iter().map(|one| (one["id"].as_str().unwrap().to_owned(), one.clone())).collect();
         (list, answer["state"].clone())
     }
 }
 
 /// The properties of each type that the client holds.
 const KINDS: [(&str, &[&str]); 3] = [
-    ("Mailbox", &["name", "parentId", "role", "totalEmails", "unreadEmails", "totalThreads", "unreadThreads"]),
+    (
+        "Mailbox",
+        &[
+            "name",
+            "parentId",
+            "role",
+            "totalEmails",
+            "unreadEmails",
+            "totalThreads",
+            "unreadThreads",
+        ],
+    ),
     ("Thread", &["emailIds"]),
     ("Email", &["mailboxIds", "keywords", "threadId"]),
 ];
@@ -134,13 +156,20 @@ fn questions() -> Vec<(&'static str, Value)> {
     vec![
         ("Email", json!({"sort": newest})),
         ("Email", json!({"sort": newest, "collapseThreads": true})),
-        ("Email", json!({"filter": {"notKeyword": "$seen"}, "sort": newest, "collapseThreads": true})),
+        (
+            "Email",
+            json!({"filter": {"notKeyword": "$seen"}, "sort": newest, "collapseThreads": true}),
+        ),
         ("Email", json!({"filter": {"hasKeyword": "work"}, "sort": [{"property": "subject"}]})),
-        ("Mailbox", json!({"sort": [{"property": "name"}], "sortAsTree": true, "filterAsTree": true})),
+        (
+            "Mailbox",
+            json!({"sort": [{"property": "name"}], "sortAsTree": true, "filterAsTree": true}),
+        ),
     ]
 }
 
-/// What the client knows: of each type its objects and their state, of each question its list and its state.
+/// What the client knows: of each type its objects and their state, of each question its list and
+/// its state.
 struct ModelClient {
     objects: BTreeMap<&'static str, (BTreeMap<String, Value>, Value)>,
     lists: Vec<(Vec<Value>, Value)>,
@@ -150,13 +179,18 @@ struct ModelClient {
 
 impl ModelClient {
     fn fetch(world: &ServiceActor) -> Self {
-        let fetch =
-            |(kind, properties): (&'static str, &[&str])| (kind, world.get(kind, json!({"properties": properties})));
+        let fetch = |(kind, properties): (&'static str, &[&str])| {
+            (kind, world.get(kind, json!({"properties": properties})))
+        };
         let list = |(kind, question): &(&str, Value)| {
             let (_, answer) = world.look(&format!("{kind}/query"), question.clone());
             (answer["ids"].as_array().unwrap().clone(), answer["queryState"].clone())
         };
-        Self { objects: KINDS.into_iter().map(fetch).collect(), lists: questions().iter().map(list).collect(), anew: 0 }
+        Self {
+            objects: KINDS.into_iter().map(fetch).collect(),
+            lists: questions().iter().map(list).collect(),
+            anew: 0,
+        }
     }
 
     /// Catches up, `most` changes at a time; `may_fail` where it may not be told what changed.
@@ -165,9 +199,12 @@ impl ModelClient {
             let (objects, state) = self.objects.get_mut(kind).unwrap();
             loop {
                 // To a guest emails and threads come all at once.
-                let most = if kind == "Mailbox" && world.guest.is_some() { json!(1) } else { json!(most) };
-                let (name, changes) =
-                    world.look(&format!("{kind}/changes"), json!({"sinceState": *state, "maxChanges": most}));
+                let most =
+                    if kind == "Mailbox" && world.guest.is_some() { json!(1) } else { json!(most) };
+                let (name, changes) = world.look(
+                    &format!("{kind}/changes"),
+                    json!({"sinceState": *state, "maxChanges": most}),
+                );
                 // How the tree of a guest was is not kept.
                 if name == "error" && (may_fail || kind == "Mailbox" && world.guest.is_some()) {
                     assert_eq!(changes["type"], "cannotCalculateChanges", "{kind}: {changes}");
@@ -177,12 +214,20 @@ impl ModelClient {
                 }
                 assert_eq!(name, format!("{kind}/changes"), "{changes}");
                 let ids = |which: &str| -> BTreeSet<String> {
-                    changes[which].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
+                    changes[which]
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .map(|id| id.as_str().unwrap().to_owned())
+                        .collect()
                 };
                 let (created, updated) = (ids("created"), ids("updated"));
                 let count = created.len() + updated.len() + ids("destroyed").len();
                 assert!(most.as_u64().is_none_or(|most| count as u64 <= most), "{changes}");
-                assert!(updated.iter().all(|id| objects.contains_key(id)), "an unknown {kind} is updated: {changes}");
+                assert!(
+                    updated.iter().all(|id| objects.contains_key(id)),
+                    "an unknown {kind} is updated: {changes}"
+                );
                 for id in ids("destroyed") {
                     objects.remove(&id);
                 }
@@ -209,13 +254,17 @@ impl ModelClient {
                 let may_fail = may_fail || *kind == "Mailbox";
                 assert!(world.guest.is_none() || may_fail, "{question}");
                 let (_, answer) = world.look(&format!("{kind}/query"), question.clone());
-                (*list, *state) = (answer["ids"].as_array().unwrap().clone(), answer["queryState"].clone());
+                (*list, *state) =
+                    (answer["ids"].as_array().unwrap().clone(), answer["queryState"].clone());
                 self.anew += 1;
                 continue;
             }
             list.retain(|id| !changes["removed"].as_array().unwrap().contains(id));
             for added in changes["added"].as_array().unwrap() {
-                list.insert(usize::try_from(added["index"].as_u64().unwrap()).unwrap(), added["id"].clone());
+                list.insert(
+                    usize::try_from(added["index"].as_u64().unwrap()).unwrap(),
+                    added["id"].clone(),
+                );
             }
             *state = changes["newQueryState"].clone();
         }
@@ -227,10 +276,13 @@ impl ModelClient {
             assert_eq!(objects, &fresh.objects[kind].0, "{kind}");
             // Whoever is up to date is told of nothing.
             let (_, none) = world.look(&format!("{kind}/changes"), json!({"sinceState": state}));
-            let empty = ["created", "updated", "destroyed"].iter().all(|which| none[*which] == json!([]));
+            let empty =
+                ["created", "updated", "destroyed"].iter().all(|which| none[*which] == json!([]));
             assert!(empty, "{kind}: {none}");
         }
-        for ((question, (list, _)), (now, _)) in questions().iter().zip(&self.lists).zip(&fresh.lists) {
+        for ((question, (list, _)), (now, _)) in
+            questions().iter().zip(&self.lists).zip(&fresh.lists)
+        {
             assert_eq!(list, now, "{question:?}");
         }
     }

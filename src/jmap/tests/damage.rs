@@ -32,7 +32,9 @@ impl Bed {
 
     fn repair(&self) {
         let store = &self.context.store;
-        let done = store.repair(RepairScope::Repair, None, &|raw| rows(raw, store.secrets()), &mut |_| true).unwrap();
+        let done = store
+            .repair(RepairScope::Repair, None, &|raw| rows(raw, store.secrets()), &mut |_| true)
+            .unwrap();
         assert_eq!(done.left_count, 0);
     }
 
@@ -55,7 +57,12 @@ impl Bed {
 fn an_own_address_whose_row_is_damaged_is_not_called_another_s() {
     for damaged in [None, Some(vec![99])] {
         let mut bed = Bed::new();
-        let of_lee = bed.identities().into_iter().find(|one| one["email"] == "lee@example.org").unwrap()["id"].clone();
+        let of_lee = bed
+            .identities()
+            .into_iter()
+            .find(|one| one["email"] == "lee@example.org")
+            .unwrap()["id"]
+            .clone();
         let raw = "From: lee@example.org\nTo: bob@example.net\nDate: Sat, 21 Nov 2026 10:00:00 +0000\n\
             Message-ID: <1@example.org>\nSubject: lunch\n\nAt noon?\n";
         let raw = raw.replace('\n', "\r\n").into_bytes();
@@ -64,7 +71,13 @@ fn an_own_address_whose_row_is_damaged_is_not_called_another_s() {
         let account: AccountId = bed.ann.parse().unwrap();
         let (mut made, ticket) = store.commit_message(&[account], &message, &raw, |txn| {
             let (mailboxes, received_at) = ([txn.state().inbox].into(), txn.now());
-            txn.create_email(&NewEmail { message: &message, prefix: b"", mailboxes, keywords: [].into(), received_at })
+            txn.create_email(&NewEmail {
+                message: &message,
+                prefix: b"",
+                mailboxes,
+                keywords: [].into(),
+                received_at,
+            })
         });
         ticket.wait_blocking().unwrap();
         let email = made.pop().unwrap().1.unwrap().0.to_string();
@@ -75,7 +88,8 @@ fn an_own_address_whose_row_is_damaged_is_not_called_another_s() {
             bed.ask("EmailSubmission/set", json!({"create": create}))
         };
         let identity = || {
-            let create = json!({"a": {"email": "lee+x@example.org"}, "d": {"email": "*@shop.example"}});
+            let create =
+                json!({"a": {"email": "lee+x@example.org"}, "d": {"email": "*@shop.example"}});
             bed.ask("Identity/set", json!({"create": create}))
         };
         let vacation = || {
@@ -97,7 +111,9 @@ fn an_own_address_whose_row_is_damaged_is_not_called_another_s() {
 #[test]
 fn identities_stay_while_the_row_of_their_address_is_damaged() {
     for key in ["ann@example.org", "lee@example.org"] {
-        for (damaged, signed) in [(None, true), (None, false), (Some(vec![99]), true), (Some(vec![99]), false)] {
+        for (damaged, signed) in
+            [(None, true), (None, false), (Some(vec![99]), true), (Some(vec![99]), false)]
+        {
             let mut bed = Bed::new();
             let of_key = bed.identities().into_iter().find(|one| one["email"] == key).unwrap();
             let id = of_key["id"].as_str().unwrap();
@@ -127,13 +143,21 @@ fn a_damaged_account_can_be_named_to_its_repair() {
         let key = id(&bed);
         bed.write(Table::Accounts, &key, damaged.clone());
         for name in [bed.ann.as_str(), "ann@example.org", "lee@example.org"] {
-            let (kind, answer) = call(&bed.context, "Store/repair", &json!({"scope": "repair", "accounts": [name]}));
-            assert_eq!((kind.as_str(), answer["job"].is_number()), ("Store/repair", true), "{name}: {answer}");
+            let (kind, answer) =
+                call(&bed.context, "Store/repair", &json!({"scope": "repair", "accounts": [name]}));
+            assert_eq!(
+                (kind.as_str(), answer["job"].is_number()),
+                ("Store/repair", true),
+                "{name}: {answer}"
+            );
             while call(&bed.context, "Job/get", &json!({"job": answer["job"]})).1["done"] != true {
                 std::thread::yield_now();
             }
         }
-        assert_eq!(call(&bed.context, "Account/get", &json!({"account": "ann@example.org"})).1["id"], bed.ann);
+        assert_eq!(
+            call(&bed.context, "Account/get", &json!({"account": "ann@example.org"})).1["id"],
+            bed.ann
+        );
         // An address whose own row is damaged leads to the account that names it.
         bed.write(Table::Addresses, b"lee@example.org", damaged);
         let named = json!({"scope": "repair", "accounts": ["lee@example.org"]});

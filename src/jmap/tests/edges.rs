@@ -18,15 +18,21 @@ fn threads_run_oldest_first() {
     let newest = ask("Email/query", json!({}))["ids"].clone();
     let threads = ask("Thread/get", json!({"ids": null}))["list"].as_array().unwrap().clone();
     let oldest: Vec<&Value> = newest.as_array().unwrap().iter().rev().collect();
-    let in_threads: Vec<&Value> = threads.iter().flat_map(|one| one["emailIds"].as_array().unwrap()).collect();
+    let in_threads: Vec<&Value> =
+        threads.iter().flat_map(|one| one["emailIds"].as_array().unwrap()).collect();
     assert_eq!(in_threads.len(), oldest.len());
     for thread in &threads {
         let ids = thread["emailIds"].as_array().unwrap();
-        let places: Vec<usize> = ids.iter().map(|id| oldest.iter().position(|known| known == &id).unwrap()).collect();
+        let places: Vec<usize> =
+            ids.iter().map(|id| oldest.iter().position(|known| known == &id).unwrap()).collect();
         assert!(places.is_sorted(), "{thread}");
     }
-    let got = ask("Thread/get", json!({"ids": ["t0", threads[0]["id"]], "properties": ["emailIds"]}));
-    assert_eq!((&got["list"][0]["emailIds"], &got["notFound"]), (&threads[0]["emailIds"], &json!(["t0"])));
+    let got =
+        ask("Thread/get", json!({"ids": ["t0", threads[0]["id"]], "properties": ["emailIds"]}));
+    assert_eq!(
+        (&got["list"][0]["emailIds"], &got["notFound"]),
+        (&threads[0]["emailIds"], &json!(["t0"]))
+    );
 }
 
 /// RFC 8620 §5.3, `overQuota`: nothing is made, and what is there stays.
@@ -35,16 +41,27 @@ fn an_account_that_is_full_takes_no_more() {
     let context = context();
     let account = letters(&context, 2);
     call(&context, "Account/set", &json!({"account": account, "quotaEmails": 2}));
-    let (_, boxes) = call(&context, "Mailbox/query", &json!({"accountId": account, "filter": {"role": "drafts"}}));
+    let (_, boxes) = call(
+        &context,
+        "Mailbox/query",
+        &json!({"accountId": account, "filter": {"role": "drafts"}}),
+    );
     let drafts = boxes["ids"][0].as_str().unwrap();
     let email = json!({"mailboxIds": {drafts: true}, "subject": "one too many"});
-    let set = |email: &Value| call(&context, "Email/set", &json!({"accountId": account, "create": {"k": email}})).1;
+    let set = |email: &Value| {
+        call(&context, "Email/set", &json!({"accountId": account, "create": {"k": email}})).1
+    };
     let refused = set(&email);
-    assert_eq!((&refused["created"], &refused["notCreated"]["k"]["type"]), (&Value::Null, &json!("overQuota")));
+    assert_eq!(
+        (&refused["created"], &refused["notCreated"]["k"]["type"]),
+        (&Value::Null, &json!("overQuota"))
+    );
     assert_eq!(refused["oldState"], refused["newState"]);
-    let (_, found) = call(&context, "Email/query", &json!({"accountId": account, "calculateTotal": true}));
+    let (_, found) =
+        call(&context, "Email/query", &json!({"accountId": account, "calculateTotal": true}));
     assert_eq!(found["total"], 2);
-    let (_, gone) = call(&context, "Email/set", &json!({"accountId": account, "destroy": [found["ids"][0]]}));
+    let (_, gone) =
+        call(&context, "Email/set", &json!({"accountId": account, "destroy": [found["ids"][0]]}));
     assert_eq!(gone["destroyed"], json!([found["ids"][0]]));
     assert_eq!(set(&email)["notCreated"], Value::Null);
 }
@@ -56,16 +73,29 @@ fn the_accounts_of_others_are_not_there() {
     let ann = account_of(&context);
     let (_, bob) = call(&context, "Account/get", &json!({"account": "bob@example.org"}));
     context.caller = Caller { account: Some(ann.parse().unwrap()), ..Caller::default() };
-    for method in
-        ["Mailbox/get", "Email/query", "Identity/get", "VacationResponse/get", "Quota/get", "EmailSubmission/get"]
-    {
+    for method in [
+        "Mailbox/get",
+        "Email/query",
+        "Identity/get",
+        "VacationResponse/get",
+        "Quota/get",
+        "EmailSubmission/get",
+    ] {
         for account in [bob["id"].clone(), json!("a7vvvvvg")] {
-            assert_eq!(error(&context, method, &json!({"accountId": account})), "accountNotFound", "{method}");
+            assert_eq!(
+                error(&context, method, &json!({"accountId": account})),
+                "accountNotFound",
+                "{method}"
+            );
         }
         assert_eq!(call(&context, method, &json!({"accountId": ann})).0, method);
     }
     for method in ["Account/list", "Account/add", "Store/check", "Service/status"] {
-        assert_eq!(error(&context, method, &json!({"address": "x@example.org"})), "forbidden", "{method}");
+        assert_eq!(
+            error(&context, method, &json!({"address": "x@example.org"})),
+            "forbidden",
+            "{method}"
+        );
     }
 }
 
@@ -75,8 +105,12 @@ fn more_than_may_be_set_at_once_is_too_large() {
     let context = context();
     let account = account_of(&context);
     let ids = |from: usize, to: usize| (from..to).map(|n| format!("x{n}")).collect::<Vec<String>>();
-    let patches = |count: usize| ids(0, count).into_iter().map(|id| (id, json!({}))).collect::<serde_json::Map<_, _>>();
-    for method in ["Mailbox/set", "Email/set", "Identity/set", "EmailSubmission/set", "VacationResponse/set"] {
+    let patches = |count: usize| {
+        ids(0, count).into_iter().map(|id| (id, json!({}))).collect::<serde_json::Map<_, _>>()
+    };
+    for method in
+        ["Mailbox/set", "Email/set", "Identity/set", "EmailSubmission/set", "VacationResponse/set"]
+    {
         let set = |create: usize, update: usize, destroy: usize| {
             json!({
                 "accountId": account, "create": patches(create), "update": patches(update),
@@ -101,21 +135,26 @@ fn whatever_adds_an_email_is_a_delivery() {
         assert_eq!(kind, name, "{answer}");
         answer
     };
-    let inbox = ask("Mailbox/query", json!({"filter": {"role": "inbox"}}))["ids"][0].as_str().unwrap().to_owned();
+    let inbox = ask("Mailbox/query", json!({"filter": {"role": "inbox"}}))["ids"][0]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let first = ask("Email/query", json!({}))["ids"][0].as_str().unwrap().to_owned();
     let mut last = state();
     let mut moves = |what: &str, wanted: bool| {
         let now = state();
         assert_eq!(now != std::mem::replace(&mut last, now), wanted, "{what}");
     };
-    let made = ask("Email/set", json!({"create": {"k": {"mailboxIds": {&inbox: true}, "subject": "x"}}}));
+    let made =
+        ask("Email/set", json!({"create": {"k": {"mailboxIds": {&inbox: true}, "subject": "x"}}}));
     moves("made", true);
     let made = made["created"]["k"]["id"].as_str().unwrap();
     ask("Email/set", json!({"update": {made: {"keywords/$seen": true}}}));
     moves("read", false);
     ask("Email/set", json!({"destroy": [first]}));
     moves("destroyed", false);
-    let blob = context.keep_upload(ann, b"Subject: y\r\n\r\nz", "message/rfc822").unwrap().to_string();
+    let blob =
+        context.keep_upload(ann, b"Subject: y\r\n\r\nz", "message/rfc822").unwrap().to_string();
     moves("uploaded", false);
     ask("Email/import", json!({"emails": {"k": {"blobId": blob, "mailboxIds": {&inbox: true}}}}));
     moves("imported", true);
@@ -130,13 +169,17 @@ fn whatever_adds_an_email_is_a_delivery() {
 fn our_own_conditions_belong_to_our_capability() {
     let context = context();
     let account = letters(&context, 1);
-    for (method, more) in [("Email/query", json!({})), ("SearchSnippet/get", json!({"emailIds": []}))] {
+    for (method, more) in
+        [("Email/query", json!({})), ("SearchSnippet/get", json!({"emailIds": []}))]
+    {
         for (using, wanted) in [(CAPABILITIES, method), (&[CORE, MAIL][..], "error")] {
-            let mut arguments =
-                json!({"accountId": account, "filter": {"operator": "NOT", "conditions": [{"attachmentName": "x"}]}});
+            let mut arguments = json!({"accountId": account, "filter": {"operator": "NOT", "conditions": [{"attachmentName": "x"}]}});
             arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             let request = json!({"using": using, "methodCalls": [[method, arguments, "0"]]});
-            let answer = run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json();
+            let answer =
+                run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap())
+                    .unwrap()
+                    .json();
             assert_eq!(answer["methodResponses"][0][0], wanted, "{answer}");
         }
     }
@@ -146,10 +189,13 @@ fn our_own_conditions_belong_to_our_capability() {
 fn a_list_of_threads_tells_what_is_unread_in_each_and_which_email_is_the_latest() {
     let context = context();
     let account = letters(&context, 2);
-    let newest = call(&context, "Email/query", &json!({"accountId": account, "limit": 1})).1["ids"][0].clone();
+    let newest = call(&context, "Email/query", &json!({"accountId": account, "limit": 1})).1["ids"]
+        [0]
+    .clone();
     for method in ["Mail/list", "Mail/query"] {
         let list = |collapse: bool| {
-            let arguments = json!({"accountId": account, "mailbox": "inbox", "collapseThreads": collapse});
+            let arguments =
+                json!({"accountId": account, "mailbox": "inbox", "collapseThreads": collapse});
             call(&context, method, &arguments).1["list"].clone()
         };
         let thread = list(true)[0]["thread"].clone();
@@ -162,8 +208,8 @@ fn a_list_of_threads_tells_what_is_unread_in_each_and_which_email_is_the_latest(
     // Over JMAP it belongs to our capability.
     let ask = |using: &[&str], arguments: Value| {
         let request = json!({"using": using, "methodCalls": [["Thread/get", arguments, "0"]]});
-        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json()["methodResponses"]
-            [0][1]
+        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json()
+            ["methodResponses"][0][1]
             .clone()
     };
     let plain = ask(&[CORE, MAIL], json!({"accountId": account, "ids": null}));

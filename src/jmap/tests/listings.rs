@@ -13,15 +13,17 @@ use crate::store::{Error, NewMailbox};
 fn listing_that_a_query_asked_for_serves_once_upkeep_made_it() {
     let context = context();
     let id = letters(&context, 300);
-    let unseen =
-        json!({"accountId": id, "mailbox": "inbox", "filter": {"notKeyword": "$seen"}, "calculateTotal": true});
+    let unseen = json!({"accountId": id, "mailbox": "inbox", "filter": {"notKeyword": "$seen"}, "calculateTotal": true});
     let explained = || {
         let mut arguments = unseen.clone();
         arguments["explain"] = true.into();
         call(&context, "Mail/query", &arguments).1["plan"].clone()
     };
     let before = explained();
-    assert_eq!((&before["strategy"], &before["wanted"]["view"]), (&json!("generic"), &json!("unseen")));
+    assert_eq!(
+        (&before["strategy"], &before["wanted"]["view"]),
+        (&json!("generic"), &json!("unseen"))
+    );
     assert!(before["text"].as_str().unwrap().contains("\nwanted: mailbox "), "{before}");
     // Explaining makes nothing.
     assert_eq!(explained(), before);
@@ -29,7 +31,11 @@ fn listing_that_a_query_asked_for_serves_once_upkeep_made_it() {
     assert_eq!(explained(), before, "the query itself makes nothing either");
     serve_listing_requests(&context, &id);
     let after = explained();
-    assert_eq!((&after["strategy"], &after["wanted"]), (&json!("listing"), &Value::Null), "{after}");
+    assert_eq!(
+        (&after["strategy"], &after["wanted"]),
+        (&json!("listing"), &Value::Null),
+        "{after}"
+    );
     let (_, second) = call(&context, "Mail/query", &unseen);
     assert_eq!((&first["ids"], &first["total"]), (&second["ids"], &second["total"]));
     assert_eq!(first["queryState"], second["queryState"]);
@@ -51,7 +57,10 @@ fn queries_write_nothing() {
         ("Email/query", &flagged),
         ("Email/query", &query),
         ("Email/queryChanges", &changes),
-        ("Mail/query", &json!({"accountId": id, "mailbox": "inbox", "filter": {"notKeyword": "$seen"}})),
+        (
+            "Mail/query",
+            &json!({"accountId": id, "mailbox": "inbox", "filter": {"notKeyword": "$seen"}}),
+        ),
         ("Mailbox/get", &json!({"accountId": id})),
     ] {
         let (kind, answer) = call(&context, method, arguments);

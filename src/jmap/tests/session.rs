@@ -29,7 +29,8 @@ fn session_and_state(context: &Context) -> (Value, String) {
 /// The `sessionState` of a response to this caller.
 fn response_state(context: &Context) -> String {
     let request = json!({"using": CAPABILITIES, "methodCalls": [["Core/echo", {}, "0"]]});
-    let response = run(context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json();
+    let response =
+        run(context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json();
     response["sessionState"].as_str().unwrap().to_owned()
 }
 
@@ -43,12 +44,18 @@ fn state_moves_with_everything_else_in_the_session() {
         assert!(seen.insert(state), "the state did not move: {what}");
         whole
     };
-    let mut sessions = vec![assert_new(&bed.asks(&bed.bob), "at first"), assert_new(&bed.asks(&bed.ann), "of another")];
+    let mut sessions = vec![
+        assert_new(&bed.asks(&bed.bob), "at first"),
+        assert_new(&bed.asks(&bed.ann), "of another"),
+    ];
     bed.open(&bed.plans, &["mayReadItems"]);
     sessions.push(assert_new(&bed.asks(&bed.bob), "an account was shared"));
     for account in [&bed.bob, &bed.ann] {
         let id = account.parse().unwrap();
-        bed.context.directory.update(id, |row| row.name = format!("new name of {account}")).unwrap();
+        bed.context
+            .directory
+            .update(id, |row| row.name = format!("new name of {account}"))
+            .unwrap();
         sessions.push(assert_new(&bed.asks(&bed.bob), "an account was renamed"));
     }
     bed.context.base = "https://other.example.org".into();
@@ -91,16 +98,24 @@ fn state_does_not_move_with_mail() {
     let (before, ann) = (states(), bed.asks(&bed.ann));
     letters(&bed.context, 2);
     let update = json!({&bed.emails[0]: {"keywords/$seen": true}});
-    call(&ann, "Email/set", &json!({"accountId": bed.ann, "update": update, "destroy": [bed.emails[1]]}));
+    call(
+        &ann,
+        "Email/set",
+        &json!({"accountId": bed.ann, "update": update, "destroy": [bed.emails[1]]}),
+    );
     call(&ann, "Mailbox/set", &json!({"accountId": bed.ann, "create": {"m": {"name": "New"}}}));
     let update = json!({"singleton": {"isEnabled": true}});
     call(&ann, "VacationResponse/set", &json!({"accountId": bed.ann, "update": update}));
     let hashed = ("phone".to_owned(), "$argon2id$".to_owned());
-    bed.context.directory.update(ann.caller.account.unwrap(), |row| row.passwords.push(hashed.clone())).unwrap();
+    bed.context
+        .directory
+        .update(ann.caller.account.unwrap(), |row| row.passwords.push(hashed.clone()))
+        .unwrap();
     assert_eq!(states(), before);
 }
 
-/// RFC 8620 §3.4: clients fetch the session again when the state moves, so a restart alone must not move it.
+/// RFC 8620 §3.4: clients fetch the session again when the state moves, so a restart alone must not
+/// move it.
 #[test]
 fn state_is_the_same_over_a_reopened_store_and_in_another_process() {
     let engine = Arc::new(MemoryEngine::new());
@@ -111,7 +126,8 @@ fn state_is_the_same_over_a_reopened_store_and_in_another_process() {
     let directory = Directory::new(store.clone(), Settings::default());
     for who in [&bed.ann, &bed.bob] {
         let first = bed.asks(who);
-        let second = Context { store: store.clone(), directory: directory.clone(), ..first.clone() };
+        let second =
+            Context { store: store.clone(), directory: directory.clone(), ..first.clone() };
         assert_eq!(response_state(&second), response_state(&first));
         assert_eq!(session_and_state(&second), session_and_state(&first));
     }
@@ -129,7 +145,11 @@ fn state_costs_a_read_for_each_account_that_is_shared() {
         response_state(&bob);
         assert_eq!(engine.read(), shared);
         session(&bob).unwrap();
-        assert_eq!(engine.read(), shared + 2, "the state of the account and its inbox, for the unread totals");
+        assert_eq!(
+            engine.read(),
+            shared + 2,
+            "the state of the account and its inbox, for the unread totals"
+        );
         bed.open(&bed.plans, &["mayReadItems"]);
     }
 }
@@ -142,9 +162,12 @@ fn the_session_says_what_may_be_done_with_an_account() {
     context.caller = Caller { account: Some(ann.parse().unwrap()), ..Caller::default() };
     context.uploads = Arc::new(UploadSettings { max: 7, ..UploadSettings::default() });
     let session = session(&context).unwrap().json();
-    let of =
-        |name: &str| session["accounts"][&ann]["accountCapabilities"][format!("urn:ietf:params:jmap:{name}")].clone();
-    let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
+    let of = |name: &str| {
+        session["accounts"][&ann]["accountCapabilities"][format!("urn:ietf:params:jmap:{name}")]
+            .clone()
+    };
+    let fields =
+        |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
     assert_eq!(
         fields(&of("mail")),
         "emailQuerySortOptions maxMailboxDepth maxMailboxesPerEmail maxSizeAttachmentsPerEmail maxSizeMailboxName \
@@ -154,11 +177,22 @@ fn the_session_says_what_may_be_done_with_an_account() {
     assert_eq!(fields(&of("submission")), "maxDelayedSend submissionExtensions");
     assert!(of("submission")["submissionExtensions"]["FUTURERELEASE"].is_array());
     assert_eq!((of("vacationresponse"), of("quota")), (json!({}), json!({})));
-    assert_eq!(fields(&of("blob")), "maxDataSources maxSizeBlobSet supportedDigestAlgorithms supportedTypeNames");
+    assert_eq!(
+        fields(&of("blob")),
+        "maxDataSources maxSizeBlobSet supportedDigestAlgorithms supportedTypeNames"
+    );
     assert!(of("blob")["maxDataSources"].as_u64().unwrap() >= 64);
     for name in ["mail", "submission", "vacationresponse", "quota", "blob"] {
-        assert_eq!(session["capabilities"][format!("urn:ietf:params:jmap:{name}")], json!({}), "{name}");
-        assert_eq!(session["primaryAccounts"][format!("urn:ietf:params:jmap:{name}")], ann.as_str(), "{name}");
+        assert_eq!(
+            session["capabilities"][format!("urn:ietf:params:jmap:{name}")],
+            json!({}),
+            "{name}"
+        );
+        assert_eq!(
+            session["primaryAccounts"][format!("urn:ietf:params:jmap:{name}")],
+            ann.as_str(),
+            "{name}"
+        );
     }
     assert_eq!((of("core"), of("websocket")), (Value::Null, Value::Null));
     assert_eq!(session["primaryAccounts"].get("urn:ietf:params:jmap:core"), None);
@@ -171,18 +205,25 @@ fn the_session_says_what_may_be_done_with_an_account() {
 fn unread_totals_of_the_inbox_stand_in_the_session_and_in_the_account() {
     let context = context();
     let account = letters(&context, 3);
-    let ann =
-        Context { caller: Caller { account: Some(account.parse().unwrap()), ..Caller::default() }, ..context.clone() };
+    let ann = Context {
+        caller: Caller { account: Some(account.parse().unwrap()), ..Caller::default() },
+        ..context.clone()
+    };
     let session = || session(&ann).unwrap().json();
-    let told = |session: &Value| session["accounts"][&account]["accountCapabilities"][ADMIN].clone();
+    let told =
+        |session: &Value| session["accounts"][&account]["accountCapabilities"][ADMIN].clone();
     let before = session();
     assert_eq!(told(&before), json!({"inboxUnreadEmails": 3, "inboxUnreadThreads": 3}));
-    let newest = call(&ann, "Email/query", &json!({"accountId": account, "limit": 1})).1["ids"][0].clone();
+    let newest =
+        call(&ann, "Email/query", &json!({"accountId": account, "limit": 1})).1["ids"][0].clone();
     let update = json!({newest.as_str().unwrap(): {"keywords/$seen": true}});
     call(&ann, "Email/set", &json!({"accountId": account, "update": update}));
     let after = session();
     assert_eq!(told(&after), json!({"inboxUnreadEmails": 2, "inboxUnreadThreads": 2}));
-    assert_eq!(after["state"], before["state"], "mail alone makes no client fetch the session again");
+    assert_eq!(
+        after["state"], before["state"],
+        "mail alone makes no client fetch the session again"
+    );
     let shown = call(&context, "Account/get", &json!({"account": "ann@example.org"})).1;
     assert_eq!((&shown["inboxUnreadEmails"], &shown["inboxUnreadThreads"]), (&json!(2), &json!(2)));
 }

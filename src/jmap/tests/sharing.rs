@@ -46,9 +46,13 @@ impl SharingFixture {
     pub(super) fn over(context: Context) -> Self {
         let (ann, emails) = filed(&context, &["alone", "planned", "twofold"]);
         let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0.to_string();
-        let boxes = call(&context, "Mailbox/get", &json!({"accountId": ann, "properties": ["role"]})).1;
+        let boxes =
+            call(&context, "Mailbox/get", &json!({"accountId": ann, "properties": ["role"]})).1;
         let boxes = boxes["list"].as_array().unwrap().clone();
-        let inbox = boxes.iter().find(|one| one["role"] == "inbox").unwrap()["id"].as_str().unwrap().to_owned();
+        let inbox = boxes.iter().find(|one| one["role"] == "inbox").unwrap()["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         let create = json!({"w": {"name": "Work"}, "p": {"name": "Plans", "parentId": "#w"}});
         let made = call(&context, "Mailbox/set", &json!({"accountId": ann, "create": create})).1;
         let id = |name: &str| made["created"][name]["id"].as_str().unwrap().to_owned();
@@ -64,7 +68,10 @@ impl SharingFixture {
     /// The same service, asked by one who logged in.
     pub(super) fn asks(&self, who: &str) -> Context {
         let account: AccountId = who.parse().unwrap();
-        Context { caller: Caller { account: Some(account), ..Caller::default() }, ..self.context.clone() }
+        Context {
+            caller: Caller { account: Some(account), ..Caller::default() },
+            ..self.context.clone()
+        }
     }
 
     /// Asked by Bob of Ann's account.
@@ -82,20 +89,32 @@ impl SharingFixture {
 
     /// Ann opens a mailbox to Bob with these rights and no others.
     pub(super) fn open(&self, mailbox: &str, rights: &[&str]) {
-        let rights: Map<String, Value> = rights.iter().map(|name| ((*name).to_owned(), true.into())).collect();
+        let rights: Map<String, Value> =
+            rights.iter().map(|name| ((*name).to_owned(), true.into())).collect();
         let update = json!({mailbox: {format!("shareWith/{}", self.bob): rights}});
         // The first of all: there is nothing to descend through.
         let first = json!({mailbox: {"shareWith": {&self.bob: rights}}});
         let of = json!({"accountId": self.ann, "ids": [mailbox], "properties": ["shareWith"]});
-        let shared = call(&self.asks(&self.ann), "Mailbox/get", &of).1["list"][0]["shareWith"].clone();
+        let shared =
+            call(&self.asks(&self.ann), "Mailbox/get", &of).1["list"][0]["shareWith"].clone();
         let update = if shared.is_null() { first } else { update };
-        let done = call(&self.asks(&self.ann), "Mailbox/set", &json!({"accountId": self.ann, "update": update})).1;
+        let done = call(
+            &self.asks(&self.ann),
+            "Mailbox/set",
+            &json!({"accountId": self.ann, "update": update}),
+        )
+        .1;
         assert!(done["updated"].get(mailbox).is_some(), "{done}");
     }
 
     pub(super) fn close(&self, mailbox: &str) {
         let update = json!({mailbox: {"shareWith": null}});
-        let done = call(&self.asks(&self.ann), "Mailbox/set", &json!({"accountId": self.ann, "update": update})).1;
+        let done = call(
+            &self.asks(&self.ann),
+            "Mailbox/set",
+            &json!({"accountId": self.ann, "update": update}),
+        )
+        .1;
         assert_eq!(done["updated"], json!({mailbox: null}), "{done}");
     }
 
@@ -105,7 +124,12 @@ impl SharingFixture {
 }
 
 fn ids(answer: &Value) -> Vec<String> {
-    answer["list"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+    answer["list"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -118,12 +142,19 @@ fn what_is_opened_stands_in_the_guests_session() {
     let after = bed.session(&bed.bob);
     assert_ne!(before["state"], after["state"]);
     let shared = &after["accounts"][&bed.ann];
-    assert_eq!((&shared["isPersonal"], &shared["name"]), (&json!(false), &json!("ann@example.org")));
+    assert_eq!(
+        (&shared["isPersonal"], &shared["name"]),
+        (&json!(false), &json!("ann@example.org"))
+    );
     let capabilities = shared["accountCapabilities"].as_object().unwrap();
     let names: Vec<&str> = capabilities.keys().map(String::as_str).collect();
     assert_eq!(
         names,
-        ["urn:ietf:params:jmap:blob", "urn:ietf:params:jmap:mail", "urn:ietf:params:jmap:principals:owner"]
+        [
+            "urn:ietf:params:jmap:blob",
+            "urn:ietf:params:jmap:mail",
+            "urn:ietf:params:jmap:principals:owner"
+        ]
     );
     assert_eq!(capabilities["urn:ietf:params:jmap:mail"]["mayCreateTopLevelMailbox"], false);
     // Whose it is, he finds among the principals of his own account (RFC 9670 §1.5.2).
@@ -160,29 +191,43 @@ fn a_guest_sees_what_is_open_to_him_and_nothing_else() {
     assert_eq!(ids(&boxes), [bed.work.clone(), bed.plans.clone()], "with what is above it");
     let [work, plans] = [&boxes["list"][0], &boxes["list"][1]];
     assert!(work["myRights"].as_object().unwrap().values().all(|has| *has == json!(false)));
-    assert_eq!((&plans["myRights"]["mayReadItems"], &plans["myRights"]["maySetSeen"]), (&json!(true), &json!(false)));
+    assert_eq!(
+        (&plans["myRights"]["mayReadItems"], &plans["myRights"]["maySetSeen"]),
+        (&json!(true), &json!(false))
+    );
     assert_eq!(
         (&plans["totalEmails"], &plans["shareWith"], &plans["isSubscribed"]),
         (&json!(2), &Value::Null, &json!(false))
     );
     assert_eq!(bed.bob("Mailbox/query", json!({}))["ids"].as_array().unwrap().len(), 2);
 
-    let emails =
-        bed.bob("Email/get", json!({"ids": bed.emails, "properties": ["mailboxIds", "subject", "bodyValues"]}));
+    let emails = bed.bob(
+        "Email/get",
+        json!({"ids": bed.emails, "properties": ["mailboxIds", "subject", "bodyValues"]}),
+    );
     assert_eq!(ids(&emails), [planned.clone(), twofold.clone()]);
     assert_eq!(emails["notFound"], json!([alone]));
     assert_eq!(emails["list"][1]["mailboxIds"], json!({&bed.plans: true}));
     assert_eq!(bed.bob("Email/get", json!({"ids": null}))["list"].as_array().unwrap().len(), 2);
     assert_eq!(bed.bob("Thread/get", json!({"ids": null}))["list"].as_array().unwrap().len(), 2);
-    let threads = call(&bed.context, "Email/get", &json!({"accountId": bed.ann, "ids": bed.emails})).1;
-    let threads: Vec<&str> =
-        threads["list"].as_array().unwrap().iter().map(|one| one["threadId"].as_str().unwrap()).collect();
+    let threads =
+        call(&bed.context, "Email/get", &json!({"accountId": bed.ann, "ids": bed.emails})).1;
+    let threads: Vec<&str> = threads["list"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["threadId"].as_str().unwrap())
+        .collect();
     assert_eq!(bed.bob("Thread/get", json!({"ids": threads}))["notFound"], json!([threads[0]]));
 
     let found = |filter: Value| {
         let answer = bed.bob("Email/query", json!({"filter": filter, "calculateTotal": true}));
-        let mut ids: Vec<String> =
-            answer["ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+        let mut ids: Vec<String> = answer["ids"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|id| id.as_str().unwrap().to_owned())
+            .collect();
         assert_eq!(answer["total"], ids.len());
         ids.sort();
         ids
@@ -203,12 +248,19 @@ fn a_guest_sees_what_is_open_to_him_and_nothing_else() {
             json!({"operator": "OR", "conditions": [{"subject": "alone"}, {"subject": "planned"}]}),
             vec![planned.clone()],
         ),
-        (json!({"operator": "OR", "conditions": [{"inMailbox": plans}, {"inMailbox": inbox}]}), both),
+        (
+            json!({"operator": "OR", "conditions": [{"inMailbox": plans}, {"inMailbox": inbox}]}),
+            both,
+        ),
     ] {
         assert_eq!(found(filter.clone()), wanted, "{filter}");
     }
-    let snippets = bed.bob("SearchSnippet/get", json!({"filter": {"text": "hi"}, "emailIds": bed.emails}));
-    assert_eq!((snippets["list"].as_array().unwrap().len(), &snippets["notFound"]), (2, &json!([alone])));
+    let snippets =
+        bed.bob("SearchSnippet/get", json!({"filter": {"text": "hi"}, "emailIds": bed.emails}));
+    assert_eq!(
+        (snippets["list"].as_array().unwrap().len(), &snippets["notFound"]),
+        (2, &json!([alone]))
+    );
 
     // Blobs are what one may read.
     let blob = |id: &str| {
@@ -220,11 +272,19 @@ fn a_guest_sees_what_is_open_to_him_and_nothing_else() {
     let lookup = json!({"ids": blobs, "typeNames": ["Mailbox", "Email"]});
     for (method, arguments) in [("Blob/get", get), ("Blob/lookup", lookup)] {
         let answer = bed.bob(method, arguments);
-        assert_eq!((ids(&answer), &answer["notFound"]), (vec![blobs[1].clone()], &json!([blobs[0]])), "{method}");
+        assert_eq!(
+            (ids(&answer), &answer["notFound"]),
+            (vec![blobs[1].clone()], &json!([blobs[0]])),
+            "{method}"
+        );
     }
     let parsed = bed.bob("Email/parse", json!({"blobIds": blobs}));
-    assert_eq!((&parsed["notFound"], parsed["parsed"].as_object().unwrap().len()), (&json!([blobs[0]]), 1));
-    let made = json!({"a": {"data": [{"blobId": blobs[0]}]}, "b": {"data": [{"blobId": blobs[1]}]}});
+    assert_eq!(
+        (&parsed["notFound"], parsed["parsed"].as_object().unwrap().len()),
+        (&json!([blobs[0]]), 1)
+    );
+    let made =
+        json!({"a": {"data": [{"blobId": blobs[0]}]}, "b": {"data": [{"blobId": blobs[1]}]}});
     let made = bed.bob("Blob/upload", json!({"create": made}));
     assert_eq!(made["notCreated"]["a"]["type"], "blobNotFound", "{made}");
     assert!(made["created"].get("b").is_some());
@@ -243,7 +303,8 @@ fn changes_are_told_to_a_guest_where_they_can_be() {
     let since = bed.bob("Mailbox/get", json!({}))["state"].clone();
     let state = |of: &str| bed.bob(of, json!({"ids": []}))["state"].clone();
     let (emails, threads) = (state("Email/get"), state("Thread/get"));
-    let query = bed.bob("Email/query", json!({"filter": {"inMailbox": bed.plans}}))["queryState"].clone();
+    let query =
+        bed.bob("Email/query", json!({"filter": {"inMailbox": bed.plans}}))["queryState"].clone();
     let update = json!({&bed.emails[0]: {format!("mailboxIds/{}", bed.plans): true}});
     call(&bed.context, "Email/set", &json!({"accountId": bed.ann, "update": update}));
     let changes = bed.bob("Mailbox/changes", json!({"sinceState": since}));
@@ -257,16 +318,25 @@ fn changes_are_told_to_a_guest_where_they_can_be() {
         ["created", "updated", "destroyed"].map(|kind| answer[kind].clone())
     };
     let [alone, planned, twofold] = &bed.emails;
-    assert_eq!(told("Email/changes", &emails), [json!([alone]), json!([]), json!([])], "it came into sight");
+    assert_eq!(
+        told("Email/changes", &emails),
+        [json!([alone]), json!([]), json!([])],
+        "it came into sight"
+    );
     let [created, ..] = told("Thread/changes", &threads);
     assert_eq!(created.as_array().unwrap().len(), 1);
     let (emails, threads) = (state("Email/get"), state("Thread/get"));
-    // One changes in his sight, one leaves it, one goes for good, and of what he never saw he hears nothing.
+    // One changes in his sight, one leaves it, one goes for good, and of what he never saw he hears
+    // nothing.
     let (_, hidden) = filed(&bed.context, &["hidden"]);
     let update = json!({
         planned: {"keywords/$flagged": true}, alone: {"mailboxIds": {&bed.inbox: true}}, &hidden[0]: {"keywords/a": true},
     });
-    call(&bed.context, "Email/set", &json!({"accountId": bed.ann, "update": update, "destroy": [twofold]}));
+    call(
+        &bed.context,
+        "Email/set",
+        &json!({"accountId": bed.ann, "update": update, "destroy": [twofold]}),
+    );
     let mut gone = [alone.clone(), twofold.clone()];
     gone.sort();
     assert_eq!(told("Email/changes", &emails), [json!([]), json!([planned]), json!(gone)]);
@@ -279,9 +349,15 @@ fn changes_are_told_to_a_guest_where_they_can_be() {
     );
     // What was opened and closed meanwhile is not kept.
     bed.open(&bed.plans, &["mayReadItems", "maySetSeen"]);
-    assert_eq!(bed.bob_fails("Mailbox/changes", json!({"sinceState": since})), "cannotCalculateChanges");
+    assert_eq!(
+        bed.bob_fails("Mailbox/changes", json!({"sinceState": since})),
+        "cannotCalculateChanges"
+    );
     assert_eq!(bed.bob_fails("Email/queryChanges", asked), "cannotCalculateChanges");
-    assert_eq!(bed.bob_fails("Thread/changes", json!({"sinceState": since})), "cannotCalculateChanges");
+    assert_eq!(
+        bed.bob_fails("Thread/changes", json!({"sinceState": since})),
+        "cannotCalculateChanges"
+    );
     assert_ne!(state("Email/get"), emails, "with what is open changes what there is");
 }
 
@@ -290,7 +366,8 @@ fn emails_and_blobs_are_copied_across() {
     let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "mayAddItems"]);
     let bob = bed.asks(&bed.bob);
-    let own = call(&bob, "Mailbox/query", &json!({"accountId": bed.bob, "filter": {"role": "inbox"}})).1;
+    let own =
+        call(&bob, "Mailbox/query", &json!({"accountId": bed.bob, "filter": {"role": "inbox"}})).1;
     let own = own["ids"][0].as_str().unwrap();
     let [alone, planned, _] = &bed.emails;
     let copy = |destroy: bool| {
@@ -305,7 +382,12 @@ fn emails_and_blobs_are_copied_across() {
     assert_eq!(done[0][1]["notCreated"]["a"]["type"], "notFound", "{done}");
     let made = done[0][1]["created"]["p"]["id"].as_str().unwrap();
     assert_eq!(done[1][1]["notDestroyed"][planned]["type"], "forbidden", "{done}");
-    let there = call(&bob, "Email/get", &json!({"accountId": bed.bob, "ids": [made], "properties": ["subject"]})).1;
+    let there = call(
+        &bob,
+        "Email/get",
+        &json!({"accountId": bed.bob, "ids": [made], "properties": ["subject"]}),
+    )
+    .1;
     assert_eq!(there["list"][0]["subject"], "planned");
     // And back, to where he may add; with the right to remove the original goes.
     call(&bob, "Email/set", &json!({"accountId": bed.bob, "destroy": [made]}));
@@ -333,5 +415,8 @@ fn emails_and_blobs_are_copied_across() {
     assert_eq!(copied["notCopied"][blobs[0].as_str().unwrap()]["type"], "notFound", "{copied}");
     let new = copied["copied"][blobs[1].as_str().unwrap()].as_str().unwrap();
     let octets = call(&bob, "Blob/get", &json!({"accountId": bed.bob, "ids": [new]})).1;
-    assert!(octets["list"][0]["data:asText"].as_str().unwrap().contains("Subject: twofold"), "{octets}");
+    assert!(
+        octets["list"][0]["data:asText"].as_str().unwrap().contains("Subject: twofold"),
+        "{octets}"
+    );
 }

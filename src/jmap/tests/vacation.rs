@@ -15,10 +15,18 @@ fn a_vacation_is_set_by_patch_and_read_back() {
     assert_eq!(before["list"][0]["isEnabled"], false);
     let patch = json!({"isEnabled": true, "textBody": "Away", "toDate": "2027-01-01T00:00:00Z"});
     let set = |patch: &Value| {
-        call(&context, "VacationResponse/set", &json!({"accountId": id, "update": {"singleton": patch}})).1
+        call(
+            &context,
+            "VacationResponse/set",
+            &json!({"accountId": id, "update": {"singleton": patch}}),
+        )
+        .1
     };
     let done = set(&patch);
-    assert_eq!((&done["updated"], &done["oldState"]), (&json!({"singleton": null}), &before["state"]));
+    assert_eq!(
+        (&done["updated"], &done["oldState"]),
+        (&json!({"singleton": null}), &before["state"])
+    );
     assert_ne!(done["newState"], done["oldState"]);
     // A mere re-save changes nothing.
     assert_eq!(set(&patch)["newState"], done["newState"]);
@@ -57,10 +65,15 @@ fn a_vacation_is_set_by_patch_and_read_back() {
         (&wrong["notCreated"]["k"]["type"], &wrong["notDestroyed"]["singleton"]["type"]),
         (&json!("singleton"), &json!("singleton"))
     );
-    let message = octets(b"From: x@example.net\r\nTo: ann@example.org\r\nSubject: hi\r\n\r\nhi\r\n");
+    let message =
+        octets(b"From: x@example.net\r\nTo: ann@example.org\r\nSubject: hi\r\n\r\nhi\r\n");
     let (_, would) = call(&context, "Vacation/test", &json!({"accountId": id, "message": message}));
     assert!(would["reply"].as_str().unwrap().contains("Subject: Auto: hi"), "{would}");
-    let (_, none) = call(&context, "Vacation/test", &json!({"accountId": id, "message": message, "sender": ""}));
+    let (_, none) = call(
+        &context,
+        "Vacation/test",
+        &json!({"accountId": id, "message": message, "sender": ""}),
+    );
     assert_eq!(none["reason"], "null-sender");
 }
 
@@ -72,13 +85,18 @@ fn the_standard_response_is_exactly_that_and_the_vendors_has_more() {
         arguments["accountId"] = ann.clone().into();
         call(&context, name, &arguments).1
     };
-    let names = |object: &Value| object.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>();
+    let names = |object: &Value| {
+        object.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>()
+    };
     let standard = names(&ask("VacationResponse/get", json!({}))["list"][0]);
     assert_eq!(
         standard.iter().map(String::as_str).collect::<Vec<_>>(),
         ["fromDate", "htmlBody", "id", "isEnabled", "subject", "textBody", "toDate"]
     );
-    assert_eq!(ask("VacationResponse/get", json!({"properties": ["except"]}))["type"], "invalidArguments");
+    assert_eq!(
+        ask("VacationResponse/get", json!({"properties": ["except"]}))["type"],
+        "invalidArguments"
+    );
     let patch = json!({
         "isEnabled": true, "from": {"name": "Ann", "email": "ann@example.org"}, "except": ["@Boss.example"],
         "audience": "organisation", "organisation": ["Partner.example"], "language": "EN", "days": ["Fri", "24-31"],
@@ -123,15 +141,24 @@ fn the_standard_response_is_exactly_that_and_the_vendors_has_more() {
     }
     // What would be said to whom.
     let test = |from: &str, more: &str| {
-        let message = format!("From: {from}\r\nTo: ann@example.org\r\nSubject: hi\r\n{more}\r\nhi\r\n");
+        let message =
+            format!("From: {from}\r\nTo: ann@example.org\r\nSubject: hi\r\n{more}\r\nhi\r\n");
         ask("Vacation/test", json!({"message": octets(message.as_bytes())}))
     };
     set(json!({"days": []}));
-    assert!(test("bob@example.org", "Accept-Language: de\r\n")["reply"].as_str().unwrap().contains("\r\nWeg"));
+    assert!(
+        test("bob@example.org", "Accept-Language: de\r\n")["reply"]
+            .as_str()
+            .unwrap()
+            .contains("\r\nWeg")
+    );
     assert_eq!(test("bob@example.net", "")["reason"], "not-in-audience");
     set(json!({"audience": "everyone"}));
     let reply = test("bob@example.net", "Accept-Language: de\r\n");
-    assert!(reply["reply"].as_str().unwrap().contains("\r\nOut") && reply["recipient"] == "bob@example.net");
+    assert!(
+        reply["reply"].as_str().unwrap().contains("\r\nOut")
+            && reply["recipient"] == "bob@example.net"
+    );
 }
 
 #[test]
@@ -146,15 +173,20 @@ fn a_response_is_from_an_address_of_the_account_only() {
         call(&context, "Vacation/set", &json!({"accountId": ann, "update": {"singleton": patch}})).1
     };
     let from = || {
-        let message = octets(b"From: x@example.net\r\nTo: ann@example.org\r\nSubject: hi\r\n\r\nhi\r\n");
-        let would = call(&context, "Vacation/test", &json!({"accountId": ann, "message": message})).1;
+        let message =
+            octets(b"From: x@example.net\r\nTo: ann@example.org\r\nSubject: hi\r\n\r\nhi\r\n");
+        let would =
+            call(&context, "Vacation/test", &json!({"accountId": ann, "message": message})).1;
         let reply = would["reply"].as_str().unwrap().to_owned();
         reply.lines().find_map(|line| line.strip_prefix("From: ")).unwrap().to_owned()
     };
     alias(&ann, "@example.com");
     for email in ["bob@example.org", "eve@example.net", "x"] {
         let refused = &set(email)["notUpdated"]["singleton"];
-        assert_eq!((&refused["type"], &refused["properties"][0]), (&json!("invalidProperties"), &json!("from")));
+        assert_eq!(
+            (&refused["type"], &refused["properties"][0]),
+            (&json!("invalidProperties"), &json!("from"))
+        );
     }
     assert_eq!(set("desk@example.com")["updated"], json!({"singleton": null}));
     assert_eq!(from(), "<desk@example.com>");
@@ -183,8 +215,15 @@ fn the_log_is_filtered_and_a_report_made_of_it() {
         txn.set_vacation(&away)?;
         for (n, at, sender, verdict) in &all {
             let at = UtcMillis::parse_rfc3339(at).unwrap();
-            let (sender, recipient) = (Address::parse(sender).ok(), Address::parse("ann@example.org").unwrap());
-            txn.add_decision(&Decision { at, email: id(*n), sender, recipient, verdict: verdict.clone() });
+            let (sender, recipient) =
+                (Address::parse(sender).ok(), Address::parse("ann@example.org").unwrap());
+            txn.add_decision(&Decision {
+                at,
+                email: id(*n),
+                sender,
+                recipient,
+                verdict: verdict.clone(),
+            });
         }
         Ok(())
     });
@@ -193,7 +232,8 @@ fn the_log_is_filtered_and_a_report_made_of_it() {
         arguments["accountId"] = ann.clone().into();
         let answer = call(&context, "Decision/list", &arguments).1;
         let list = answer["list"].as_array().map_or(&[][..], Vec::as_slice).iter();
-        list.map(|row| row["sender"].as_str().unwrap().split('@').next().unwrap().to_owned()).collect::<Vec<_>>()
+        list.map(|row| row["sender"].as_str().unwrap().split('@').next().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(list(json!({})), ["news", "bob", "zoe"]);
     assert_eq!(list(json!({"limit": 1})), ["news"]);
@@ -212,9 +252,13 @@ fn the_log_is_filtered_and_a_report_made_of_it() {
         (&report["messages"], &report["answered"], &report["silent"]),
         (&json!(2), &json!(1), &json!({"list": 1}))
     );
-    assert_eq!((&report["began"], &report["ended"]), (&json!("2026-11-21T09:00:00Z"), &json!(null)));
+    assert_eq!(
+        (&report["began"], &report["ended"]),
+        (&json!("2026-11-21T09:00:00Z"), &json!(null))
+    );
     assert!(report["text"].as_str().unwrap().contains("two (2026-11-21"), "{report}");
     assert!(report["html"].as_str().unwrap().starts_with("<!DOCTYPE html>"));
-    let earlier = json!({"accountId": ann, "since": "2026-11-20T00:00:00Z", "until": "2026-11-21T00:00:00Z"});
+    let earlier =
+        json!({"accountId": ann, "since": "2026-11-20T00:00:00Z", "until": "2026-11-21T00:00:00Z"});
     assert_eq!(call(&context, "Vacation/report", &earlier).1["silent"], json!({"disabled": 1}));
 }

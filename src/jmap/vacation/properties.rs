@@ -8,10 +8,13 @@ use crate::account::OwnAddresses;
 use crate::jmap::standard::value::utc_date;
 use crate::model::address::{domain_is_well_formed, fold_domain};
 use crate::model::{
-    Address, Audience, Circle, Days, EmailAddress, ExcludedSender, UtcMillis, VacationResponse, Variant,
+    Address, Audience, Circle, Days, EmailAddress, ExcludedSender, UtcMillis, VacationResponse,
+    Variant,
 };
 use crate::wire::jmap::admin::mail::NamedAddress;
-use crate::wire::jmap::admin::vacation::{SINGLETON, VacationFacts, VacationProperty, VariantFacts};
+use crate::wire::jmap::admin::vacation::{
+    SINGLETON, VacationFacts, VacationProperty, VariantFacts,
+};
 use crate::wire::jmap::{Property as _, SetError};
 
 /// What is said of any other.
@@ -30,8 +33,15 @@ const MAX_TAG_BYTES: usize = 35;
 
 impl VacationProperty {
     /// Those of RFC 8621 §8.
-    pub(super) const STANDARD: [Self; 7] =
-        [Self::Id, Self::IsEnabled, Self::FromDate, Self::ToDate, Self::Subject, Self::TextBody, Self::HtmlBody];
+    pub(super) const STANDARD: [Self; 7] = [
+        Self::Id,
+        Self::IsEnabled,
+        Self::FromDate,
+        Self::ToDate,
+        Self::Subject,
+        Self::TextBody,
+        Self::HtmlBody,
+    ];
 }
 
 /// All properties of a response.
@@ -107,7 +117,11 @@ pub(super) fn apply(
 }
 
 /// Sets one property that does not depend on whose an address is.
-fn apply_plain(response: &mut VacationResponse, property: VacationProperty, value: &Value) -> Result<(), String> {
+fn apply_plain(
+    response: &mut VacationResponse,
+    property: VacationProperty,
+    value: &Value,
+) -> Result<(), String> {
     match property {
         VacationProperty::IsEnabled => response.enabled = flag(value)?,
         VacationProperty::FromDate => response.from_date = instant(value)?,
@@ -116,12 +130,19 @@ fn apply_plain(response: &mut VacationResponse, property: VacationProperty, valu
         VacationProperty::TextBody => response.text_body = text(value)?,
         VacationProperty::HtmlBody => response.html_body = text(value)?,
         VacationProperty::ReplyTo => response.reply_to = person(value)?,
-        VacationProperty::Addresses => response.addresses = all(value, MAX_ADDRESSES, Address::parse)?,
-        VacationProperty::Except => response.except = all(value, MAX_ADDRESSES, str::parse::<ExcludedSender>)?,
-        VacationProperty::Audience => {
-            response.audience = named(value, Audience::from_name, "everyone, known or organisation")?;
+        VacationProperty::Addresses => {
+            response.addresses = all(value, MAX_ADDRESSES, Address::parse)?
         }
-        VacationProperty::Organisation => response.organisation = all(value, MAX_ADDRESSES, domain)?,
+        VacationProperty::Except => {
+            response.except = all(value, MAX_ADDRESSES, str::parse::<ExcludedSender>)?
+        }
+        VacationProperty::Audience => {
+            response.audience =
+                named(value, Audience::from_name, "everyone, known or organisation")?;
+        }
+        VacationProperty::Organisation => {
+            response.organisation = all(value, MAX_ADDRESSES, domain)?
+        }
         VacationProperty::Language => response.language = language(value)?,
         VacationProperty::Variants => response.variants = variants(value)?,
         VacationProperty::Days => response.days = all(value, MAX_DAYS, str::parse::<Days>)?,
@@ -145,7 +166,11 @@ fn named<T>(value: &Value, read: impl Fn(&str) -> Option<T>, names: &str) -> Res
 }
 
 /// Every text of an array, read.
-fn all<T, E: ToString>(value: &Value, most: usize, read: impl Fn(&str) -> Result<T, E>) -> Result<Vec<T>, String> {
+fn all<T, E: ToString>(
+    value: &Value,
+    most: usize,
+    read: impl Fn(&str) -> Result<T, E>,
+) -> Result<Vec<T>, String> {
     let all = value.as_array().ok_or("an array of texts is wanted")?;
     if all.len() > most {
         return Err(format!("more than {most}"));
@@ -166,7 +191,8 @@ fn domain(text: &str) -> Result<String, &'static str> {
 
 fn language(value: &Value) -> Result<Option<String>, String> {
     let Some(tag) = text(value)? else { return Ok(None) };
-    let subtag = |part: &str| !part.is_empty() && part.bytes().all(|octet| octet.is_ascii_alphanumeric());
+    let subtag =
+        |part: &str| !part.is_empty() && part.bytes().all(|octet| octet.is_ascii_alphanumeric());
     if tag.len() <= MAX_TAG_BYTES && tag.split('-').all(subtag) {
         Ok(Some(tag.to_ascii_lowercase()))
     } else {
@@ -187,7 +213,10 @@ fn variants(value: &Value) -> Result<Vec<Variant>, String> {
             match property.as_str() {
                 "language" => variant.language = language(value)?,
                 "circle" if value.is_null() => variant.circle = None,
-                "circle" => variant.circle = Some(named(value, Circle::from_name, "organisation, outside or null")?),
+                "circle" => {
+                    variant.circle =
+                        Some(named(value, Circle::from_name, "organisation, outside or null")?)
+                }
                 "subject" => variant.subject = text(value)?,
                 "textBody" => variant.text_body = text(value)?,
                 "htmlBody" => variant.html_body = text(value)?,
@@ -197,7 +226,9 @@ fn variants(value: &Value) -> Result<Vec<Variant>, String> {
         if variant.language.is_none() && variant.circle.is_none() {
             return Err("a variant is for a language, a circle, or both".into());
         }
-        let same = |known: &Variant| (&known.language, known.circle) == (&variant.language, variant.circle);
+        let same = |known: &Variant| {
+            (&known.language, known.circle) == (&variant.language, variant.circle)
+        };
         if out.iter().any(same) {
             return Err("two variants for the same language and circle".into());
         }
@@ -224,7 +255,8 @@ fn person(value: &Value) -> Result<Option<EmailAddress>, String> {
     if value.is_null() {
         return Ok(None);
     }
-    let email = value.get("email").and_then(Value::as_str).ok_or("an object with email is wanted")?;
+    let email =
+        value.get("email").and_then(Value::as_str).ok_or("an object with email is wanted")?;
     let address = Address::parse(email).map_err(|error| error.to_string())?;
     let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
     Ok(Some(EmailAddress { name, email: address.to_string() }))
@@ -238,7 +270,8 @@ mod tests {
     #[test]
     fn every_property_is_a_fact_and_no_other() {
         let facts = members(serde_json::to_value(facts(&VacationResponse::default())).unwrap());
-        let mut names: Vec<&str> = VacationProperty::ALL.iter().map(crate::wire::jmap::Property::name).collect();
+        let mut names: Vec<&str> =
+            VacationProperty::ALL.iter().map(crate::wire::jmap::Property::name).collect();
         names.sort_unstable();
         assert_eq!(facts.keys().map(String::as_str).collect::<Vec<_>>(), names);
     }

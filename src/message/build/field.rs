@@ -52,11 +52,17 @@ impl EncodedField {
             FieldValue::Text(text) => self::text(text, column)?,
             FieldValue::Addresses(people) => word::listed(&addresses(people)?, ",", column),
             FieldValue::Groups(groups) => word::listed(&self::groups(groups)?, ",", column),
-            FieldValue::MessageIds(ids) => word::listed(&angled(ids, &is_id, "not a message id")?, "", column),
-            FieldValue::Urls(urls) => word::listed(&angled(urls, &is_url, "not a URL")?, ",", column),
+            FieldValue::MessageIds(ids) => {
+                word::listed(&angled(ids, &is_id, "not a message id")?, "", column)
+            }
+            FieldValue::Urls(urls) => {
+                word::listed(&angled(urls, &is_url, "not a URL")?, ",", column)
+            }
             // It has four digits for the year, and readers take lesser ones for abbreviations.
             FieldValue::Date(date) if date.rfc3339().get(..4).is_none_or(|year| year < "1900") => {
-                return Err(BadFieldValue("a date in a header field has no year before 1900 (RFC 5322 §3.3)"));
+                return Err(BadFieldValue(
+                    "a date in a header field has no year before 1900 (RFC 5322 §3.3)",
+                ));
             }
             FieldValue::Date(date) => date.rfc5322(),
         };
@@ -71,13 +77,19 @@ impl EncodedField {
         let mut octets = format!("{name}:{first}");
         for line in lines {
             if !line.starts_with([' ', '\t']) || line.trim().is_empty() {
-                return Err(BadFieldValue("a line of a folded value must begin with a blank, and not be blank"));
+                return Err(BadFieldValue(
+                    "a line of a folded value must begin with a blank, and not be blank",
+                ));
             }
             octets.push_str("\r\n");
             octets.push_str(line);
         }
-        if octets.bytes().any(|octet| !matches!(octet, b' '..=b'~' | b'\t' | b'\r' | b'\n')) || value.contains('\r') {
-            return Err(BadFieldValue("a raw value must be printable ASCII; asText takes any text"));
+        if octets.bytes().any(|octet| !matches!(octet, b' '..=b'~' | b'\t' | b'\r' | b'\n'))
+            || value.contains('\r')
+        {
+            return Err(BadFieldValue(
+                "a raw value must be printable ASCII; asText takes any text",
+            ));
         }
         if octets.split("\r\n").any(|line| line.len() > MAX_LINE_BYTES) {
             return Err(BadFieldValue("a line of more than 998 octets"));
@@ -136,7 +148,9 @@ fn address(person: &EmailAddress) -> Result<String, BadFieldValue> {
         return Err(BadFieldValue("not an email address"));
     }
     let bare = email.contains('@')
-        && email.chars().all(|c| !c.is_ascii() || c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.@".contains(c));
+        && email.chars().all(|c| {
+            !c.is_ascii() || c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.@".contains(c)
+        });
     Ok(match name.trim() {
         "" if bare => email.to_owned(),
         "" => format!("<{email}>"),
@@ -144,14 +158,20 @@ fn address(person: &EmailAddress) -> Result<String, BadFieldValue> {
             let phrase = word::phrase(name);
             let last = phrase.rsplit("\r\n").next().map_or(0, str::len);
             let break_ =
-                if last.saturating_add(email.len()).saturating_add(3) > word::FOLDED_LINE_BYTES { "\r\n" } else { "" };
+                if last.saturating_add(email.len()).saturating_add(3) > word::FOLDED_LINE_BYTES {
+                    "\r\n"
+                } else {
+                    ""
+                };
             format!("{phrase}{break_} <{email}>")
         }
     })
 }
 
 fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
-    let count = groups.iter().fold(groups.len(), |count, group| count.saturating_add(group.addresses.len()));
+    let count = groups
+        .iter()
+        .fold(groups.len(), |count, group| count.saturating_add(group.addresses.len()));
     if count > limits::MAX_FIELD_ADDRESSES {
         return Err(BadFieldValue("too many addresses"));
     }
@@ -171,7 +191,11 @@ fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
     Ok(items)
 }
 
-fn angled(items: &[String], fits: &dyn Fn(&str) -> bool, wrong: &'static str) -> Result<Vec<String>, BadFieldValue> {
+fn angled(
+    items: &[String],
+    fits: &dyn Fn(&str) -> bool,
+    wrong: &'static str,
+) -> Result<Vec<String>, BadFieldValue> {
     if items.len() > limits::MAX_FIELD_ADDRESSES || !items.iter().all(|item| fits(item)) {
         return Err(BadFieldValue(wrong));
     }

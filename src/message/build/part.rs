@@ -54,39 +54,56 @@ impl Default for PartContent {
 }
 
 impl PartDraft {
-    /// What is wrong with its values, and the name of the property in RFC 8621 §4.1.4 that it is in.
+    /// What is wrong with its values, and the name of the property in RFC 8621 §4.1.4 that it is
+    /// in.
     ///
     /// # Errors
     /// `BadFieldValue`. Parts within are not looked at.
     pub fn check(&self) -> Result<(), (&'static str, BadFieldValue)> {
         let token = |text: &str| {
             (1..=MAX_TOKEN_BYTES).contains(&text.len())
-                && text.bytes().all(|octet| octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=*".contains(&octet))
+                && text.bytes().all(|octet| {
+                    octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=*".contains(&octet)
+                })
         };
         let clean = |text: &str| !text.chars().any(char::is_control);
         let url = |text: &String| {
-            (1..=word::MAX_WORD_BYTES).contains(&text.len()) && text.bytes().all(|octet| octet.is_ascii_graphic())
+            (1..=word::MAX_WORD_BYTES).contains(&text.len())
+                && text.bytes().all(|octet| octet.is_ascii_graphic())
         };
-        let params = |params: &[(String, String)]| params.iter().all(|(name, value)| token(name) && clean(value));
+        let params = |params: &[(String, String)]| {
+            params.iter().all(|(name, value)| token(name) && clean(value))
+        };
         let multipart = self.media_type.starts_with("multipart/");
         let rules = [
-            ("type", self.media_type.split_once('/').is_some_and(|(kind, rest)| token(kind) && token(rest))),
+            (
+                "type",
+                self.media_type
+                    .split_once('/')
+                    .is_some_and(|(kind, rest)| token(kind) && token(rest)),
+            ),
             ("type", params(&self.params)),
             ("type", multipart == matches!(self.content, PartContent::Parts(_))),
             // RFC 2045 §6.4: it is never encoded, so it must be lines that can travel.
             (
                 "partId",
-                !self.is_message() || !matches!(&self.content, PartContent::Text(text) if !fits_lines(&lines(text))),
+                !self.is_message()
+                    || !matches!(&self.content, PartContent::Text(text) if !fits_lines(&lines(text))),
             ),
             ("name", self.name.as_deref().is_none_or(clean)),
             ("disposition", self.disposition.as_deref().is_none_or(token)),
             ("disposition", params(&self.disposition_params)),
-            ("cid", self.cid.as_ref().is_none_or(|cid| url(cid) && !cid.contains(['<', '>', '(', ')']))),
+            (
+                "cid",
+                self.cid.as_ref().is_none_or(|cid| url(cid) && !cid.contains(['<', '>', '(', ')'])),
+            ),
             ("language", self.language.iter().all(|tag| token(tag))),
             ("location", self.location.as_ref().is_none_or(url)),
         ];
         match rules.iter().find(|(_, fits)| !fits) {
-            Some((property, _)) => Err((*property, BadFieldValue("not a value that can be written"))),
+            Some((property, _)) => {
+                Err((*property, BadFieldValue("not a value that can be written")))
+            }
             None => Ok(()),
         }
     }
@@ -95,7 +112,9 @@ impl PartDraft {
     fn is_eight_bit(&self) -> bool {
         match &self.content {
             PartContent::Parts(parts) => parts.iter().any(Self::is_eight_bit),
-            PartContent::Octets(octets) => self.is_message() && !octets.is_ascii() && fits_lines(octets),
+            PartContent::Octets(octets) => {
+                self.is_message() && !octets.is_ascii() && fits_lines(octets)
+            }
             PartContent::Text(text) => self.is_message() && !text.is_ascii(),
         }
     }
@@ -133,7 +152,9 @@ pub(super) fn write(part: &PartDraft, seed: &str, out: &mut Vec<u8>) {
         for (name, value) in &part.disposition_params {
             head.push_str(&word::parameter(name, value));
         }
-        head.push_str(&part.name.as_ref().map(|name| word::parameter("filename", name)).unwrap_or_default());
+        head.push_str(
+            &part.name.as_ref().map(|name| word::parameter("filename", name)).unwrap_or_default(),
+        );
         head.push_str("\r\n");
     }
     if let Some(cid) = &part.cid {
@@ -166,7 +187,10 @@ fn free_boundary(part: &PartDraft, seed: &str) -> String {
     let mut at = 0u32;
     loop {
         // Neither base64 nor quoted-printable ever has `=_`.
-        let boundary = format!("=_{}", blake3::hash(format!("{seed} {at} {}", depth(part)).as_bytes()).to_hex());
+        let boundary = format!(
+            "=_{}",
+            blake3::hash(format!("{seed} {at} {}", depth(part)).as_bytes()).to_hex()
+        );
         let boundary: String = boundary.chars().take(34).collect();
         if !stands(part, boundary.as_bytes()) {
             return boundary;
@@ -196,13 +220,17 @@ fn travelling(part: &PartDraft) -> (&'static str, Vec<u8>) {
     match &part.content {
         PartContent::Parts(_) => (if part.is_eight_bit() { "8bit" } else { "7bit" }, Vec::new()),
         PartContent::Text(text) if part.is_text() => encoded(lines(text)),
-        PartContent::Text(text) if part.is_message() => (if text.is_ascii() { "7bit" } else { "8bit" }, lines(text)),
+        PartContent::Text(text) if part.is_message() => {
+            (if text.is_ascii() { "7bit" } else { "8bit" }, lines(text))
+        }
         // Of another type the octets count, line ends with them.
         PartContent::Text(text) if text.is_ascii() && fits_lines(text.as_bytes()) => {
             ("7bit", text.clone().into_bytes())
         }
         PartContent::Text(text) => ("base64", base64(text.as_bytes())),
-        PartContent::Octets(octets) if part.media_type.starts_with("text/") => encoded(octets.clone()),
+        PartContent::Octets(octets) if part.media_type.starts_with("text/") => {
+            encoded(octets.clone())
+        }
         PartContent::Octets(octets) if part.is_message() && fits_lines(octets) => {
             (if octets.is_ascii() { "7bit" } else { "8bit" }, octets.clone())
         }
@@ -216,7 +244,8 @@ fn lines(text: &str) -> Vec<u8> {
 }
 
 fn encoded(octets: Vec<u8>) -> (&'static str, Vec<u8>) {
-    let odd = octets.iter().filter(|octet| !matches!(octet, b' '..=b'~' | b'\t' | b'\r' | b'\n')).count();
+    let odd =
+        octets.iter().filter(|octet| !matches!(octet, b' '..=b'~' | b'\t' | b'\r' | b'\n')).count();
     if octets.is_ascii() && fits_lines(&octets) {
         ("7bit", octets)
     } else if odd.saturating_mul(4) > octets.len() {
@@ -232,8 +261,10 @@ fn encoded(octets: Vec<u8>) -> (&'static str, Vec<u8>) {
 fn fits_lines(octets: &[u8]) -> bool {
     octets.split(|octet| *octet == b'\n').all(|line| line.len() <= MAX_LINE_BYTES)
         && !octets.contains(&0)
-        && memchr::memchr_iter(b'\n', octets).all(|at| at.checked_sub(1).and_then(|at| octets.get(at)) == Some(&b'\r'))
-        && memchr::memchr_iter(b'\r', octets).all(|at| octets.get(at.saturating_add(1)) == Some(&b'\n'))
+        && memchr::memchr_iter(b'\n', octets)
+            .all(|at| at.checked_sub(1).and_then(|at| octets.get(at)) == Some(&b'\r'))
+        && memchr::memchr_iter(b'\r', octets)
+            .all(|at| octets.get(at.saturating_add(1)) == Some(&b'\n'))
 }
 
 fn base64(octets: &[u8]) -> Vec<u8> {

@@ -17,7 +17,10 @@ fn read(name: &str, value: &FieldValue, form: Form) -> FormValue {
     let field = EncodedField::new(name, value).unwrap();
     let octets = [field.octets(), b"\r\n"].concat();
     let text = String::from_utf8(octets.clone()).unwrap();
-    assert!(text.split("\r\n").all(|line| line.len() <= 998 && !line.contains(['\r', '\n'])), "{text:?}");
+    assert!(
+        text.split("\r\n").all(|line| line.len() <= 998 && !line.contains(['\r', '\n'])),
+        "{text:?}"
+    );
     let mut all = fields(&octets);
     let field = all.next().unwrap();
     assert!(all.next().is_none() && field.is(name), "{text:?}");
@@ -54,8 +57,10 @@ fn texts_read_back() {
         EncodedField::new("Subject", &FieldValue::Text("a\r\nBcc: x".into())),
         Err(BadFieldValue("a control character"))
     );
-    for line in
-        String::from_utf8_lossy(EncodedField::new("Subject", &FieldValue::Text(long)).unwrap().octets()).split("\r\n")
+    for line in String::from_utf8_lossy(
+        EncodedField::new("Subject", &FieldValue::Text(long)).unwrap().octets(),
+    )
+    .split("\r\n")
     {
         assert!(line.len() <= 78, "{line}");
     }
@@ -68,7 +73,9 @@ fn addresses_read_back() {
         person(Some("Ann B"), "a@x.example"),
         person(Some("B, \"Bob\" \\ C."), "b@x.example"),
         person(
-            Some("J\u{fc}rgen \u{1f600} von und zu Hohenstein auf und davon in einer sehr langen Zeile"),
+            Some(
+                "J\u{fc}rgen \u{1f600} von und zu Hohenstein auf und davon in einer sehr langen Zeile",
+            ),
             "j@x.example",
         ),
         person(Some("=?utf-8?q?literal?="), "l@x.example"),
@@ -83,10 +90,19 @@ fn addresses_read_back() {
         FormValue::Addresses(people.clone())
     );
     let many = vec![person(Some("Somebody"), "somebody@some.example"); 100];
-    assert_eq!(read("To", &FieldValue::Addresses(many.clone()), Form::Addresses), FormValue::Addresses(many));
-    assert_eq!(read("To", &FieldValue::Addresses(vec![]), Form::Addresses), FormValue::Addresses(vec![]));
+    assert_eq!(
+        read("To", &FieldValue::Addresses(many.clone()), Form::Addresses),
+        FormValue::Addresses(many)
+    );
+    assert_eq!(
+        read("To", &FieldValue::Addresses(vec![]), Form::Addresses),
+        FormValue::Addresses(vec![])
+    );
     for email in ["", "a>b@x", "a\r\nBcc: x@y", "<a@x>", " a@x"] {
-        assert!(EncodedField::new("To", &FieldValue::Addresses(vec![person(None, email)])).is_err(), "{email:?}");
+        assert!(
+            EncodedField::new("To", &FieldValue::Addresses(vec![person(None, email)])).is_err(),
+            "{email:?}"
+        );
     }
     let groups = vec![
         Group { name: None, addresses: people[..2].to_vec() },
@@ -94,19 +110,26 @@ fn addresses_read_back() {
         Group { name: Some("Nobody".into()), addresses: vec![] },
         Group { name: None, addresses: people[5..6].to_vec() },
     ];
-    assert_eq!(read("To", &FieldValue::Groups(groups.clone()), Form::GroupedAddresses), FormValue::Groups(groups));
+    assert_eq!(
+        read("To", &FieldValue::Groups(groups.clone()), Form::GroupedAddresses),
+        FormValue::Groups(groups)
+    );
 }
 
 #[test]
 fn the_other_forms_read_back() {
-    let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<String>>();
+    let list =
+        |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<String>>();
     let ids = list(&["a@x", "b.c+d@y.example"]);
     assert_eq!(
         read("References", &FieldValue::MessageIds(ids.clone()), Form::MessageIds),
         FormValue::Strings(Some(ids))
     );
     let urls = list(&["mailto:a@x?subject=b", "https://x.example/a?b,(c)"]);
-    assert_eq!(read("List-Help", &FieldValue::Urls(urls.clone()), Form::Urls), FormValue::Strings(Some(urls)));
+    assert_eq!(
+        read("List-Help", &FieldValue::Urls(urls.clone()), Form::Urls),
+        FormValue::Strings(Some(urls))
+    );
     for zone in [0, 60, -210, 840] {
         let date = SentAt { at: UtcMillis(1_795_251_600_000), offset_minutes: zone };
         assert_eq!(read("Date", &FieldValue::Date(date), Form::Date), FormValue::Date(Some(date)));
@@ -121,7 +144,10 @@ fn the_other_forms_read_back() {
         assert!(EncodedField::new(name, &FieldValue::Raw(value.into())).is_err(), "{name:?}");
     }
     for id in ["a b", "<a@x>", "", "\u{fc}@x", "a\n"] {
-        assert!(EncodedField::new("Message-ID", &FieldValue::MessageIds(list(&[id]))).is_err(), "{id:?}");
+        assert!(
+            EncodedField::new("Message-ID", &FieldValue::MessageIds(list(&[id]))).is_err(),
+            "{id:?}"
+        );
     }
 }
 
@@ -141,7 +167,8 @@ fn built(body: PartDraft) -> Vec<u8> {
 #[test]
 fn parts_read_back() {
     let name = "Angebot f\u{fc}r J\u{fc}rgen und alle anderen, die noch eines haben wollen \u{1f600} (2).pdf";
-    let mut file = leaf("application/pdf", PartContent::Octets((0..=255).cycle().take(5000).collect()));
+    let mut file =
+        leaf("application/pdf", PartContent::Octets((0..=255).cycle().take(5000).collect()));
     file.name = Some(name.into());
     file.disposition = Some("attachment".into());
     file.cid = Some("1@x".into());
@@ -165,7 +192,10 @@ fn parts_read_back() {
         calendar,
         leaf("message/rfc822", PartContent::Octets(inner.clone())),
         leaf("message/rfc822", PartContent::Octets(odd.clone())),
-        leaf("multipart/mixed", PartContent::Parts(vec![leaf("text/html", PartContent::Text("<p>".repeat(2000)))])),
+        leaf(
+            "multipart/mixed",
+            PartContent::Parts(vec![leaf("text/html", PartContent::Text("<p>".repeat(2000)))]),
+        ),
     ];
     for part in &parts {
         assert_eq!(part.check(), Ok(()));
@@ -173,31 +203,45 @@ fn parts_read_back() {
     let raw = built(leaf("multipart/mixed", PartContent::Parts(parts)));
     let message = Message::parse(&raw);
     let structure = message.structure();
-    let kinds: Vec<&str> = structure.root.children.iter().map(|part| part.media_type.as_str()).collect();
+    let kinds: Vec<&str> =
+        structure.root.children.iter().map(|part| part.media_type.as_str()).collect();
     assert_eq!(
         kinds.join(" "),
         "text/plain application/pdf application/pdf text/plain text/calendar message/rfc822 \
         message/rfc822 multipart/mixed"
     );
     let child = |at: usize| &structure.root.children[at];
-    assert_eq!(message.body_value(child(0).number, 0).unwrap().value, "Gr\u{fc}\u{df}e\n--=_\nFrom x\n.\n  \nend");
+    assert_eq!(
+        message.body_value(child(0).number, 0).unwrap().value,
+        "Gr\u{fc}\u{df}e\n--=_\nFrom x\n.\n  \nend"
+    );
     for at in [1, 2] {
         assert_eq!(child(at).name.as_deref(), Some(name));
         assert_eq!((child(at).size, child(at).cid.as_deref()), (5000, Some("1@x")));
         assert_eq!(child(at).language, Some(vec!["de".to_owned(), "en-GB".to_owned()]));
         assert_eq!(child(at).location.as_deref(), Some("http://x.example/a"));
     }
-    assert_eq!((child(1).disposition.as_deref(), child(2).disposition.as_deref()), (Some("attachment"), None));
+    assert_eq!(
+        (child(1).disposition.as_deref(), child(2).disposition.as_deref()),
+        (Some("attachment"), None)
+    );
     assert_eq!(message.decoded(child(3).number).as_deref(), Some(&b"a\nb\0\xff"[..]));
-    assert_eq!((child(3).name.as_deref(), child(3).charset.as_deref()), (Some("a b.txt"), Some("us-ascii")));
+    assert_eq!(
+        (child(3).name.as_deref(), child(3).charset.as_deref()),
+        (Some("a b.txt"), Some("us-ascii"))
+    );
     assert!(String::from_utf8_lossy(child(4).header).contains("method=REQUEST"));
     assert_eq!(message.decoded(child(5).number).as_deref(), Some(inner.as_slice()));
     assert_eq!(message.decoded(child(6).number).as_deref(), Some(odd.as_slice()));
-    assert_eq!(message.body_value(child(7).children[0].number, 0).unwrap().value, "<p>".repeat(2000));
+    assert_eq!(
+        message.body_value(child(7).children[0].number, 0).unwrap().value,
+        "<p>".repeat(2000)
+    );
     // Of the header lines, both ways of writing a name.
     let head = String::from_utf8_lossy(child(1).header).into_owned();
     assert!(
-        head.contains(" name=\"=?utf-8?q?Angebot") && head.contains(" filename*0*=utf-8''Angebot%20f%C3%BC"),
+        head.contains(" name=\"=?utf-8?q?Angebot")
+            && head.contains(" filename*0*=utf-8''Angebot%20f%C3%BC"),
         "{head}"
     );
 }

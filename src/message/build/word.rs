@@ -27,7 +27,9 @@ pub(super) fn encoded(text: &str, column: usize) -> String {
     let mut room = most(column);
     let cost = |c: char| {
         let octets = c.len_utf8();
-        if letter == 'b' || (c.is_ascii() && c.encode_utf8(&mut [0; 4]).bytes().all(|octet| q(octet).is_some())) {
+        if letter == 'b'
+            || (c.is_ascii() && c.encode_utf8(&mut [0; 4]).bytes().all(|octet| q(octet).is_some()))
+        {
             octets
         } else {
             octets.saturating_mul(3)
@@ -46,7 +48,8 @@ pub(super) fn encoded(text: &str, column: usize) -> String {
         }
     }
     let write = |word: &String| {
-        let text = if letter == 'b' { STANDARD.encode(word) } else { word.bytes().map(q_octet).collect() };
+        let text =
+            if letter == 'b' { STANDARD.encode(word) } else { word.bytes().map(q_octet).collect() };
         format!("=?utf-8?{letter}?{text}?=")
     };
     words.iter().map(write).collect::<Vec<_>>().join("\r\n ")
@@ -70,7 +73,9 @@ fn q_octet(octet: u8) -> String {
 pub(super) fn phrase(name: &str) -> String {
     let atom = |word: &str| {
         !word.is_empty()
-            && word.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&octet))
+            && word.bytes().all(|octet| {
+                octet.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&octet)
+            })
     };
     let plain = name.bytes().all(|octet| matches!(octet, b' '..=b'~'))
         && !name.contains("=?")
@@ -89,15 +94,19 @@ pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Text with line breaks before the blanks that are there, so that lines are short where they can be. `column` is where it
-/// begins. The text must have no blank at its beginning.
+/// Text with line breaks before the blanks that are there, so that lines are short where they can
+/// be. `column` is where it begins. The text must have no blank at its beginning.
 pub(super) fn folded(text: &str, column: usize) -> String {
     let (mut out, mut column, mut rest) = (String::with_capacity(text.len()), column, text);
     let blank = |c: char| matches!(c, ' ' | '\t');
     while !rest.is_empty() {
         let word = rest.find(|c| !blank(c)).unwrap_or(rest.len());
-        let length = rest.get(word..).and_then(|after| after.find(blank)).unwrap_or(rest.len().saturating_sub(word));
-        let (piece, after) = rest.split_at_checked(word.saturating_add(length)).unwrap_or((rest, ""));
+        let length = rest
+            .get(word..)
+            .and_then(|after| after.find(blank))
+            .unwrap_or(rest.len().saturating_sub(word));
+        let (piece, after) =
+            rest.split_at_checked(word.saturating_add(length)).unwrap_or((rest, ""));
         if word > 0 && column.saturating_add(piece.len()) > FOLDED_LINE_BYTES {
             out.push_str("\r\n");
             column = 0;
@@ -145,7 +154,10 @@ pub(super) fn parameter(name: &str, value: &str) -> String {
     for octet in value.bytes() {
         let plain = octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'_');
         let piece = if plain { String::from(char::from(octet)) } else { format!("%{octet:02X}") };
-        if sections.last().is_some_and(|last| last.len().saturating_add(piece.len()) > MAX_SECTION_BYTES) {
+        if sections
+            .last()
+            .is_some_and(|last| last.len().saturating_add(piece.len()) > MAX_SECTION_BYTES)
+        {
             sections.push(String::new());
         }
         if let Some(last) = sections.last_mut() {
@@ -155,7 +167,11 @@ pub(super) fn parameter(name: &str, value: &str) -> String {
     if let [only] = sections.as_slice() {
         return format!(";\r\n {name}*={only}");
     }
-    sections.iter().enumerate().map(|(at, section)| format!(";\r\n {name}*{at}*={section}")).collect()
+    sections
+        .iter()
+        .enumerate()
+        .map(|(at, section)| format!(";\r\n {name}*{at}*={section}"))
+        .collect()
 }
 
 /// A file name in Content-Type, as programs from before RFC 2231 read it.
@@ -163,5 +179,8 @@ pub(super) fn old_name(value: &str) -> String {
     let plain = value.bytes().all(|octet| matches!(octet, b' '..=b'~'))
         && value.len() <= MAX_SECTION_BYTES
         && !value.contains("=?");
-    format!(";\r\n name={}", if plain { quoted(value) } else { format!("\"{}\"", encoded(value, MAX_NAME_COLUMN)) })
+    format!(
+        ";\r\n name={}",
+        if plain { quoted(value) } else { format!("\"{}\"", encoded(value, MAX_NAME_COLUMN)) }
+    )
 }

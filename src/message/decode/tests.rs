@@ -30,8 +30,16 @@ fn what_is_broken_is_decoded_as_far_as_it_goes() {
         (1, "caf=C3=A9 a=ZZb =4", "café a=ZZb =4"),
         (0, "as is=", "as is="),
     ] {
-        assert_eq!(String::from_utf8_lossy(&whole(encoding, octets.as_bytes())), wanted, "{octets}");
-        assert_eq!(whole(encoding, octets.as_bytes()), at_once(encoding, octets.as_bytes()), "{octets}");
+        assert_eq!(
+            String::from_utf8_lossy(&whole(encoding, octets.as_bytes())),
+            wanted,
+            "{octets}"
+        );
+        assert_eq!(
+            whole(encoding, octets.as_bytes()),
+            at_once(encoding, octets.as_bytes()),
+            "{octets}"
+        );
     }
 }
 
@@ -39,7 +47,11 @@ fn what_is_broken_is_decoded_as_far_as_it_goes() {
 #[test]
 fn base64_ends_at_its_padding() {
     for (octets, wanted, is_broken) in [
-        ("SGVsbG8=\r\n_______________\r\nlist mailing list\r\nhttps://x.example/a\r\n", "Hello", true),
+        (
+            "SGVsbG8=\r\n_______________\r\nlist mailing list\r\nhttps://x.example/a\r\n",
+            "Hello",
+            true,
+        ),
         ("SGVsbG8=\n-- \nlistlist\n", "Hello", true),
         ("SGVsbG8= \r\n\r\n  \r\n", "Hello", false),
         ("VGVzdA==", "Test", false),
@@ -62,7 +74,10 @@ fn base64_ends_at_its_padding() {
 #[test]
 fn a_bare_cr_in_quoted_printable_is_a_line_break() {
     for (octets, wanted) in [
-        ("one\rtwo=\r three=\r\n four\r\nfive\r\r\nsix\r\r", "one\ntwo three four\r\nfive\r\nsix\n\n"),
+        (
+            "one\rtwo=\r three=\r\n four\r\nfive\r\r\nsix\r\r",
+            "one\ntwo three four\r\nfive\r\nsix\n\n",
+        ),
         ("one \rtwo", "one\ntwo"),
         ("=0D x", "\r x"),
     ] {
@@ -117,14 +132,20 @@ fn a_line_without_a_place_to_cut_it_is_looked_through_once() {
             let (mut decoder, mut out) = (Decoder::new(QUOTED_PRINTABLE), Vec::new());
             for piece in line.as_bytes().chunks(MAX_HELD_LINE_BYTES) {
                 decoder.feed(piece, &mut out);
-                let DecoderState::Quoted(held) = &decoder.state else { panic!("not quoted-printable") };
+                let DecoderState::Quoted(held) = &decoder.state else {
+                    panic!("not quoted-printable")
+                };
                 assert_eq!((held.searched, out.len()), (held.line.len(), 0), "{unit:?}");
             }
             decoder.feed(end.as_bytes(), &mut out);
             let DecoderState::Quoted(held) = &decoder.state else { panic!("not quoted-printable") };
             assert!(!is_cut || (held.searched == 0 && held.line.len() <= 3), "{unit:?} {end:?}");
             decoder.finish(&mut out);
-            assert_eq!(out, at_once(QUOTED_PRINTABLE, format!("{line}{end}").as_bytes()), "{unit:?} {end:?}");
+            assert_eq!(
+                out,
+                at_once(QUOTED_PRINTABLE, format!("{line}{end}").as_bytes()),
+                "{unit:?} {end:?}"
+            );
         }
     }
 }
@@ -133,7 +154,8 @@ fn a_line_without_a_place_to_cut_it_is_looked_through_once() {
 fn the_shared_corpus_in_pieces() {
     let Some(folder) = crate::needs::corpus() else { return };
     let mut files = Vec::new();
-    let mut folders: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut folders: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     while let Some(path) = folders.pop() {
         if path.is_dir() {
             folders.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
@@ -148,7 +170,8 @@ fn the_shared_corpus_in_pieces() {
         for part in message.parts() {
             let Some(body) = raw.get(part.body as usize..part.end as usize) else { continue };
             let wanted = at_once(part.encoding, body);
-            // Few pieces where it is long, for the time that it takes; each split where it is short.
+            // Few pieces where it is long, for the time that it takes; each split where it is
+            // short.
             let splits: Vec<usize> = if body.len() < 200 {
                 (0..=body.len()).collect()
             } else {
@@ -156,10 +179,20 @@ fn the_shared_corpus_in_pieces() {
             };
             for split in splits {
                 let (first, rest) = body.split_at(split);
-                assert_eq!(in_pieces(part.encoding, &[first, rest]), wanted, "{} at {split}", file.display());
+                assert_eq!(
+                    in_pieces(part.encoding, &[first, rest]),
+                    wanted,
+                    "{} at {split}",
+                    file.display()
+                );
             }
             let octets: Vec<&[u8]> = body.chunks(1).collect();
-            assert_eq!(in_pieces(part.encoding, &octets), wanted, "{} octet by octet", file.display());
+            assert_eq!(
+                in_pieces(part.encoding, &octets),
+                wanted,
+                "{} octet by octet",
+                file.display()
+            );
             parts = usize::saturating_add(parts, usize::from(part.encoding > 0));
             seen = seen.saturating_add(body.len());
         }

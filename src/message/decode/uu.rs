@@ -84,12 +84,13 @@ impl Uu {
             let (one, two, three, four_th) = (at(0), at(1), at(2), at(3));
             decoded.extend([one << 2 | two >> 4, two << 4 | three >> 2, three << 6 | four_th]);
         }
-        // Blanks at the end of a line stand for zeros and may be stripped. If more lacks, there are as
-        // many bytes as the characters that are there can stand for.
+        // Blanks at the end of a line stand for zeros and may be stripped. If more lacks, there are
+        // as many bytes as the characters that are there can stand for.
         let sound = symbols.len().saturating_mul(3) / 4;
         let length = if wanted <= line.len() { wanted } else { sound };
         decoded.resize(length, 0);
-        self.is_broken |= sound < wanted || !symbols.iter().all(|symbol| matches!(symbol, b' '..=b'`'));
+        self.is_broken |=
+            sound < wanted || !symbols.iter().all(|symbol| matches!(symbol, b' '..=b'`'));
         out.append(&mut decoded);
     }
 }
@@ -110,8 +111,8 @@ fn last_line(octets: &[u8]) -> &[u8] {
 fn begins(line: &[u8]) -> bool {
     let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     words.next() == Some(b"begin")
-        && words
-            .next()
-            .is_some_and(|mode| matches!(mode.len(), 3 | 4) && mode.iter().all(|digit| matches!(digit, b'0'..=b'7')))
+        && words.next().is_some_and(|mode| {
+            matches!(mode.len(), 3 | 4) && mode.iter().all(|digit| matches!(digit, b'0'..=b'7'))
+        })
         && words.next().is_some()
 }

@@ -42,8 +42,8 @@ impl<'a> Field<'a> {
         self.readable().trim().to_owned()
     }
 
-    /// Its value without comments (RFC 5322 §3.2.2), which may nest and hold quoted pairs; a quoted string keeps its
-    /// brackets.
+    /// Its value without comments (RFC 5322 §3.2.2), which may nest and hold quoted pairs; a quoted
+    /// string keeps its brackets.
     #[must_use]
     pub fn without_comments(&self) -> String {
         let text = self.unfolded();

@@ -45,7 +45,11 @@ impl<'a> Header<'a> {
     #[must_use]
     pub fn split(raw: &'a [u8]) -> Self {
         let start = start(raw);
-        Self { raw, start, index: Cow::Owned(HeaderIndex::of(raw.get(start..).unwrap_or_default())) }
+        Self {
+            raw,
+            start,
+            index: Cow::Owned(HeaderIndex::of(raw.get(start..).unwrap_or_default())),
+        }
     }
 
     /// The message, from its first byte on.
@@ -116,7 +120,8 @@ impl HeaderIndex {
         }
         if !all_utf8 {
             let kinds = index.fields.iter().rev();
-            let kind = kinds.map(|range| range.field(whole, None)).find(|field| field.is("Content-Type"));
+            let kind =
+                kinds.map(|range| range.field(whole, None)).find(|field| field.is("Content-Type"));
             index.declared = kind.and_then(|kind| parse::charset_of(kind.value));
         }
         index.body = lines.body_offset(raw);

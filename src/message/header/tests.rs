@@ -4,7 +4,10 @@ use super::*;
 
 fn names(raw: &str) -> Vec<(String, String)> {
     let header = Header::split(raw.as_bytes());
-    header.fields().map(|field| (String::from_utf8_lossy(field.name).into_owned(), field.unfolded())).collect()
+    header
+        .fields()
+        .map(|field| (String::from_utf8_lossy(field.name).into_owned(), field.unfolded()))
+        .collect()
 }
 
 #[test]
@@ -37,7 +40,11 @@ fn a_header_begins_behind_what_stands_before_it() {
         assert_eq!(names(&raw).len(), 2, "{before:?}");
         assert_eq!(raw.get(body_offset(raw.as_bytes())..), Some("Body: no\r\n"), "{before:?}");
         assert!(is_message(raw.as_bytes()), "{before:?}");
-        assert_eq!(without(raw.as_bytes(), &["Bcc"]).as_ref(), b"Subject: a\r\n\r\nBody: no\r\n", "{before:?}");
+        assert_eq!(
+            without(raw.as_bytes(), &["Bcc"]).as_ref(),
+            b"Subject: a\r\n\r\nBody: no\r\n",
+            "{before:?}"
+        );
     }
     // A body that begins so is one.
     for body in ["\r\nHello there\r\n", "\r\nNote: x\r\n", "\u{feff}text", "", "\n\n"] {
@@ -50,7 +57,8 @@ fn a_header_begins_behind_what_stands_before_it() {
 #[test]
 fn raw_bytes_of_a_value_are_in_the_charset_of_the_body() {
     let of = |kind: &str, value: &[u8]| {
-        let raw = [b"Subject: ", value, b"\r\nContent-Type: ", kind.as_bytes(), b"\r\n\r\n"].concat();
+        let raw =
+            [b"Subject: ", value, b"\r\nContent-Type: ", kind.as_bytes(), b"\r\n\r\n"].concat();
         first(&raw, "Subject").unwrap().decoded()
     };
     assert_eq!(of("text/plain; charset=koi8-r", b"\xf0\xd2\xc9\xd7\xc5\xd4"), "Привет");
@@ -87,7 +95,8 @@ fn fields_are_taken_out_with_their_folded_lines_and_nothing_else_is() {
     assert!(matches!(without(wanted, &["Bcc"]), Cow::Borrowed(same) if same == wanted));
     assert_eq!(without(b"Bcc: only", &["Bcc"]).as_ref(), b"");
     // However many fields there are: the last one, too.
-    let many = [b"X: y\r\n".repeat(limits::MAX_HEADER_FIELDS + 1), b"Bcc: z@x\n\nz@x".to_vec()].concat();
+    let many =
+        [b"X: y\r\n".repeat(limits::MAX_HEADER_FIELDS + 1), b"Bcc: z@x\n\nz@x".to_vec()].concat();
     assert!(without(&many, &["Bcc"]).ends_with(b"X: y\r\n\nz@x"));
 }
 

@@ -68,8 +68,13 @@ struct List<'v> {
 
 /// The groups of a value that is unfolded and bounded.
 pub(super) fn groups(value: &str) -> Vec<Group> {
-    let mut list =
-        List { rest: value, item: Vec::new(), groups: Vec::new(), in_group: false, left: limits::MAX_FIELD_ADDRESSES };
+    let mut list = List {
+        rest: value,
+        item: Vec::new(),
+        groups: Vec::new(),
+        in_group: false,
+        left: limits::MAX_FIELD_ADDRESSES,
+    };
     while list.left > 0 && list.step() {}
     list.end_item();
     list.groups.retain(|group| group.name.is_some() || !group.addresses.is_empty());
@@ -129,9 +134,14 @@ impl<'v> List<'v> {
         }
         let mut end = word_end(text);
         // A literal in the place of a domain has colons (RFC 5321 §4.1.3).
-        let open = text.get(..end).and_then(|word| word.find("@[").or_else(|| word.starts_with('[').then_some(0)));
+        let open = text
+            .get(..end)
+            .and_then(|word| word.find("@[").or_else(|| word.starts_with('[').then_some(0)));
         let literal = open.and_then(|open| {
-            text.get(open..text.floor_char_boundary(open.saturating_add(limits::MAX_ADDRESS_LITERAL_BYTES)))
+            text.get(
+                open..text
+                    .floor_char_boundary(open.saturating_add(limits::MAX_ADDRESS_LITERAL_BYTES)),
+            )
         });
         if let Some(close) = literal.and_then(|literal| literal.find(']')) {
             end = end.max(open.unwrap_or(0).saturating_add(close).saturating_add(1));
@@ -203,7 +213,9 @@ fn people(mut item: AddressItem<'_>, most: usize) -> Vec<EmailAddress> {
     }
     let Some(last) = item.iter().rposition(is_angle) else { return mailboxes(&item, false, most) };
     let behind = item.iter().skip(last.saturating_add(1));
-    let own = last.saturating_add(1).saturating_add(behind.take_while(|(piece, _)| is_comment(piece)).count());
+    let own = last
+        .saturating_add(1)
+        .saturating_add(behind.take_while(|(piece, _)| is_comment(piece)).count());
     let has_more = item.iter().skip(own).any(|(piece, _)| is_whole_address(piece));
     let more = if has_more { item.split_off(own) } else { Vec::new() };
     let mut people = mailboxes(&item, true, most);
@@ -213,15 +225,17 @@ fn people(mut item: AddressItem<'_>, most: usize) -> Vec<EmailAddress> {
 
 /// Where the words `on behalf of` end that stand between two addresses, and the last address.
 fn on_behalf_of(item: &[(AddressPiece<'_>, bool)]) -> Option<(usize, usize)> {
-    let is_address =
-        |(piece, _): &(AddressPiece<'_>, bool)| matches!(piece, AddressPiece::Angle(_)) || is_whole_address(piece);
+    let is_address = |(piece, _): &(AddressPiece<'_>, bool)| {
+        matches!(piece, AddressPiece::Angle(_)) || is_whole_address(piece)
+    };
     let first = item.iter().position(is_address)?;
     let last = item.iter().rposition(is_address).filter(|last| *last > first)?;
     let is = |(piece, _): &(AddressPiece<'_>, bool), word: &str| matches!(piece, AddressPiece::Word(own) if own.eq_ignore_ascii_case(word));
     let ends_at = |begin: usize| {
         let rest = item.get(begin..last)?;
         let found = ON_BEHALF_OF.iter().find(|words| {
-            rest.len() >= words.len() && rest.iter().zip(words.iter()).all(|(piece, word)| is(piece, word))
+            rest.len() >= words.len()
+                && rest.iter().zip(words.iter()).all(|(piece, word)| is(piece, word))
         })?;
         begin.checked_add(found.len())
     };
@@ -235,7 +249,9 @@ fn on_behalf(item: AddressItem<'_>, words: usize, address: usize) -> Option<Emai
         .into_iter()
         .enumerate()
         .map(|(at, (piece, is_apart))| match piece {
-            AddressPiece::Angle(text) if at < address => (AddressPiece::Quoted(format!("<{text}>")), is_apart),
+            AddressPiece::Angle(text) if at < address => {
+                (AddressPiece::Quoted(format!("<{text}>")), is_apart)
+            }
             piece => (piece, is_apart),
         })
         .collect();
@@ -249,7 +265,11 @@ fn on_behalf(item: AddressItem<'_>, words: usize, address: usize) -> Option<Emai
 }
 
 /// The mailboxes of pieces, their addresses all in angle brackets or all without.
-fn mailboxes(pieces: &[(AddressPiece<'_>, bool)], has_angle: bool, most: usize) -> Vec<EmailAddress> {
+fn mailboxes(
+    pieces: &[(AddressPiece<'_>, bool)],
+    has_angle: bool,
+    most: usize,
+) -> Vec<EmailAddress> {
     let is_alone = pieces.iter().filter(|(piece, _)| !is_comment(piece)).count() == 1;
     let is_address = |(piece, _): &(AddressPiece<'_>, bool)| match piece {
         AddressPiece::Angle(_) => true,
@@ -262,7 +282,8 @@ fn mailboxes(pieces: &[(AddressPiece<'_>, bool)], has_angle: bool, most: usize) 
     };
     let Some(mut at) = pieces.iter().position(is_address) else {
         let name = tidy(&phrase(pieces));
-        let person = (!name.is_empty()).then(|| EmailAddress { name: Some(name), email: String::new() });
+        let person =
+            (!name.is_empty()).then(|| EmailAddress { name: Some(name), email: String::new() });
         return person.into_iter().collect();
     };
     let (mut people, mut rest): (Vec<EmailAddress>, _) = (Vec::new(), pieces);
@@ -271,7 +292,8 @@ fn mailboxes(pieces: &[(AddressPiece<'_>, bool)], has_angle: bool, most: usize) 
         let next = behind.iter().position(is_further);
         let comments = behind.iter().take_while(|(piece, _)| is_comment(piece)).count();
         let own = next.map_or(behind.len(), |_| comments);
-        let (one, after) = rest.split_at_checked(at.saturating_add(1).saturating_add(own)).unwrap_or((rest, &[]));
+        let (one, after) =
+            rest.split_at_checked(at.saturating_add(1).saturating_add(own)).unwrap_or((rest, &[]));
         // An address that is only repeated is one.
         let is_new = |person: &EmailAddress| {
             person.name.is_some() || people.last().is_none_or(|last| last.email != person.email)
@@ -291,7 +313,9 @@ fn is_comment(piece: &AddressPiece<'_>) -> bool {
 fn is_whole_address(piece: &AddressPiece<'_>) -> bool {
     let AddressPiece::Word(word) = piece else { return false };
     let parts = word.split_once('@');
-    parts.is_some_and(|(local, domain)| !local.is_empty() && !local.contains('[') && !domain.is_empty())
+    parts.is_some_and(|(local, domain)| {
+        !local.is_empty() && !local.contains('[') && !domain.is_empty()
+    })
 }
 
 /// The mailbox whose address is the piece `at`.
@@ -325,7 +349,8 @@ fn joined(item: AddressItem<'_>) -> AddressItem<'_> {
                 if word.len() <= limits::MAX_MESSAGE_ID_BYTES =>
             {
                 let is_split = word.ends_with('@') || next.starts_with('@');
-                let has_domain = word.contains('@') && (word.ends_with('.') || next.starts_with('.'));
+                let has_domain =
+                    word.contains('@') && (word.ends_with('.') || next.starts_with('.'));
                 (is_split || has_domain).then(|| format!("{word}{next}"))
             }
             _ => None,
@@ -381,7 +406,11 @@ fn flush(run: &mut Vec<&EncodedWord>, is_apart: bool, out: &mut String) {
 /// The address in what stands between angle brackets, or in a word.
 fn addr_spec(text: &str) -> String {
     let text = text.trim_start_matches(|c| is_blank(c) || c == '<');
-    let text = if text.starts_with('@') { text.split_once(':').map_or(text, |(_, after)| after) } else { text };
+    let text = if text.starts_with('@') {
+        text.split_once(':').map_or(text, |(_, after)| after)
+    } else {
+        text
+    };
     let (mut out, mut rest, mut local) = (String::with_capacity(text.len()), text, None);
     while let Some(first) = rest.chars().next() {
         let after = rest.get(first.len_utf8()..).unwrap_or_default();

@@ -34,8 +34,17 @@ pub(in crate::message) enum CharsetCodec {
     Page(&'static str),
 }
 
-const ASCII: [&str; 9] =
-    ["us-ascii", "ascii", "ansi-x3.4-1968", "ansi-x3.4-1986", "iso646-us", "iso-646.irv:1991", "csascii", "us", "7bit"];
+const ASCII: [&str; 9] = [
+    "us-ascii",
+    "ascii",
+    "ansi-x3.4-1968",
+    "ansi-x3.4-1986",
+    "iso646-us",
+    "iso-646.irv:1991",
+    "csascii",
+    "us",
+    "7bit",
+];
 const SHIFT_JIS: [&str; 6] = ["cp932", "ms932", "ibm943", "cp943", "cp943c", "windows-932"];
 const UTF7: [&str; 3] = ["unicode-1-1-utf-7", "csunicode11utf7", "x-unicode-2-0-utf-7"];
 const PAGES: [(&str, &str); 13] = [
@@ -66,7 +75,10 @@ impl CharsetCodec {
         if among(&ASCII) {
             return Some(Self::Ascii);
         }
-        if name.starts_with("iso-2022-") || name.starts_with("csiso2022") || among(&["cp50220", "cp50221", "cp50222"]) {
+        if name.starts_with("iso-2022-")
+            || name.starts_with("csiso2022")
+            || among(&["cp50220", "cp50221", "cp50222"])
+        {
             return Some(Self::Iso2022);
         }
         if among(&["hz-gb-2312", "hz", "hz-gb2312", "cshzgb2312"]) {
@@ -82,10 +94,11 @@ impl CharsetCodec {
             return Some(Self::Library(Charset::Utf7));
         }
         let number = ["cp", "ibm", "ibm-", "cp-", "cspc", "dos-", "oem-", "cp00", "ibm00", ""];
-        let page = number.iter().filter_map(|before| name.strip_prefix(before)).find_map(|number| {
-            let number = number.strip_suffix("latinus").map_or(number, |_| "437");
-            PAGES.iter().find(|(known, _)| *known == number).map(|(_, page)| Self::Page(page))
-        });
+        let page =
+            number.iter().filter_map(|before| name.strip_prefix(before)).find_map(|number| {
+                let number = number.strip_suffix("latinus").map_or(number, |_| "437");
+                PAGES.iter().find(|(known, _)| *known == number).map(|(_, page)| Self::Page(page))
+            });
         page.or_else(|| match Charset::from_label(label.as_bytes())? {
             Charset::Replacement => None,
             known => Some(Self::Library(known)),

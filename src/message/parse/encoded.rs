@@ -48,7 +48,9 @@ impl EncodedWord {
             let near = from.get(..from.floor_char_boundary(MAX_LENIENT_BYTES))?;
             let inner = near.get(..near.find("?=")?)?;
             let is_q = matches!(encoding, "Q" | "q") && !inner.contains("=?");
-            is_q.then(|| Self::of(label, encoding, inner, |byte| matches!(byte, b' '..=b'~' | b'\t')))?
+            is_q.then(|| {
+                Self::of(label, encoding, inner, |byte| matches!(byte, b' '..=b'~' | b'\t'))
+            })?
         };
         Self::first(text).or_else(lenient)
     }
@@ -58,12 +60,17 @@ impl EncodedWord {
         let coding = CharsetCodec::of_label(label.split('*').next().unwrap_or_default())?;
         let bytes = match encoding {
             "Q" | "q" if inner.bytes().all(is_q) => q(inner),
-            "B" | "b" if inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)) => {
+            "B" | "b"
+                if inner
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)) =>
+            {
                 decode::decode(decode::BASE64, inner.as_bytes()).0.into_owned()
             }
             _ => return None,
         };
-        let length = ["=?", label, "?", encoding, "?", inner, "?="].iter().map(|piece| piece.len()).sum();
+        let length =
+            ["=?", label, "?", encoding, "?", inner, "?="].iter().map(|piece| piece.len()).sum();
         Some((Self { coding, bytes }, length))
     }
 }
@@ -77,7 +84,8 @@ fn opening(text: &str) -> Option<(&str, &str, &str)> {
 /// Decodes words that follow each other, and appends their text.
 pub(super) fn append<W: Borrow<EncodedWord>>(run: &[W], out: &mut String) {
     let run: Vec<&EncodedWord> = run.iter().map(Borrow::borrow).collect();
-    for together in run.chunk_by(|one, next| one.coding == next.coding && !one.coding.is_stateful()) {
+    for together in run.chunk_by(|one, next| one.coding == next.coding && !one.coding.is_stateful())
+    {
         let Some(first) = together.first() else { continue };
         if let [only] = together {
             out.push_str(&only.coding.decode(&only.bytes).0);
@@ -161,7 +169,8 @@ fn q(text: &str) -> Vec<u8> {
     let mut rest = text.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
-        let escaped = after.first_chunk::<2>().filter(|_| *byte == b'=').and_then(|digits| hex_byte(*digits));
+        let escaped =
+            after.first_chunk::<2>().filter(|_| *byte == b'=').and_then(|digits| hex_byte(*digits));
         match (byte, escaped) {
             (_, Some(byte)) => {
                 out.push(byte);
@@ -190,7 +199,10 @@ mod tests {
     #[test]
     fn words_that_touch_others_are_decoded_in_names_alone() {
         assert_eq!(words("=?utf-8?q?a?=.pdf"), "=?utf-8?q?a?=.pdf");
-        assert_eq!(anywhere("=?utf-8?q?a?=.pdf =?x =?utf-8?q?b?==?utf-8?q?c?= =?utf-8?q?d?="), "a.pdf =?x bcd");
+        assert_eq!(
+            anywhere("=?utf-8?q?a?=.pdf =?x =?utf-8?q?b?==?utf-8?q?c?= =?utf-8?q?d?="),
+            "a.pdf =?x bcd"
+        );
         assert_eq!(anywhere("=?utf-8?q?a?= x =?utf-8?q?b?="), "a x b");
         assert_eq!(words("=?us-ascii?q?caf=E9?="), "café");
     }

@@ -89,7 +89,8 @@ impl<'a> LibraryMessage<'a> {
         }
         let mut replaced = b"MIME-Version: 1.0\r\n".to_vec();
         for field in header.fields() {
-            let is_mime = field.name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"Content-"));
+            let is_mime =
+                field.name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"Content-"));
             if is_mime && field.value.len() <= limits::MAX_FIELD_BYTES {
                 replaced.extend([field.name, b":", field.value].concat());
                 if !field.value.ends_with(b"\n") {
@@ -120,7 +121,9 @@ impl<'a> LibraryMessage<'a> {
             if offset >= self.ends.0 {
                 return self.ends.1;
             }
-            offset.checked_sub(self.bodies.0).map_or(self.header, |inner| self.bodies.1.saturating_add(inner))
+            offset
+                .checked_sub(self.bodies.0)
+                .map_or(self.header, |inner| self.bodies.1.saturating_add(inner))
         };
         let is_whole = part.id() == 0;
         let header = if is_whole { self.header } else { shifted(part.offset_header()) };
@@ -155,6 +158,7 @@ fn end_of_fields(raw: &[u8], body: usize) -> usize {
 }
 
 static PARSER: LazyLock<MessageParser> = LazyLock::new(|| {
-    let parser = MessageParser::new().max_depth(limits::MAX_MIME_DEPTH).unknown_headers(HeaderForm::Ignore);
+    let parser =
+        MessageParser::new().max_depth(limits::MAX_MIME_DEPTH).unknown_headers(HeaderForm::Ignore);
     UNPARSED_FIELDS.into_iter().fold(parser, |parser, name| parser.header(name, HeaderForm::Ignore))
 });

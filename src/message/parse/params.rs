@@ -45,12 +45,18 @@ pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
         let mut value = section.value.as_str();
         if *number == 0 && section.is_encoded {
             let mut parts = value.splitn(3, '\'');
-            if let (Some(label), Some(_language), Some(rest)) = (parts.next(), parts.next(), parts.next()) {
+            if let (Some(label), Some(_language), Some(rest)) =
+                (parts.next(), parts.next(), parts.next())
+            {
                 coding = CharsetCodec::of_label(label);
                 value = rest;
             }
         }
-        if section.is_encoded { percent(value, &mut bytes) } else { bytes.extend_from_slice(value.as_bytes()) }
+        if section.is_encoded {
+            percent(value, &mut bytes)
+        } else {
+            bytes.extend_from_slice(value.as_bytes())
+        }
     }
     if sections.is_empty() {
         return None;
@@ -65,7 +71,11 @@ fn percent(text: &str, out: &mut Vec<u8>) {
     let mut rest = text.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
-        match after.first_chunk::<2>().filter(|_| *byte == b'%').and_then(|digits| hex_byte(*digits)) {
+        match after
+            .first_chunk::<2>()
+            .filter(|_| *byte == b'%')
+            .and_then(|digits| hex_byte(*digits))
+        {
             Some(byte) => {
                 out.push(byte);
                 rest = after.get(2..).unwrap_or_default();
@@ -105,7 +115,8 @@ impl Iterator for FieldParameters<'_> {
             let (value, rest) = match value.strip_prefix('"') {
                 Some(quoted) => unquoted(quoted),
                 None => {
-                    let (value, rest) = value.split_at_checked(value.find(';').unwrap_or(value.len()))?;
+                    let (value, rest) =
+                        value.split_at_checked(value.find(';').unwrap_or(value.len()))?;
                     (value.trim_end().to_owned(), rest)
                 }
             };
@@ -147,7 +158,10 @@ mod tests {
             ("a/b; name=\"=?utf-8?q?J=C3=BC?= =?utf-8?q?rgen.pdf?=\"", "Jürgen.pdf"),
             ("a/b; name=\"=?utf-8?q?J?=  \t=?iso-8859-1?q?=FC.pdf?=\"", "Jü.pdf"),
             ("a/b; name==?utf-8?q?J=C3=BC?=.pdf", "Jü.pdf"),
-            ("a/b; name=\"=?iso-2022-jp?B?GyRCJTkbKEI=?= =?iso-2022-jp?B?GyRCJVElYBsoQg==?=\"", "スパム"),
+            (
+                "a/b; name=\"=?iso-2022-jp?B?GyRCJTkbKEI=?= =?iso-2022-jp?B?GyRCJVElYBsoQg==?=\"",
+                "スパム",
+            ),
             ("a/b; name*=utf-8'de'J%C3%BC.pdf", "Jü.pdf"),
             ("a/b; name*=iso-2022-kr''%1B$)C%0EGQ%0F", "한"),
             ("a/b; name*1=c; name*0*=latin1''a%FC; name*2=d; name*4=no", "aücd"),

@@ -1,10 +1,11 @@
-//! The MIME structure of a message as JMAP shows it (RFC 8621 §4.1.4): a tree of parts, and which of them are the text,
-//! the HTML and the attachments.
+//! The MIME structure of a message as JMAP shows it (RFC 8621 §4.1.4): a tree of parts, and which
+//! of them are the text, the HTML and the attachments.
 //!
-//! A part has a number: its place among all parts of the message, multiparts counted, the whole message being 0, as in
-//! `EmailContent::parts`. Parts beyond `limits::MAX_MIME_PARTS` are not shown. A message within the message is a part like any
-//! other: it is not looked into here. What calls itself a multipart and is none is text (RFC 2045 §5.2), and where it lies too
-//! deep to be opened `application/octet-stream` (RFC 2046 §4): so it has content, and no children.
+//! A part has a number: its place among all parts of the message, multiparts counted, the whole
+//! message being 0, as in `EmailContent::parts`. Parts beyond `limits::MAX_MIME_PARTS` are not
+//! shown. A message within the message is a part like any other: it is not looked into here. What
+//! calls itself a multipart and is none is text (RFC 2045 §5.2), and where it lies too deep to be
+//! opened `application/octet-stream` (RFC 2046 §4): so it has content, and no children.
 
 use std::borrow::Cow;
 
@@ -27,8 +28,8 @@ pub struct Part<'a> {
     pub size: usize,
     /// Its file name: of Content-Disposition (RFC 2231), else of Content-Type (RFC 2047).
     pub name: Option<String>,
-    /// Its media type, lower case; where it says none that can be read, `text/plain`, or `message/rfc822` in a digest (RFC
-    /// 2046 §5.1.5).
+    /// Its media type, lower case; where it says none that can be read, `text/plain`, or
+    /// `message/rfc822` in a digest (RFC 2046 §5.1.5).
     pub media_type: String,
     /// Its charset; `us-ascii` where a text says none.
     pub charset: Option<String>,
@@ -92,19 +93,30 @@ pub struct BodyValue {
 impl Message<'_> {
     #[must_use]
     pub fn structure(&self) -> Structure<'_> {
-        let mut root = Part { media_type: "text/plain".into(), charset: Some("us-ascii".into()), ..Part::default() };
+        let mut root = Part {
+            media_type: "text/plain".into(),
+            charset: Some("us-ascii".into()),
+            ..Part::default()
+        };
         root.size = self.raw().len();
         if let Some(message) = self.given.parsed().filter(|_| !self.is_bare()) {
-            let numbers = Numbers(message.root().parts().take(limits::MAX_MIME_PARTS).map(|part| part.id()).collect());
+            let numbers = Numbers(
+                message.root().parts().take(limits::MAX_MIME_PARTS).map(|part| part.id()).collect(),
+            );
             root = self.part(&message.root().root_part(), 0, &numbers);
         }
         let mut lists = Lists::default();
-        lists.add(std::slice::from_ref(&root), "mixed", false, OpenLists { text: true, html: true });
+        lists.add(
+            std::slice::from_ref(&root),
+            "mixed",
+            false,
+            OpenLists { text: true, html: true },
+        );
         Structure { text: lists.text, html: lists.html, attachments: lists.attachments, root }
     }
 
-    /// The text of a part, at most `most` octets of it (0: all). Cut between characters, and not within a tag of HTML.
-    /// `None` of what is not `text/*`.
+    /// The text of a part, at most `most` octets of it (0: all). Cut between characters, and not
+    /// within a tag of HTML. `None` of what is not `text/*`.
     #[must_use]
     pub fn body_value(&self, number: u32, most: usize) -> Option<BodyValue> {
         let bare = self.is_bare() && number == 0;
@@ -125,22 +137,26 @@ impl Message<'_> {
         Some(BodyValue { value: kept.to_owned(), is_encoding_problem, is_truncated })
     }
 
-    /// The octets of a part after transfer decoding. `None` of a multipart, and of what is not there.
+    /// The octets of a part after transfer decoding. `None` of a multipart, and of what is not
+    /// there.
     #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn decoded(&self, number: u32) -> Option<Cow<'_, [u8]>> {
         if self.is_bare() && number == 0 {
             return Some(Cow::Borrowed(self.raw()));
         }
-        self.leaf(number).map(|part| decode::decode(self.transfer_encoding(&part), self.content(&part)).0)
+        self.leaf(number)
+            .map(|part| decode::decode(self.transfer_encoding(&part), self.content(&part)).0)
     }
 
-    /// The whole text of a part, and whether its transfer encoding or charset is broken or not known.
+    /// The whole text of a part, and whether its transfer encoding or charset is broken or not
+    /// known.
     fn text(&self, part: &MessagePart<'_>) -> (Cow<'_, str>, bool) {
         let encoding = self.transfer_encoding(part);
         let (coding, is_known) = coding(part);
         let (octets, is_broken) = decode::decode(encoding, self.content(part));
-        let problem = is_broken || !is_known || encoding == 0 && !part.has_known_transfer_encoding();
+        let problem =
+            is_broken || !is_known || encoding == 0 && !part.has_known_transfer_encoding();
         match octets {
             Cow::Borrowed(octets) => {
                 let (text, is_broken) = coding.decode(octets);
@@ -154,7 +170,8 @@ impl Message<'_> {
     }
 
     fn leaf(&self, number: u32) -> Option<MessagePart<'_>> {
-        let number = usize::try_from(number).ok().filter(|number| *number < limits::MAX_MIME_PARTS)?;
+        let number =
+            usize::try_from(number).ok().filter(|number| *number < limits::MAX_MIME_PARTS)?;
         self.given.parsed()?.root().parts().nth(number).filter(|part| !part.is_multipart())
     }
 }
@@ -174,10 +191,12 @@ fn lf_lines(text: &str) -> String {
     out
 }
 
-/// What stands before a tag that is not closed, if the text ends in one. A `<` that begins no tag is text.
+/// What stands before a tag that is not closed, if the text ends in one. A `<` that begins no tag
+/// is text.
 fn whole_tags(html: &str) -> &str {
     let Some((before, tag)) = html.rsplit_once('<') else { return html };
-    let begins = tag.chars().next().is_none_or(|c| c.is_ascii_alphabetic() || matches!(c, '/' | '!' | '?'));
+    let begins =
+        tag.chars().next().is_none_or(|c| c.is_ascii_alphabetic() || matches!(c, '/' | '!' | '?'));
     if begins && !tag.contains('>') { before } else { html }
 }
 
@@ -198,7 +217,9 @@ impl Message<'_> {
         let said = said.filter(|charset| !charset.is_empty());
         let implicit = media_type.starts_with("text/").then(|| "us-ascii".to_owned());
         let is_multipart = part.is_multipart();
-        let children = part.children().filter_map(|child| Some(self.part(&child, numbers.of(&child)?, numbers)));
+        let children = part
+            .children()
+            .filter_map(|child| Some(self.part(&child, numbers.of(&child)?, numbers)));
         let (header, body, _) = self.given.place(part);
         let size = || decode::decoded_len(self.transfer_encoding(part), self.content(part));
         Part {
@@ -223,9 +244,11 @@ impl Message<'_> {
 
 /// The media type, as `Part::media_type` says it.
 pub(super) fn media_type(part: &MessagePart<'_>) -> String {
-    let said = part.content_type().and_then(|kind| Some(format!("{}/{}", kind.ctype(), kind.subtype()?)));
+    let said =
+        part.content_type().and_then(|kind| Some(format!("{}/{}", kind.ctype(), kind.subtype()?)));
     let said = said.map(|said| tidy(&said).to_lowercase());
-    let in_digest = || part.parent().is_some_and(|parent| parent.is_content_type("multipart", "digest"));
+    let in_digest =
+        || part.parent().is_some_and(|parent| parent.is_content_type("multipart", "digest"));
     match said {
         Some(said) if said.starts_with("multipart/") && !part.is_multipart() => {
             let limit = part.flags().contains(PartFlags::LIMIT_REACHED);
@@ -252,13 +275,15 @@ fn content_id(field: &Field<'_>) -> Option<String> {
 
 fn languages(field: &Field<'_>) -> Option<Vec<String>> {
     let tags = field.without_comments();
-    let tags = tags.split(',').map(tidy).filter(|tag| !tag.is_empty()).take(limits::MAX_FIELD_ADDRESSES);
+    let tags =
+        tags.split(',').map(tidy).filter(|tag| !tag.is_empty()).take(limits::MAX_FIELD_ADDRESSES);
     Some(tags.collect::<Vec<_>>()).filter(|tags| !tags.is_empty())
 }
 
 /// A long URI is folded, which adds blanks that are none of its own.
 fn location(field: &Field<'_>) -> Option<String> {
-    let uri: String = field.unfolded().chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
+    let uri: String =
+        field.unfolded().chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
     Some(uri).filter(|uri| !uri.is_empty())
 }
 
@@ -278,7 +303,13 @@ struct Lists {
 }
 
 impl Lists {
-    fn add(&mut self, parts: &[Part<'_>], multipart: &str, in_alternative: bool, mut shown: OpenLists) {
+    fn add(
+        &mut self,
+        parts: &[Part<'_>],
+        multipart: &str,
+        in_alternative: bool,
+        mut shown: OpenLists,
+    ) {
         let before = (self.text.len(), self.html.len());
         for (at, part) in parts.iter().enumerate() {
             if part.is_multipart {
@@ -320,8 +351,8 @@ impl Lists {
     }
 }
 
-/// Whether it is a body rather than an attachment: a kind that can be shown, and of a related multipart the first alone,
-/// and of texts with a name the first alone.
+/// Whether it is a body rather than an attachment: a kind that can be shown, and of a related
+/// multipart the first alone, and of texts with a name the first alone.
 fn is_inline(part: &Part<'_>, first: bool, multipart: &str) -> bool {
     part.disposition.as_deref() != Some("attachment")
         && (matches!(part.media_type.as_str(), "text/plain" | "text/html") || part.is_media())

@@ -1,5 +1,6 @@
-//! What HTML says beside its text to who reads it: `alt` and `title` of its tags, which are searched with it (RFC 8621
-//! §4.4.1). Not those of the head, nor what stands in scripts, styles and comments. Costs the length of the HTML.
+//! What HTML says beside its text to who reads it: `alt` and `title` of its tags, which are
+//! searched with it (RFC 8621 §4.4.1). Not those of the head, nor what stands in scripts, styles
+//! and comments. Costs the length of the HTML.
 
 /// Elements of which nothing is shown.
 const INVISIBLE_ELEMENTS: [&str; 3] = ["head", "script", "style"];
@@ -28,7 +29,9 @@ pub(super) fn titles(html: &str, most: usize) -> Vec<String> {
             }
         }
         rest = attributes;
-        if let Some(unseen) = INVISIBLE_ELEMENTS.iter().find(|unseen| name.eq_ignore_ascii_case(unseen)) {
+        if let Some(unseen) =
+            INVISIBLE_ELEMENTS.iter().find(|unseen| name.eq_ignore_ascii_case(unseen))
+        {
             rest = after_end(rest, unseen);
         }
     }
@@ -38,7 +41,9 @@ pub(super) fn titles(html: &str, most: usize) -> Vec<String> {
 /// The next attribute of a tag: its name, its value, what follows. `None` at the tag's end.
 fn attribute(text: &str) -> Option<(&str, &str, &str)> {
     let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '/');
-    let end = text.find(|c: char| c.is_ascii_whitespace() || matches!(c, '=' | '>' | '/')).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| c.is_ascii_whitespace() || matches!(c, '=' | '>' | '/'))
+        .unwrap_or(text.len());
     let (name, rest) = text.split_at_checked(end)?;
     let Some(value) = rest.trim_ascii_start().strip_prefix('=') else {
         return (!name.is_empty()).then_some((name, "", rest));
@@ -76,10 +81,16 @@ mod tests {
     #[test]
     fn what_is_shown_of_tags_and_nothing_else() {
         let of = |html: &str| titles(html, 1000).join("|");
-        assert_eq!(of("<img src=x alt=\"A red&amp;blue ball\" title='Big ball'>text"), "A red&blue ball|Big ball");
+        assert_eq!(
+            of("<img src=x alt=\"A red&amp;blue ball\" title='Big ball'>text"),
+            "A red&blue ball|Big ball"
+        );
         assert_eq!(of("<a TITLE = plain href=y>alt=no</a><br/><img alt=one/two>"), "plain|one/two");
         assert_eq!(of("<head><title lang=de>t</title><meta alt=no></head><i title=yes>"), "yes");
-        assert_eq!(of("<script title=in>'<img alt=no>'</SCRIPT><!-- <img alt=no> --><img alt=yes>"), "in|yes");
+        assert_eq!(
+            of("<script title=in>'<img alt=no>'</SCRIPT><!-- <img alt=no> --><img alt=yes>"),
+            "in|yes"
+        );
         assert_eq!(of("1 < 2 alt=no <p data-alt=no alternative=no hidden alt>"), "");
         assert_eq!(of("<img alt=\"a > b\" title=\"not closed"), "a > b|not closed");
         assert_eq!(titles("<i title=abc><i title=defg><i title=h>", 6), ["abc"]);

@@ -1,6 +1,8 @@
-//! Values of header fields, parsed: text, addresses, dates. Each takes what stands after the colon, folded or not.
+//! Values of header fields, parsed: text, addresses, dates. Each takes what stands after the colon,
+//! folded or not.
 //!
-//! No value that comes out holds a control character, but for tabs in a text: none can begin a header field.
+//! No value that comes out holds a control character, but for tabs in a text: none can begin a
+//! header field.
 
 use std::borrow::Cow;
 
@@ -27,8 +29,8 @@ pub fn groups(value: &[u8]) -> Vec<Group> {
     address::groups(&readable(value, None))
 }
 
-/// A field's value as text (RFC 8621 §4.1.2.2): unfolded, without blanks before it, encoded words decoded where RFC 2047
-/// lets them stand, NFC. Controls are dropped, but for tabs.
+/// A field's value as text (RFC 8621 §4.1.2.2): unfolded, without blanks before it, encoded words
+/// decoded where RFC 2047 lets them stand, NFC. Controls are dropped, but for tabs.
 #[must_use]
 pub fn text(value: &[u8]) -> String {
     let text = readable(value, None);
@@ -38,21 +40,25 @@ pub fn text(value: &[u8]) -> String {
 }
 
 /// A value as characters: unfolded (RFC 5322 §2.2.3: line ends go, the blanks after them stay), and
-/// no more of it than `limits::MAX_FIELD_BYTES`. Bytes that are no UTF-8 are in the declared charset,
-/// or in windows-1252.
+/// no more of it than `limits::MAX_FIELD_BYTES`. Bytes that are no UTF-8 are in the declared
+/// charset, or in windows-1252.
 pub(in crate::message) fn readable(value: &[u8], declared: Option<CharsetCodec>) -> Cow<'_, str> {
     let value = bounded(value);
     if !value.iter().any(|octet| matches!(octet, b'\r' | b'\n' | 0)) {
         return charset::of_header(value, declared);
     }
-    let unfolded: Vec<u8> = value.iter().copied().filter(|octet| !matches!(octet, b'\r' | b'\n' | 0)).collect();
+    let unfolded: Vec<u8> =
+        value.iter().copied().filter(|octet| !matches!(octet, b'\r' | b'\n' | 0)).collect();
     Cow::Owned(charset::of_header(&unfolded, declared).into_owned())
 }
 
 /// The beginning of a value that is parsed. A longer one is cut where an item or a word ends, if
 /// one ends near the bound.
 fn bounded(value: &[u8]) -> &[u8] {
-    let Some(kept) = value.get(..limits::MAX_FIELD_BYTES).filter(|kept| kept.len() < value.len()) else { return value };
+    let Some(kept) = value.get(..limits::MAX_FIELD_BYTES).filter(|kept| kept.len() < value.len())
+    else {
+        return value;
+    };
     let tail = kept.len().saturating_sub(CUT_SEARCH_BYTES);
     let near = kept.get(tail..).unwrap_or_default();
     let end = |is_end: fn(&u8) -> bool| near.iter().rposition(is_end);
@@ -60,8 +66,8 @@ fn bounded(value: &[u8]) -> &[u8] {
     kept.get(..at.map_or(kept.len(), |at| tail.saturating_add(at))).unwrap_or(kept)
 }
 
-/// The media type of a Content-Type field's value, or the disposition of a Content-Disposition's, lower case, and what is
-/// said with it. `None` where it cannot be read.
+/// The media type of a Content-Type field's value, or the disposition of a Content-Disposition's,
+/// lower case, and what is said with it. `None` where it cannot be read.
 #[must_use]
 pub fn media(value: &[u8]) -> Option<(String, Vec<(String, String)>)> {
     let value = readable(value, None);
@@ -75,17 +81,20 @@ pub fn media(value: &[u8]) -> Option<(String, Vec<(String, String)>)> {
     Some((tidy(&name).to_lowercase(), said))
 }
 
-/// The Date field's value; nothing where it is no date of the calendar. Forms that the library refuses (asctime, no
-/// seconds with a named zone, hyphens) are read by `date`.
+/// The Date field's value; nothing where it is no date of the calendar. Forms that the library
+/// refuses (asctime, no seconds with a named zone, hyphens) are read by `date`.
 #[must_use]
 pub fn date(value: &[u8]) -> Option<SentAt> {
     let value = bounded(value);
     let parsed = HeaderForm::Date.parse(value);
-    let Some(date) = parsed.value().as_datetime() else { return crate::message::date::obsolete(value) };
+    let Some(date) = parsed.value().as_datetime() else {
+        return crate::message::date::obsolete(value);
+    };
     if !date.is_valid() || date.day > crate::message::date::days(date.year.into(), date.month) {
         return None;
     }
-    let minutes = i16::from(date.tz_hour).checked_mul(60)?.checked_add(i16::from(date.tz_minute))?;
+    let minutes =
+        i16::from(date.tz_hour).checked_mul(60)?.checked_add(i16::from(date.tz_minute))?;
     let offset_minutes = if date.tz_before_gmt { minutes.checked_neg()? } else { minutes };
     Some(SentAt { at: UtcMillis(date.to_timestamp().checked_mul(1000)?), offset_minutes })
 }
@@ -149,10 +158,13 @@ mod tests {
     fn the_addresses_of_the_example() {
         let value = b" \"  James Smythe\" <james@example.com>, Friends:\r\n  jane@example.com, =?UTF-8?Q?John_Sm=C3=AEth?=\r\n  \
             <john@example.com>;\r\n";
-        let person =
-            |name: Option<&str>, email: &str| EmailAddress { name: name.map(str::to_owned), email: email.into() };
+        let person = |name: Option<&str>, email: &str| EmailAddress {
+            name: name.map(str::to_owned),
+            email: email.into(),
+        };
         let james = person(Some("James Smythe"), "james@example.com");
-        let friends = [person(None, "jane@example.com"), person(Some("John Sm\u{ee}th"), "john@example.com")];
+        let friends =
+            [person(None, "jane@example.com"), person(Some("John Sm\u{ee}th"), "john@example.com")];
         assert_eq!(addresses(value), [std::slice::from_ref(&james), &friends[..]].concat());
         let wanted = [
             Group { name: None, addresses: vec![james] },
@@ -167,7 +179,8 @@ mod tests {
         let shown: Vec<String> = groups(value)
             .iter()
             .map(|group| {
-                let emails: Vec<&str> = group.addresses.iter().map(|one| one.email.as_str()).collect();
+                let emails: Vec<&str> =
+                    group.addresses.iter().map(|one| one.email.as_str()).collect();
                 format!("{}[{}]", group.name.as_deref().unwrap_or("-"), emails.join(" "))
             })
             .collect();
@@ -198,16 +211,24 @@ mod tests {
 
     #[test]
     fn types_and_dispositions() {
-        let (kind, said) = media(b" Text/Plain; charset=\"utf-8\";\r\n name*=utf-8''J%C3%BC\r\n").unwrap();
-        assert_eq!((kind.as_str(), said[0].1.as_str(), said[1].1.as_str()), ("text/plain", "utf-8", "J\u{fc}"));
+        let (kind, said) =
+            media(b" Text/Plain; charset=\"utf-8\";\r\n name*=utf-8''J%C3%BC\r\n").unwrap();
+        assert_eq!(
+            (kind.as_str(), said[0].1.as_str(), said[1].1.as_str()),
+            ("text/plain", "utf-8", "J\u{fc}")
+        );
         assert_eq!(media(b" attachment").map(|(kind, _)| kind).as_deref(), Some("attachment"));
         assert_eq!(media(b" "), None);
     }
 
     #[test]
     fn dates_that_are_none_are_none() {
-        let at = |text: &str| date(text.as_bytes()).map(|sent| (sent.at.rfc3339(), sent.offset_minutes));
-        assert_eq!(at(" Sat, 21 Nov 2026 10:00:00 +0100\r\n"), Some(("2026-11-21T09:00:00Z".into(), 60)));
+        let at =
+            |text: &str| date(text.as_bytes()).map(|sent| (sent.at.rfc3339(), sent.offset_minutes));
+        assert_eq!(
+            at(" Sat, 21 Nov 2026 10:00:00 +0100\r\n"),
+            Some(("2026-11-21T09:00:00Z".into(), 60))
+        );
         assert_eq!(at(" 21 Nov 26 10:00 -0330\r\n").map(|(_, zone)| zone), Some(-210));
         assert_eq!(at(" Tue, 31 Feb 2026 10:00:00 +0000\r\n"), None);
         assert_eq!(at(" Sun, 29 Feb 2026 10:00:00 +0000\r\n"), None);
@@ -218,7 +239,9 @@ mod tests {
 
     #[test]
     fn groups_are_flattened() {
-        let people = addresses(b" Team: \"B, C\" <b@x.example>, d@x.example;, =?utf-8?q?J=C3=BC?= <j@x.example>\r\n");
+        let people = addresses(
+            b" Team: \"B, C\" <b@x.example>, d@x.example;, =?utf-8?q?J=C3=BC?= <j@x.example>\r\n",
+        );
         let emails: Vec<&str> = people.iter().map(|person| person.email.as_str()).collect();
         assert_eq!(emails, ["b@x.example", "d@x.example", "j@x.example"]);
         assert_eq!(people[0].name.as_deref(), Some("B, C"));

@@ -43,7 +43,8 @@ pub enum DeliveryAction {
 
 impl DeliveryAction {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Failed, Self::Delayed, Self::Delivered, Self::Relayed, Self::Expanded];
+    pub const ALL: [Self; 5] =
+        [Self::Failed, Self::Delayed, Self::Delivered, Self::Relayed, Self::Expanded];
 
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -61,7 +62,8 @@ impl DeliveryAction {
 pub(super) fn read(octets: &[u8]) -> Option<DeliveryReport> {
     let mut groups = groups(octets).into_iter();
     let message = groups.next()?;
-    let envid = super::named(&message, "Original-Envelope-Id").and_then(|field| value(&field.unfolded()));
+    let envid =
+        super::named(&message, "Original-Envelope-Id").and_then(|field| value(&field.unfolded()));
     let recipients: Vec<DeliveryRecipient> = groups.filter_map(|group| recipient(&group)).collect();
     (!recipients.is_empty()).then_some(DeliveryReport { envid, recipients })
 }
@@ -69,10 +71,14 @@ pub(super) fn read(octets: &[u8]) -> Option<DeliveryReport> {
 fn recipient(group: &[Field<'_>]) -> Option<DeliveryRecipient> {
     let said = |name: &str| super::named(group, name).map(Field::without_comments);
     let action = said("Action")?;
-    let action = DeliveryAction::ALL.into_iter().find(|one| action.trim().eq_ignore_ascii_case(one.name()))?;
+    let action = DeliveryAction::ALL
+        .into_iter()
+        .find(|one| action.trim().eq_ignore_ascii_case(one.name()))?;
     let smtp = super::named(group, "Diagnostic-Code").map(Field::unfolded);
     let smtp = smtp.as_deref().and_then(|said| said.split_once(';'));
-    let smtp = smtp.filter(|(kind, _)| kind.trim().eq_ignore_ascii_case("smtp")).and_then(|(_, text)| value(text));
+    let smtp = smtp
+        .filter(|(kind, _)| kind.trim().eq_ignore_ascii_case("smtp"))
+        .and_then(|(_, text)| value(text));
     Some(DeliveryRecipient {
         original: said("Original-Recipient").and_then(|typed| address(&typed)),
         last: address(&said("Final-Recipient")?),
@@ -94,13 +100,15 @@ fn status(said: &str) -> Option<[u16; 3]> {
 }
 
 impl DeliveryRecipient {
-    /// What it says of the delivery (RFC 8621 §7): that it is done, or will not be, with the reply that says so. All else
-    /// says nothing of either.
+    /// What it says of the delivery (RFC 8621 §7): that it is done, or will not be, with the reply
+    /// that says so. All else says nothing of either.
     fn delivered(&self) -> Option<(DeliveryState, String)> {
         let (delivered, code) = match self.action {
             DeliveryAction::Delivered => (DeliveryState::Yes, 250),
             DeliveryAction::Failed => (DeliveryState::No, 550),
-            DeliveryAction::Delayed | DeliveryAction::Relayed | DeliveryAction::Expanded => return None,
+            DeliveryAction::Delayed | DeliveryAction::Relayed | DeliveryAction::Expanded => {
+                return None;
+            }
         };
         let [class, subject, detail] = self.status;
         let code = if class == 4 { 451 } else { code };
@@ -110,8 +118,12 @@ impl DeliveryRecipient {
                 && !text.as_bytes().get(3).is_some_and(u8::is_ascii_digit)
         };
         let said = self.smtp.as_ref().filter(is_reply).cloned();
-        let made =
-            || format!("{code} {class}.{subject}.{detail} {}", self.smtp.as_deref().unwrap_or(self.action.name()));
+        let made = || {
+            format!(
+                "{code} {class}.{subject}.{detail} {}",
+                self.smtp.as_deref().unwrap_or(self.action.name())
+            )
+        };
         Some((delivered, said.unwrap_or_else(made)))
     }
 }

@@ -1,4 +1,5 @@
-//! What a recipient, or a program in the recipient's place, did with a message (RFC 8098 §3): read, and written.
+//! What a recipient, or a program in the recipient's place, did with a message (RFC 8098 §3): read,
+//! and written.
 
 use super::{Field, MAX_VALUE_BYTES, address, groups, value};
 use crate::message::line::{one_line, without_controls};
@@ -115,15 +116,24 @@ impl DispositionType {
 }
 
 /// The fields that RFC 8098 §3.1 defines, but for the errors.
-const DEFINED: [&str; 6] =
-    ["Reporting-UA", "MDN-Gateway", "Original-Recipient", "Final-Recipient", "Original-Message-ID", "Disposition"];
+const DEFINED: [&str; 6] = [
+    "Reporting-UA",
+    "MDN-Gateway",
+    "Original-Recipient",
+    "Final-Recipient",
+    "Original-Message-ID",
+    "Disposition",
+];
 
-/// Whether a field of that name can be an extension (RFC 8098 §3.3): a name of a field (RFC 5322 §3.6.8) that it does not
-/// define.
+/// Whether a field of that name can be an extension (RFC 8098 §3.3): a name of a field (RFC 5322
+/// §3.6.8) that it does not define.
 #[must_use]
 pub fn is_extension(name: &str) -> bool {
-    let is_name = (1..=76).contains(&name.len()) && name.bytes().all(|octet| octet.is_ascii_graphic() && octet != b':');
-    is_name && !name.eq_ignore_ascii_case("Error") && !DEFINED.iter().any(|known| known.eq_ignore_ascii_case(name))
+    let is_name = (1..=76).contains(&name.len())
+        && name.bytes().all(|octet| octet.is_ascii_graphic() && octet != b':');
+    is_name
+        && !name.eq_ignore_ascii_case("Error")
+        && !DEFINED.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Reads it. Nothing where a field that must be there is not, or says what RFC 8098 does not have.
@@ -132,7 +142,8 @@ pub(super) fn read(octets: &[u8]) -> Option<DispositionReport> {
     let said = |name: &str| super::named(&group, name).map(Field::without_comments);
     let text = |name: &str| super::named(&group, name).and_then(|field| value(&field.unfolded()));
     let (action, sending, kind) = modes(&said("Disposition")?)?;
-    let errors = group.iter().filter(|field| field.is("Error")).filter_map(|field| value(&field.unfolded()));
+    let errors =
+        group.iter().filter(|field| field.is("Error")).filter_map(|field| value(&field.unfolded()));
     let mut extensions: Vec<(String, String)> = Vec::new();
     for field in &group {
         let name = String::from_utf8_lossy(field.name).into_owned();
@@ -210,7 +221,10 @@ impl DispositionReport {
 
     /// What it says to the submission that it is about.
     pub(super) fn to_returned_report(&self, original_id: Option<String>) -> ReturnedReport {
-        let said = self.original_message_id.as_deref().and_then(|id| message_ids(id.as_bytes()).into_iter().next());
+        let said = self
+            .original_message_id
+            .as_deref()
+            .and_then(|id| message_ids(id.as_bytes()).into_iter().next());
         let typed = [self.original_recipient.as_deref(), Some(self.final_recipient.as_str())];
         ReturnedReport {
             kind: ReturnedKind::Disposition,

@@ -1,9 +1,10 @@
-//! Reports about a message (RFC 6522): what became of it on its way (RFC 3464), and what a recipient did with it (RFC 8098).
+//! Reports about a message (RFC 6522): what became of it on its way (RFC 3464), and what a
+//! recipient did with it (RFC 8098).
 //!
-//! A report is a `multipart/report` with a part that programs read, also in the forms of RFC 6533. Strangers write it:
-//! nothing in it is believed here, every list and every text is bounded, and values come out as one line without controls.
-//! What lacks a field that its RFC wants, or says a word that this does not have, is no report. Foreign address types stay
-//! text.
+//! A report is a `multipart/report` with a part that programs read, also in the forms of RFC 6533.
+//! Strangers write it: nothing in it is believed here, every list and every text is bounded, and
+//! values come out as one line without controls. What lacks a field that its RFC wants, or says a
+//! word that this does not have, is no report. Foreign address types stay text.
 
 mod delivery;
 mod disposition;
@@ -47,8 +48,11 @@ pub enum ReportContent {
 /// Whether a header says that it is one, without a look at what it has.
 #[must_use]
 pub fn claims(header: &Header<'_>) -> bool {
-    let said = header.first("Content-Type").map(|field| field.without_comments().to_ascii_lowercase());
-    said.is_some_and(|said| said.split(';').next().is_some_and(|kind| kind.trim() == "multipart/report"))
+    let said =
+        header.first("Content-Type").map(|field| field.without_comments().to_ascii_lowercase());
+    said.is_some_and(|said| {
+        said.split(';').next().is_some_and(|kind| kind.trim() == "multipart/report")
+    })
 }
 
 /// The report that a message is.
@@ -65,16 +69,20 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
     let content = |part: &Part<'_>, most: usize| content(message, part, most);
     let about = root.children.iter().find_map(|part| match part.media_type.as_str() {
         "message/delivery-status" | "message/global-delivery-status" => {
-            delivery::read(&content(part, limits::MAX_REPORT_STATUS_BYTES)).map(ReportContent::Delivery)
+            delivery::read(&content(part, limits::MAX_REPORT_STATUS_BYTES))
+                .map(ReportContent::Delivery)
         }
         "message/disposition-notification" | "message/global-disposition-notification" => {
-            disposition::read(&content(part, limits::MAX_REPORT_STATUS_BYTES)).map(ReportContent::Disposition)
+            disposition::read(&content(part, limits::MAX_REPORT_STATUS_BYTES))
+                .map(ReportContent::Disposition)
         }
         _ => None,
     })?;
     let original = root.children.iter().skip(1).find_map(|part| match part.media_type.as_str() {
         "message/rfc822" | "message/global" => Some((part, true)),
-        "text/rfc822-headers" | "message/rfc822-headers" | "message/global-headers" => Some((part, false)),
+        "text/rfc822-headers" | "message/rfc822-headers" | "message/global-headers" => {
+            Some((part, false))
+        }
         _ => None,
     });
     let header = original.map(|(part, _)| content(part, limits::MAX_REPORT_ORIGINAL_BYTES));
@@ -118,7 +126,8 @@ fn text(message: &Message<'_>, shown: &[u32], part: &Part<'_>) -> Option<String>
     if let Some(plain) = within.iter().find(|part| part.media_type == "text/plain") {
         return message.body_value(plain.number, MAX_TEXT_BYTES).map(|body| body.value);
     }
-    let is_shown = shown.first().is_some_and(|first| within.iter().any(|part| part.number == *first));
+    let is_shown =
+        shown.first().is_some_and(|first| within.iter().any(|part| part.number == *first));
     message.texts(MAX_TEXT_BYTES).into_iter().next().filter(|_| is_shown)
 }
 
@@ -130,7 +139,8 @@ fn groups(octets: &[u8]) -> Vec<Vec<Field<'_>>> {
         let (line, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
         if line.trim_ascii().is_empty() {
             let group = start.get(..start.len().saturating_sub(rest.len())).unwrap_or_default();
-            let found: Vec<Field<'_>> = fields(group).take(limits::MAX_REPORT_GROUP_FIELDS).collect();
+            let found: Vec<Field<'_>> =
+                fields(group).take(limits::MAX_REPORT_GROUP_FIELDS).collect();
             if !found.is_empty() {
                 groups.push(found);
             }
@@ -156,12 +166,14 @@ fn value(text: &str) -> Option<String> {
     (!kept.is_empty()).then(|| kept.to_owned())
 }
 
-/// The mail address that `type; address` is, of the types that are mail (RFC 3464 §2.3.1, RFC 6533 §3).
+/// The mail address that `type; address` is, of the types that are mail (RFC 3464 §2.3.1, RFC 6533
+/// §3).
 #[must_use]
 pub fn address(typed: &str) -> Option<Address> {
     let (kind, address) = typed.split_once(';')?;
     let address = address.trim();
-    let address = address.strip_prefix('<').and_then(|inner| inner.strip_suffix('>')).unwrap_or(address);
+    let address =
+        address.strip_prefix('<').and_then(|inner| inner.strip_suffix('>')).unwrap_or(address);
     match kind.trim().to_ascii_lowercase().as_str() {
         "rfc822" => Address::parse(address).ok(),
         "utf-8" => Address::parse(&unitext(address)?).ok(),

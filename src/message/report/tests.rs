@@ -70,7 +70,10 @@ fn a_disposition_is_read_by_its_grammar() {
     // What is written is read as it was.
     let written = found.write();
     assert_eq!(disposition::read(written.as_bytes()), Some(found));
-    assert!(written.contains("Disposition: manual-action/MDN-sent-manually; displayed/error\r\n"), "{written}");
+    assert!(
+        written.contains("Disposition: manual-action/MDN-sent-manually; displayed/error\r\n"),
+        "{written}"
+    );
 }
 
 #[test]
@@ -99,11 +102,18 @@ fn what_lacks_a_field_or_says_other_words_is_none() {
 fn a_value_is_one_line_and_none_is_a_field_of_its_own() {
     let evil = DispositionReport {
         reporting_ua: Some("x\r\nError: forged".into()),
-        extensions: vec![("Disposition".into(), "x".into()), ("A B".into(), "x".into()), ("X-Y".into(), "é\n".into())],
+        extensions: vec![
+            ("Disposition".into(), "x".into()),
+            ("A B".into(), "x".into()),
+            ("X-Y".into(), "é\n".into()),
+        ],
         ..disposition(READ)
     };
     let written = evil.write();
-    assert!(written.contains("Reporting-UA: x Error: forged\r\n") && written.contains("X-Y: é\r\n"), "{written}");
+    assert!(
+        written.contains("Reporting-UA: x Error: forged\r\n") && written.contains("X-Y: é\r\n"),
+        "{written}"
+    );
     assert_eq!(written.matches("Disposition:").count(), 1);
     assert!(!written.contains("A B"));
     let long = DispositionReport { reporting_ua: Some("é".repeat(2000)), ..disposition(READ) };
@@ -157,12 +167,20 @@ fn a_delivery_is_read_for_each_recipient() {
     let found = read(BOUNCE).unwrap();
     assert!(!found.has_original);
     let returned = found.to_returned_report();
-    assert_eq!((returned.kind, returned.message_id.as_deref()), (ReturnedKind::Delivery, Some("1@example.org")));
+    assert_eq!(
+        (returned.kind, returned.message_id.as_deref()),
+        (ReturnedKind::Delivery, Some("1@example.org"))
+    );
     assert_eq!(returned.envid.as_deref(), Some("QQ 1"));
     let said: Vec<_> = returned
         .recipients
         .iter()
-        .map(|one| (one.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "), one.delivered.clone()))
+        .map(|one| {
+            (
+                one.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+                one.delivered.clone(),
+            )
+        })
         .collect();
     let text = |text: &str| text.to_owned();
     assert_eq!(
@@ -177,10 +195,15 @@ fn a_delivery_is_read_for_each_recipient() {
             (text(""), Some((DeliveryState::No, text("550 5.0.0 failed")))),
         ]
     );
-    for (from, to) in
-        [("Status: 2.0.0", "Status: 3.0.0"), ("Status: 2.0.0", "Status: 2.0"), ("Action: delivered", "X: y")]
-    {
-        let ReportContent::Delivery(fewer) = read(&BOUNCE.replacen(from, to, 1)).unwrap().about else { panic!() };
+    for (from, to) in [
+        ("Status: 2.0.0", "Status: 3.0.0"),
+        ("Status: 2.0.0", "Status: 2.0"),
+        ("Action: delivered", "X: y"),
+    ] {
+        let ReportContent::Delivery(fewer) = read(&BOUNCE.replacen(from, to, 1)).unwrap().about
+        else {
+            panic!()
+        };
         assert_eq!(fewer.recipients.len(), 3, "{to}");
     }
 }
@@ -191,17 +214,26 @@ fn what_a_notification_says_to_a_submission() {
     assert_eq!(returned.message_id.as_deref(), Some("199509192301.23456@example.org"));
     assert!(returned.recipients[0].displayed && returned.recipients[0].delivered.is_none());
     assert_eq!(returned.recipients[0].addresses.len(), 2);
-    let deleted = read(&READ.replace("Displayed", "deleted").replace("Original-Message-ID", "X-Id"))
-        .unwrap()
-        .to_returned_report();
+    let deleted =
+        read(&READ.replace("Displayed", "deleted").replace("Original-Message-ID", "X-Id"))
+            .unwrap()
+            .to_returned_report();
     assert!(!deleted.recipients[0].displayed);
-    assert_eq!(deleted.message_id.as_deref(), Some("inner@example.org"), "of the original that came back");
+    assert_eq!(
+        deleted.message_id.as_deref(),
+        Some("inner@example.org"),
+        "of the original that came back"
+    );
 }
 
 #[test]
 fn a_flood_of_recipients_is_cut() {
     let one = "\nFinal-Recipient: rfc822; x@example.net\nAction: failed\nStatus: 5.0.0\n";
-    let many = BOUNCE.replacen("--b\nContent-Type: text", &format!("{}\n--b\nContent-Type: text", one.repeat(5000)), 1);
+    let many = BOUNCE.replacen(
+        "--b\nContent-Type: text",
+        &format!("{}\n--b\nContent-Type: text", one.repeat(5000)),
+        1,
+    );
     let ReportContent::Delivery(found) = read(&many).unwrap().about else { panic!() };
     assert!(found.recipients.len() <= limits::MAX_RECIPIENTS);
 }

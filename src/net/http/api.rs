@@ -1,4 +1,5 @@
-//! `POST` of a request (RFC 8620 §3.1): read within its limits, run on a thread that may wait for the disk.
+//! `POST` of a request (RFC 8620 §3.1): read within its limits, run on a thread that may wait for
+//! the disk.
 
 use std::sync::Arc;
 
@@ -48,11 +49,14 @@ async fn try_request(
         return Err(RequestError::NotJson("the content type is not application/json".into()).into());
     }
     let counted = (!who.caller.admin)
-        .then(|| backend.requests.enter(who.key()).ok_or_else(|| Problem::limit("maxConcurrentRequests")))
+        .then(|| {
+            backend.requests.enter(who.key()).ok_or_else(|| Problem::limit("maxConcurrentRequests"))
+        })
         .transpose()?;
     let max_request = backend.settings.get().max_request;
     let most = if who.caller.admin { max_request } else { limits::MAX_REQUEST_BYTES };
-    let announced = body.size_hint().upper().map(|octets| usize::try_from(octets).unwrap_or(usize::MAX));
+    let announced =
+        body.size_hint().upper().map(|octets| usize::try_from(octets).unwrap_or(usize::MAX));
     if announced.is_some_and(|octets| octets > most) {
         return Err(RequestError::Limit("maxSizeRequest").into());
     }
@@ -66,18 +70,21 @@ async fn try_request(
         room.grow(piece.len())?;
         body.extend_from_slice(&piece);
     }
-    let (value, (counted, _)) = run(backend, who, parse(&body, CAPABILITIES)?, (counted, room)).await?;
+    let (value, (counted, _)) =
+        run(backend, who, parse(&body, CAPABILITIES)?, (counted, room)).await?;
     Ok((value, counted))
 }
 
 /// What requests may hold. Other people's do not keep an administrator's out.
 pub(super) fn bounds(who: &RequestContext) -> Bounds {
-    let (all, each) = (limits::MAX_REQUEST_BYTES_IN_FLIGHT, limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT);
+    let (all, each) =
+        (limits::MAX_REQUEST_BYTES_IN_FLIGHT, limits::MAX_REQUEST_BYTES_IN_FLIGHT_PER_ACCOUNT);
     let (all, each) = if who.caller.admin { (2 * all, all) } else { (all, each) };
     Bounds { all, each, free: limits::FREE_REQUEST_BYTES }
 }
 
-/// Runs a request; the response as JSON. `held` is held until the request has ended, and comes back.
+/// Runs a request; the response as JSON. `held` is held until the request has ended, and comes
+/// back.
 pub(super) async fn run<H: Send + 'static>(
     backend: &Arc<Backend>,
     who: &RequestContext,

@@ -1,8 +1,10 @@
-//! Logins over HTTP: a password (Basic, RFC 7617) or a token (Bearer, RFC 6750), looked at on every request.
+//! Logins over HTTP: a password (Basic, RFC 7617) or a token (Bearer, RFC 6750), looked at on every
+//! request.
 //!
-//! A password that was right of late costs nothing; any other is hashed on a thread that may wait, few at once, after the
-//! source and the account were found not to have guessed too often. What the log says of a failure is where it came from,
-//! never the name: people type passwords into the wrong field.
+//! A password that was right of late costs nothing; any other is hashed on a thread that may wait,
+//! few at once, after the source and the account were found not to have guessed too often. What the
+//! log says of a failure is where it came from, never the name: people type passwords into the
+//! wrong field.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +43,11 @@ impl<T: Into<Problem>> From<T> for AuthFailure {
 }
 
 /// Passes a request on with its authenticated caller, or answers how to log in.
-pub(super) async fn authenticate(State(backend): State<Arc<Backend>>, mut request: Request, next: Next) -> Response {
+pub(super) async fn authenticate(
+    State(backend): State<Arc<Backend>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let connection = request.extensions().get::<ConnectionInfo>().cloned();
     let Some(connection) = connection else {
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "no connection").into_response();
@@ -65,10 +71,15 @@ pub(super) async fn authenticate(State(backend): State<Arc<Backend>>, mut reques
         }
         Err(AuthFailure::Unknown { token }) => {
             let mut response =
-                Problem::new(StatusCode::UNAUTHORIZED, "log in with a password or a token").into_response();
+                Problem::new(StatusCode::UNAUTHORIZED, "log in with a password or a token")
+                    .into_response();
             let basic = HeaderValue::from_static("Basic realm=\"JMAP\", charset=\"UTF-8\"");
             // RFC 6750 §3.1: what was wrong is said of a token alone.
-            let bearer = if token { "Bearer realm=\"JMAP\", error=\"invalid_token\"" } else { "Bearer realm=\"JMAP\"" };
+            let bearer = if token {
+                "Bearer realm=\"JMAP\", error=\"invalid_token\""
+            } else {
+                "Bearer realm=\"JMAP\""
+            };
             response.headers_mut().append("www-authenticate", basic);
             response.headers_mut().append("www-authenticate", HeaderValue::from_static(bearer));
             response
@@ -85,7 +96,9 @@ async fn log_in(
     let logins = backend.logins.clone();
     let too_many = |wait: crate::account::TooManyFailures| {
         tracing::warn!(from = ?origin.address, "too many logins that failed");
-        AuthFailure::Problem(Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).after(wait.0))
+        AuthFailure::Problem(
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).after(wait.0),
+        )
     };
     match shown {
         None => Err(AuthFailure::Unknown { token: false }),
@@ -103,7 +116,9 @@ async fn log_in(
             }
             let attempt = logins.attempt(origin.source, &name).map_err(too_many)?;
             let turn = timeout(HASHING_TIMEOUT, Arc::clone(&backend.hashing).acquire_owned()).await;
-            let Ok(Ok(turn)) = turn else { return Err(Problem::busy("too many log in at once").into()) };
+            let Ok(Ok(turn)) = turn else {
+                return Err(Problem::busy("too many log in at once").into());
+            };
             let (hashing, name) = (logins.clone(), name.clone());
             let verified = blocking(turn, move || hashing.verify(&name, &password)).await;
             let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "a login failed");

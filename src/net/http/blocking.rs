@@ -2,8 +2,9 @@
 
 use tokio::task::{JoinError, spawn_blocking};
 
-/// Runs `work`. `held` is held until the work has ended, even where the client has gone and nothing awaits the result any
-/// more: a thread at work cannot be stopped, so that what bounds such work must not be given back before. Both come back.
+/// Runs `work`. `held` is held until the work has ended, even where the client has gone and nothing
+/// awaits the result any more: a thread at work cannot be stopped, so that what bounds such work
+/// must not be given back before. Both come back.
 ///
 /// # Errors
 /// The work panicked.

@@ -1,4 +1,5 @@
-//! The least pace at which the body of a request must come, so that nobody holds room by sending next to nothing.
+//! The least pace at which the body of a request must come, so that nobody holds room by sending
+//! next to nothing.
 
 use std::time::Duration;
 
@@ -98,7 +99,11 @@ mod tests {
     }
 
     async fn read(pieces: Vec<(u64, usize)>, whole: u64) -> Result<usize, BodyError> {
-        let pace = BodyPace { window: Duration::from_millis(200), least: 10, whole: Duration::from_millis(whole) };
+        let pace = BodyPace {
+            window: Duration::from_millis(200),
+            least: 10,
+            whole: Duration::from_millis(whole),
+        };
         let (mut paced, mut bytes) = (PacedBody::new(body(pieces), pace), 0);
         while let Some(piece) = paced.next().await? {
             bytes += piece.len();
@@ -111,7 +116,10 @@ mod tests {
         assert_eq!(read(vec![(0, 5), (0, 5)], 60_000).await, Ok(10));
         // Fast enough in each window; and one that sent much at once may not rest on it.
         assert_eq!(read(vec![(50, 20); 12], 60_000).await, Ok(240));
-        assert_eq!(read(vec![(0, 1_000_000), (50, 1), (60_000, 1)], 600_000).await, Err(BodyError::Slow));
+        assert_eq!(
+            read(vec![(0, 1_000_000), (50, 1), (60_000, 1)], 600_000).await,
+            Err(BodyError::Slow)
+        );
         assert_eq!(read(vec![(30, 1); 1000], 60_000).await, Err(BodyError::Slow));
         assert_eq!(read(vec![(50, 20); 1000], 500).await, Err(BodyError::Slow));
     }

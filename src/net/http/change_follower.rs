@@ -1,5 +1,6 @@
-//! What one connection follows: the changes of the accounts that its user may reach. Which those are is asked each time, for
-//! mailboxes may be shared with the user, or no longer be, while the connection lasts.
+//! What one connection follows: the changes of the accounts that its user may reach. Which those
+//! are is asked each time, for mailboxes may be shared with the user, or no longer be, while the
+//! connection lasts.
 
 use std::sync::Arc;
 
@@ -25,7 +26,11 @@ impl ChangeFollower {
     ///
     /// # Errors
     /// Those of reading.
-    pub(super) fn begin(backend: &Arc<Backend>, who: &RequestContext, said: Option<&str>) -> Result<Self, MethodError> {
+    pub(super) fn begin(
+        backend: &Arc<Backend>,
+        who: &RequestContext,
+        said: Option<&str>,
+    ) -> Result<Self, MethodError> {
         let accounts = accounts(backend, who)?;
         // Before it is looked what there is, so that nothing falls between.
         let watch = watch(backend, &accounts);
@@ -36,11 +41,15 @@ impl ChangeFollower {
         Ok(Self { backend: Arc::clone(backend), who: who.clone(), accounts, known, watch })
     }
 
-    /// What changed since the last time, as a `StateChange`; of these types alone, if any are named.
+    /// What changed since the last time, as a `StateChange`; of these types alone, if any are
+    /// named.
     ///
     /// # Errors
     /// Those of reading.
-    pub(super) fn catch_up(&mut self, types: Option<&[String]>) -> Result<Option<Value>, MethodError> {
+    pub(super) fn catch_up(
+        &mut self,
+        types: Option<&[String]>,
+    ) -> Result<Option<Value>, MethodError> {
         let accounts = accounts(&self.backend, &self.who)?;
         if accounts != self.accounts {
             self.watch = watch(&self.backend, &accounts);

@@ -1,8 +1,10 @@
-//! Answers in JSON are compressed for who takes that (zstd, br, gzip), if they are long enough to gain by it. Blobs and event
-//! streams are not: of a blob ranges are asked for, and an event must not wait for the next.
+//! Answers in JSON are compressed for who takes that (zstd, br, gzip), if they are long enough to
+//! gain by it. Blobs and event streams are not: of a blob ranges are asked for, and an event must
+//! not wait for the next.
 //!
-//! zstd is done here, a piece at a time, by the library that the store is compressed with; the others by `tower_http`, which leaves
-//! alone what has a coding already. A client that accepts all codings alike gets zstd: it is the fastest.
+//! zstd is done here, a piece at a time, by the library that the store is compressed with; the
+//! others by `tower_http`, which leaves alone what has a coding already. A client that accepts all
+//! codings alike gets zstd: it is the fastest.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,7 +13,8 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Response;
 use axum::http::header::{
-    ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderValue, VARY,
+    ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderValue,
+    VARY,
 };
 use axum::middleware::Next;
 use hyper::body::{Body as HttpBody, Bytes, Frame};
@@ -25,7 +28,8 @@ use crate::wire::http::prefers;
 const MIN_COMPRESSED_BYTES: u64 = 1024;
 /// Octets that are written at a time.
 const OUTPUT_CHUNK: usize = 32 * 1024;
-/// How hard zstd tries: its usual level, whose window is far below the 8 MB that a client must have room for (RFC 9659 §3).
+/// How hard zstd tries: its usual level, whose window is far below the 8 MB that a client must have
+/// room for (RFC 9659 §3).
 const ZSTD_LEVEL: i32 = 3;
 
 /// JSON that is long enough.
@@ -35,7 +39,8 @@ pub(super) struct LongJson;
 impl Predicate for LongJson {
     fn should_compress<B: HttpBody>(&self, response: &Response<B>) -> bool {
         let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
-        kind == Some("application/json") && response.body().size_hint().lower() >= MIN_COMPRESSED_BYTES
+        kind == Some("application/json")
+            && response.body().size_hint().lower() >= MIN_COMPRESSED_BYTES
     }
 }
 
@@ -46,10 +51,12 @@ pub(super) fn layer() -> CompressionLayer<LongJson> {
 
 /// The layer that does it for zstd, within the other.
 pub(super) async fn zstd(request: Request, next: Next) -> Response<Body> {
-    let accepted = request.headers().get_all(ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok());
+    let accepted =
+        request.headers().get_all(ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok());
     let wanted = prefers(&accepted.collect::<Vec<_>>().join(","), "zstd");
     let response = next.run(request).await;
-    let is_coded = [CONTENT_ENCODING, CONTENT_RANGE].iter().any(|name| response.headers().contains_key(name));
+    let is_coded =
+        [CONTENT_ENCODING, CONTENT_RANGE].iter().any(|name| response.headers().contains_key(name));
     if !wanted || is_coded || !LongJson.should_compress(&response) {
         return response;
     }
@@ -83,7 +90,12 @@ impl CompressedBody {
     fn level(level: i32) -> Option<Self> {
         let mut context = CCtx::try_create()?;
         context.set_parameter(CParameter::CompressionLevel(level)).ok()?;
-        Some(Self { inner: Body::empty(), context, rest: Bytes::new(), stage: CompressionStage::Reading })
+        Some(Self {
+            inner: Body::empty(),
+            context,
+            rest: Bytes::new(),
+            stage: CompressionStage::Reading,
+        })
     }
 
     fn of(self, inner: Body) -> Self {
@@ -92,7 +104,9 @@ impl CompressedBody {
 
     /// Writes one piece of what there is. Nothing where more must be read first, or all is written.
     fn piece(&mut self) -> Result<Option<Bytes>, axum::Error> {
-        if self.stage == CompressionStage::Over || (self.stage == CompressionStage::Reading && self.rest.is_empty()) {
+        if self.stage == CompressionStage::Over
+            || (self.stage == CompressionStage::Reading && self.rest.is_empty())
+        {
             return Ok(None);
         }
         let mut out = vec![0; OUTPUT_CHUNK];
@@ -100,9 +114,13 @@ impl CompressedBody {
         let mut input = InBuffer::around(&self.rest);
         let left = match self.stage {
             CompressionStage::Reading => self.context.compress_stream(&mut output, &mut input),
-            CompressionStage::Ending | CompressionStage::Over => self.context.end_stream(&mut output),
+            CompressionStage::Ending | CompressionStage::Over => {
+                self.context.end_stream(&mut output)
+            }
         };
-        let left = left.map_err(|code| axum::Error::new(std::io::Error::other(zstd_safe::get_error_name(code))))?;
+        let left = left.map_err(|code| {
+            axum::Error::new(std::io::Error::other(zstd_safe::get_error_name(code)))
+        })?;
         let (read, written) = (input.pos(), output.pos());
         let _read = self.rest.split_to(read.min(self.rest.len()));
         if self.stage == CompressionStage::Ending && left == 0 {
@@ -117,7 +135,10 @@ impl HttpBody for CompressedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = &mut *self;
         loop {
             match this.piece() {
@@ -149,20 +170,29 @@ mod tests {
     fn long_json_alone() {
         let of = |kind: &str, length: usize| {
             let body = Full::new(Bytes::from(vec![b'x'; length]));
-            LongJson.should_compress(&Response::builder().header("content-type", kind).body(body).unwrap())
+            LongJson.should_compress(
+                &Response::builder().header("content-type", kind).body(body).unwrap(),
+            )
         };
         assert!(of("application/json", 1024));
-        assert!(!of("application/json", 1023) && !of("text/event-stream", 5000) && !of("image/png", 5000));
+        assert!(
+            !of("application/json", 1023)
+                && !of("text/event-stream", 5000)
+                && !of("image/png", 5000)
+        );
     }
 
     fn unpacked(octets: &[u8], size: usize) -> Vec<u8> {
         let mut out = vec![0; size + 1];
-        let length = zstd_safe::decompress(out.as_mut_slice(), octets).map_err(zstd_safe::get_error_name).unwrap();
+        let length = zstd_safe::decompress(out.as_mut_slice(), octets)
+            .map_err(zstd_safe::get_error_name)
+            .unwrap();
         out.truncate(length);
         out
     }
 
-    /// However it comes, and however much: what is unpacked is what was there, and no piece is large.
+    /// However it comes, and however much: what is unpacked is what was there, and no piece is
+    /// large.
     #[tokio::test]
     async fn a_body_is_compressed_a_piece_at_a_time() {
         // Some of it repeats and some does not.
@@ -173,9 +203,12 @@ mod tests {
                 if at % 3 == 0 { (seed >> 56) as u8 } else { b'a' }
             })
             .collect();
-        for (whole, chunk) in [(&b""[..], 1), (b"[]", 1), (&long[..5000], 7), (&long, 100_000), (&long, 1_000_000)] {
-            let frames =
-                whole.chunks(chunk).map(|piece| Ok::<_, axum::Error>(Frame::data(Bytes::copy_from_slice(piece))));
+        for (whole, chunk) in
+            [(&b""[..], 1), (b"[]", 1), (&long[..5000], 7), (&long, 100_000), (&long, 1_000_000)]
+        {
+            let frames = whole
+                .chunks(chunk)
+                .map(|piece| Ok::<_, axum::Error>(Frame::data(Bytes::copy_from_slice(piece))));
             let frames: Vec<_> = frames.collect();
             let body = Body::new(StreamBody::new(futures_util::stream::iter(frames)));
             let mut body = CompressedBody::level(ZSTD_LEVEL).unwrap().of(body);

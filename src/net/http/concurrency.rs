@@ -1,4 +1,5 @@
-//! How many of a kind are under way, by whose they are (RFC 8620 §2: maxConcurrentRequests, maxConcurrentUpload).
+//! How many of a kind are under way, by whose they are (RFC 8620 §2: maxConcurrentRequests,
+//! maxConcurrentUpload).
 
 use std::collections::HashMap;
 use std::sync::Arc;

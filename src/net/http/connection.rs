@@ -1,12 +1,14 @@
 //! Serves the connections of one HTTP listener, whichever door it is, within bounds.
 //!
-//! - Connections are bounded, in all and for each user or address, so that no client keeps the others out.
-//! - A connection on which no request is under way is closed after `Times::idle`: one that never says anything, one that
-//!   sends a head too slowly, and one of HTTP/2 that only answers pings. An event stream and a WebSocket are under way.
-//! - A client that does not read what it is sent, or too slowly (`reading`), or does not answer pings, is left within a
-//!   minute or so, and its other requests on the connection with it.
-//! - What of a request is still unread when it is answered is read on for a while (`unread`), so that the client sees the
-//!   answer.
+//! - Connections are bounded, in all and for each user or address, so that no client keeps the
+//!   others out.
+//! - A connection on which no request is under way is closed after `Times::idle`: one that never
+//!   says anything, one that sends a head too slowly, and one of HTTP/2 that only answers pings. An
+//!   event stream and a WebSocket are under way.
+//! - A client that does not read what it is sent, or too slowly (`reading`), or does not answer
+//!   pings, is left within a minute or so, and its other requests on the connection with it.
+//! - What of a request is still unread when it is answered is read on for a while (`unread`), so
+//!   that the client sees the answer.
 //!
 //! Who asks, and whether they may, is the business of the two doors (`control`, `public`).
 
@@ -97,7 +99,8 @@ impl HttpLimits {
         Some(HttpPermit { _of_all: Some(self.all.connection()?), _of_one: None })
     }
 
-    /// A place that does not count among all: others cannot take it away. Of those, too, `whose` may have `most`.
+    /// A place that does not count among all: others cannot take it away. Of those, too, `whose`
+    /// may have `most`.
     pub(super) fn reserved_permit_for(&self, whose: String, most: usize) -> Option<HttpPermit> {
         Some(HttpPermit { _of_all: None, _of_one: Some(self.each.enter_within(whose, most)?) })
     }
@@ -132,8 +135,14 @@ where
                 turn_away(stream, tls.is_some()).await;
                 continue;
             };
-            let connection = ConnectionInfo { peer, secured: tls.is_some(), _place: Arc::new(place), _under_way: None };
-            let spoken = ConnectionService { router: self.router.clone(), connection, times: self.times };
+            let connection = ConnectionInfo {
+                peer,
+                secured: tls.is_some(),
+                _place: Arc::new(place),
+                _under_way: None,
+            };
+            let spoken =
+                ConnectionService { router: self.router.clone(), connection, times: self.times };
             tokio::spawn(spoken.serve_stream(stream, tls, stop.clone()));
         }
     }
@@ -145,7 +154,9 @@ async fn turn_away(mut stream: Box<dyn ByteStream>, secured: bool) {
         content-type: application/problem+json\r\ncontent-length: 84\r\n\r\n\
         {\"type\":\"about:blank\",\"status\":503,\"detail\":\"too many connections: try again later\"}";
     if !secured {
-        let write = std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut stream).poll_write(cx, REFUSAL).is_ready()));
+        let write = std::future::poll_fn(|cx| {
+            Poll::Ready(Pin::new(&mut stream).poll_write(cx, REFUSAL).is_ready())
+        });
         let _written = write.await;
     }
 }
@@ -158,22 +169,34 @@ struct ConnectionService {
 }
 
 impl ConnectionService {
-    async fn serve_stream(self, stream: Box<dyn ByteStream>, tls: Option<Arc<rustls::ServerConfig>>, stop: StopSignal) {
+    async fn serve_stream(
+        self,
+        stream: Box<dyn ByteStream>,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        stop: StopSignal,
+    ) {
         let (stream, peer) = (WriteTimeout::new(stream, self.times.unread), self.connection.peer);
         match tls {
             None => self.serve_http(stream, stop).await,
-            Some(config) => match timeout(TLS_HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await {
-                Ok(Ok(stream)) => self.serve_http(stream, stop).await,
-                Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS"),
-                Err(_) => tracing::debug!(%peer, "TLS took too long"),
-            },
+            Some(config) => {
+                match timeout(TLS_HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await
+                {
+                    Ok(Ok(stream)) => self.serve_http(stream, stop).await,
+                    Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS"),
+                    Err(_) => tracing::debug!(%peer, "TLS took too long"),
+                }
+            }
         }
     }
 
     async fn serve_http(self, stream: impl ByteStream + 'static, mut stop: StopSignal) {
         let Self { router, connection, times } = self;
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(times.idle).max_buf_size(MAX_HEAD_BYTES);
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(times.idle)
+            .max_buf_size(MAX_HEAD_BYTES);
         builder
             .http2()
             .timer(TokioTimer::new())
@@ -187,7 +210,8 @@ impl ConnectionService {
         let begun = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {
             let under_way = Arc::new(RequestGuard::begin(&begun));
-            let connection = ConnectionInfo { _under_way: Some(Arc::clone(&under_way)), ..connection.clone() };
+            let connection =
+                ConnectionInfo { _under_way: Some(Arc::clone(&under_way)), ..connection.clone() };
             let router = TowerToHyperService::new(router.clone());
             let answers = Arc::clone(&begun);
             async move {
@@ -198,7 +222,13 @@ impl ConnectionService {
                 let held = response.extensions_mut().remove::<ResponseHold>();
                 let reading = answers.answer(Instant::now());
                 Ok::<_, Infallible>(response.map(|body| {
-                    Body::new(ResponseBody { body, rest: Bytes::new(), reading, _under_way: under_way, _held: held })
+                    Body::new(ResponseBody {
+                        body,
+                        rest: Bytes::new(),
+                        reading,
+                        _under_way: under_way,
+                        _held: held,
+                    })
                 }))
             }
         });
@@ -293,8 +323,9 @@ pub(super) struct ResponseHold(
     #[expect(dead_code, reason = "dropped with the answer")] pub(super) Arc<dyn Any + Send + Sync>,
 );
 
-/// The body of an answer, whose request is under way until it is sent. It goes out in pieces: what is handed over to hyper
-/// is buffered there whatever the client takes, and the rest of the answer counts as unsent only while it is here.
+/// The body of an answer, whose request is under way until it is sent. It goes out in pieces: what
+/// is handed over to hyper is buffered there whatever the client takes, and the rest of the answer
+/// counts as unsent only while it is here.
 struct ResponseBody {
     body: Body,
     /// What was taken from the body and is not handed over yet.
@@ -308,7 +339,10 @@ impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.reading.lock().piece_wanted(Instant::now());
         if self.rest.is_empty() {
             let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else {
@@ -347,7 +381,12 @@ impl HttpBody for ResponseBody {
 impl ConnectionInfo {
     /// One that counts nowhere.
     pub(super) fn alone(peer: Peer, secured: bool) -> Self {
-        Self { peer, secured, _place: Arc::new(HttpPermit { _of_all: None, _of_one: None }), _under_way: None }
+        Self {
+            peer,
+            secured,
+            _place: Arc::new(HttpPermit { _of_all: None, _of_one: None }),
+            _under_way: None,
+        }
     }
 }
 

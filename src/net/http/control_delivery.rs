@@ -11,17 +11,25 @@ use crate::wire::smtp::Reply;
 
 /// Returns the function by which `Mail/deliver` delivers: as LMTP does, with the same bounds. To be
 /// called from a thread that may wait.
-pub fn deliver_fn<D: DeliveryService>(deliver: Arc<D>, settings: LiveValue<LmtpSettings>) -> Arc<DeliverFn> {
+pub fn deliver_fn<D: DeliveryService>(
+    deliver: Arc<D>,
+    settings: LiveValue<LmtpSettings>,
+) -> Arc<DeliverFn> {
     let runtime = tokio::runtime::Handle::current();
     Arc::new(move |sender: Option<Address>, recipients: Vec<Address>, message: Vec<u8>| {
         let settings = settings.get();
         let mut session = D::Session::default();
         let size = Some(message.len() as u64);
-        let mut envelope = Envelope { sender, size, lhlo: "localhost".into(), ..Envelope::default() };
+        let mut envelope =
+            Envelope { sender, size, lhlo: "localhost".into(), ..Envelope::default() };
         let mut replies: Vec<(Address, Option<Reply>)> = Vec::new();
         for recipient in recipients.into_iter().map(Recipient::plain) {
             let reply = if size > Some(settings.max_message) {
-                Reply::new(552, [5, 3, 4], format!("the message is larger than {} octets", settings.max_message))
+                Reply::new(
+                    552,
+                    [5, 3, 4],
+                    format!("the message is larger than {} octets", settings.max_message),
+                )
             } else if envelope.recipients.len() >= settings.max_recipients {
                 Reply::new(452, [4, 5, 3], "too many recipients at once")
             } else {
@@ -36,12 +44,20 @@ pub fn deliver_fn<D: DeliveryService>(deliver: Arc<D>, settings: LiveValue<LmtpS
         let answers = if envelope.recipients.is_empty() {
             Vec::new()
         } else {
-            runtime.block_on(receive::deliver(&deliver, session, envelope, message, &settings.proof))
+            runtime.block_on(receive::deliver(
+                &deliver,
+                session,
+                envelope,
+                message,
+                &settings.proof,
+            ))
         };
         let mut answers = answers.into_iter();
         replies
             .into_iter()
-            .map(|(address, refusal)| (address, refusal.or_else(|| answers.next()).unwrap_or_else(receive::no_answer)))
+            .map(|(address, refusal)| {
+                (address, refusal.or_else(|| answers.next()).unwrap_or_else(receive::no_answer))
+            })
             .collect()
     })
 }

@@ -1,11 +1,13 @@
-//! Web pages: those of the named origins may ask and read the answers (the CORS protocol of the Fetch standard); what any
-//! other page sends is refused.
+//! Web pages: those of the named origins may ask and read the answers (the CORS protocol of the
+//! Fetch standard); what any other page sends is refused.
 //!
-//! - A browser adds a login by Basic that it remembers to whatever any page sends here: to a form, to a WebSocket, to an
-//!   event stream. So CORS alone, which only hides answers, is not enough.
-//! - A page is known by `Origin`, and where a browser leaves that out by `Sec-Fetch-Site`. Other clients send neither.
+//! - A browser adds a login by Basic that it remembers to whatever any page sends here: to a form,
+//!   to a WebSocket, to an event stream. So CORS alone, which only hides answers, is not enough.
+//! - A page is known by `Origin`, and where a browser leaves that out by `Sec-Fetch-Site`. Other
+//!   clients send neither.
 //! - Our own pages are those of the host that the request went to, and of `[http] url`.
-//! - A browser never sends a token by itself, so a request with one is not looked at; but a WebSocket always is.
+//! - A browser never sends a token by itself, so a request with one is not looked at; but a
+//!   WebSocket always is.
 //! - No cookie is ever looked at, so none needs to be allowed.
 
 use std::sync::Arc;
@@ -22,21 +24,35 @@ use super::public::HttpSettings;
 use crate::wire::http::{Credentials, authority, credentials};
 
 /// Answers for pages that may ask, and refuses the others.
-pub(super) async fn guard(State(backend): State<Arc<Backend>>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(
+    State(backend): State<Arc<Backend>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let settings = backend.http.get();
-    let secured = request.extensions().get::<ConnectionInfo>().is_some_and(|connection| connection.secured);
-    let asked = CorsRequest { secured, method: request.method(), uri: request.uri(), headers: request.headers() };
+    let secured =
+        request.extensions().get::<ConnectionInfo>().is_some_and(|connection| connection.secured);
+    let asked = CorsRequest {
+        secured,
+        method: request.method(),
+        uri: request.uri(),
+        headers: request.headers(),
+    };
     let is_foreign = asked.is_foreign(&settings);
     let origin = request.headers().get("origin").cloned();
-    let allowed = origin.filter(|origin| settings.origins.all || is_named(&settings, origin.as_bytes()));
-    let asks_first =
-        request.method() == Method::OPTIONS && request.headers().contains_key("access-control-request-method");
+    let allowed =
+        origin.filter(|origin| settings.origins.all || is_named(&settings, origin.as_bytes()));
+    let asks_first = request.method() == Method::OPTIONS
+        && request.headers().contains_key("access-control-request-method");
     let mut response = match (&allowed, asks_first) {
         (Some(_), true) => StatusCode::NO_CONTENT.into_response(),
         _ if is_foreign => {
             tracing::info!(origin = ?request.headers().get("origin"), "a web page that may not ask");
-            Problem::new(StatusCode::FORBIDDEN, "this web page may not ask: its origin is not configured here")
-                .into_response()
+            Problem::new(
+                StatusCode::FORBIDDEN,
+                "this web page may not ask: its origin is not configured here",
+            )
+            .into_response()
         }
         _ => next.run(request).await,
     };
@@ -65,16 +81,21 @@ impl CorsRequest<'_> {
         if !is_socket && self.has_token() {
             return false;
         }
-        // Only a login that the browser remembers comes with a page's WebSocket: every page is not enough for that.
+        // Only a login that the browser remembers comes with a page's WebSocket: every page is not
+        // enough for that.
         let any = settings.origins.all && !is_socket;
         let mut origins = self.headers.get_all("origin").iter().map(HeaderValue::as_bytes);
         match (origins.next(), origins.next()) {
-            (Some(origin), None) => !any && !is_named(settings, origin) && !self.is_own(settings, origin),
+            (Some(origin), None) => {
+                !any && !is_named(settings, origin) && !self.is_own(settings, origin)
+            }
             (Some(_), Some(_)) => true,
             (None, _) => match self.field("sec-fetch-site") {
                 None | Some(b"none" | b"same-origin") => false,
                 // A link that the user followed, to a download for example.
-                Some(_) if self.reads() && self.field("sec-fetch-mode") == Some(b"navigate") => false,
+                Some(_) if self.reads() && self.field("sec-fetch-mode") == Some(b"navigate") => {
+                    false
+                }
                 Some(_) => !any,
             },
         }
@@ -98,21 +119,29 @@ impl CorsRequest<'_> {
         matches!(self.field("authorization").and_then(credentials), Some(Credentials::Bearer(_)))
     }
 
-    /// Whether an origin is that of `[http] url`, or of the host that the request went to. Where TLS ends at a proxy, ours
-    /// may be `https` though the request came in the clear; never the other way round.
+    /// Whether an origin is that of `[http] url`, or of the host that the request went to. Where
+    /// TLS ends at a proxy, ours may be `https` though the request came in the clear; never the
+    /// other way round.
     fn is_own(&self, settings: &HttpSettings, origin: &[u8]) -> bool {
         let Some(origin) = std::str::from_utf8(origin).ok().and_then(normal) else { return false };
         if settings.url.as_deref().and_then(normal).is_some_and(|own| own == origin) {
             return true;
         }
-        let said = self.uri.authority().map(|said| said.as_str().as_bytes()).or_else(|| self.field("host"));
+        let said = self
+            .uri
+            .authority()
+            .map(|said| said.as_str().as_bytes())
+            .or_else(|| self.field("host"));
         let Some(host) = said.and_then(authority) else { return false };
         let schemes: &[&str] = if self.secured { &["https"] } else { &["https", "http"] };
-        schemes.iter().any(|scheme| normal(&format!("{scheme}://{host}")).is_some_and(|own| own == origin))
+        schemes
+            .iter()
+            .any(|scheme| normal(&format!("{scheme}://{host}")).is_some_and(|own| own == origin))
     }
 }
 
-/// The origin of a URL (RFC 6454 §6.2): scheme and host in lower case, the port where it is not the scheme's own.
+/// The origin of a URL (RFC 6454 §6.2): scheme and host in lower case, the port where it is not the
+/// scheme's own.
 fn normal(url: &str) -> Option<String> {
     let url = url.to_ascii_lowercase();
     let (scheme, rest) = url.split_once("://")?;

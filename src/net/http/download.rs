@@ -1,8 +1,9 @@
 //! `GET` of a blob (RFC 8620 §6.2), whole or a range of it (RFC 9110 §14).
 //!
-//! It is read a piece at a time as the client takes it, so that of an attachment of any size some hundred KiB are held; who
-//! does not take a piece within a minute is left. What a blob is never changes, so it may be kept for ever; and a browser
-//! must neither guess what it is nor run what is in it.
+//! It is read a piece at a time as the client takes it, so that of an attachment of any size some
+//! hundred KiB are held; who does not take a piece within a minute is left. What a blob is never
+//! changes, so it may be kept for ever; and a browser must neither guess what it is nor run what is
+//! in it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -64,22 +65,33 @@ async fn try_download(
     let missing = || Problem::new(StatusCode::NOT_FOUND, "no such blob");
     let account = account(backend, who, named)?;
     let id = blob.parse::<BlobId>().map_err(|_| missing())?;
-    let wish = query::read(uri.query().unwrap_or_default()).map_err(|_| bad("the query is none"))?;
+    let wish =
+        query::read(uri.query().unwrap_or_default()).map_err(|_| bad("the query is none"))?;
     let accept = wish.iter().find(|(name, _)| name == "accept").map(|(_, value)| value.as_str());
     let accept = accept.filter(|kind| !kind.is_empty());
-    let accept = accept.map(|kind| media_type(kind).ok_or_else(|| bad("accept: no media type"))).transpose()?;
+    let accept = accept
+        .map(|kind| media_type(kind).ok_or_else(|| bad("accept: no media type")))
+        .transpose()?;
     let counted = backend.downloads.enter(who.key());
-    let counted = counted.ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many downloads at once"))?;
+    let counted = counted
+        .ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many downloads at once"))?;
 
     let context = backend.context(&backend.settings.get(), who);
     // What is parsed to find a part counts among the messages that are held at once.
     let (asked, of, part) = (context.clone(), account.clone(), id.clone());
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the download failed");
-    let (needed, counted) = blocking(counted, move || asked.blob_room(&of, &part)).await.map_err(failed)?;
+    let (needed, counted) =
+        blocking(counted, move || asked.blob_room(&of, &part)).await.map_err(failed)?;
     let needed = needed?;
     let room = match usize::try_from(needed).unwrap_or(usize::MAX) {
         0 => None,
-        bytes => Some(backend.out_flight.take(bytes).await.ok_or_else(|| Problem::busy("too many downloads at once"))?),
+        bytes => Some(
+            backend
+                .out_flight
+                .take(bytes)
+                .await
+                .ok_or_else(|| Problem::busy("too many downloads at once"))?,
+        ),
     };
     let found = blocking((counted, room), move || {
         let blob = context.blob(&account, &id)?.ok_or(MethodError::NotFound("blob".into()))?;
@@ -96,7 +108,9 @@ async fn try_download(
     let tag = format!("\"{blob}\"");
     let field = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
     let mut response = Response::new(Body::empty());
-    let text = |value: String| HeaderValue::from_str(&value).map_err(|_| bad("a name that no field can hold"));
+    let text = |value: String| {
+        HeaderValue::from_str(&value).map_err(|_| bad("a name that no field can hold"))
+    };
     for (name, value) in [
         ("content-type", text(kind)?),
         ("content-disposition", text(attachment(name))?),
@@ -113,7 +127,8 @@ async fn try_download(
         return Ok(response);
     }
     // Of another than the client has, it gets the whole (RFC 9110 §13.1.5).
-    let asked = field("range").filter(|_| field("if-range").is_none_or(|field| same_tag(field, &tag)));
+    let asked =
+        field("range").filter(|_| field("if-range").is_none_or(|field| same_tag(field, &tag)));
     let wanted = match asked.map_or(RangeSelection::Whole, |asked| range(asked, size)) {
         RangeSelection::Whole => 0..size,
         RangeSelection::Part(part) => {
@@ -123,12 +138,15 @@ async fn try_download(
             part
         }
         RangeSelection::Nothing => {
-            let mut refused = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "no such octets").into_response();
+            let mut refused =
+                Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "no such octets").into_response();
             refused.headers_mut().insert("content-range", text(format!("bytes */{size}"))?);
             return Ok(refused);
         }
     };
-    response.headers_mut().insert("content-length", HeaderValue::from(wanted.end.saturating_sub(wanted.start)));
+    response
+        .headers_mut()
+        .insert("content-length", HeaderValue::from(wanted.end.saturating_sub(wanted.start)));
     if method != Method::HEAD {
         *response.body_mut() = read(backend.store.clone(), found, wanted, counted);
     }
@@ -136,7 +154,12 @@ async fn try_download(
 }
 
 /// The octets of a blob, as they are taken.
-fn read(store: Store, blob: Blob, wanted: Range<u64>, counted: concurrency::ConcurrencyPermit) -> Body {
+fn read(
+    store: Store,
+    blob: Blob,
+    wanted: Range<u64>,
+    counted: concurrency::ConcurrencyPermit,
+) -> Body {
     let (into, body) = pieces(counted);
     tokio::spawn(pump(store, blob.reader(wanted), into));
     body
@@ -149,7 +172,9 @@ async fn pump(store: Store, mut reader: BlobReader, into: Pieces) {
             let piece = reader.next(&store);
             (reader, piece)
         });
-        let Ok((again, piece)) = read.await else { return into.fail("a download failed".into()).await };
+        let Ok((again, piece)) = read.await else {
+            return into.fail("a download failed".into()).await;
+        };
         reader = again;
         match piece {
             Ok(Some(piece)) => {

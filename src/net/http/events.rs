@@ -1,8 +1,9 @@
 //! `GET` of events (RFC 8620 §7.3): a stream of `StateChange`s in the form of `text/event-stream`.
 //!
-//! A change is told within milliseconds; of many in a row the last states are told, some twenty times a second at most. Who
-//! comes back with `Last-Event-ID` is told what changed meanwhile. A stream ends after an hour, when the service stops, and
-//! when what the client logged in with is taken away; it comes back by itself.
+//! A change is told within milliseconds; of many in a row the last states are told, some twenty
+//! times a second at most. Who comes back with `Last-Event-ID` is told what changed meanwhile. A
+//! stream ends after an hour, when the service stops, and when what the client logged in with is
+//! taken away; it comes back by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,13 +48,19 @@ impl EventOptions {
     /// Reads the query of RFC 8620 §7.3. What is left out is as it would most often be.
     fn of(uri: &Uri) -> Result<Self, Problem> {
         let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
-        let pairs = query::read(uri.query().unwrap_or_default()).map_err(|_| bad("the query is none"))?;
-        let text = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let pairs =
+            query::read(uri.query().unwrap_or_default()).map_err(|_| bad("the query is none"))?;
+        let text = |name: &str| {
+            pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        };
         let types = match text("types").unwrap_or("*") {
             "*" => None,
             names => Some(names.split(',').map(str::to_owned).collect::<Vec<String>>()),
         };
-        if types.as_ref().is_some_and(|types| types.len() > MAX_TYPES || types.iter().any(String::is_empty)) {
+        if types
+            .as_ref()
+            .is_some_and(|types| types.len() > MAX_TYPES || types.iter().any(String::is_empty))
+        {
             return Err(bad("types: \"*\", or names between commas"));
         }
         let once = match text("closeafter").unwrap_or("no") {
@@ -82,19 +89,27 @@ pub(super) async fn open(
     }
 }
 
-fn try_open(backend: &Arc<Backend>, who: RequestContext, uri: &Uri, headers: &HeaderMap) -> Result<Response, Problem> {
+fn try_open(
+    backend: &Arc<Backend>,
+    who: RequestContext,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
     let wish = EventOptions::of(uri)?;
     let counted = backend.streams.enter(who.key());
-    let counted = counted.ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many streams at once"))?;
+    let counted = counted
+        .ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many streams at once"))?;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let follow = ChangeFollower::begin(backend, &who, last)?;
     let (into, body) = pieces(counted);
     let (stop, backend) = (backend.stop.clone(), Arc::clone(backend));
     tokio::spawn(EventStream { backend, who, wish, follow, into }.run(stop));
     let mut response = Response::new(body);
-    for (name, value) in
-        [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
-    {
+    for (name, value) in [
+        ("content-type", "text/event-stream"),
+        ("cache-control", "no-store"),
+        ("x-accel-buffering", "no"),
+    ] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     Ok(response)
@@ -118,7 +133,8 @@ impl EventStream {
             match self.follow.catch_up(self.wish.types.as_deref()) {
                 Ok(None) => {}
                 Ok(Some(change)) => {
-                    let event = format!("event: state\nid: {}\ndata: {change}\n\n", self.follow.text());
+                    let event =
+                        format!("event: state\nid: {}\ndata: {change}\n\n", self.follow.text());
                     if !self.into.push(event).await || self.wish.once {
                         return;
                     }
@@ -183,9 +199,13 @@ mod tests {
             event_request("types=Email,Mailbox&closeafter=state&ping=300"),
             of(Some(&["Email", "Mailbox"]), true, Some(300))
         );
-        assert_eq!(event_request("types=Email%2CThread&ping=1"), of(Some(&["Email", "Thread"]), false, Some(5)));
+        assert_eq!(
+            event_request("types=Email%2CThread&ping=1"),
+            of(Some(&["Email", "Thread"]), false, Some(5))
+        );
         assert_eq!(event_request("ping=99999999"), of(None, false, Some(3600)));
-        for wrong in ["closeafter=yes", "ping=x", "ping=-1", "types=", "types=Email,,", "types=%ff"] {
+        for wrong in ["closeafter=yes", "ping=x", "ping=-1", "types=", "types=Email,,", "types=%ff"]
+        {
             assert_eq!(event_request(wrong), None, "{wrong}");
         }
         assert_eq!(event_request(&format!("types={}", vec!["x"; MAX_TYPES + 1].join(","))), None);

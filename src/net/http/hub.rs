@@ -1,4 +1,5 @@
-//! Who waits for changes of which account. A change only wakes them; what it was they read themselves.
+//! Who waits for changes of which account. A change only wakes them; what it was they read
+//! themselves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -82,16 +83,24 @@ mod tests {
 
     #[test]
     fn a_change_wakes_who_waits_for_that_account() {
-        let store =
-            Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), Arc::new(SystemClock)).unwrap();
+        let store = Store::open_engine(
+            Arc::new(MemoryEngine::new()),
+            &Options::small(),
+            Arc::new(SystemClock),
+        )
+        .unwrap();
         let hub = Hub::of(&store);
         let directory = crate::account::Directory::new(store.clone(), Settings::default());
-        let add = |name: &str| directory.add(&NewAccount::at(Address::parse(name).unwrap())).unwrap();
+        let add =
+            |name: &str| directory.add(&NewAccount::at(Address::parse(name).unwrap())).unwrap();
         let (ann, bob) = (add("ann@example.org"), add("bob@example.org"));
-        let (one, other, both) = (hub.watch(vec![ann]), hub.watch(vec![bob]), hub.watch(vec![ann, bob]));
+        let (one, other, both) =
+            (hub.watch(vec![ann]), hub.watch(vec![bob]), hub.watch(vec![ann, bob]));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let wakes = |watch: &HubWaiter| {
-            runtime.block_on(async { timeout(Duration::from_millis(200), watch.wait_for_change()).await.is_ok() })
+            runtime.block_on(async {
+                timeout(Duration::from_millis(200), watch.wait_for_change()).await.is_ok()
+            })
         };
         directory.update(ann, |row| row.active = false).unwrap();
         assert!(wakes(&one) && wakes(&both) && !wakes(&other));

@@ -1,7 +1,9 @@
-//! Bytes that requests may hold at once: in all, and of each account a share, so that nobody takes what the others need.
+//! Bytes that requests may hold at once: in all, and of each account a share, so that nobody takes
+//! what the others need.
 //!
-//! Room is taken as bytes arrive, never for what was only announced. Nobody waits for room: who finds none is refused, so
-//! that those who hold some come to an end. The first bytes of each request are free: an ordinary one always finds room.
+//! Room is taken as bytes arrive, never for what was only announced. Nobody waits for room: who
+//! finds none is refused, so that those who hold some come to an end. The first bytes of each
+//! request are free: an ordinary one always finds room.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -130,7 +132,10 @@ mod tests {
     /// An upload is bounded by another limit than a request.
     #[test]
     fn refusal_names_the_limit_that_bounds_the_share() {
-        assert_eq!(CapacityError::Share.problem("maxConcurrentUpload").body()["limit"], "maxConcurrentUpload");
+        assert_eq!(
+            CapacityError::Share.problem("maxConcurrentUpload").body()["limit"],
+            "maxConcurrentUpload"
+        );
         assert_eq!(Problem::from(CapacityError::Share).body()["limit"], "maxConcurrentRequests");
         assert_eq!(CapacityError::All.problem("maxConcurrentUpload").status(), 503);
     }
@@ -143,9 +148,15 @@ mod tests {
         let (mut one, mut other) = (room("ann"), room("ann"));
         assert_eq!((one.grow(70), other.grow(11)), (Ok(()), Err(CapacityError::Share)));
         // What is free needs no room, and can be taken piece by piece.
-        assert_eq!((other.grow(7), other.grow(3), other.grow(1)), (Ok(()), Ok(()), Err(CapacityError::Share)));
+        assert_eq!(
+            (other.grow(7), other.grow(3), other.grow(1)),
+            (Ok(()), Ok(()), Err(CapacityError::Share))
+        );
         let mut bob = room("bob");
-        assert_eq!((bob.grow(51), bob.grow(0), bob.grow(9)), (Err(CapacityError::All), Ok(()), Ok(())));
+        assert_eq!(
+            (bob.grow(51), bob.grow(0), bob.grow(9)),
+            (Err(CapacityError::All), Ok(()), Ok(()))
+        );
         assert_eq!((bob.grow(41), bob.grow(1)), (Ok(()), Err(CapacityError::All)));
         // What was handed on is still held.
         let taken = one.take();

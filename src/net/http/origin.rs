@@ -31,7 +31,8 @@ pub(super) struct ConnectionInfo {
     pub(super) secured: bool,
     /// Its place among those that may be; a WebSocket keeps it.
     pub(super) _place: Arc<HttpPermit>,
-    /// The request that this stands with, which is under way as long as it is held; none outside of a request.
+    /// The request that this stands with, which is under way as long as it is held; none outside of
+    /// a request.
     pub(super) _under_way: Option<Arc<RequestGuard>>,
 }
 
@@ -40,7 +41,9 @@ impl HttpSettings {
     pub(super) fn trusts(&self, peer: Peer) -> bool {
         match peer {
             Peer::Unix(_) => self.proxies.unix,
-            Peer::Tcp(address) => self.proxies.networks.iter().any(|network| network.contains(address)),
+            Peer::Tcp(address) => {
+                self.proxies.networks.iter().any(|network| network.contains(address))
+            }
         }
     }
 }
@@ -88,14 +91,21 @@ pub(super) fn origin(
         None => {
             // HTTP/2 says it in `:authority`.
             let said = uri.authority().map(axum::http::uri::Authority::as_str);
-            let said = said.map(str::as_bytes).or_else(|| headers.get("host").map(axum::http::HeaderValue::as_bytes));
+            let said = said
+                .map(str::as_bytes)
+                .or_else(|| headers.get("host").map(axum::http::HeaderValue::as_bytes));
             let host = said.and_then(authority);
-            let host =
-                host.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "no Host that a URL can be made of"))?;
+            let host = host.ok_or_else(|| {
+                Problem::new(StatusCode::BAD_REQUEST, "no Host that a URL can be made of")
+            })?;
             format!("{}://{host}", if connection.secured || trusted { "https" } else { "http" })
         }
     };
-    Ok(RequestSource { source: address.map_or(LoginSource::LOCAL, LoginSource::from), address, base })
+    Ok(RequestSource {
+        source: address.map_or(LoginSource::LOCAL, LoginSource::from),
+        address,
+        base,
+    })
 }
 
 #[cfg(test)]
@@ -116,10 +126,17 @@ mod tests {
     ) -> Result<RequestSource, u16> {
         let peer = peer.map_or(Peer::Unix(None), |text| Peer::Tcp(text.parse().unwrap()));
         let headers = fields.iter().map(|(name, value)| {
-            (axum::http::HeaderName::from_static(name), value.parse::<axum::http::HeaderValue>().unwrap())
+            (
+                axum::http::HeaderName::from_static(name),
+                value.parse::<axum::http::HeaderValue>().unwrap(),
+            )
         });
-        let found =
-            origin(settings, &ConnectionInfo::alone(peer, secured), &Uri::from_static("/jmap"), &headers.collect());
+        let found = origin(
+            settings,
+            &ConnectionInfo::alone(peer, secured),
+            &Uri::from_static("/jmap"),
+            &headers.collect(),
+        );
         found.map_err(|problem| problem.status().as_u16())
     }
 
@@ -127,12 +144,21 @@ mod tests {
     fn in_the_clear_only_on_this_machine_or_behind_a_proxy() {
         let (none, host) = (settings(None, &[], false), [("host", "mail.example.org")]);
         assert_eq!(from(&none, Some("192.0.2.1"), false, &host), Err(403));
-        assert_eq!(from(&none, Some("192.0.2.1"), true, &host).unwrap().base, "https://mail.example.org");
+        assert_eq!(
+            from(&none, Some("192.0.2.1"), true, &host).unwrap().base,
+            "https://mail.example.org"
+        );
         assert_eq!(from(&none, Some("::1"), false, &host).unwrap().base, "http://mail.example.org");
-        assert_eq!(from(&none, Some("::ffff:127.0.0.1"), false, &host).unwrap().base, "http://mail.example.org");
+        assert_eq!(
+            from(&none, Some("::ffff:127.0.0.1"), false, &host).unwrap().base,
+            "http://mail.example.org"
+        );
         assert_eq!(from(&none, None, false, &host).unwrap().source, LoginSource::LOCAL);
         let proxied = settings(None, &["192.0.2.0/24"], false);
-        assert_eq!(from(&proxied, Some("192.0.2.1"), false, &host).unwrap().base, "https://mail.example.org");
+        assert_eq!(
+            from(&proxied, Some("192.0.2.1"), false, &host).unwrap().base,
+            "https://mail.example.org"
+        );
     }
 
     #[test]
@@ -140,7 +166,10 @@ mod tests {
         let host = ("host", "mail.example.org");
         let fields = [host, ("x-forwarded-for", "203.0.113.9"), ("forwarded", "for=198.51.100.1")];
         let address = |settings: &HttpSettings, peer, secured| {
-            from(settings, peer, secured, &fields).unwrap().address.map(|address| address.to_string())
+            from(settings, peer, secured, &fields)
+                .unwrap()
+                .address
+                .map(|address| address.to_string())
         };
         let proxied = settings(None, &["127.0.0.1"], true);
         assert_eq!(address(&proxied, Some("127.0.0.1"), false).as_deref(), Some("203.0.113.9"));
@@ -155,7 +184,10 @@ mod tests {
     #[test]
     fn the_base_is_what_is_set_or_a_host_that_can_be_one() {
         let set = settings(Some("https://jmap.example.org"), &[], false);
-        assert_eq!(from(&set, None, false, &[("host", "a b")]).unwrap().base, "https://jmap.example.org");
+        assert_eq!(
+            from(&set, None, false, &[("host", "a b")]).unwrap().base,
+            "https://jmap.example.org"
+        );
         let none = settings(None, &[], false);
         assert_eq!(from(&none, None, false, &[("host", "evil.example/\"")]), Err(400));
         assert_eq!(from(&none, None, false, &[]), Err(400));

@@ -1,4 +1,5 @@
-//! A body that another task makes a piece at a time. One piece waits at most, and who does not take it in time is left.
+//! A body that another task makes a piece at a time. One piece waits at most, and who does not take
+//! it in time is left.
 
 use std::io;
 use std::pin::Pin;
@@ -45,7 +46,10 @@ impl hyper::body::Body for PieceBody {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, waker: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        waker: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         self.pieces.poll_recv(waker).map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 }

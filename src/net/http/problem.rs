@@ -35,7 +35,11 @@ impl Problem {
     pub(super) fn limit(which: &'static str) -> Self {
         let mut body = RequestError::Limit(which).problem();
         body["status"] = StatusCode::TOO_MANY_REQUESTS.as_u16().into();
-        Self { status: StatusCode::TOO_MANY_REQUESTS, body, retry_after: Some(Duration::from_secs(1)) }
+        Self {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            body,
+            retry_after: Some(Duration::from_secs(1)),
+        }
     }
 
     /// A limit of RFC 8620 §2 that what was sent is beyond, whenever it is sent.
@@ -73,7 +77,9 @@ impl Problem {
 impl From<BodyError> for Problem {
     fn from(broken: BodyError) -> Self {
         match broken {
-            BodyError::Slow => Self::new(StatusCode::REQUEST_TIMEOUT, "the request comes too slowly"),
+            BodyError::Slow => {
+                Self::new(StatusCode::REQUEST_TIMEOUT, "the request comes too slowly")
+            }
             BodyError::Off => Self::new(StatusCode::BAD_REQUEST, "the request broke off"),
         }
     }
@@ -99,7 +105,9 @@ impl From<Error> for Problem {
             | Error::Poisoned(_) => {
                 return Self::busy(&error.to_string());
             }
-            Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         };
         Self::new(status, error.to_string())
     }
@@ -116,7 +124,8 @@ impl From<MethodError> for Problem {
     }
 }
 
-/// Gives refusals that are not ours, such as those of a router, the form of all others. Their fields stay: of 405 `Allow`.
+/// Gives refusals that are not ours, such as those of a router, the form of all others. Their
+/// fields stay: of 405 `Allow`.
 pub(super) async fn shape(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let status = response.status();

@@ -1,8 +1,9 @@
-//! The public door: TCP with TLS by rustls (HTTP/2 and HTTP/1.1 by ALPN), plain TCP on this machine and behind a proxy, and
-//! Unix sockets for a proxy.
+//! The public door: TCP with TLS by rustls (HTTP/2 and HTTP/1.1 by ALPN), plain TCP on this machine
+//! and behind a proxy, and Unix sockets for a proxy.
 //!
-//! Certificate and settings are taken for each connection anew, so a reload holds from the next one on. Of one address there
-//! are at most a quarter of all connections that may be, unless it is a trusted proxy's.
+//! Certificate and settings are taken for each connection anew, so a reload holds from the next one
+//! on. Of one address there are at most a quarter of all connections that may be, unless it is a
+//! trusted proxy's.
 
 use std::sync::Arc;
 
@@ -45,7 +46,12 @@ pub struct AllowedOrigins {
 }
 
 /// Serves one listener until the end.
-pub async fn serve_public(bound: BoundListener, backend: Arc<Backend>, ceiling: Ceiling, stop: StopSignal) {
+pub async fn serve_public(
+    bound: BoundListener,
+    backend: Arc<Backend>,
+    ceiling: Ceiling,
+    stop: StopSignal,
+) {
     let router = routes()
         .route_layer(from_fn_with_state(Arc::clone(&backend), auth::authenticate))
         .layer(from_fn(problem::shape))
@@ -60,7 +66,8 @@ pub async fn serve_public(bound: BoundListener, backend: Arc<Backend>, ceiling: 
         peer if settings.get().trusts(peer) => places.permit(),
         Peer::Unix(_) => places.permit(),
         Peer::Tcp(address) => {
-            let most = (places.most() / limits::HTTP_ADDRESS_DIVISOR).max(limits::MIN_HTTP_CONNECTIONS_PER_ADDRESS);
+            let most = (places.most() / limits::HTTP_ADDRESS_DIVISOR)
+                .max(limits::MIN_HTTP_CONNECTIONS_PER_ADDRESS);
             places.permit_for(format!("{:?}", LoginSource::from(address)), most)
         }
     };

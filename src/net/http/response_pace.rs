@@ -1,8 +1,12 @@
-//! The least pace at which a client must read an answer, so that nobody holds one by taking next to nothing of it.
+//! The least pace at which a client must read an answer, so that nobody holds one by taking next to
+//! nothing of it.
 //!
-//! - Only the time counts in which the client is waited for. While the service makes the next piece, none passes.
-//! - In so much of that time it must take `limits::MIN_RESPONSE_PACE_BYTES`, or the rest of the answer.
-//! - It holds for every version of HTTP: of HTTP/2 a client may read the connection, and not the answer.
+//! - Only the time counts in which the client is waited for. While the service makes the next
+//!   piece, none passes.
+//! - In so much of that time it must take `limits::MIN_RESPONSE_PACE_BYTES`, or the rest of the
+//!   answer.
+//! - It holds for every version of HTTP: of HTTP/2 a client may read the connection, and not the
+//!   answer.
 
 use std::time::Duration;
 
@@ -66,7 +70,10 @@ mod tests {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut reading = ResponsePace::begin(begun);
-        assert!(!reading.is_slow(at(59), WINDOW) && reading.is_slow(at(60), WINDOW), "nothing was asked for");
+        assert!(
+            !reading.is_slow(at(59), WINDOW) && reading.is_slow(at(60), WINDOW),
+            "nothing was asked for"
+        );
         // A little now and then is not enough; much is, and the next of it begins anew.
         let each = limits::MIN_RESPONSE_PACE_BYTES.div_ceil(5);
         for n in 0..4 {

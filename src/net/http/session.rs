@@ -1,5 +1,6 @@
-//! `GET` of the session (RFC 8620 §2). The well-known place (§2.2) gives the session itself and leads nowhere else: scripts of
-//! web pages may not follow a redirection when they had to ask first.
+//! `GET` of the session (RFC 8620 §2). The well-known place (§2.2) gives the session itself and
+//! leads nowhere else: scripts of web pages may not follow a redirection when they had to ask
+//! first.
 
 use std::sync::Arc;
 
@@ -13,7 +14,10 @@ use super::request_context::RequestContext;
 use super::{Backend, answer};
 use crate::jmap;
 
-pub(super) async fn get(State(backend): State<Arc<Backend>>, Extension(who): Extension<RequestContext>) -> Response {
+pub(super) async fn get(
+    State(backend): State<Arc<Backend>>,
+    Extension(who): Extension<RequestContext>,
+) -> Response {
     let context = backend.context(&backend.settings.get(), &who);
     match jmap::session(&context) {
         Ok(session) => {

@@ -1,9 +1,10 @@
-//! The WebSocket (RFC 8887): requests, several at once, their answers in whatever order they come; and changes, where they
-//! are asked for.
+//! The WebSocket (RFC 8887): requests, several at once, their answers in whatever order they come;
+//! and changes, where they are asked for.
 //!
-//! It logs in as every request does, and is closed when what it logged in with is taken away. Of a client that sends
-//! faster than it is answered no more is read; one that does not read is left. A message that is too large, or for which
-//! there is no room, is answered with `limit` and ends the connection, as does one that comes too slowly.
+//! It logs in as every request does, and is closed when what it logged in with is taken away. Of a
+//! client that sends faster than it is answered no more is read; one that does not read is left. A
+//! message that is too large, or for which there is no room, is answered with `limit` and ends the
+//! connection, as does one that comes too slowly.
 
 use std::sync::Arc;
 
@@ -54,13 +55,23 @@ pub(super) async fn open(
         return Problem::new(StatusCode::BAD_REQUEST, "the subprotocol is jmap").into_response();
     }
     let Some(counted) = backend.streams.enter(who.key()) else {
-        return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many streams at once").into_response();
+        return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many streams at once")
+            .into_response();
     };
     let connection = request.extensions_mut().remove::<ConnectionInfo>();
     let room = backend.held.room(who.key(), api::bounds(&who));
     handshake.accept(PROTOCOL, room, move |socket| async move {
         let _connection = connection;
-        WebSocketSession { backend, who, socket, under_way: JoinSet::new(), push: None, _counted: counted }.run().await;
+        WebSocketSession {
+            backend,
+            who,
+            socket,
+            under_way: JoinSet::new(),
+            push: None,
+            _counted: counted,
+        }
+        .run()
+        .await;
     })
 }
 
@@ -68,7 +79,8 @@ struct WebSocketSession {
     backend: Arc<Backend>,
     who: RequestContext,
     socket: Socket,
-    /// Requests at work; each comes back with what counts it, which is held until the answer is sent.
+    /// Requests at work; each comes back with what counts it, which is held until the answer is
+    /// sent.
     under_way: JoinSet<(Value, Option<(ConcurrencyPermit, Reservation)>)>,
     push: Option<PushFeed>,
     _counted: ConcurrencyPermit,
@@ -141,9 +153,10 @@ impl WebSocketSession {
                 let problem = RequestError::Limit("maxSizeRequest").problem();
                 (problem, CloseReason::Close(code::TOO_LARGE, "the message is too large"))
             }
-            ReceiveError::Full(full) => {
-                (Problem::from(full).body().clone(), CloseReason::Close(code::TRY_AGAIN_LATER, "too much at once"))
-            }
+            ReceiveError::Full(full) => (
+                Problem::from(full).body().clone(),
+                CloseReason::Close(code::TRY_AGAIN_LATER, "too much at once"),
+            ),
         };
         // Which request it was is not known: its id was in it.
         self.send_json(&refusal(&problem, None)).await?;
@@ -157,12 +170,14 @@ impl WebSocketSession {
         match read(text, CAPABILITIES) {
             Ok(SocketMessage::Request(request, id)) => {
                 let (backend, who) = (Arc::clone(&self.backend), self.who.clone());
-                self.under_way.spawn(async move { answer_request(&backend, &who, request, id, room).await });
+                self.under_way
+                    .spawn(async move { answer_request(&backend, &who, request, id, room).await });
                 Ok(())
             }
             Ok(SocketMessage::PushEnable(types, state)) => {
                 let unread = |_| CloseReason::Close(code::ERROR, "changes cannot be read");
-                let follow = ChangeFollower::begin(&self.backend, &self.who, state.as_deref()).map_err(unread)?;
+                let follow = ChangeFollower::begin(&self.backend, &self.who, state.as_deref())
+                    .map_err(unread)?;
                 self.push = Some(PushFeed { types, follow });
                 Ok(())
             }
@@ -196,7 +211,8 @@ impl WebSocketSession {
     async fn send_json(&mut self, value: &Value) -> Result<(), CloseReason> {
         let text = String::from_utf8(json::write(value)).unwrap_or_default();
         let (backend, who) = (&self.backend, &self.who);
-        // A large answer may take long; the service need not wait for it, nor a log-in that was taken back.
+        // A large answer may take long; the service need not wait for it, nor a log-in that was
+        // taken back.
         let goes_on = || !backend.stop.is_stopping() && backend.is_still_logged_in(who);
         if self.socket.send_text(text, goes_on).await { Ok(()) } else { Err(CloseReason::Gone) }
     }

@@ -5,10 +5,11 @@
 //! GET  /octets?account=&email=                                  answer: the message, our trace fields on top
 //! ```
 //!
-//! `account` is an id, a name or an address, `mailbox` and `email` are ids, `keywords` stand between spaces, `receivedAt` is
-//! a date of RFC 3339, `known` the email that an export of the account wrote the file of. Administrators may do it for
-//! every account, others for the one that is mapped to their Unix user. What is sent again is not added again. A refusal
-//! is problem details (RFC 7807) of a type `urn:restante:problem:…`.
+//! `account` is an id, a name or an address, `mailbox` and `email` are ids, `keywords` stand
+//! between spaces, `receivedAt` is a date of RFC 3339, `known` the email that an export of the
+//! account wrote the file of. Administrators may do it for every account, others for the one that
+//! is mapped to their Unix user. What is sent again is not added again. A refusal is problem
+//! details (RFC 7807) of a type `urn:restante:problem:…`.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -65,9 +66,13 @@ impl From<Error> for Refusal {
             Error::QueueFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "queueFull"),
             Error::Overtaken(_) => (StatusCode::SERVICE_UNAVAILABLE, "overtaken"),
             Error::Away(_) => (StatusCode::SERVICE_UNAVAILABLE, "away"),
-            Error::Rebuilding(_) | Error::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "rebuilding"),
+            Error::Rebuilding(_) | Error::Stopped => {
+                (StatusCode::SERVICE_UNAVAILABLE, "rebuilding")
+            }
             Error::Poisoned(_) => (StatusCode::SERVICE_UNAVAILABLE, "poisoned"),
-            Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => (StatusCode::INTERNAL_SERVER_ERROR, "serverFail"),
+            Error::Corrupt { .. } | Error::Open(_) | Error::Io(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "serverFail")
+            }
         };
         Self(status, kind, error.to_string())
     }
@@ -90,7 +95,9 @@ impl From<MethodError> for Refusal {
         match error {
             MethodError::Forbidden(detail) => Self(StatusCode::FORBIDDEN, "forbidden", detail),
             MethodError::AccountNotFound => Self::from(Error::NotFound("account")),
-            other => Self(StatusCode::INTERNAL_SERVER_ERROR, "serverFail", other.arguments().to_string()),
+            other => {
+                Self(StatusCode::INTERNAL_SERVER_ERROR, "serverFail", other.arguments().to_string())
+            }
         }
     }
 }
@@ -112,13 +119,22 @@ pub(super) async fn import_message(
     }
 }
 
-async fn try_import(backend: &Backend, who: &RequestContext, uri: &Uri, body: Body) -> Result<Response, Refusal> {
+async fn try_import(
+    backend: &Backend,
+    who: &RequestContext,
+    uri: &Uri,
+    body: Body,
+) -> Result<Response, Refusal> {
     let wish = Arguments::of(uri)?;
     let account = open_account(backend, who, wish.text("account")?)?;
-    let mailbox = wish.text("mailbox")?.parse::<MailboxUid>().map_err(|_| Refusal::bad_request("mailbox: no id"))?;
+    let mailbox = wish
+        .text("mailbox")?
+        .parse::<MailboxUid>()
+        .map_err(|_| Refusal::bad_request("mailbox: no id"))?;
     let keywords = keywords(wish.optional("keywords").unwrap_or_default())?;
     let received_at = match wish.optional("receivedAt") {
-        Some(text) => UtcMillis::parse_rfc3339(text).ok_or_else(|| Refusal::bad_request("receivedAt: no date"))?,
+        Some(text) => UtcMillis::parse_rfc3339(text)
+            .ok_or_else(|| Refusal::bad_request("receivedAt: no date"))?,
         None => backend.store.clock().now(),
     };
     let known = wish.optional("known").map(str::parse::<EmailId>).transpose();
@@ -134,10 +150,15 @@ async fn try_import(backend: &Backend, who: &RequestContext, uri: &Uri, body: Bo
         return Err(too_large());
     }
     let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT));
-    let (collected, room) = upload::collect(backend, who, paced, most).await?.ok_or_else(too_large)?;
+    let (collected, room) =
+        upload::collect(backend, who, paced, most).await?.ok_or_else(too_large)?;
     let into = backend.store.clone();
     let appended = upload::store(backend, collected, move |raw| {
-        append(&into, account, &AppendRequest { raw: &raw, mailbox, keywords, received_at, known_as })
+        append(
+            &into,
+            account,
+            &AppendRequest { raw: &raw, mailbox, keywords, received_at, known_as },
+        )
     });
     let (done, ticket) = appended.await??;
     ticket.wait().await?;
@@ -160,7 +181,11 @@ pub(super) async fn export_message(
     }
 }
 
-async fn try_export(backend: &Backend, who: &RequestContext, uri: &Uri) -> Result<Response, Refusal> {
+async fn try_export(
+    backend: &Backend,
+    who: &RequestContext,
+    uri: &Uri,
+) -> Result<Response, Refusal> {
     let wish = Arguments::of(uri)?;
     let account = open_account(backend, who, wish.text("account")?)?;
     let missing = || Refusal::from(Error::NotFound("email"));
@@ -176,21 +201,30 @@ async fn try_export(backend: &Backend, who: &RequestContext, uri: &Uri) -> Resul
     Ok(([("content-type", "message/rfc822")], body).into_response())
 }
 
-fn open_account(backend: &Backend, who: &RequestContext, account: &str) -> Result<AccountId, Refusal> {
+fn open_account(
+    backend: &Backend,
+    who: &RequestContext,
+    account: &str,
+) -> Result<AccountId, Refusal> {
     let settings = backend.settings.get();
     let context = backend.context(&settings, who);
     Ok(context.owned(account)?.0)
 }
 
 fn keywords(words: &str) -> Result<BTreeSet<String>, Refusal> {
-    let wrong = |word: &str| Refusal::bad_request(format!("keywords: {word} is none (RFC 8621 §4.1.1)"));
+    let wrong =
+        |word: &str| Refusal::bad_request(format!("keywords: {word} is none (RFC 8621 §4.1.1)"));
     let words: Result<BTreeSet<String>, Refusal> = words
         .split(' ')
         .filter(|word| !word.is_empty())
         .map(|word| keyword::normal(word).ok_or_else(|| wrong(word)))
         .collect();
     words.and_then(|words| {
-        if words.len() <= MAX_KEYWORDS { Ok(words) } else { Err(Refusal::bad_request("keywords: too many")) }
+        if words.len() <= MAX_KEYWORDS {
+            Ok(words)
+        } else {
+            Err(Refusal::bad_request("keywords: too many"))
+        }
     })
 }
 
@@ -199,7 +233,9 @@ struct Arguments(Vec<(String, String)>);
 
 impl Arguments {
     fn of(uri: &Uri) -> Result<Self, Refusal> {
-        query::read(uri.query().unwrap_or_default()).map(Self).map_err(|error| Refusal::bad_request(error.to_string()))
+        query::read(uri.query().unwrap_or_default())
+            .map(Self)
+            .map_err(|error| Refusal::bad_request(error.to_string()))
     }
 
     fn optional(&self, name: &str) -> Option<&str> {
@@ -221,7 +257,10 @@ impl hyper::body::Body for OutgoingMessage {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Waker<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Waker<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         Poll::Ready(self.octets.take().map(|octets| Ok(Frame::data(octets))))
     }
 

@@ -1,8 +1,9 @@
 //! Reads on what of a request is unread when it is answered.
 //!
-//! A request may be refused before its body has come: it is too large, its login is wrong, there is no room. If the
-//! connection were closed then, the kernel would answer the rest of the body with a reset, and the client would lose the
-//! answer. So the rest is read and thrown away, for a bounded time and size; the answer goes out meanwhile.
+//! A request may be refused before its body has come: it is too large, its login is wrong, there is
+//! no room. If the connection were closed then, the kernel would answer the rest of the body with a
+//! reset, and the client would lose the answer. So the rest is read and thrown away, for a bounded
+//! time and size; the answer goes out meanwhile.
 //!
 //! A client that waits for `100 Continue` (RFC 9110 §10.1.1) has sent nothing yet and need not.
 
@@ -36,7 +37,9 @@ pub(super) fn split_body(request: Request<Incoming>) -> (Request<Body>, UnreadBo
     let rest = Arc::new(Mutex::new(None));
     let expects = request.headers().get("expect");
     let waits = expects.is_some_and(|field| field.as_bytes().eq_ignore_ascii_case(b"100-continue"));
-    let request = request.map(|body| Body::new(ReclaimableBody { body: Some(body), waits, rest: Arc::clone(&rest) }));
+    let request = request.map(|body| {
+        Body::new(ReclaimableBody { body: Some(body), waits, rest: Arc::clone(&rest) })
+    });
     (request, UnreadBody(rest))
 }
 
@@ -76,7 +79,10 @@ impl HttpBody for ReclaimableBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         self.waits = false;
         match &mut self.body {
             Some(body) => Pin::new(body).poll_frame(cx),

@@ -1,8 +1,10 @@
-//! The transport of a WebSocket (RFC 6455, over HTTP/2 RFC 8441): the handshake, messages within bounds, and the end.
+//! The transport of a WebSocket (RFC 6455, over HTTP/2 RFC 8441): the handshake, messages within
+//! bounds, and the end.
 //!
-//! - The bytes of a message take room as they arrive, long before it is complete, and must come at a pace.
-//! - A message that is refused is answered before the connection ends: the client is told why, then the rest of what it
-//!   sends is read for a while, so that no reset overtakes the answer.
+//! - The bytes of a message take room as they arrive, long before it is complete, and must come at
+//!   a pace.
+//! - A message that is refused is answered before the connection ends: the client is told why, then
+//!   the rest of what it sends is read for a while, so that no reset overtakes the answer.
 //!
 //! What the messages say is the business of `socket`.
 
@@ -56,7 +58,9 @@ impl Handshake {
         let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
         let says = |headers: &HeaderMap, name: &str, wanted: &str| {
             let fields = headers.get_all(name).iter().filter_map(|field| field.to_str().ok());
-            fields.flat_map(|field| field.split(',')).any(|word| word.trim().eq_ignore_ascii_case(wanted))
+            fields
+                .flat_map(|field| field.split(','))
+                .any(|word| word.trim().eq_ignore_ascii_case(wanted))
         };
         let headers = request.headers();
         let key = if *request.method() == Method::CONNECT {
@@ -67,19 +71,34 @@ impl Handshake {
             None
         } else {
             if *request.method() != Method::GET {
-                return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "a WebSocket is opened by GET"));
+                return Err(Problem::new(
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    "a WebSocket is opened by GET",
+                ));
             }
             if !says(headers, "connection", "upgrade") || !says(headers, "upgrade", "websocket") {
                 return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, "a WebSocket is wanted"));
             }
-            Some(headers.get("sec-websocket-key").cloned().ok_or_else(|| bad("no Sec-WebSocket-Key"))?)
+            Some(
+                headers
+                    .get("sec-websocket-key")
+                    .cloned()
+                    .ok_or_else(|| bad("no Sec-WebSocket-Key"))?,
+            )
         };
         if headers.get("sec-websocket-version").is_none_or(|version| version != "13") {
-            return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, "version 13 of the WebSocket protocol is wanted"));
+            return Err(Problem::new(
+                StatusCode::UPGRADE_REQUIRED,
+                "version 13 of the WebSocket protocol is wanted",
+            ));
         }
         let protocols = headers.get_all("sec-websocket-protocol").iter().cloned().collect();
         let upgrade = request.extensions_mut().remove::<OnUpgrade>();
-        Ok(Self { key, upgrade: upgrade.ok_or_else(|| bad("this connection cannot be upgraded"))?, protocols })
+        Ok(Self {
+            key,
+            upgrade: upgrade.ok_or_else(|| bad("this connection cannot be upgraded"))?,
+            protocols,
+        })
     }
 
     /// Whether the client offers a subprotocol.
@@ -101,12 +120,18 @@ impl Handshake {
         let upgrade = self.upgrade;
         tokio::spawn(async move {
             match upgrade.await {
-                Ok(upgraded) => talk(Socket::new(TokioIo::new(upgraded), room, limits::HTTP_WRITE_TIMEOUT).await).await,
+                Ok(upgraded) => {
+                    talk(
+                        Socket::new(TokioIo::new(upgraded), room, limits::HTTP_WRITE_TIMEOUT).await,
+                    )
+                    .await
+                }
                 Err(error) => tracing::debug!(%error, "no WebSocket"),
             }
         });
         let mut response = Response::new(Body::empty());
-        let mut set = |name, value| drop(response.headers_mut().insert(HeaderName::from_static(name), value));
+        let mut set =
+            |name, value| drop(response.headers_mut().insert(HeaderName::from_static(name), value));
         set("sec-websocket-protocol", HeaderValue::from_static(protocol));
         let Some(key) = self.key else { return response };
         let Ok(accepted) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) else {
@@ -153,13 +178,23 @@ pub(super) struct Socket<S = TokioIo<Upgraded>> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     async fn new(stream: S, room: Reservation, unread: Duration) -> Self {
-        let meter = Arc::new(Mutex::new(MessageMeter { room, bytes: 0, window: None, full: None, written: 0 }));
+        let meter = Arc::new(Mutex::new(MessageMeter {
+            room,
+            bytes: 0,
+            window: None,
+            full: None,
+            written: 0,
+        }));
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_CHUNK)
             .max_message_size(Some(limits::MAX_REQUEST_BYTES))
             .max_frame_size(Some(limits::MAX_REQUEST_BYTES));
         let metered = MeteredStream { stream, meter: Arc::clone(&meter) };
-        Self { stream: WebSocketStream::from_raw_socket(metered, Role::Server, Some(config)).await, meter, unread }
+        Self {
+            stream: WebSocketStream::from_raw_socket(metered, Role::Server, Some(config)).await,
+            meter,
+            unread,
+        }
     }
 
     /// The next message.
@@ -168,9 +203,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     /// There is none any more, or this one is refused.
     pub(super) async fn receive(&mut self) -> Result<ClientMessage, ReceiveError> {
         match self.stream.next().await {
-            Some(Ok(Message::Text(text))) => {
-                Ok(ClientMessage::Text(text.as_str().to_owned(), self.meter.lock().take_message_room()))
-            }
+            Some(Ok(Message::Text(text))) => Ok(ClientMessage::Text(
+                text.as_str().to_owned(),
+                self.meter.lock().take_message_room(),
+            )),
             Some(Ok(Message::Binary(_))) => Ok(ClientMessage::Bytes),
             // Two bytes of a control frame say what it is, four are its mask (RFC 6455 §5.2).
             Some(Ok(Message::Ping(bytes) | Message::Pong(bytes))) => {
@@ -189,7 +225,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
     }
 
-    /// Sends a text; whether the client took it, at a pace. After each window of time `goes_on` may end it.
+    /// Sends a text; whether the client took it, at a pace. After each window of time `goes_on` may
+    /// end it.
     pub(super) async fn send_text(&mut self, text: String, goes_on: impl Fn() -> bool) -> bool {
         self.send(Message::Text(text.into()), goes_on).await
     }
@@ -222,13 +259,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         self.meter.lock().pause_reading(time);
     }
 
-    /// Whether a message that was begun comes too slowly. Asked from time to time; `reads` says whether it could come.
+    /// Whether a message that was begun comes too slowly. Asked from time to time; `reads` says
+    /// whether it could come.
     pub(super) fn is_slow(&self, pace: BodyPace, reads: bool) -> bool {
         self.meter.lock().is_slow(Instant::now(), pace, reads)
     }
 
-    /// Closes for a reason (RFC 6455 §7.4.1), and reads what the client still sends for a while; at once where the service
-    /// stops.
+    /// Closes for a reason (RFC 6455 §7.4.1), and reads what the client still sends for a while; at
+    /// once where the service stops.
     pub(super) async fn close(mut self, code: u16, reason: &'static str, stop: &StopSignal) {
         let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
         if !self.send(Message::Close(Some(frame)), || true).await || stop.is_stopping() {
@@ -243,7 +281,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         let until = Instant::now() + limits::DRAIN_TIMEOUT;
         let (mut buffer, mut bytes) = (vec![0; READ_CHUNK], 0);
         while bytes <= limits::MAX_DRAINED_BYTES {
-            match timeout_at(until, timeout(limits::DRAIN_PACE_WINDOW, stream.read(&mut buffer))).await {
+            match timeout_at(until, timeout(limits::DRAIN_PACE_WINDOW, stream.read(&mut buffer)))
+                .await
+            {
                 Ok(Ok(Ok(read))) if read > 0 => bytes += read,
                 _ => return,
             }
@@ -323,7 +363,11 @@ struct MeteredStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, into) {
             Poll::Ready(Ok(())) => {
@@ -336,7 +380,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for MeteredStream<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if let Poll::Ready(Ok(bytes)) = written {
             self.meter.lock().written += bytes as u64;
@@ -366,10 +414,15 @@ mod tests {
     #[test]
     fn a_message_that_stays_unfinished_is_slow_and_an_idle_socket_is_not() {
         let mut meter = meter(&InFlight::default());
-        let pace = BodyPace { window: Duration::from_secs(10), least: 100, whole: Duration::from_secs(60) };
+        let pace = BodyPace {
+            window: Duration::from_secs(10),
+            least: 100,
+            whole: Duration::from_secs(60),
+        };
         let begun = Instant::now();
-        let slow =
-            |meter: &mut MessageMeter, seconds, reads| meter.is_slow(begun + Duration::from_secs(seconds), pace, reads);
+        let slow = |meter: &mut MessageMeter, seconds, reads| {
+            meter.is_slow(begun + Duration::from_secs(seconds), pace, reads)
+        };
         assert!(!slow(&mut meter, 0, true) && !slow(&mut meter, 1000, true), "nothing was begun");
         meter.count_received(50).unwrap();
         assert!(!slow(&mut meter, 1010, true) && !slow(&mut meter, 1019, true));
@@ -403,12 +456,14 @@ mod tests {
         one.count_received(101).unwrap();
     }
 
-    /// A client that reads on gets a large answer however long that takes, unless the service stops meanwhile; a client
-    /// that takes next to nothing is left.
+    /// A client that reads on gets a large answer however long that takes, unless the service stops
+    /// meanwhile; a client that takes next to nothing is left.
     #[tokio::test]
     async fn a_message_is_sent_as_long_as_the_client_takes_enough_of_it() {
         let in_flight = InFlight::default();
-        for (step, goes_on, is_taken) in [(1 << 18, true, true), (1 << 10, true, false), (1 << 18, false, false)] {
+        for (step, goes_on, is_taken) in
+            [(1 << 18, true, true), (1 << 10, true, false), (1 << 18, false, false)]
+        {
             let (near, mut far) = tokio::io::duplex(1 << 10);
             let room = in_flight.room("ann".into(), Bounds { all: 1000, each: 1000, free: 0 });
             let mut socket = Socket::new(near, room, Duration::from_secs(1)).await;
@@ -419,7 +474,11 @@ mod tests {
                 }
             });
             // Twice as long as a client may read nothing.
-            assert_eq!(socket.send_text("x".repeat(4 << 20), || goes_on).await, is_taken, "{step} {goes_on}");
+            assert_eq!(
+                socket.send_text("x".repeat(4 << 20), || goes_on).await,
+                is_taken,
+                "{step} {goes_on}"
+            );
             drop(socket);
             reader.await.unwrap();
         }

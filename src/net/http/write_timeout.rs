@@ -1,7 +1,7 @@
 //! Closes a connection whose peer stops reading.
 //!
-//! A client that accepts no bytes would otherwise hold its connection, its task and the buffered response forever. Reads
-//! are not limited here: an idle event stream is legitimate.
+//! A client that accepts no bytes would otherwise hold its connection, its task and the buffered
+//! response forever. Reads are not limited here: an idle event stream is legitimate.
 
 use std::future::Future as _;
 use std::io;
@@ -27,7 +27,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WriteTimeout<S> {
     }
 
     /// Passes on a finished write; starts or checks the deadline of a pending one.
-    fn poll_deadline<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn poll_deadline<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        result: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if result.is_ready() {
             self.deadline = None;
             return result;
@@ -40,13 +44,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WriteTimeout<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WriteTimeout<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.poll_deadline(cx, result)
     }

@@ -26,7 +26,12 @@ impl DeliveryService for RecordingService {
         true
     }
 
-    async fn deliver(self: Arc<Self>, (): (), envelope: Envelope, message: IncomingMessage) -> Vec<Reply> {
+    async fn deliver(
+        self: Arc<Self>,
+        (): (),
+        envelope: Envelope,
+        message: IncomingMessage,
+    ) -> Vec<Reply> {
         sleep(Duration::from_millis(20)).await;
         let text = format!("{} octets", message.size());
         self.0.lock().push(message.header().raw().to_vec());
@@ -43,14 +48,24 @@ struct Server {
 
 async fn server(edit: impl FnOnce(&mut LmtpSettings), ceiling: Ceiling) -> Server {
     let dir = tempfile::tempdir().unwrap();
-    let mut settings = LmtpSettings { spill: dir.path().into(), body_in_memory: 1000, ..LmtpSettings::default() };
+    let mut settings =
+        LmtpSettings { spill: dir.path().into(), body_in_memory: 1000, ..LmtpSettings::default() };
     edit(&mut settings);
-    let (settings, kept, (switch, stop)) = (LiveValue::new(settings), Arc::new(RecordingService::default()), switch());
+    let (settings, kept, (switch, stop)) =
+        (LiveValue::new(settings), Arc::new(RecordingService::default()), switch());
     let mut port = 0;
-    for listen in [ListenAddress::Unix(dir.path().join("s")), ListenAddress::Tcp("127.0.0.1".into(), 0)] {
+    for listen in
+        [ListenAddress::Unix(dir.path().join("s")), ListenAddress::Tcp("127.0.0.1".into(), 0)]
+    {
         for bound in BoundListener::bind(&listen, &Access::Everybody).await.unwrap() {
             port = bound.port().unwrap_or(port);
-            tokio::spawn(serve(bound, settings.clone(), ceiling.clone(), kept.clone(), stop.clone()));
+            tokio::spawn(serve(
+                bound,
+                settings.clone(),
+                ceiling.clone(),
+                kept.clone(),
+                stop.clone(),
+            ));
         }
     }
     Server { dir, port, kept, switch }
@@ -81,13 +96,24 @@ async fn both_kinds_of_sockets_and_bodies_of_every_size() {
         let talk = format!(
             "LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nRCPT TO:<unknown@b>\r\nRCPT TO:<c@b>\r\nDATA\r\n{line}\r\n.\r\nQUIT\r\n"
         );
-        let unix = converse(UnixStream::connect(server.dir.path().join("s")).await.unwrap(), talk.as_bytes()).await;
-        let tcp = converse(TcpStream::connect(("127.0.0.1", server.port)).await.unwrap(), talk.as_bytes()).await;
+        let unix = converse(
+            UnixStream::connect(server.dir.path().join("s")).await.unwrap(),
+            talk.as_bytes(),
+        )
+        .await;
+        let tcp = converse(
+            TcpStream::connect(("127.0.0.1", server.port)).await.unwrap(),
+            talk.as_bytes(),
+        )
+        .await;
         let wanted = format!("250 2.0.0 {} octets", size + 2);
         let answers = |said: &[String]| said.iter().filter(|line| **line == wanted).count();
         assert_eq!((answers(&unix), answers(&tcp)), (2, 2), "{unix:?}");
         // A Unix peer is trusted with XFORWARD, a TCP one is not unless it is named.
-        assert!(unix.iter().any(|line| line.contains("XFORWARD")) && !tcp.iter().any(|line| line.contains("XFORWARD")));
+        assert!(
+            unix.iter().any(|line| line.contains("XFORWARD"))
+                && !tcp.iter().any(|line| line.contains("XFORWARD"))
+        );
     }
     assert_eq!(server.kept.0.lock().len(), 10);
     assert!(std::fs::read_dir(server.dir.path()).unwrap().count() <= 1, "a spill file has no name");
@@ -97,8 +123,10 @@ async fn both_kinds_of_sockets_and_bodies_of_every_size() {
 async fn beyond_the_ceilings_is_said_and_nothing_breaks() {
     let server = server(|_| {}, Ceiling::new(1, 5000)).await;
     let connect = || UnixStream::connect(server.dir.path().join("s"));
-    let talk =
-        format!("LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nDATA\r\n{}\r\n.\r\nNOOP\r\nQUIT\r\n", "x".repeat(6000));
+    let talk = format!(
+        "LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nDATA\r\n{}\r\n.\r\nNOOP\r\nQUIT\r\n",
+        "x".repeat(6000)
+    );
     let said = converse(connect().await.unwrap(), talk.as_bytes()).await;
     assert!(said[said.len() - 3].starts_with("452 4.3.1"), "{said:?}");
     assert!(said[said.len() - 2].starts_with("250 2.0.0"));
@@ -112,8 +140,11 @@ async fn beyond_the_ceilings_is_said_and_nothing_breaks() {
 
 #[tokio::test]
 async fn an_idle_session_is_ended() {
-    let server = server(|settings| settings.idle = Duration::from_millis(50), Ceiling::new(9, 5000)).await;
-    let said = converse(UnixStream::connect(server.dir.path().join("s")).await.unwrap(), b"LHLO c\r\n").await;
+    let server =
+        server(|settings| settings.idle = Duration::from_millis(50), Ceiling::new(9, 5000)).await;
+    let said =
+        converse(UnixStream::connect(server.dir.path().join("s")).await.unwrap(), b"LHLO c\r\n")
+            .await;
     assert!(said.last().unwrap().starts_with("421 4.4.2"));
 }
 

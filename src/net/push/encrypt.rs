@@ -1,4 +1,5 @@
-//! Encryption of a push message for the client alone (RFC 8291): aes128gcm (RFC 8188) of one record.
+//! Encryption of a push message for the client alone (RFC 8291): aes128gcm (RFC 8188) of one
+//! record.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
@@ -11,7 +12,8 @@ const RECORD_BYTES: u32 = 4096;
 /// Octets of a message that fit into it: the tag takes 16, the delimiter one, the header 86.
 pub(super) const MAX_MESSAGE_BYTES: usize = 3993;
 
-/// It could not be encrypted: the client's key is no point of the curve, or the message is too long.
+/// It could not be encrypted: the client's key is no point of the curve, or the message is too
+/// long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be encrypted with the client's keys")]
 pub(super) struct EncryptionError;
@@ -72,7 +74,10 @@ impl KeyType for Length {
     }
 }
 
-fn fill<const N: usize>(key: &aws_lc_rs::hkdf::Prk, info: &[&[u8]]) -> Result<[u8; N], EncryptionError> {
+fn fill<const N: usize>(
+    key: &aws_lc_rs::hkdf::Prk,
+    info: &[&[u8]],
+) -> Result<[u8; N], EncryptionError> {
     let mut out = [0; N];
     let material = key.expand(info, Length(N)).map_err(|_| EncryptionError)?;
     material.fill(&mut out).map_err(|_| EncryptionError)?;
@@ -94,13 +99,17 @@ mod tests {
     #[test]
     fn the_example_of_rfc_8291() {
         let keys = PushKeys {
-            p256dh: octets("BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"),
+            p256dh: octets(
+                "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+            ),
             auth: octets("BTBZMqHH6r4Tts7J_aSIgg"),
         };
         let private = octets("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw");
         let private = PrivateKey::from_private_key(&ECDH_P256, &private).unwrap();
         let salt = octets("DGv6ra1nlYgDCS1FRnbzlw").try_into().unwrap();
-        let body = encrypt_with(b"When I grow up, I want to be a watermelon", &keys, &private, &salt).unwrap();
+        let body =
+            encrypt_with(b"When I grow up, I want to be a watermelon", &keys, &private, &salt)
+                .unwrap();
         let wanted = "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8\
             wEqKK6PBru3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN";
         assert_eq!(URL_SAFE_NO_PAD.encode(body), wanted);
@@ -108,12 +117,17 @@ mod tests {
 
     #[test]
     fn what_is_no_key_or_too_long_is_refused() {
-        let point = octets("BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4");
+        let point = octets(
+            "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+        );
         let keys = PushKeys { p256dh: point, auth: vec![0; 16] };
         let (first, second) = (encrypt(b"x", &keys).unwrap(), encrypt(b"x", &keys).unwrap());
         assert!(first != second && first.len() == 86 + 2 + 16);
         assert!(encrypt(&[0; MAX_MESSAGE_BYTES], &keys).unwrap().len() <= RECORD_BYTES as usize);
         assert_eq!(encrypt(&[0; MAX_MESSAGE_BYTES + 1], &keys), Err(EncryptionError));
-        assert_eq!(encrypt(b"x", &PushKeys { p256dh: vec![4; 65], auth: vec![0; 16] }), Err(EncryptionError));
+        assert_eq!(
+            encrypt(b"x", &PushKeys { p256dh: vec![4; 65], auth: vec![0; 16] }),
+            Err(EncryptionError)
+        );
     }
 }

@@ -1,9 +1,11 @@
-//! Changes pushed to the URLs that clients chose (RFC 8620 §7.2), encrypted for them where they gave keys (RFC 8291).
+//! Changes pushed to the URLs that clients chose (RFC 8620 §7.2), encrypted for them where they
+//! gave keys (RFC 8291).
 //!
-//! Each subscription with something to hear has a task of its own. It sends the code that verifies the subscription once, and
-//! nothing else before the client gave it back; then the newest states, whenever they change, a second apart at least. What
-//! cannot be sent is tried again with longer and longer waits, and what changes meanwhile goes with it. A subscription is
-//! destroyed when what it was made with is taken away, and when its URL says that there is nobody any more.
+//! Each subscription with something to hear has a task of its own. It sends the code that verifies
+//! the subscription once, and nothing else before the client gave it back; then the newest states,
+//! whenever they change, a second apart at least. What cannot be sent is tried again with longer
+//! and longer waits, and what changes meanwhile goes with it. A subscription is destroyed when what
+//! it was made with is taken away, and when its URL says that there is nobody any more.
 //!
 //! What changed while the service was down is not pushed; the next change is.
 
@@ -49,11 +51,17 @@ struct ChangedAccounts {
 }
 
 /// Pushes until the end.
-pub async fn run(store: Store, directory: Directory, settings: LiveValue<HttpSettings>, mut stop: StopSignal) {
+pub async fn run(
+    store: Store,
+    directory: Directory,
+    settings: LiveValue<HttpSettings>,
+    mut stop: StopSignal,
+) {
     let changed = Arc::new(ChangedAccounts::default());
     let noting = Arc::clone(&changed);
     store.on_change(move |change| {
-        let first = change.types.iter().map(|(_, modseq)| *modseq).min().unwrap_or(ModSeq(u64::MAX));
+        let first =
+            change.types.iter().map(|(_, modseq)| *modseq).min().unwrap_or(ModSeq(u64::MAX));
         let mut accounts = noting.accounts.lock();
         let known = accounts.entry(change.account).or_insert(first);
         *known = first.min(*known);
@@ -85,7 +93,8 @@ pub async fn run(store: Store, directory: Directory, settings: LiveValue<HttpSet
                     waiting.notify_one();
                     continue;
                 }
-                let known = observed_accounts(&store, account).and_then(|followed| PushState::now(&store, &followed));
+                let known = observed_accounts(&store, account)
+                    .and_then(|followed| PushState::now(&store, &followed));
                 let Ok(mut known) = known else { continue };
                 known.forget_from(changed, first);
                 let waking = Arc::new(Notify::new());
@@ -94,7 +103,9 @@ pub async fn run(store: Store, directory: Directory, settings: LiveValue<HttpSet
                     store: store.clone(),
                     directory: directory.clone(),
                     settings: settings.clone(),
-                    own_turns: Arc::clone(own_turns.entry(account).or_insert_with(account_push_permits)),
+                    own_turns: Arc::clone(
+                        own_turns.entry(account).or_insert_with(account_push_permits),
+                    ),
                     turns: Arc::clone(&turns),
                     account,
                     id,
@@ -112,19 +123,25 @@ fn account_push_permits() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(limits::MAX_CONCURRENT_PUSHES_PER_USER))
 }
 
-/// The subscriptions of who hears of an account: its owner, and those to whom something in it was opened.
+/// The subscriptions of who hears of an account: its owner, and those to whom something in it was
+/// opened.
 fn subscriptions(store: &Store, account: AccountId) -> Result<Vec<(AccountId, ObjectId)>, Error> {
     let snapshot = store.snapshot();
     let mut users = BTreeSet::from([account]);
-    users.extend(snapshot.mailboxes(account)?.iter().flat_map(|(_, row)| row.shares.keys().copied()));
+    users.extend(
+        snapshot.mailboxes(account)?.iter().flat_map(|(_, row)| row.shares.keys().copied()),
+    );
     let mut all = Vec::new();
     for user in users {
-        all.extend(snapshot.objects::<PushSubscription>(user)?.into_iter().map(|(id, _)| (user, id)));
+        all.extend(
+            snapshot.objects::<PushSubscription>(user)?.into_iter().map(|(id, _)| (user, id)),
+        );
     }
     Ok(all)
 }
 
-/// What the subscriptions of an account are about: it, and those in which something was opened to it.
+/// What the subscriptions of an account are about: it, and those in which something was opened to
+/// it.
 fn observed_accounts(store: &Store, account: AccountId) -> Result<Vec<ObservedAccount>, Error> {
     let shared = store
         .snapshot()
@@ -178,10 +195,9 @@ impl SubscriptionTask {
             Ok(_) => return PushStep::End,
             Err(_) => return PushStep::Again(FIRST_RETRY_PAUSE),
         };
-        let holds = one
-            .credential
-            .as_ref()
-            .is_none_or(|credential| self.directory.is_valid(self.account, credential, now).unwrap_or(true));
+        let holds = one.credential.as_ref().is_none_or(|credential| {
+            self.directory.is_valid(self.account, credential, now).unwrap_or(true)
+        });
         if !holds {
             return self.destroy().await;
         }
@@ -234,15 +250,20 @@ impl SubscriptionTask {
             },
         };
         // First of one's own share, so that who waits for that keeps no others waiting.
-        let Ok(_own) = self.own_turns.acquire().await else { return PushResult::Later("the end".into(), None) };
-        let Ok(_turn) = self.turns.acquire().await else { return PushResult::Later("the end".into(), None) };
+        let Ok(_own) = self.own_turns.acquire().await else {
+            return PushResult::Later("the end".into(), None);
+        };
+        let Ok(_turn) = self.turns.acquire().await else {
+            return PushResult::Later("the end".into(), None);
+        };
         send(&one.url, body, one.keys.is_some(), self.settings.get().push_to_private).await
     }
 
     async fn destroy(&self) -> PushStep {
         let (store, account, id) = (self.store.clone(), self.account, self.id);
         let done = tokio::task::spawn_blocking(move || {
-            let (_, ticket) = store.commit(account, |txn| txn.destroy_object::<PushSubscription>(id))?;
+            let (_, ticket) =
+                store.commit(account, |txn| txn.destroy_object::<PushSubscription>(id))?;
             ticket.wait_blocking()
         });
         match done.await {

@@ -1,7 +1,9 @@
-//! Where a push goes: a URL that a client chose, and so not a way to what this machine can reach and the client cannot.
+//! Where a push goes: a URL that a client chose, and so not a way to what this machine can reach
+//! and the client cannot.
 //!
-//! The name is looked up once, each address is looked at, and the connection is made to one that was: what the name means a
-//! moment later does not matter. Nothing is followed that the other side says.
+//! The name is looked up once, each address is looked at, and the connection is made to one that
+//! was: what the name means a moment later does not matter. Nothing is followed that the other side
+//! says.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
@@ -41,12 +43,19 @@ pub(super) async fn send(url: &str, body: Vec<u8>, encrypted: bool, private: boo
     }
 }
 
-async fn try_send(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> Result<PushResult, PushResult> {
+async fn try_send(
+    url: &str,
+    body: Vec<u8>,
+    encrypted: bool,
+    private: bool,
+) -> Result<PushResult, PushResult> {
     let later = |error: &dyn std::fmt::Display| PushResult::Later(error.to_string(), None);
     let uri: Uri = url.parse().map_err(|_| PushResult::Refused("no URL".into()))?;
-    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+    let host =
+        uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
     let port = uri.port_u16().unwrap_or(443);
-    let found = tokio::net::lookup_host((host.as_str(), port)).await.map_err(|error| later(&error))?;
+    let found =
+        tokio::net::lookup_host((host.as_str(), port)).await.map_err(|error| later(&error))?;
     let address = pick_address(found, private, is_own)?;
     let stream = TcpStream::connect(address).await.map_err(|error| later(&error))?;
     // Whatever was found out before: who is reached from the same address is this machine.
@@ -54,8 +63,10 @@ async fn try_send(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> R
     if !private && is_within(here.ip(), address.ip()) {
         return Err(PushResult::Refused("an address of this machine".into()));
     }
-    let name = ServerName::try_from(host.clone()).map_err(|_| PushResult::Refused("no name for TLS".into()))?;
-    let connector = connector().ok_or_else(|| PushResult::Later("no certificates are believed here".into(), None))?;
+    let name = ServerName::try_from(host.clone())
+        .map_err(|_| PushResult::Refused("no name for TLS".into()))?;
+    let connector = connector()
+        .ok_or_else(|| PushResult::Later("no certificates are believed here".into(), None))?;
     let stream = connector.connect(name, stream).await.map_err(|error| later(&error))?;
     let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = shaken.map_err(|error| later(&error))?;
@@ -70,11 +81,14 @@ async fn try_send(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> R
     if encrypted {
         request = request.header("content-encoding", "aes128gcm");
     }
-    let request = request.body(Full::new(Bytes::from(body))).map_err(|error| PushResult::Refused(error.to_string()))?;
+    let request = request
+        .body(Full::new(Bytes::from(body)))
+        .map_err(|error| PushResult::Refused(error.to_string()))?;
     let response = sender.send_request(request).await.map_err(|error| later(&error));
     driver.abort();
     let response = response?;
-    let wait = response.headers().get("retry-after").and_then(|wait| wait.to_str().ok()?.parse().ok());
+    let wait =
+        response.headers().get("retry-after").and_then(|wait| wait.to_str().ok()?.parse().ok());
     Ok(result_of_status(response.status(), wait.map(Duration::from_secs)))
 }
 
@@ -83,13 +97,16 @@ fn result_of_status(status: StatusCode, wait: Option<Duration>) -> PushResult {
     match status {
         status if status.is_success() => PushResult::Taken,
         StatusCode::NOT_FOUND | StatusCode::GONE => PushResult::Gone,
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => PushResult::Later(status.to_string(), wait),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
+            PushResult::Later(status.to_string(), wait)
+        }
         status if status.is_server_error() => PushResult::Later(status.to_string(), wait),
         status => PushResult::Refused(status.to_string()),
     }
 }
 
-/// An address of these that may be gone to: none at all where any of them is of the inside, or this machine's own.
+/// An address of these that may be gone to: none at all where any of them is of the inside, or this
+/// machine's own.
 fn pick_address(
     found: impl Iterator<Item = SocketAddr>,
     private: bool,
@@ -102,13 +119,15 @@ fn pick_address(
     all.first().copied().ok_or_else(|| PushResult::Later("no address".into(), None))
 }
 
-/// Whether an address is one of this machine's, however public: what it serves to itself alone is reached there, too.
+/// Whether an address is one of this machine's, however public: what it serves to itself alone is
+/// reached there, too.
 ///
-/// The kernel goes to an address of the machine from that very address, or from the loopback. So it is asked from where it
-/// would go; a socket of UDP sends nothing when it is connected.
+/// The kernel goes to an address of the machine from that very address, or from the loopback. So it
+/// is asked from where it would go; a socket of UDP sends nothing when it is connected.
 fn is_own(address: IpAddr) -> bool {
     let address = address.to_canonical();
-    let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let any: IpAddr =
+        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let from = UdpSocket::bind((any, 0)).and_then(|socket| {
         socket.connect((address, 9))?;
         socket.local_addr()
@@ -122,7 +141,8 @@ fn is_within(from: IpAddr, to: IpAddr) -> bool {
     from == to || from.is_loopback()
 }
 
-/// Whether an address is one that the world at large does not share: of this machine, of a private network, of none.
+/// Whether an address is one that the world at large does not share: of this machine, of a private
+/// network, of none.
 fn is_inside(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -154,8 +174,8 @@ fn is_inside(address: IpAddr) -> bool {
                 || first & 0xfe00 == 0xfc00
                 || first & 0xff80 == 0xfe80
                 || (first == 0x2001 && second == 0xdb8)
-                // What goes through a translator or a tunnel to an address of the inside: RFC 6052, RFC 3056, and the old
-                // form of RFC 4291 §2.5.5.1.
+                // What goes through a translator or a tunnel to an address of the inside: RFC 6052,
+                // RFC 3056, and the old form of RFC 4291 §2.5.5.1.
                 || (first == 0x64 && second == 0xff9b && embedded(next, last))
                 || (first == 0x2002 && embedded(second, segments[2]))
                 || (segments[..6] == [0; 6] && embedded(next, last))
@@ -260,7 +280,9 @@ mod tests {
         if let Ok(out) = out {
             assert!(is_own(out.ip()), "{out}");
         }
-        assert!(!is_own("8.8.8.8".parse().unwrap()) && !is_own("2001:4860:4860::8888".parse().unwrap()));
+        assert!(
+            !is_own("8.8.8.8".parse().unwrap()) && !is_own("2001:4860:4860::8888".parse().unwrap())
+        );
     }
 
     #[test]
@@ -274,6 +296,9 @@ mod tests {
         assert!(matches!(of(429, wait), PushResult::Later(_, Some(after)) if Some(after) == wait));
         assert!(matches!(of(503, None), PushResult::Later(_, None)));
         // Nothing that it says is followed.
-        assert!(matches!((of(301, None), of(400, None)), (PushResult::Refused(_), PushResult::Refused(_))));
+        assert!(matches!(
+            (of(301, None), of(400, None)),
+            (PushResult::Refused(_), PushResult::Refused(_))
+        ));
     }
 }

@@ -10,8 +10,7 @@ use crate::store::engine::memory::MemoryEngine;
 use crate::store::{Options, Store};
 
 const TOP: &str = "X-First: 1\r\n";
-const REST: &str =
-    "Received: from a by b id c\r\nFrom: Bob <bob@example.net>\r\nSubject: lunch\r\nMessage-ID: <1@x>\r\n";
+const REST: &str = "Received: from a by b id c\r\nFrom: Bob <bob@example.net>\r\nSubject: lunch\r\nMessage-ID: <1@x>\r\n";
 const REPORT: &str = "Content-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n\
     --b\r\n\r\nlost\r\n--b\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; x\r\n\r\n\
     Final-Recipient: rfc822; x@y.example\r\nAction: failed\r\nStatus: 5.0.0\r\n--b--\r\n";
@@ -20,25 +19,33 @@ const REPORT: &str = "Content-Type: multipart/report; report-type=delivery-statu
 /// the message was walked over.
 fn deliver_counted(is_away: bool, settings: &proof::Settings, message: &str) -> (String, usize) {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
-    let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
+    let store =
+        Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
     let directory = Directory::new(store.clone(), Addresses::default());
     let ann = Address::parse("ann@example.org").unwrap();
     let account = directory.add(&NewAccount::at(ann.clone())).unwrap();
-    let response =
-        VacationResponse { enabled: is_away, text_body: Some("I am away".into()), ..VacationResponse::default() };
+    let response = VacationResponse {
+        enabled: is_away,
+        text_body: Some("I am away".into()),
+        ..VacationResponse::default()
+    };
     let (_, ticket) = store.commit(account, |txn| txn.set_vacation(&response)).unwrap();
     ticket.wait_blocking().unwrap();
     let service = Arc::new(Deliverer::new(store.clone(), directory, LiveValue::default()));
-    let mut envelope =
-        Envelope { sender: Address::parse("bob@example.net").ok(), lhlo: "mx".into(), ..Envelope::default() };
+    let mut envelope = Envelope {
+        sender: Address::parse("bob@example.net").ok(),
+        lhlo: "mx".into(),
+        ..Envelope::default()
+    };
     let mut transaction = Default::default();
     let recipient = Recipient::plain(ann);
     assert!(service.admit(&mut transaction, &envelope, &recipient).is_positive());
     envelope.recipients.push(recipient);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let bytes = message.as_bytes().to_vec();
-    let (replies, walks) =
-        walks::count(TOP.as_bytes(), || runtime.block_on(deliver(&service, transaction, envelope, bytes, settings)));
+    let (replies, walks) = walks::count(TOP.as_bytes(), || {
+        runtime.block_on(deliver(&service, transaction, envelope, bytes, settings))
+    });
     assert!(replies.len() == 1 && replies[0].is_positive(), "{replies:?}");
     let decision = store.snapshot().decisions(account, 1).unwrap().pop().unwrap();
     let outcome = match decision.verdict {

@@ -10,11 +10,14 @@ fn reporter() -> Reporter<'static> {
 
 #[test]
 fn a_rejection_is_a_disposition_notification() {
-    let envelope = Envelope { sender: Some(Address::from_parts("bob", "example.net")), ..Envelope::default() };
+    let envelope =
+        Envelope { sender: Some(Address::from_parts("bob", "example.net")), ..Envelope::default() };
     let ann = Recipient::plain(Address::from_parts("ann", "example.org"));
     let raw = b"Subject: x\r\nMessage-ID: <1@x>\r\n\r\nsecret\r\n";
     let own = Address::from_parts("ann", "example.org");
-    let made = rejected(&envelope, &ann, &own, "I take no\nlunches.", raw, Some(EmailId(1)), &reporter()).unwrap();
+    let made =
+        rejected(&envelope, &ann, &own, "I take no\nlunches.", raw, Some(EmailId(1)), &reporter())
+            .unwrap();
     let text = String::from_utf8(made.octets.clone()).unwrap();
     for line in [
         "Disposition: automatic-action/MDN-sent-automatically; deleted",
@@ -33,16 +36,20 @@ fn a_rejection_is_a_disposition_notification() {
 }
 
 fn request(more: &str) -> Option<MdnRequest> {
-    MdnRequest::of(format!("{more}\r\n\r\nbody\r\n").replace("\r\n", "\n").replace('\n', "\r\n").as_bytes())
+    MdnRequest::of(
+        format!("{more}\r\n\r\nbody\r\n").replace("\r\n", "\n").replace('\n', "\r\n").as_bytes(),
+    )
 }
 
 /// RFC 8098 §2.1: who is told, and of what the owner must be asked.
 #[test]
 fn who_is_told_unasked_is_who_sent_it() {
-    let manual =
-        |header: &str| request(header).map(|request| request.reason_not_to_send(SendingMode::Manual).is_none());
-    let unasked =
-        |header: &str| request(header).map(|request| request.reason_not_to_send(SendingMode::Automatic).is_none());
+    let manual = |header: &str| {
+        request(header).map(|request| request.reason_not_to_send(SendingMode::Manual).is_none())
+    };
+    let unasked = |header: &str| {
+        request(header).map(|request| request.reason_not_to_send(SendingMode::Automatic).is_none())
+    };
     assert_eq!(manual("Subject: x"), None);
     assert_eq!(manual("Disposition-Notification-To: <>"), None);
     assert_eq!(manual("Disposition-Notification-To: nobody"), None);
@@ -68,10 +75,16 @@ fn who_is_told_unasked_is_who_sent_it() {
     ] {
         assert_eq!(manual(&format!("{both}\n{never}")), Some(false), "{never}");
     }
-    assert_eq!(manual(&format!("{both}\nDisposition-Notification-Options: a=optional,required")), Some(true));
+    assert_eq!(
+        manual(&format!("{both}\nDisposition-Notification-Options: a=optional,required")),
+        Some(true)
+    );
     let many: Vec<String> = (0..300).map(|n| format!("{n}@example.net")).collect();
     let flood = request(&format!("Disposition-Notification-To: {}", many.join(", "))).unwrap();
-    assert!(flood.reason_not_to_send(SendingMode::Manual).is_some() && flood.to.len() <= MAX_NOTIFIED + 1);
+    assert!(
+        flood.reason_not_to_send(SendingMode::Manual).is_some()
+            && flood.to.len() <= MAX_NOTIFIED + 1
+    );
 }
 
 #[test]
@@ -83,10 +96,14 @@ fn what_is_said_of_the_original_is_taken_from_it() {
     .unwrap();
     assert_eq!(request.to.len(), 1, "the same person once");
     assert_eq!(request.original_recipient.as_deref(), Some("rfc822; team@example.org"));
-    assert_eq!((request.message_id.as_deref(), request.subject.as_deref()), (Some("<1@x>"), Some("Gr\u{fc}\u{df}e")));
+    assert_eq!(
+        (request.message_id.as_deref(), request.subject.as_deref()),
+        (Some("<1@x>"), Some("Gr\u{fc}\u{df}e"))
+    );
 }
 
-/// RFC 2046 §5.2.1, RFC 6532 §3.7: a message within is not encoded, unless it is one of those that may be.
+/// RFC 2046 §5.2.1, RFC 6532 §3.7: a message within is not encoded, unless it is one of those that
+/// may be.
 #[test]
 fn the_original_goes_back_as_it_came() {
     let disposition = DispositionReport {
@@ -129,8 +146,12 @@ fn the_original_goes_back_as_it_came() {
         // It passes where only seven-bit text is taken.
         let seven = seven_bit(&raw).unwrap();
         assert!(seven.is_ascii() && read(&Message::parse(&seven)).is_some());
-        let names: Vec<String> = fields(&raw).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect();
-        assert!(!names.contains(&"Bcc".to_owned()) && !names.iter().any(|name| name.starts_with("Disposition-")));
+        let names: Vec<String> =
+            fields(&raw).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect();
+        assert!(
+            !names.contains(&"Bcc".to_owned())
+                && !names.iter().any(|name| name.starts_with("Disposition-"))
+        );
         assert_eq!(AutoReplyFacts::of(&raw).destinations.len(), 2);
         assert!(MdnRequest::of(&raw).is_none(), "no notification asks for one (RFC 8098 §2.1)");
     }

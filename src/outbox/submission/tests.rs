@@ -5,7 +5,8 @@ const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn address(email: &str, parameters: &[(&str, Option<&str>)]) -> EnvelopeAddress {
-    let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned)));
+    let parameters =
+        parameters.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned)));
     EnvelopeAddress { email: email.into(), parameters: Some(parameters.collect()) }
 }
 
@@ -31,10 +32,17 @@ fn path(refused: &BadEnvelope) -> &str {
 /// RFC 3461 §4, RFC 4865 §4.
 #[test]
 fn parameters_of_the_sender_are_taken_or_refused_with_their_place() {
-    let good =
-        from(&[("ret", Some("hdrs")), ("ENVID", Some("QQ 314+x")), ("BODY", Some("8BITMIME")), ("SMTPUTF8", None)]);
+    let good = from(&[
+        ("ret", Some("hdrs")),
+        ("ENVID", Some("QQ 314+x")),
+        ("BODY", Some("8BITMIME")),
+        ("SMTPUTF8", None),
+    ]);
     let good = good.unwrap();
-    assert_eq!((good.ret, good.envid.as_deref(), good.send_at), (Some(DsnReturn::Headers), Some("QQ 314+x"), NOW));
+    assert_eq!(
+        (good.ret, good.envid.as_deref(), good.send_at),
+        (Some(DsnReturn::Headers), Some("QQ 314+x"), NOW)
+    );
     let at = |parameter| from(&[parameter]).map(|order| order.send_at);
     assert_eq!(at(("HOLDFOR", Some("3600"))), Ok(NOW.after(Duration::from_secs(3600))));
     assert_eq!(at(("HOLDFOR", Some("0"))), Ok(NOW));
@@ -43,7 +51,11 @@ fn parameters_of_the_sender_are_taken_or_refused_with_their_place() {
         at(("HOLDUNTIL", Some("2026-11-21T12:00:00Z"))),
         Ok(UtcMillis::parse_rfc3339("2026-11-21T12:00:00Z").unwrap())
     );
-    assert_eq!(at(("HOLDUNTIL", Some("2020-01-01T00:00:00Z"))), Ok(NOW), "what is due already goes at once");
+    assert_eq!(
+        at(("HOLDUNTIL", Some("2020-01-01T00:00:00Z"))),
+        Ok(NOW),
+        "what is due already goes at once"
+    );
     let long = "x".repeat(limits::MAX_ENVID_BYTES + 1);
     for (name, value) in [
         ("HOLDFOR", Some("31536001")),
@@ -67,15 +79,23 @@ fn parameters_of_the_sender_are_taken_or_refused_with_their_place() {
         let refused = from(&[(name, value)]).unwrap_err();
         assert_eq!(path(&refused), format!("envelope/mailFrom/parameters/{name}"), "{value:?}");
     }
-    let both = from(&[("HOLDFOR", Some("1")), ("HOLDUNTIL", Some("2026-11-21T12:00:00Z"))]).unwrap_err();
+    let both =
+        from(&[("HOLDFOR", Some("1")), ("HOLDUNTIL", Some("2026-11-21T12:00:00Z"))]).unwrap_err();
     assert!(path(&both).ends_with("HOLDUNTIL"));
-    assert!(path(&from(&[("RET", Some("FULL")), ("ret", Some("FULL"))]).unwrap_err()).ends_with("ret"));
-    assert!(path(&from(&[("a/b~", None)]).unwrap_err()).ends_with("/a~1b~0"), "a JSON pointer (RFC 6901)");
+    assert!(
+        path(&from(&[("RET", Some("FULL")), ("ret", Some("FULL"))]).unwrap_err()).ends_with("ret")
+    );
+    assert!(
+        path(&from(&[("a/b~", None)]).unwrap_err()).ends_with("/a~1b~0"),
+        "a JSON pointer (RFC 6901)"
+    );
 }
 
 #[test]
 fn parameters_of_a_recipient_are_taken_or_refused_with_their_place() {
-    let good = to(&[("NOTIFY", Some("success,FAILURE")), ("ORCPT", Some("RFC822;bob+x@example.net"))]).unwrap();
+    let good =
+        to(&[("NOTIFY", Some("success,FAILURE")), ("ORCPT", Some("RFC822;bob+x@example.net"))])
+            .unwrap();
     let notify = DsnNotify { success: true, failure: true, ..DsnNotify::default() };
     let original = OriginalRecipient { kind: "rfc822".into(), address: "bob+x@example.net".into() };
     assert_eq!((good.notify, good.original), (Some(notify), Some(original)));
@@ -113,15 +133,21 @@ fn recipients_are_counted_and_read_and_each_is_one() {
         to(&["a@x.example", "b", "c\r\n@x.example"]),
         Err(BadEnvelope::Recipients(vec!["b".into(), "c\r\n@x.example".into()]))
     );
-    let bad = order(&address("ann", &[]), &[address("bob@example.net", &[])], NOW, 3, YEAR).unwrap_err();
+    let bad =
+        order(&address("ann", &[]), &[address("bob@example.net", &[])], NOW, 3, YEAR).unwrap_err();
     assert_eq!(path(&bad), "envelope/mailFrom/email");
-    assert_eq!(order(&address("", &[]), &[address("bob@example.net", &[])], NOW, 3, YEAR).unwrap().sender, None);
+    assert_eq!(
+        order(&address("", &[]), &[address("bob@example.net", &[])], NOW, 3, YEAR).unwrap().sender,
+        None
+    );
 }
 
 #[test]
 fn an_envelope_that_was_not_given_is_made_of_the_header() {
     let people = |all: &[&str]| {
-        all.iter().map(|email| EmailAddress { name: None, email: (*email).into() }).collect::<Vec<EmailAddress>>()
+        all.iter()
+            .map(|email| EmailAddress { name: None, email: (*email).into() })
+            .collect::<Vec<EmailAddress>>()
     };
     let content = EmailContent {
         from: people(&["ann@example.org"]),
@@ -137,7 +163,8 @@ fn an_envelope_that_was_not_given_is_made_of_the_header() {
         ("ann@example.org", vec!["bob@example.net", "eve@example.net", "zoe@example.net"])
     );
     assert_eq!((from.parameters, &to[0].parameters), (None, &None));
-    let two = EmailContent { from: people(&["ann@example.org", "lee@example.org"]), ..content.clone() };
+    let two =
+        EmailContent { from: people(&["ann@example.org", "lee@example.org"]), ..content.clone() };
     assert_eq!(path(&derive_envelope(&two).unwrap_err()), "emailId");
     let sent = EmailContent { sender: people(&["lee@example.org"]), ..two };
     assert_eq!(derive_envelope(&sent).unwrap().0.email, "lee@example.org");

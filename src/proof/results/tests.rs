@@ -1,4 +1,5 @@
-//! The grammar: RFC 8601's own examples, what is out there, and what must not be taken for what it looks like.
+//! The grammar: RFC 8601's own examples, what is out there, and what must not be taken for what it
+//! looks like.
 
 use proptest::prelude::*;
 
@@ -25,7 +26,10 @@ fn examples_of_the_rfc() {
     // RFC 8601 appendix B.
     for (value, wanted) in [
         ("example.org 1; none", &[][..]),
-        ("example.com;\r\n   spf=pass smtp.mailfrom=example.net", &["spf=pass smtp.mailfrom=example.net"]),
+        (
+            "example.com;\r\n   spf=pass smtp.mailfrom=example.net",
+            &["spf=pass smtp.mailfrom=example.net"],
+        ),
         (
             "example.com;\r\n auth=pass (cram-md5) smtp.auth=sender@example.net;\r\n spf=pass smtp.mailfrom=example.net",
             &["auth=pass smtp.auth=sender@example.net", "spf=pass smtp.mailfrom=example.net"],
@@ -61,9 +65,18 @@ fn what_is_out_there() {
             "a; dmarc=pass action=none header.from=b.c;compauth=pass reason=100",
             &["dmarc=pass header.from=b.c", "compauth=pass [100]"],
         ),
-        ("a; dkim=pass reason=\"a; dkim=fail (\" header.d=b", &["dkim=pass header.d=b [a; dkim=fail (]"]),
-        ("a; spf=pass smtp.mailfrom=\"x; dmarc=pass \\\" y\"@b.c", &["spf=pass smtp.mailfrom=x; dmarc=pass \" y@b.c"]),
-        ("a; spf=none (no (nested \\) \\( x) y) smtp.helo=[192.0.2.1]", &["spf=none smtp.helo=[192.0.2.1]"]),
+        (
+            "a; dkim=pass reason=\"a; dkim=fail (\" header.d=b",
+            &["dkim=pass header.d=b [a; dkim=fail (]"],
+        ),
+        (
+            "a; spf=pass smtp.mailfrom=\"x; dmarc=pass \\\" y\"@b.c",
+            &["spf=pass smtp.mailfrom=x; dmarc=pass \" y@b.c"],
+        ),
+        (
+            "a; spf=none (no (nested \\) \\( x) y) smtp.helo=[192.0.2.1]",
+            &["spf=none smtp.helo=[192.0.2.1]"],
+        ),
         ("a; dkim = pass header . d = b", &["dkim=pass header.d=b"]),
         ("a; dkim/1=pass; spf/01=fail", &["dkim=pass", "spf=fail"]),
         ("a; x_y=z @ = . / \" \" header.d=b", &["x_y=z header.d=b"]),
@@ -100,7 +113,10 @@ fn near_misses_say_nothing() {
         "a",
     ] {
         let verdicts = Payload::read(value).map(|payload| payload.verdicts).unwrap_or_default();
-        assert!(verdicts.iter().all(|one| one.method != "dkim" || one.result != "pass"), "{value}: {verdicts:?}");
+        assert!(
+            verdicts.iter().all(|one| one.method != "dkim" || one.result != "pass"),
+            "{value}: {verdicts:?}"
+        );
     }
     // A field that is none, or of a version that nobody knows (RFC 8601 §2.2).
     for value in [
@@ -117,7 +133,10 @@ fn near_misses_say_nothing() {
         assert_eq!(read, None, "{value}");
     }
     // What cannot be read spoils the rest of its own clause alone.
-    assert_eq!(read("a; dkim=pass/2 header.d=b; ?? x; spf=fail smtp.mailfrom=c"), ["spf=fail smtp.mailfrom=c"]);
+    assert_eq!(
+        read("a; dkim=pass/2 header.d=b; ?? x; spf=fail smtp.mailfrom=c"),
+        ["spf=fail smtp.mailfrom=c"]
+    );
 }
 
 #[test]
@@ -125,21 +144,31 @@ fn bounded() {
     let long = format!("a{}", "; dkim=pass header.d=b".repeat(5000));
     assert_eq!(read(&long).len(), limits::MAX_RESULT_CLAUSES);
     let wide = format!("a; dkim=pass{}", " header.d=b".repeat(5000));
-    assert_eq!(Payload::read(&wide).unwrap().verdicts[0].properties.len(), limits::MAX_RESULT_PROPERTIES);
+    assert_eq!(
+        Payload::read(&wide).unwrap().verdicts[0].properties.len(),
+        limits::MAX_RESULT_PROPERTIES
+    );
     let deep = format!("a; dkim=pass {}{} header.d=b", "(".repeat(100_000), ")".repeat(100_000));
     assert_eq!(read(&deep), ["dkim=pass header.d=b"]);
-    let many = "Authentication-Results: mx.example.org".to_owned() + &"; dkim=pass".repeat(100) + "\r\n";
+    let many =
+        "Authentication-Results: mx.example.org".to_owned() + &"; dkim=pass".repeat(100) + "\r\n";
     assert_eq!(
-        trusted_results(&Header::split(many.repeat(100).as_bytes()), &["mx.example.org".into()]).len(),
+        trusted_results(&Header::split(many.repeat(100).as_bytes()), &["mx.example.org".into()])
+            .len(),
         limits::MAX_AUTHENTICATION_RESULTS
     );
 }
 
 /// Whether a field at that place counts.
 fn counts(above: &str, field: &str) -> bool {
-    let raw = format!("{above}{field}\r\nSubject: x\r\n\r\nAuthentication-Results: mx.example.org; dmarc=fail\r\n");
-    !trusted_results(&Header::split(raw.as_bytes()), &["mx.example.org".into(), "xn--bcher-kva.example".into()])
-        .is_empty()
+    let raw = format!(
+        "{above}{field}\r\nSubject: x\r\n\r\nAuthentication-Results: mx.example.org; dmarc=fail\r\n"
+    );
+    !trusted_results(
+        &Header::split(raw.as_bytes()),
+        &["mx.example.org".into(), "xn--bcher-kva.example".into()],
+    )
+    .is_empty()
 }
 
 #[test]
@@ -151,7 +180,8 @@ fn whose_word_it_is() {
         ("mx.example.org(x)", true),
         ("\r\n\t\r\n mx.example.org\r\n ", true),
         ("xn--bcher-kva.example", true),
-        // What a rule of the border does not find: comments, quoted strings, quoted pairs, other spellings.
+        // What a rule of the border does not find: comments, quoted strings, quoted pairs, other
+        // spellings.
         ("(of (the) border) mx.example.org (x) 1", false),
         ("()mx.example.org", false),
         ("\"mx.example.org\"", false),
@@ -182,12 +212,23 @@ fn whose_word_it_is() {
         assert_eq!(counts("", &format!("Authentication-Results: {id}; dmarc=fail")), ours, "{id}");
     }
     // A line that is no field ended the header for the border.
-    for junk in ["x\r\n", "x y: z\r\n", ": x\r\n", "\u{fc}: x\r\n", " \r\n", "x\r\n : y\r\n", "\r\r\n", "From x\r\n"] {
+    for junk in [
+        "x\r\n",
+        "x y: z\r\n",
+        ": x\r\n",
+        "\u{fc}: x\r\n",
+        " \r\n",
+        "x\r\n : y\r\n",
+        "\r\r\n",
+        "From x\r\n",
+    ] {
         let field = "Authentication-Results: mx.example.org; dmarc=fail";
         assert!(!counts(&format!("X: y\r\n{junk}"), field) || junk == " \r\n", "{junk:?}");
         assert_eq!(counts(junk, field), junk == "From x\r\n", "{junk:?}");
     }
-    for name in ["Authentication-Results\r\n ", "Authentication-Results\u{c}", "Authentication-Results\r"] {
+    for name in
+        ["Authentication-Results\r\n ", "Authentication-Results\u{c}", "Authentication-Results\r"]
+    {
         assert!(!counts("", &format!("{name}: mx.example.org; dmarc=fail")), "{name:?}");
     }
     assert!(counts("", "Authentication-Results \t: mx.example.org; dmarc=fail"));
@@ -219,7 +260,10 @@ fn only_above_the_first_foreign_received() {
     }
     let own = "Received: from a by mx.example.org; date\r\n";
     assert!(counts(&format!("{top}{own}{own}"), fail));
-    assert!(!counts(&format!("{top}Received: from x by evil\r\n{own}"), fail), "whatever stands below it");
+    assert!(
+        !counts(&format!("{top}Received: from x by evil\r\n{own}"), fail),
+        "whatever stands below it"
+    );
 }
 
 #[test]
@@ -227,11 +271,15 @@ fn repeated_fields_and_other_servers_between() {
     let raw = "Authentication-Results: mx.example.org; spf=pass\r\nAuthentication-Results: evil.example; spf=softfail\r\n\
                Received: from a by b\r\nAuthentication-Results: mx.example.org; dkim=fail; dmarc=none\r\n\r\n";
     let found = trusted_results(&Header::split(raw.as_bytes()), &["mx.example.org".into()]);
-    assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), ["spf=pass", "dkim=fail", "dmarc=none"]);
+    assert_eq!(
+        found.iter().map(shown).collect::<Vec<_>>(),
+        ["spf=pass", "dkim=fail", "dmarc=none"]
+    );
 }
 
 fn cfws() -> impl Strategy<Value = String> {
-    prop::sample::select(vec!["", " ", "\t", "(c)", " (a (b) ; x=y \\) \") "]).prop_map(str::to_owned)
+    prop::sample::select(vec!["", " ", "\t", "(c)", " (a (b) ; x=y \\) \") "])
+        .prop_map(str::to_owned)
 }
 
 fn word() -> impl Strategy<Value = String> {
@@ -253,7 +301,8 @@ fn quoted(value: &str) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Written with blanks and comments wherever the grammar allows them, results are read as they are.
+    /// Written with blanks and comments wherever the grammar allows them, results are read as they
+    /// are.
     #[test]
     fn comments_change_nothing(clauses in prop::collection::vec(clause(), 0..4), gaps in prop::collection::vec(cfws(), 64)) {
         let mut gaps = gaps.iter().cycle();

@@ -18,7 +18,10 @@ fn key(domain: &str, selector: &str, algorithm: Algorithm) -> SigningKey {
 static BOTH: LazyLock<Signer> = LazyLock::new(both);
 
 fn both() -> Signer {
-    Signer::new(vec![key("example.org", "r", Algorithm::Rsa), key("Example.org", "e", Algorithm::Ed25519)])
+    Signer::new(vec![
+        key("example.org", "r", Algorithm::Rsa),
+        key("Example.org", "e", Algorithm::Ed25519),
+    ])
 }
 
 /// What mail-auth says to each signature.
@@ -39,7 +42,9 @@ async fn both_signatures_hold_and_guard_what_a_reader_sees() {
     let made = sign(signer, MESSAGE);
     assert_eq!(verified(&zone, &made).await, [true, true]);
     let text = String::from_utf8(made).unwrap();
-    for wanted in ["a=rsa-sha256", "a=ed25519-sha256", "d=example.org", "s=r", "s=e", "c=relaxed/relaxed"] {
+    for wanted in
+        ["a=rsa-sha256", "a=ed25519-sha256", "d=example.org", "s=r", "s=e", "c=relaxed/relaxed"]
+    {
         assert!(text.contains(wanted), "{wanted} in {text}");
     }
     assert!(!text.contains("l="), "the length of the body is not signed (RFC 6376 §8.2): {text}");
@@ -84,7 +89,9 @@ fn whose_mail_is_signed() {
         assert_eq!(signer.sign(message.as_bytes()).unwrap().is_some(), signed, "{from}");
     }
     // A From may stand behind as many lines as are looked at.
-    for (lines, signed) in [(limits::MAX_HEADER_FIELDS - 3, true), (limits::MAX_HEADER_FIELDS, false)] {
+    for (lines, signed) in
+        [(limits::MAX_HEADER_FIELDS - 3, true), (limits::MAX_HEADER_FIELDS, false)]
+    {
         let junk = "junk\r\n".repeat(lines);
         let message = format!("From: ann@example.org\r\n{junk}From: eve@evil.example\r\n\r\nx\r\n");
         let message = if signed { message.replace("From: eve", "X-From: eve") } else { message };
@@ -99,7 +106,9 @@ fn whose_mail_is_signed() {
 #[test]
 fn signers_are_equal_by_their_keys() {
     let pem = generate(Algorithm::Ed25519, 0).unwrap();
-    let of = |selector: &str| Signer::new(vec![SigningKey::new("example.org", selector, pem.as_bytes()).unwrap()]);
+    let of = |selector: &str| {
+        Signer::new(vec![SigningKey::new("example.org", selector, pem.as_bytes()).unwrap()])
+    };
     assert_eq!(of("a"), of("a"));
     assert_ne!(of("a"), of("b"));
     assert_ne!(both(), both());
@@ -108,29 +117,47 @@ fn signers_are_equal_by_their_keys() {
 #[test]
 fn keys_and_their_records() {
     let rsa = key("Example.org", "S1", Algorithm::Rsa);
-    assert_eq!((rsa.name().as_str(), rsa.algorithm()), ("s1._domainkey.example.org", Algorithm::Rsa));
+    assert_eq!(
+        (rsa.name().as_str(), rsa.algorithm()),
+        ("s1._domainkey.example.org", Algorithm::Rsa)
+    );
     let record = rsa.record();
     // SubjectPublicKeyInfo of 2048 bits, as every tool writes it.
-    assert!(record.starts_with("v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA"), "{record}");
+    assert!(
+        record.starts_with("v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA"),
+        "{record}"
+    );
     let record = key("example.org", "e", Algorithm::Ed25519).record();
     assert_eq!(record.strip_prefix("v=DKIM1; k=ed25519; p=").unwrap().len(), 44, "{record}");
     assert!(generate(Algorithm::Rsa, 1024).unwrap_err().contains("2048, 3072 or 4096"));
     // An elliptic curve of TLS is no key for DKIM; nor is a certificate, or nothing.
     let curve = include_bytes!("../../../tests/tls/one.key.pem");
-    assert!(SigningKey::new("example.org", "s", curve).unwrap_err().contains("neither an Ed25519 nor an RSA key"));
+    assert!(
+        SigningKey::new("example.org", "s", curve)
+            .unwrap_err()
+            .contains("neither an Ed25519 nor an RSA key")
+    );
     let certificate = include_bytes!("../../../tests/tls/one.cert.pem");
-    assert!(SigningKey::new("example.org", "s", certificate).unwrap_err().contains("no private key"));
+    assert!(
+        SigningKey::new("example.org", "s", certificate).unwrap_err().contains("no private key")
+    );
     assert!(SigningKey::new("example.org", "s", b"").is_err());
     assert!(!format!("{rsa:?}").contains("PRIVATE"), "{rsa:?}");
 }
 
 #[test]
 fn lengths_of_der() {
-    for (length, wanted) in
-        [(0, &[0x04, 0][..]), (127, &[0x04, 127]), (128, &[0x04, 0x81, 128]), (300, &[0x04, 0x82, 1, 44])]
-    {
+    for (length, wanted) in [
+        (0, &[0x04, 0][..]),
+        (127, &[0x04, 127]),
+        (128, &[0x04, 0x81, 128]),
+        (300, &[0x04, 0x82, 1, 44]),
+    ] {
         let made = der(0x04, &vec![7; length]);
-        assert_eq!((made.get(..wanted.len()).unwrap(), made.len()), (wanted, wanted.len() + length));
+        assert_eq!(
+            (made.get(..wanted.len()).unwrap(), made.len()),
+            (wanted, wanted.len() + length)
+        );
     }
 }
 

@@ -1,13 +1,15 @@
 //! Verifies the DKIM signatures of one message, each with a time of its own.
 //!
-//! mail-auth asks for one key after another, so that one name server that never answers would use up the time of all
-//! signatures. Here it never asks itself: [`KeyRecords`] answers it, first that every key is unknown for now, which tells
-//! which keys are needed, then with what was found. What must hold:
-//! - all keys are asked for at the same time, each for at most `most`; one that is not told by then is a temporary
-//!   error of its own signature;
+//! mail-auth asks for one key after another, so that one name server that never answers would use
+//! up the time of all signatures. Here it never asks itself: [`KeyRecords`] answers it, first that
+//! every key is unknown for now, which tells which keys are needed, then with what was found. What
+//! must hold:
+//! - all keys are asked for at the same time, each for at most `most`; one that is not told by then
+//!   is a temporary error of its own signature;
 //! - where a panic of the library ends one question, the others go on.
 //!
-//! It asks for no ATPS records (RFC 6541) and for no addresses of failure reports (RFC 6651): nothing here reads them.
+//! It asks for no ATPS records (RFC 6541) and for no addresses of failure reports (RFC 6651):
+//! nothing here reads them.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -17,8 +19,8 @@ use std::time::{Duration, Instant};
 use mail_auth::dkim::{DomainKey, VerifySignature as _};
 use mail_auth::dns::ToFqdn as _;
 use mail_auth::{
-    AuthenticatedMessage, DkimOutput, DkimResult, DnsCache, DnsError, Error, MessageAuthenticator, NoCache, Parameters,
-    ResolverCache, TxtRecord,
+    AuthenticatedMessage, DkimOutput, DkimResult, DnsCache, DnsError, Error, MessageAuthenticator,
+    NoCache, Parameters, ResolverCache, TxtRecord,
 };
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -29,16 +31,23 @@ pub(super) struct KeyRecords(HashMap<Box<str>, TxtRecord>);
 
 impl KeyRecords {
     /// Asks for the keys of those signatures of a message that could be valid.
-    pub(super) async fn of(message: &AuthenticatedMessage<'_>, asks: &MessageAuthenticator, most: Duration) -> Self {
+    pub(super) async fn of(
+        message: &AuthenticatedMessage<'_>,
+        asks: &MessageAuthenticator,
+        most: Duration,
+    ) -> Self {
         let (mut keys, none) = (Self::default(), Self::default());
         let mut questions = JoinSet::new();
         for one in none.verify(message, asks).await {
-            let Some(signature) = one.signature().filter(|_| is_open(one.result())) else { continue };
+            let Some(signature) = one.signature().filter(|_| is_open(one.result())) else {
+                continue;
+            };
             let name = signature.domain_key().to_fqdn().into_owned();
             if keys.0.insert(name.clone().into(), unanswered()).is_none() {
                 let asks = asks.clone();
                 questions.spawn(async move {
-                    let answer = timeout(most, asks.txt_lookup::<DomainKey>(&name, None::<&NoCache>)).await;
+                    let answer =
+                        timeout(most, asks.txt_lookup::<DomainKey>(&name, None::<&NoCache>)).await;
                     (name, answer)
                 });
             }

@@ -1,5 +1,5 @@
-//! Own verification against a name server on loopback: each result of SPF (RFC 7208 §2.6), DKIM (RFC 6376 §6), DMARC
-//! (RFC 9989) and ARC (RFC 8617) with what it comes to.
+//! Own verification against a name server on loopback: each result of SPF (RFC 7208 §2.6), DKIM
+//! (RFC 6376 §6), DMARC (RFC 9989) and ARC (RFC 8617) with what it comes to.
 
 use std::net::Ipv4Addr;
 use std::time::Instant;
@@ -70,19 +70,29 @@ async fn spf() {
         let mail = TestMessage::from("bob@example.net").by(&format!("bob@{domain}"));
         assert_eq!(forger(&zone, &mail).await, wanted, "{domain}");
     }
-    let why = TestMessage::from("bob@example.net").by("bob@fail.example").judged(&zone.settings()).await;
-    assert_eq!(why[0].as_deref(), Some("spf=fail smtp.mailfrom=fail.example, no aligned dkim=pass"));
+    let why =
+        TestMessage::from("bob@example.net").by("bob@fail.example").judged(&zone.settings()).await;
+    assert_eq!(
+        why[0].as_deref(),
+        Some("spf=fail smtp.mailfrom=fail.example, no aligned dkim=pass")
+    );
 }
 
 #[tokio::test]
 async fn the_client_is_taken_from_received_where_nobody_said_it() {
     let zone = Zone::new();
     zone.dns.txt("mail.example.net", "v=spf1 ip4:192.0.2.0/24 -all");
-    let received = |address: &str| format!("Received: from h (h [{address}]) by mx.example.org (Postfix); date\r\n");
-    let mail = |fields: String| TestMessage::from("bob@example.net").client(None).below(fields.as_bytes());
+    let received = |address: &str| {
+        format!("Received: from h (h [{address}]) by mx.example.org (Postfix); date\r\n")
+    };
+    let mail =
+        |fields: String| TestMessage::from("bob@example.net").client(None).below(fields.as_bytes());
     assert_eq!(forger(&zone, &mail(received("192.0.2.7"))).await, NOBODY);
     assert_eq!(forger(&zone, &mail(received("198.51.100.7"))).await, FORGER);
-    assert_eq!(forger(&zone, &mail(received("127.0.0.1") + &received("198.51.100.7"))).await, FORGER);
+    assert_eq!(
+        forger(&zone, &mail(received("127.0.0.1") + &received("198.51.100.7"))).await,
+        FORGER
+    );
     assert_eq!(forger(&zone, &mail(String::new())).await, UNPROVED);
 }
 
@@ -95,34 +105,54 @@ async fn dkim() {
     let signed = || TestMessage::from("bob@example.net").signed(&signer);
     assert_eq!(forger(&zone, &signed()).await, NOBODY);
     assert_eq!(forger(&zone, &TestMessage::from("bob@example.net")).await, FORGER);
-    for (from, to) in
-        [("Are you", "Were you"), ("Subject: hello", "Subject: bye"), ("d=example.net", "d=mail.example.net")]
-    {
+    for (from, to) in [
+        ("Are you", "Were you"),
+        ("Subject: hello", "Subject: bye"),
+        ("d=example.net", "d=mail.example.net"),
+    ] {
         assert_eq!(forger(&zone, &signed().changed(from, to)).await, FORGER, "{from}");
     }
     // Of another organisation: it says nothing about the envelope sender.
     let other = zone.signer("example.com", "s");
     assert_eq!(forger(&zone, &TestMessage::from("eve@example.com").signed(&other)).await, FORGER);
     // Several of them, one of which is the sender's.
-    let two = TestMessage::from("bob@example.net").signed(&signer).changed("\r\nFrom: ", "\r\nX: y\r\nFrom: ");
+    let two = TestMessage::from("bob@example.net")
+        .signed(&signer)
+        .changed("\r\nFrom: ", "\r\nX: y\r\nFrom: ");
     let stale = signer.sign(b"From: bob@example.net\r\n\r\nold\r\n").unwrap().unwrap();
     assert_eq!(forger(&zone, &two.below(&stale)).await, NOBODY);
     // The key is not there, or the name server is out of order, or dumb.
-    let absent =
-        SigningKey::new("absent.example.net", "s", generate(Algorithm::Ed25519, 0).unwrap().as_bytes()).unwrap();
+    let absent = SigningKey::new(
+        "absent.example.net",
+        "s",
+        generate(Algorithm::Ed25519, 0).unwrap().as_bytes(),
+    )
+    .unwrap();
     let absent = Signer::new(vec![absent]);
-    assert_eq!(forger(&zone, &TestMessage::from("bob@absent.example.net").signed(&absent)).await, FORGER);
-    let trouble =
-        SigningKey::new("example.net", "servfail", generate(Algorithm::Ed25519, 0).unwrap().as_bytes()).unwrap();
+    assert_eq!(
+        forger(&zone, &TestMessage::from("bob@absent.example.net").signed(&absent)).await,
+        FORGER
+    );
+    let trouble = SigningKey::new(
+        "example.net",
+        "servfail",
+        generate(Algorithm::Ed25519, 0).unwrap().as_bytes(),
+    )
+    .unwrap();
     let trouble = Signer::new(vec![trouble]);
-    assert_eq!(forger(&zone, &TestMessage::from("bob@example.net").signed(&trouble)).await, UNPROVED);
+    assert_eq!(
+        forger(&zone, &TestMessage::from("bob@example.net").signed(&trouble)).await,
+        UNPROVED
+    );
 }
 
 #[tokio::test]
 async fn a_key_that_wants_tcp() {
     let zone = Zone::new();
     zone.dns.txt("mail.example.net", "v=spf1 -all");
-    let key = SigningKey::new("example.net", "big", generate(Algorithm::Rsa, 4096).unwrap().as_bytes()).unwrap();
+    let key =
+        SigningKey::new("example.net", "big", generate(Algorithm::Rsa, 4096).unwrap().as_bytes())
+            .unwrap();
     assert!(key.record().len() > 512);
     zone.key(&key);
     let mail = TestMessage::from("bob@example.net").signed(&Signer::new(vec![key]));
@@ -149,7 +179,10 @@ async fn dmarc() {
     // Somebody else's name in From.
     let bank = TestMessage::from("Your Bank <service@bank.example>");
     assert_eq!(forger(&zone, &bank).await, FORGER);
-    assert_eq!(bank.judged(&zone.settings()).await[0].as_deref(), Some("dmarc=fail header.from=bank.example"));
+    assert_eq!(
+        bank.judged(&zone.settings()).await[0].as_deref(),
+        Some("dmarc=fail header.from=bank.example")
+    );
     // Without a client SPF is not known, and DMARC has not failed for that.
     assert_eq!(forger(&zone, &TestMessage::from("bob@example.net").client(None)).await, UNPROVED);
     // An organisation whose name server is out of order.
@@ -164,16 +197,21 @@ async fn time_is_bounded_and_makes_nobody_a_forger() {
     let settings = VerifySettings { timeout: Duration::from_secs(1), ..zone.settings() };
     #[allow(clippy::disallowed_methods, reason = "a test that measures")]
     let begun = Instant::now();
-    let why = TestMessage::from("bob@silent.example").by("bob@silent.example").judged(&settings).await;
+    let why =
+        TestMessage::from("bob@silent.example").by("bob@silent.example").judged(&settings).await;
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert_eq!(why[0], None);
     assert!(why[1].is_some());
     // A name server that is not there at all.
     let nobody = VerifySettings { nameservers: vec!["127.0.0.1:1".parse().unwrap()], ..settings };
-    assert_eq!(TestMessage::from("bob@x.example").judged(&nobody).await.map(|why| why.is_some()), UNPROVED);
+    assert_eq!(
+        TestMessage::from("bob@x.example").judged(&nobody).await.map(|why| why.is_some()),
+        UNPROVED
+    );
 }
 
-/// A signature by `domain` under this selector, whose body hash is that of `TestMessage::from`. Its key is published.
+/// A signature by `domain` under this selector, whose body hash is that of `TestMessage::from`. Its
+/// key is published.
 fn foreign_signature(zone: &Zone, domain: &str, selector: &str) -> Vec<u8> {
     let mail = TestMessage::from(&format!("eve@{domain}"));
     zone.signer(domain, selector).sign(&mail.raw).unwrap().unwrap()
@@ -186,12 +224,18 @@ async fn a_key_that_is_never_answered_hides_no_failure() {
     let silent = foreign_signature(&zone, "evil.example", "silent");
     let forged = TestMessage::from("bob@example.net").below(&silent);
     let why = forged.judged(&zone.settings()).await;
-    assert_eq!(why[0].as_deref(), Some("spf=fail smtp.mailfrom=mail.example.net, no aligned dkim=pass"));
+    assert_eq!(
+        why[0].as_deref(),
+        Some("spf=fail smtp.mailfrom=mail.example.net, no aligned dkim=pass")
+    );
     // A true signature beneath many such is found all the same.
     let keys = (0..20).map(|n| foreign_signature(&zone, &format!("evil{n}.example"), "silent"));
     let keys: Vec<u8> = keys.flatten().collect();
     let signer = zone.signer("example.net", "s");
-    assert_eq!(forger(&zone, &TestMessage::from("bob@example.net").signed(&signer).below(&keys)).await, NOBODY);
+    assert_eq!(
+        forger(&zone, &TestMessage::from("bob@example.net").signed(&signer).below(&keys)).await,
+        NOBODY
+    );
     // Where it is the sender's own key that is not told, nobody knows.
     let own = foreign_signature(&zone, "example.net", "silent");
     assert_eq!(forger(&zone, &TestMessage::from("bob@example.net").below(&own)).await, UNPROVED);
@@ -201,7 +245,8 @@ async fn a_key_that_is_never_answered_hides_no_failure() {
 async fn a_chain_of_seals_that_is_never_answered_hides_no_failure() {
     let zone = Zone::new();
     zone.dns.txt("mail.example.net", "v=spf1 -all");
-    let sealed = forwarded(&zone, TestMessage::from("bob@example.net"), "evil.example", "x\r\n").await;
+    let sealed =
+        forwarded(&zone, TestMessage::from("bob@example.net"), "evil.example", "x\r\n").await;
     let keys = zone.dns.texts();
     let key = keys.keys().find(|name| name.ends_with("_domainkey.evil.example")).unwrap();
     zone.dns.silence(key);
@@ -212,7 +257,8 @@ async fn a_chain_of_seals_that_is_never_answered_hides_no_failure() {
 async fn a_message_without_a_header_is_judged_by_spf() {
     let zone = Zone::new();
     zone.dns.txt("mail.example.net", "v=spf1 -all").txt("pass.example", "v=spf1 +all");
-    let bare = || TestMessage { raw: b"\r\nhello\r\n".to_vec(), ..TestMessage::from("bob@example.net") };
+    let bare =
+        || TestMessage { raw: b"\r\nhello\r\n".to_vec(), ..TestMessage::from("bob@example.net") };
     assert_eq!(forger(&zone, &bare()).await, FORGER);
     assert_eq!(forger(&zone, &bare().by("bob@pass.example")).await, NOBODY);
 }
@@ -221,16 +267,19 @@ async fn a_message_without_a_header_is_judged_by_spf() {
 async fn written_results_spare_the_questions() {
     let zone = Zone::new();
     zone.dns.txt("mail.example.net", "v=spf1 -all");
-    let pass = b"Authentication-Results: mx.example.org; spf=pass smtp.mailfrom=mail.example.net\r\n";
+    let pass =
+        b"Authentication-Results: mx.example.org; spf=pass smtp.mailfrom=mail.example.net\r\n";
     assert_eq!(forger(&zone, &TestMessage::from("bob@example.net").below(pass)).await, NOBODY);
     assert_eq!(forger(&zone, &TestMessage::from("bob@example.net").by("<>")).await, NOBODY);
     assert!(zone.dns.asked().is_empty(), "{:?}", zone.dns.asked());
     // They say nothing about it, or are not ours.
-    for fields in
-        ["mx.example.org; none", "mx.example.org; iprev=pass", "evil.example; spf=pass; dkim=pass header.d=example.net"]
-    {
-        let mail =
-            TestMessage::from("bob@example.net").below(format!("Authentication-Results: {fields}\r\n").as_bytes());
+    for fields in [
+        "mx.example.org; none",
+        "mx.example.org; iprev=pass",
+        "evil.example; spf=pass; dkim=pass header.d=example.net",
+    ] {
+        let mail = TestMessage::from("bob@example.net")
+            .below(format!("Authentication-Results: {fields}\r\n").as_bytes());
         assert_eq!(forger(&zone, &mail).await, FORGER, "{fields}");
     }
 }
@@ -256,12 +305,22 @@ async fn work_is_bounded() {
     let signer = zone.signer("example.net", "s");
     let signed = || TestMessage::from("bob@example.net").signed(&signer);
     let stale = signer.sign(b"From: bob@example.net\r\n\r\nold\r\n").unwrap().unwrap();
-    assert_eq!(forger(&zone, &signed().below(&stale.repeat(limits::MAX_SIGNATURES - 1))).await, NOBODY);
-    assert_eq!(forger(&zone, &signed().below(&stale.repeat(limits::MAX_SIGNATURES))).await, FORGER);
-    assert_eq!(forger(&zone, &signed().below(&b"X: y\r\n".repeat(limits::MAX_VERIFIED_FIELDS))).await, FORGER);
     assert_eq!(
-        forger(&zone, &signed().below(&[b"X: ", &[b'y'; limits::MAX_VERIFIED_HEADER_BYTES][..], b"\r\n"].concat()))
-            .await,
+        forger(&zone, &signed().below(&stale.repeat(limits::MAX_SIGNATURES - 1))).await,
+        NOBODY
+    );
+    assert_eq!(forger(&zone, &signed().below(&stale.repeat(limits::MAX_SIGNATURES))).await, FORGER);
+    assert_eq!(
+        forger(&zone, &signed().below(&b"X: y\r\n".repeat(limits::MAX_VERIFIED_FIELDS))).await,
+        FORGER
+    );
+    assert_eq!(
+        forger(
+            &zone,
+            &signed()
+                .below(&[b"X: ", &[b'y'; limits::MAX_VERIFIED_HEADER_BYTES][..], b"\r\n"].concat())
+        )
+        .await,
         FORGER
     );
     let wide = format!("DKIM-Signature: v=1; h={}\r\n", "a:".repeat(limits::MAX_SIGNATURE_BYTES));
@@ -278,12 +337,16 @@ async fn forwarded(zone: &Zone, mail: TestMessage, sealer: &str, footer: &str) -
     zone.dns.txt(&format!("{selector}._domainkey.{sealer}"), &record);
     let changed = [&mail.raw, footer.as_bytes()].concat();
     let sealed = {
-        let (before, after) = (AuthenticatedMessage::parse(&mail.raw), AuthenticatedMessage::parse(&changed));
+        let (before, after) =
+            (AuthenticatedMessage::parse(&mail.raw), AuthenticatedMessage::parse(&changed));
         let (before, after) = (before.unwrap(), after.unwrap());
         let found = asks.verify_dkim(&before).await;
         let chain = asks.verify_arc(&before).await;
         let results = AuthenticationResults::new(sealer).with_dkim_results(&found, "example.net");
-        let sealer = ArcSealer::from_key(key).domain(sealer).selector(selector).headers(["From", "To", "Subject"]);
+        let sealer = ArcSealer::from_key(key)
+            .domain(sealer)
+            .selector(selector)
+            .headers(["From", "To", "Subject"]);
         sealer.seal(&after, &results, &chain).unwrap().to_header()
     };
     let mut mail = TestMessage { raw: changed, envelope: mail.envelope };
@@ -294,29 +357,41 @@ async fn forwarded(zone: &Zone, mail: TestMessage, sealer: &str, footer: &str) -
 #[tokio::test]
 async fn a_trusted_forwarder_heals_what_it_broke() {
     let zone = Zone::new();
-    zone.dns.txt("mail.example.net", "v=spf1 ip4:192.0.2.0/24 -all").txt("_dmarc.example.net", "v=DMARC1; p=reject");
+    zone.dns
+        .txt("mail.example.net", "v=spf1 ip4:192.0.2.0/24 -all")
+        .txt("_dmarc.example.net", "v=DMARC1; p=reject");
     let signer = zone.signer("example.net", "s");
     let signed = || TestMessage::from("bob@example.net").signed(&signer);
     let footer = "-- \r\nThe list\r\n";
     assert_eq!(forger(&zone, &signed()).await, NOBODY);
     // Without ARC the way over a forwarder looks like a forgery.
-    let plain =
-        TestMessage { raw: [&signed().raw, footer.as_bytes()].concat(), ..signed() }.client(Some("203.0.113.9"));
+    let plain = TestMessage { raw: [&signed().raw, footer.as_bytes()].concat(), ..signed() }
+        .client(Some("203.0.113.9"));
     assert_eq!(forger(&zone, &plain).await, FORGER);
     // By one whose seal is believed, it does not; by another one, it does.
-    assert_eq!(forger(&zone, &forwarded(&zone, signed(), "sealer.example", footer).await).await, NOBODY);
-    assert_eq!(forger(&zone, &forwarded(&zone, signed(), "other.example", footer).await).await, FORGER);
+    assert_eq!(
+        forger(&zone, &forwarded(&zone, signed(), "sealer.example", footer).await).await,
+        NOBODY
+    );
+    assert_eq!(
+        forger(&zone, &forwarded(&zone, signed(), "other.example", footer).await).await,
+        FORGER
+    );
     // What it did not find well it does not heal.
-    let unsigned = forwarded(&zone, TestMessage::from("bob@example.net"), "sealer.example", footer).await;
+    let unsigned =
+        forwarded(&zone, TestMessage::from("bob@example.net"), "sealer.example", footer).await;
     assert_eq!(forger(&zone, &unsigned).await, FORGER);
     // Changed after the seal.
     let sealed = forwarded(&zone, signed(), "sealer.example", footer).await;
     assert_eq!(forger(&zone, &sealed.changed("Are you", "Were you")).await, FORGER);
     let again = forwarded(&zone, signed(), "sealer.example", footer).await;
     assert_eq!(forger(&zone, &again).await, NOBODY);
-    // Two trusted ones in a row; and a stranger's seal behind a trusted one, whose word is then only the stranger's.
-    let settings =
-        VerifySettings { sealers: vec!["sealer.example".into(), "second.example".into()], ..zone.settings() };
+    // Two trusted ones in a row; and a stranger's seal behind a trusted one, whose word is then
+    // only the stranger's.
+    let settings = VerifySettings {
+        sealers: vec!["sealer.example".into(), "second.example".into()],
+        ..zone.settings()
+    };
     let one = forwarded(&zone, signed(), "sealer.example", footer).await;
     let two = forwarded(&zone, one, "second.example", footer).await;
     assert_eq!(two.judged(&settings).await.map(|why| why.is_some()), NOBODY);

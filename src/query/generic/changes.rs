@@ -1,12 +1,14 @@
-//! What to take out of an old list and to put in, to have the new one (RFC 8620 §5.6, RFC 8621 §4.5).
+//! What to take out of an old list and to put in, to have the new one (RFC 8620 §5.6, RFC 8621
+//! §4.5).
 //!
-//! An email is *touched* if it changed since, or, where the answer hangs on threads, if its thread did. What is not touched
-//! matched then if it does now, by the same keys. So: `removed` is every touched email that was there and may have matched
-//! (by what of it never changes), `added` every touched email that matches now. It names more than the least; old list
-//! minus `removed`, with `added` put in at its places, is the new list all the same.
+//! An email is *touched* if it changed since, or, where the answer hangs on threads, if its thread
+//! did. What is not touched matched then if it does now, by the same keys. So: `removed` is every
+//! touched email that was there and may have matched (by what of it never changes), `added` every
+//! touched email that matches now. It names more than the least; old list minus `removed`, with
+//! `added` put in at its places, is the new list all the same.
 //!
-//! Within a scope an email was there only if it was in the scope at the state: nothing else is named, for that would tell
-//! a guest about mail that was never shared.
+//! Within a scope an email was there only if it was in the scope at the state: nothing else is
+//! named, for that would tell a guest about mail that was never shared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +36,12 @@ pub(in crate::query) fn changes(
         return Err(Error::CannotCalculateChanges);
     }
     if asked.since == high && !asked.total {
-        return Ok(QueryChangesAnswer { state: high, removed: Vec::new(), added: Vec::new(), total: None });
+        return Ok(QueryChangesAnswer {
+            state: high,
+            removed: Vec::new(),
+            added: Vec::new(),
+            total: None,
+        });
     }
     results.reads.begin_walk()?;
     let touched = match &results.scope {
@@ -52,18 +59,21 @@ pub(in crate::query) fn changes(
         }
     }
     let of_new = new.iter().enumerate().map(|(index, entry)| (index, entry.id));
-    let mut added: Vec<(usize, EmailId)> = of_new.filter(|(_, id)| touched.contains_key(id)).collect();
+    let mut added: Vec<(usize, EmailId)> =
+        of_new.filter(|(_, id)| touched.contains_key(id)).collect();
     if let Some(up_to) = asked.up_to
         && !sort::depends(&results.sort).mutable
         && let Some(last) = new.iter().position(|entry| entry.id == up_to)
     {
         added.retain(|(index, _)| *index <= last);
-        // Only if it is known to have been in the old results too: else what is behind it then is not known.
+        // Only if it is known to have been in the old results too: else what is behind it then is
+        // not known.
         if let Some(last) = new.get(last).filter(|_| !touched.contains_key(&up_to)) {
             let mut kept = Vec::with_capacity(removed.len());
             for id in removed {
                 let Some(ChangedEmail { metadata, .. }) = touched.get(&id) else { continue };
-                let entry = SortEntry::of(&results.sort, &mut Candidate::new(&mut source, id, metadata))?;
+                let entry =
+                    SortEntry::of(&results.sort, &mut Candidate::new(&mut source, id, metadata))?;
                 if entry.is_none_or(|entry| entry.compare(last, &results.sort).is_le()) {
                     kept.push(id);
                 }
@@ -90,13 +100,19 @@ fn depends(asked: &QueryChanges) -> Dependencies {
 }
 
 /// The emails, destroyed ones among them, whose place in the results may be another than it was.
-fn changed_emails(snapshot: &Snapshot<'_>, asked: &QueryChanges) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
+fn changed_emails(
+    snapshot: &Snapshot<'_>,
+    asked: &QueryChanges,
+) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
     let (account, since, depends) = (asked.results.account, asked.since, depends(asked));
     let (mut touched, mut threads) = (BTreeMap::new(), BTreeSet::new());
-    let changed =
-        snapshot.emails_since(account, since, limits::MAX_QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
+    let changed = snapshot
+        .emails_since(account, since, limits::MAX_QUERY_EVENTS)?
+        .ok_or(Error::CannotCalculateChanges)?;
     for (_, id) in changed {
-        let Some(email) = snapshot.email_or_tombstone(account, id)? else { return Err(Error::CannotCalculateChanges) };
+        let Some(email) = snapshot.email_or_tombstone(account, id)? else {
+            return Err(Error::CannotCalculateChanges);
+        };
         let (came, gone) = (email.created > since, email.deleted.is_some());
         // What came and went was never seen, and without it its thread is as it was.
         if (came && gone) || !(came || gone || depends.mutable) {
@@ -110,7 +126,9 @@ fn changed_emails(snapshot: &Snapshot<'_>, asked: &QueryChanges) -> Result<BTree
     for thread in threads {
         for id in snapshot.thread_emails(account, thread)? {
             if let Some(email) = snapshot.email(account, id)? {
-                touched.entry(id).or_insert(ChangedEmail { was: email.created <= since, metadata: email });
+                touched
+                    .entry(id)
+                    .or_insert(ChangedEmail { was: email.created <= since, metadata: email });
             }
         }
     }
@@ -131,7 +149,9 @@ fn changed_emails_within(
     if depends.threads {
         threads.extend(changed.values().map(|email| email.thread));
     }
-    let each = changed.into_iter().map(|(id, email)| (id, ChangedEmail { was: email.was, metadata: email.email }));
+    let each = changed
+        .into_iter()
+        .map(|(id, email)| (id, ChangedEmail { was: email.was, metadata: email.email }));
     let mut touched: BTreeMap<EmailId, ChangedEmail> = each.collect();
     for thread in threads {
         for id in snapshot.thread_emails(account, thread)? {

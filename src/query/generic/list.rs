@@ -55,10 +55,15 @@ pub(super) fn list(
         }
         EmailWalk::Sought(mut sought) => {
             while !found.is_enough()
-                && let Some(hits) = sought.hits(matcher, &mut source, found.room(), found.shown())?
+                && let Some(hits) =
+                    sought.hits(matcher, &mut source, found.room(), found.shown())?
             {
                 for Hit { id, metadata, facts, sure } in hits {
-                    found.take(matcher, Candidate::new(&mut source, id, &metadata).knowing(facts), sure)?;
+                    found.take(
+                        matcher,
+                        Candidate::new(&mut source, id, &metadata).knowing(facts),
+                        sure,
+                    )?;
                 }
             }
         }
@@ -104,7 +109,12 @@ impl<'q> ListCollector<'q> {
     }
 
     /// Decides an email, where that can change anything and it is not `sure` to match.
-    fn take(&mut self, matcher: &Matcher, mut email: Candidate<'_, '_>, sure: bool) -> Result<(), Error> {
+    fn take(
+        &mut self,
+        matcher: &Matcher,
+        mut email: Candidate<'_, '_>,
+        sure: bool,
+    ) -> Result<(), Error> {
         if !self.is_enough()
             && !self.shown().is_some_and(|shown| shown.contains(&email.metadata.thread))
             && (sure || matcher.matches(&mut email, Moment::Now)?)
@@ -122,29 +132,34 @@ impl<'q> ListCollector<'q> {
         }
     }
 
-    /// The threads that show what they do already, where one email of each is enough: no other of theirs needs deciding.
+    /// The threads that show what they do already, where one email of each is enough: no other of
+    /// theirs needs deciding.
     fn shown(&self) -> Option<&HashSet<ThreadId>> {
         (self.natural && self.results.collapse).then_some(&self.threads)
     }
 
     fn push(&mut self, entry: SortEntry) {
-        let is_first =
-            !self.results.collapse || !(self.natural || self.wanted.total) || self.threads.insert(entry.thread);
+        let is_first = !self.results.collapse
+            || !(self.natural || self.wanted.total)
+            || self.threads.insert(entry.thread);
         self.total = self.total.saturating_add(usize::from(is_first));
         if self.natural && self.first.len() >= self.wanted.most {
             return;
         }
         self.first.push(entry);
         // As many again, so that sorting costs each result but a few comparisons more.
-        let room =
-            self.wanted.most.saturating_mul(2).max(self.wanted.most.saturating_add(self.results.options.sort_slack));
+        let room = self
+            .wanted
+            .most
+            .saturating_mul(2)
+            .max(self.wanted.most.saturating_add(self.results.options.sort_slack));
         if !self.natural && self.first.len() >= room {
             self.sort_and_trim();
         }
     }
 
-    /// Puts in order what was found, of each thread its first, and lets go of what is not wanted. What goes is behind as many
-    /// as are wanted, whatever follows.
+    /// Puts in order what was found, of each thread its first, and lets go of what is not wanted.
+    /// What goes is behind as many as are wanted, whatever follows.
     fn sort_and_trim(&mut self) {
         let (results, mut threads) = (self.results, HashSet::new());
         self.first.sort_unstable_by(|one, other| one.compare(other, &results.sort));

@@ -1,9 +1,10 @@
-//! The way that always serves: a supply of emails, newest or oldest first, against the filter; then sorted, collapsed and
-//! cut. Of all emails, or of a listing that holds every match.
+//! The way that always serves: a supply of emails, newest or oldest first, against the filter; then
+//! sorted, collapsed and cut. Of all emails, or of a listing that holds every match.
 //!
-//! Where the order asked for is that of the walk and nothing behind the section is asked for, the walk ends with it. In
-//! another order all is walked, but no more is kept than the section and what comes before it: memory follows the section,
-//! not the mailbox. What the search index rules out is passed over, where the plan says so (`Matcher::next`).
+//! Where the order asked for is that of the walk and nothing behind the section is asked for, the
+//! walk ends with it. In another order all is walked, but no more is kept than the section and what
+//! comes before it: memory follows the section, not the mailbox. What the search index rules out is
+//! passed over, where the plan says so (`Matcher::next`).
 
 mod changes;
 mod list;
@@ -25,7 +26,10 @@ pub(super) fn query(
     query: &Query,
     walk: EmailWalk<'_>,
 ) -> Result<QueryAnswer, Error> {
-    let wanted = ListRequest { most: query.window.prefix_length().unwrap_or(usize::MAX), total: query.total };
+    let wanted = ListRequest {
+        most: query.window.prefix_length().unwrap_or(usize::MAX),
+        total: query.total,
+    };
     let found = list(snapshot, matcher, &query.results, walk, wanted)?;
     let ids: Vec<EmailId> = found.first.iter().map(|entry| entry.id).collect();
     let (position, section) = query.window.section(&ids).ok_or(Error::AnchorNotFound)?;
@@ -47,7 +51,8 @@ impl Window {
         }
     }
 
-    /// The section of a complete list and the index where it begins; nothing where the anchor is not in it.
+    /// The section of a complete list and the index where it begins; nothing where the anchor is
+    /// not in it.
     pub(super) fn section(self, ids: &[EmailId]) -> Option<(usize, &[EmailId])> {
         let forward = |from: usize, by: i64| {
             let steps = usize::try_from(by.unsigned_abs()).unwrap_or(usize::MAX);
@@ -56,7 +61,9 @@ impl Window {
         let start = match self.start {
             Start::Position(position) if position < 0 => forward(ids.len(), position),
             Start::Position(position) => forward(0, position),
-            Start::Anchor { id, offset } => forward(ids.iter().position(|other| *other == id)?, offset),
+            Start::Anchor { id, offset } => {
+                forward(ids.iter().position(|other| *other == id)?, offset)
+            }
         };
         let rest = ids.get(start..).unwrap_or_default();
         Some((start, rest.get(..self.limit.unwrap_or(rest.len())).unwrap_or(rest)))

@@ -25,8 +25,12 @@ enum SortKey {
 }
 
 impl SortEntry {
-    /// Takes the keys of an email. Nothing where they hang on content that is gone, as that of a purged email may be.
-    pub(super) fn of(sort: &[Comparator], email: &mut Candidate<'_, '_>) -> Result<Option<Self>, Error> {
+    /// Takes the keys of an email. Nothing where they hang on content that is gone, as that of a
+    /// purged email may be.
+    pub(super) fn of(
+        sort: &[Comparator],
+        email: &mut Candidate<'_, '_>,
+    ) -> Result<Option<Self>, Error> {
         let mut keys = Vec::new();
         if sort::direction(sort).is_none() {
             keys.reserve_exact(sort.len());
@@ -37,7 +41,11 @@ impl SortEntry {
                 }
             }
         }
-        Ok(Some(Self { keys: keys.into_boxed_slice(), id: email.id, thread: email.metadata.thread }))
+        Ok(Some(Self {
+            keys: keys.into_boxed_slice(),
+            id: email.id,
+            thread: email.metadata.thread,
+        }))
     }
 
     /// Of a result whose place its id says (`direction`).
@@ -52,7 +60,11 @@ impl SortEntry {
             let order = one.cmp(two);
             if comparator.ascending { order } else { order.reverse() }
         });
-        let by_id = if sort::is_oldest_first(sort) { other.id.cmp(&self.id) } else { self.id.cmp(&other.id) };
+        let by_id = if sort::is_oldest_first(sort) {
+            other.id.cmp(&self.id)
+        } else {
+            self.id.cmp(&other.id)
+        };
         by_keys.fold(Ordering::Equal, Ordering::then).then(by_id)
     }
 }
@@ -65,13 +77,15 @@ fn key(comparator: &Comparator, email: &mut Candidate<'_, '_>) -> Result<Option<
         SortProperty::Size => Some(signed(email.metadata.size)),
         SortProperty::SentAt => {
             let content = email.content()?;
-            content.map(|content| SortKey::Number(content.sent_at.map_or(i64::MIN, |sent| sent.at.0)))
+            content
+                .map(|content| SortKey::Number(content.sent_at.map_or(i64::MIN, |sent| sent.at.0)))
         }
         SortProperty::From => email.content()?.map(|content| text(first(&content.from))),
         SortProperty::To => email.content()?.map(|content| text(first(&content.to))),
         SortProperty::Subject => {
             let content = email.content()?;
-            content.map(|content| text(&base_subject(content.subject.as_deref().unwrap_or_default())))
+            content
+                .map(|content| text(&base_subject(content.subject.as_deref().unwrap_or_default())))
         }
         SortProperty::HasKeyword(word) => Some(SortKey::Flag(email.metadata.has(word))),
         SortProperty::AllInThreadHaveKeyword(word) => {

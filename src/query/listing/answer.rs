@@ -1,12 +1,15 @@
 //! Answers that cost their own length: windows and changes of kept listings, and of all mail
 //! (`docs/storage.md`, "Listings").
 //!
-//! - The results are one listing, or two parts of it: the emails that another listing shows, and the rest (`parts`).
-//! - An email was shown at a state if it had been added by then and not removed yet. So what came to a listing since is its
-//!   live rows added later, and what left it are the rows removed later that were added by then; who is in both has merely
-//!   been away. An email that went from one part to the other has left its place and has a new one.
-//! - Where the order is by receipt alone, which never changes, `upToId` cuts off what lies behind it, from `removed` if it
-//!   was in the old results and from `added` if it is in the new ones (RFC 8620 §5.6).
+//! - The results are one listing, or two parts of it: the emails that another listing shows, and
+//!   the rest (`parts`).
+//! - An email was shown at a state if it had been added by then and not removed yet. So what came
+//!   to a listing since is its live rows added later, and what left it are the rows removed later
+//!   that were added by then; who is in both has merely been away. An email that went from one part
+//!   to the other has left its place and has a new one.
+//! - Where the order is by receipt alone, which never changes, `upToId` cuts off what lies behind
+//!   it, from `removed` if it was in the old results and from `added` if it is in the new ones (RFC
+//!   8620 §5.6).
 //! - A span of receipt is a part of the listing: its ends have positions like any email.
 
 use std::collections::BTreeSet;
@@ -48,8 +51,8 @@ pub(in crate::query) fn query(
     })
 }
 
-/// Email/queryChanges of kept listings; nothing where the state is older than their history. At most `most` events of
-/// each are read.
+/// Email/queryChanges of kept listings; nothing where the state is older than their history. At
+/// most `most` events of each are read.
 pub(in crate::query) fn changes(
     snapshot: &Snapshot<'_>,
     asked: &QueryChanges,
@@ -93,7 +96,9 @@ pub(in crate::query) fn all_mail(
         Start::Position(at) => at.unsigned_abs(),
         Start::Anchor { id, offset } => {
             snapshot.email(account, id)?.ok_or(Error::AnchorNotFound)?;
-            let before = positions(snapshot, &query.results, &[id], direction)?.pop().map_or(0, |(at, _)| at);
+            let before = positions(snapshot, &query.results, &[id], direction)?
+                .pop()
+                .map_or(0, |(at, _)| at);
             before.saturating_add_signed(offset)
         }
     };
@@ -101,8 +106,8 @@ pub(in crate::query) fn all_mail(
     let limit = query.window.limit.map_or(left, |limit| limit.min(left));
     let mut ids = Vec::new();
     if limit > 0 {
-        let mut supply =
-            Supply::all_mail(snapshot, account, IdRange::ALL, direction).counting(query.results.reads.clone());
+        let mut supply = Supply::all_mail(snapshot, account, IdRange::ALL, direction)
+            .counting(query.results.reads.clone());
         let mut skip = start;
         while ids.len() < limit
             && let Some((id, _)) = supply.next_email()?
@@ -135,11 +140,13 @@ pub(in crate::query) fn all_mail_changes(
     if since > state || since < marks.low_mark(DataType::Email) {
         return Err(Error::CannotCalculateChanges);
     }
-    let changed =
-        snapshot.emails_since(account, since, limits::MAX_QUERY_EVENTS)?.ok_or(Error::CannotCalculateChanges)?;
+    let changed = snapshot
+        .emails_since(account, since, limits::MAX_QUERY_EVENTS)?
+        .ok_or(Error::CannotCalculateChanges)?;
     let (mut removed, mut added) = (BTreeSet::new(), BTreeSet::new());
     for (_, id) in changed {
-        let email = snapshot.email_or_tombstone(account, id)?.ok_or(Error::CannotCalculateChanges)?;
+        let email =
+            snapshot.email_or_tombstone(account, id)?.ok_or(Error::CannotCalculateChanges)?;
         match (email.created > since, email.deleted.is_some()) {
             (true, false) => drop(added.insert(id)),
             (false, true) => drop(removed.insert(id)),
@@ -170,7 +177,8 @@ pub(in crate::query) fn all_mail_changes(
     Ok(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total })
 }
 
-/// The positions of live emails among all, in the direction of the walk, by one walk to the last of them.
+/// The positions of live emails among all, in the direction of the walk, by one walk to the last of
+/// them.
 fn positions(
     snapshot: &Snapshot<'_>,
     results: &QuerySpec,
@@ -178,8 +186,8 @@ fn positions(
     direction: Direction,
 ) -> Result<Vec<(u64, EmailId)>, Error> {
     let mut out = Vec::with_capacity(ids.len());
-    let mut supply =
-        Supply::all_mail(snapshot, results.account, IdRange::ALL, direction).counting(results.reads.clone());
+    let mut supply = Supply::all_mail(snapshot, results.account, IdRange::ALL, direction)
+        .counting(results.reads.clone());
     let mut wanted = ids.iter().peekable();
     let mut at = 0u64;
     while let Some(next) = wanted.peek().copied()

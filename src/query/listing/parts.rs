@@ -1,10 +1,14 @@
-//! Results made of kept listings: one of them, from either end, or two parts of it of which one comes first.
+//! Results made of kept listings: one of them, from either end, or two parts of it of which one
+//! comes first.
 //!
-//! - *Pinned*: the emails that another listing shows, and the rest of the larger one, which no listing keeps
-//!   (`store::Snapshot::listing_difference`). "Flagged first" is the listing "flagged" and the rest of "every email".
-//! - *By thread*: collapsed, a thread with a flagged email shows its newest flagged one. The rest are the threads of which
-//!   the smaller listing shows no email. Positions among them are counted by a walk over the rows of the listing.
-//! - *Oldest of each thread*: collapsed and oldest first, a walk from the end over the uncollapsed listing.
+//! - *Pinned*: the emails that another listing shows, and the rest of the larger one, which no
+//!   listing keeps (`store::Snapshot::listing_difference`). "Flagged first" is the listing
+//!   "flagged" and the rest of "every email".
+//! - *By thread*: collapsed, a thread with a flagged email shows its newest flagged one. The rest
+//!   are the threads of which the smaller listing shows no email. Positions among them are counted
+//!   by a walk over the rows of the listing.
+//! - *Oldest of each thread*: collapsed and oldest first, a walk from the end over the uncollapsed
+//!   listing.
 //!
 //! No way here reads an email.
 
@@ -55,7 +59,8 @@ pub(in crate::query) struct ResultParts<'v> {
 pub(in crate::query) struct ResultDelta {
     pub(in crate::query) removed: BTreeSet<EmailId>,
     pub(in crate::query) added: BTreeSet<EmailId>,
-    /// `upToId` where it can be honoured: whether it was in the old results, and whether it is in the new ones.
+    /// `upToId` where it can be honoured: whether it was in the old results, and whether it is in
+    /// the new ones.
     pub(in crate::query) up_to: Option<(EmailId, bool, bool)>,
 }
 
@@ -89,7 +94,9 @@ impl<'v> ResultParts<'v> {
             None => None,
         };
         let kind = match pin {
-            None if collapse && listing.shape == Shape::Emails => RestKind::OldestOfThreads(kept.threads.total),
+            None if collapse && listing.shape == Shape::Emails => {
+                RestKind::OldestOfThreads(kept.threads.total)
+            }
             Some((pin, _)) if collapse && pin.view.is_of_emails() => RestKind::ByThread,
             _ => RestKind::ById,
         };
@@ -115,7 +122,8 @@ impl<'v> ResultParts<'v> {
         let length = self.length()?;
         let Some((pin, shown)) = &self.pin else { return Ok(vec![(ResultPart::Whole, length)]) };
         let pinned = shown.length()?;
-        let mut parts = vec![(ResultPart::Pinned, pinned), (ResultPart::Rest, length.saturating_sub(pinned))];
+        let mut parts =
+            vec![(ResultPart::Pinned, pinned), (ResultPart::Rest, length.saturating_sub(pinned))];
         if !pin.first {
             parts.reverse();
         }
@@ -135,7 +143,9 @@ impl<'v> ResultParts<'v> {
             let left = usize::try_from(length.saturating_sub(from)).unwrap_or(usize::MAX);
             let wanted = limit.saturating_sub(ids.len()).min(left);
             if wanted > 0 {
-                let near = near.and_then(|(id, at)| Some((id, at.checked_sub(offset).filter(|at| *at < length)?)));
+                let near = near.and_then(|(id, at)| {
+                    Some((id, at.checked_sub(offset).filter(|at| *at < length)?))
+                });
                 ids.extend(self.section_of(part, length, from, wanted, near)?);
             }
             offset = offset.saturating_add(length);
@@ -165,14 +175,21 @@ impl<'v> ResultParts<'v> {
         let behind = |at: u64| length.saturating_sub(at);
         let count = u64::try_from(limit).unwrap_or(u64::MAX);
         let start = if is_backwards { behind(start.saturating_add(count)) } else { start };
-        let near = near.map(|(id, at)| (id, if is_backwards { behind(at.saturating_add(1)) } else { at }));
+        let near =
+            near.map(|(id, at)| (id, if is_backwards { behind(at.saturating_add(1)) } else { at }));
         let mut ids = match (part, &self.pin) {
             (ResultPart::Pinned, Some((_, shown))) => shown.section(start, limit, near)?,
             (ResultPart::Rest, Some((_, shown))) => {
                 // Of the rest, those before the range.
                 let before = self.all.ends()?.0.saturating_sub(shown.ends()?.0);
                 let at = before.saturating_add(start);
-                self.snapshot.listing_difference(self.account, self.all.counted, shown.counted, at, limit)?
+                self.snapshot.listing_difference(
+                    self.account,
+                    self.all.counted,
+                    shown.counted,
+                    at,
+                    limit,
+                )?
             }
             _ => self.all.section(start, limit, near)?,
         };
@@ -189,7 +206,9 @@ impl<'v> ResultParts<'v> {
             None => false,
         };
         if !is_pinned {
-            let Some(thread) = self.snapshot.thread_in_listing(self.account, self.all.counted.listing, id)? else {
+            let Some(thread) =
+                self.snapshot.thread_in_listing(self.account, self.all.counted.listing, id)?
+            else {
                 return Ok(None);
             };
             if !self.all.range.holds(id) || !self.is_first_of(id, thread)? {
@@ -204,17 +223,28 @@ impl<'v> ResultParts<'v> {
         Ok(match self.kind {
             RestKind::ById => true,
             RestKind::ByThread => !self.is_thread_pinned(thread)?,
-            RestKind::OldestOfThreads(_) => self.end_of(&self.all, thread, true, |_| true)? == Some(id),
+            RestKind::OldestOfThreads(_) => {
+                self.end_of(&self.all, thread, true, |_| true)? == Some(id)
+            }
         })
     }
 
     /// The positions of emails that are in the results, in the order of the results.
-    pub(in crate::query) fn positions(&self, ids: &BTreeSet<EmailId>) -> Result<Vec<(u64, EmailId)>, Error> {
+    pub(in crate::query) fn positions(
+        &self,
+        ids: &BTreeSet<EmailId>,
+    ) -> Result<Vec<(u64, EmailId)>, Error> {
         let (mut pinned, mut others) = (BTreeSet::new(), ids.clone());
         if let Some((_, shown)) = &self.pin {
             let all: Vec<EmailId> = ids.iter().copied().collect();
-            let listed = self.snapshot.emails_in_listing(self.account, shown.counted.listing, &all)?;
-            pinned = all.into_iter().zip(listed).filter(|(_, listed)| *listed).map(|(id, _)| id).collect();
+            let listed =
+                self.snapshot.emails_in_listing(self.account, shown.counted.listing, &all)?;
+            pinned = all
+                .into_iter()
+                .zip(listed)
+                .filter(|(_, listed)| *listed)
+                .map(|(id, _)| id)
+                .collect();
             others.retain(|id| !pinned.contains(id));
         }
         let (mut out, mut offset) = (Vec::with_capacity(ids.len()), 0u64);
@@ -223,7 +253,8 @@ impl<'v> ResultParts<'v> {
             let found = self.positions_in(part, wanted)?;
             let is_backwards = self.direction == Direction::OldestFirst && !self.is_walked(part);
             out.extend(found.into_iter().map(|(at, id)| {
-                let at = if is_backwards { length.saturating_sub(at.saturating_add(1)) } else { at };
+                let at =
+                    if is_backwards { length.saturating_sub(at.saturating_add(1)) } else { at };
                 (offset.saturating_add(at), id)
             }));
             offset = offset.saturating_add(length);
@@ -233,7 +264,11 @@ impl<'v> ResultParts<'v> {
     }
 
     /// The positions in a part; newest first, but for a walk.
-    fn positions_in(&self, part: ResultPart, ids: &BTreeSet<EmailId>) -> Result<Vec<(u64, EmailId)>, Error> {
+    fn positions_in(
+        &self,
+        part: ResultPart,
+        ids: &BTreeSet<EmailId>,
+    ) -> Result<Vec<(u64, EmailId)>, Error> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -267,11 +302,13 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    /// Goes through the part that no ranks count, in the order of the results, as long as `each` wants more.
+    /// Goes through the part that no ranks count, in the order of the results, as long as `each`
+    /// wants more.
     fn walk(&self, mut each: impl FnMut(u64, EmailId) -> bool) -> Result<(), Error> {
         let pinned = match &self.pin {
             Some((_, shown)) if shown.counted.tally.total <= MAX_HELD_THREADS => {
-                let rows = self.snapshot.listing(self.account, shown.counted.listing, None, usize::MAX)?;
+                let rows =
+                    self.snapshot.listing(self.account, shown.counted.listing, None, usize::MAX)?;
                 Some(rows.into_iter().map(|(_, thread)| thread).collect::<HashSet<_>>())
             }
             _ => None,
@@ -279,7 +316,8 @@ impl<'v> ResultParts<'v> {
         let listing = self.all.counted.listing;
         let (mut met, mut at, mut upto) = (HashSet::new(), 0u64, None);
         loop {
-            let rows = page(self.snapshot, self.account, listing, self.direction, upto, READ_BATCH)?;
+            let rows =
+                page(self.snapshot, self.account, listing, self.direction, upto, READ_BATCH)?;
             for (id, thread) in &rows {
                 let is_shown = match (&self.kind, &pinned) {
                     (RestKind::ByThread, Some(pinned)) => !pinned.contains(thread),
@@ -316,11 +354,21 @@ impl<'v> ResultParts<'v> {
         is_wanted: impl Fn(EmailId) -> bool,
     ) -> Result<Option<EmailId>, Error> {
         let Listing { uid, view, .. } = shown.counted.listing;
-        Ok(self.snapshot.thread_end_in_listing(self.account, (uid, view), thread, oldest, is_wanted)?)
+        Ok(self.snapshot.thread_end_in_listing(
+            self.account,
+            (uid, view),
+            thread,
+            oldest,
+            is_wanted,
+        )?)
     }
 
     /// What must be taken out and put in since a state that is not before `low`.
-    pub(in crate::query) fn changes(&self, asked: &QueryChanges, most: usize) -> Result<ResultDelta, Error> {
+    pub(in crate::query) fn changes(
+        &self,
+        asked: &QueryChanges,
+        most: usize,
+    ) -> Result<ResultDelta, Error> {
         let all = self.events(&self.all, asked.since, most)?;
         let pinned = match &self.pin {
             Some((_, shown)) => Some(self.events(shown, asked.since, most)?),
@@ -333,8 +381,14 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    fn events(&self, shown: &ListingRange<'_>, since: ModSeq, most: usize) -> Result<Events, Error> {
-        let moves = self.snapshot.listing_moves(self.account, shown.counted.listing, since, most)?;
+    fn events(
+        &self,
+        shown: &ListingRange<'_>,
+        since: ModSeq,
+        most: usize,
+    ) -> Result<Events, Error> {
+        let moves =
+            self.snapshot.listing_moves(self.account, shown.counted.listing, since, most)?;
         let ListingMoves { came, gone, .. } = moves.ok_or(Error::CannotCalculateChanges)?;
         let within = |all: Vec<(EmailId, ThreadId, ModSeq)>| {
             let pairs = all.into_iter().map(|(id, thread, _)| (id, thread));
@@ -343,11 +397,17 @@ impl<'v> ResultParts<'v> {
         Ok(Events { came: within(came), gone: within(gone) })
     }
 
-    fn changes_by_id(&self, asked: &QueryChanges, all: &Events, pinned: Option<&Events>) -> Result<ResultDelta, Error> {
+    fn changes_by_id(
+        &self,
+        asked: &QueryChanges,
+        all: &Events,
+        pinned: Option<&Events>,
+    ) -> Result<ResultDelta, Error> {
         let (entered, left) = (all.added(), all.removed());
         let (mut removed, mut added) = (left.clone(), entered.clone());
         if let Some(pinned) = pinned {
-            // Who changes sides without having come leaves one place, and without having gone gets another.
+            // Who changes sides without having come leaves one place, and without having gone gets
+            // another.
             let (pinned, unpinned) = (pinned.added(), pinned.removed());
             let moved = || pinned.iter().chain(&unpinned).copied();
             removed.extend(moved().filter(|id| !entered.contains(id)));
@@ -356,7 +416,8 @@ impl<'v> ResultParts<'v> {
         let up_to = match asked.up_to.filter(|id| self.pin.is_none() && self.all.range.holds(*id)) {
             Some(id) => {
                 let is_there = self.all.has(id)?;
-                let was_there = all.gone.contains_key(&id) || is_there && !all.came.contains_key(&id);
+                let was_there =
+                    all.gone.contains_key(&id) || is_there && !all.came.contains_key(&id);
                 Some((id, was_there, is_there))
             }
             None => None,
@@ -364,12 +425,20 @@ impl<'v> ResultParts<'v> {
         Ok(ResultDelta { removed, added, up_to })
     }
 
-    fn changes_by_thread(&self, all: &Events, pinned: Option<&Events>) -> Result<ResultDelta, Error> {
-        let mut touched = ResultDelta { removed: BTreeSet::new(), added: BTreeSet::new(), up_to: None };
+    fn changes_by_thread(
+        &self,
+        all: &Events,
+        pinned: Option<&Events>,
+    ) -> Result<ResultDelta, Error> {
+        let mut touched =
+            ResultDelta { removed: BTreeSet::new(), added: BTreeSet::new(), up_to: None };
         let events = || std::iter::once(all).chain(pinned);
-        let threads = |of: &'_ BTreeMap<EmailId, ThreadId>| of.values().copied().collect::<Vec<_>>();
-        let threads: BTreeSet<ThreadId> =
-            events().flat_map(|events| [threads(&events.came), threads(&events.gone)]).flatten().collect();
+        let threads =
+            |of: &'_ BTreeMap<EmailId, ThreadId>| of.values().copied().collect::<Vec<_>>();
+        let threads: BTreeSet<ThreadId> = events()
+            .flat_map(|events| [threads(&events.came), threads(&events.gone)])
+            .flatten()
+            .collect();
         let (all, pinned) = (all.by_thread(), pinned.map(Events::by_thread));
         for thread in threads {
             let (then, now) = match (&self.pin, &pinned) {
@@ -383,7 +452,8 @@ impl<'v> ResultParts<'v> {
                 }
                 _ => {
                     let now = self.end_of(&self.all, thread, true, |_| true)?;
-                    let (came, gone) = all.get(&thread).map_or((&[][..], &[][..]), |(came, gone)| (came, gone));
+                    let (came, gone) =
+                        all.get(&thread).map_or((&[][..], &[][..]), |(came, gone)| (came, gone));
                     let stayed = self.end_of(&self.all, thread, true, |id| !came.contains(&id))?;
                     let then = stayed.into_iter().chain(gone.iter().copied()).max();
                     (then.map(|id| (false, id)), now.map(|id| (false, id)))

@@ -38,19 +38,24 @@ impl ListingRange<'_> {
         let (low, high) = self.ends()?;
         let near: ListingPosition = match near {
             Some((id, at)) => (Some(id), low.saturating_add(at)),
-            None if start > high.saturating_sub(low) / 2 => (self.range.last.0.checked_add(1).map(EmailId), high),
+            None if start > high.saturating_sub(low) / 2 => {
+                (self.range.last.0.checked_add(1).map(EmailId), high)
+            }
             None => (Some(self.range.first), low),
         };
-        let left = usize::try_from(high.saturating_sub(low).saturating_sub(start)).unwrap_or(usize::MAX);
+        let left =
+            usize::try_from(high.saturating_sub(low).saturating_sub(start)).unwrap_or(usize::MAX);
         let CountedListing { listing, tally } = self.counted;
         let at = low.saturating_add(start);
-        let page = self.snapshot.listing_page(self.account, listing, tally, at, near, limit.min(left))?;
+        let page =
+            self.snapshot.listing_page(self.account, listing, tally, at, near, limit.min(left))?;
         Ok(page.into_iter().map(|(id, _)| id).collect())
     }
 
     /// Whether an email is shown.
     pub(in crate::query) fn has(&self, id: EmailId) -> Result<bool, Error> {
-        Ok(self.range.holds(id) && self.snapshot.is_in_listing(self.account, self.counted.listing, id)?)
+        Ok(self.range.holds(id)
+            && self.snapshot.is_in_listing(self.account, self.counted.listing, id)?)
     }
 
     /// The positions in the listing of the range's first email and of the one behind its last.
@@ -66,9 +71,12 @@ impl ListingRange<'_> {
         Ok((low, high))
     }
 
-    /// How many emails of the span stand before each of these, which are in the range but need not be shown: each by rank,
-    /// or all by one walk where that is shorter.
-    pub(in crate::query) fn positions(&self, ids: &BTreeSet<EmailId>) -> Result<Vec<(u64, EmailId)>, Error> {
+    /// How many emails of the span stand before each of these, which are in the range but need not
+    /// be shown: each by rank, or all by one walk where that is shorter.
+    pub(in crate::query) fn positions(
+        &self,
+        ids: &BTreeSet<EmailId>,
+    ) -> Result<Vec<(u64, EmailId)>, Error> {
         let (Some(first), Some(last)) = (ids.first(), ids.last()) else { return Ok(Vec::new()) };
         let low = self.ends()?.0;
         let start = self.index_of(*first)?;
@@ -77,14 +85,20 @@ impl ListingRange<'_> {
         }
         let is_ranked = self.counted.tally.is_ranked();
         let span = if is_ranked { self.index_of(*last)?.saturating_sub(start) } else { 0 };
-        if span > u64::try_from(ids.len()).unwrap_or(u64::MAX).saturating_mul(self.snapshot.rank_cost()) {
-            return ids.iter().map(|id| Ok((self.index_of(*id)?.saturating_sub(low), *id))).collect();
+        if span
+            > u64::try_from(ids.len()).unwrap_or(u64::MAX).saturating_mul(self.snapshot.rank_cost())
+        {
+            return ids
+                .iter()
+                .map(|id| Ok((self.index_of(*id)?.saturating_sub(low), *id)))
+                .collect();
         }
         let mut out = Vec::with_capacity(ids.len());
         let mut wanted = ids.iter().peekable();
         let (mut at, mut upto) = (start.saturating_sub(low), first.0.checked_sub(1).map(EmailId));
         while wanted.peek().is_some() {
-            let page = self.snapshot.listing(self.account, self.counted.listing, upto, READ_BATCH)?;
+            let page =
+                self.snapshot.listing(self.account, self.counted.listing, upto, READ_BATCH)?;
             for (id, _) in &page {
                 while let Some(wanted) = wanted.next_if(|wanted| *wanted <= id) {
                     out.push((at, *wanted));
@@ -101,6 +115,11 @@ impl ListingRange<'_> {
     }
 
     fn index_of(&self, id: EmailId) -> Result<u64, Error> {
-        Ok(self.snapshot.listing_position(self.account, self.counted.listing, self.counted.tally, id)?)
+        Ok(self.snapshot.listing_position(
+            self.account,
+            self.counted.listing,
+            self.counted.tally,
+            id,
+        )?)
     }
 }

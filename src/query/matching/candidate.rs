@@ -1,4 +1,5 @@
-//! One email under examination: its facts, and what must be fetched to decide a condition, each at most once.
+//! One email under examination: its facts, and what must be fetched to decide a condition, each at
+//! most once.
 
 use smallvec::SmallVec;
 
@@ -23,16 +24,17 @@ pub(in crate::query) struct CandidateSource<'v> {
     pub(in crate::query) reads: Allowance,
     /// What the search index says, by the number of the matcher's needle.
     hits: Vec<PairedHits<'v>>,
-    /// Of each alternative of the matcher: from where it was sought last, and where it may match next.
+    /// Of each alternative of the matcher: from where it was sought last, and where it may match
+    /// next.
     ahead: Vec<Option<(EmailId, Option<EmailId>)>>,
 }
 
 /// What the search index says of an email, as `CandidateSource::told` has it.
 pub(in crate::query) type IndexAnswer = SmallVec<[Option<ModSeq>; 2]>;
 
-/// Two walks over the hits of a needle. Where several needles must meet, the one that leads goes far beyond an email that
-/// another alternative names: what is said of that is said by the one that follows. Of emails that are asked for from newer to
-/// older neither begins again.
+/// Two walks over the hits of a needle. Where several needles must meet, the one that leads goes
+/// far beyond an email that another alternative names: what is said of that is said by the one that
+/// follows. Of emails that are asked for from newer to older neither begins again.
 #[derive(Debug)]
 struct PairedHits<'v> {
     leads: Hits<'v>,
@@ -41,9 +43,16 @@ struct PairedHits<'v> {
 
 impl<'v> CandidateSource<'v> {
     /// For a matcher of these results.
-    pub(in crate::query) fn new(snapshot: &'v Snapshot<'v>, results: &'v QuerySpec, matcher: &Matcher) -> Self {
+    pub(in crate::query) fn new(
+        snapshot: &'v Snapshot<'v>,
+        results: &'v QuerySpec,
+        matcher: &Matcher,
+    ) -> Self {
         let account = results.account;
-        let asked = |needle| PairedHits { leads: Hits::new(snapshot, account, needle, &results.reads), follows: None };
+        let asked = |needle| PairedHits {
+            leads: Hits::new(snapshot, account, needle, &results.reads),
+            follows: None,
+        };
         let hits = matcher.needles().iter().map(asked).collect();
         Self {
             snapshot,
@@ -55,32 +64,51 @@ impl<'v> CandidateSource<'v> {
         }
     }
 
-    /// What the search index says of an email, by the number of the needle: whether it may have it, and then that no email
-    /// made later is meant.
+    /// What the search index says of an email, by the number of the needle: whether it may have it,
+    /// and then that no email made later is meant.
     pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<IndexAnswer, Error> {
         (0..self.hits.len()).map(|needle| self.fold_modseq(needle, id)).collect()
     }
 
     /// Returns what the search index says of an email for one needle.
     fn fold_modseq(&mut self, needle: usize, id: EmailId) -> Result<Option<ModSeq>, Error> {
-        let Some(PairedHits { leads, follows }) = self.hits.get_mut(needle) else { return Ok(None) };
-        let walk = if leads.is_beyond(id) { follows.get_or_insert_with(|| leads.restarted()) } else { leads };
+        let Some(PairedHits { leads, follows }) = self.hits.get_mut(needle) else {
+            return Ok(None);
+        };
+        let walk = if leads.is_beyond(id) {
+            follows.get_or_insert_with(|| leads.restarted())
+        } else {
+            leads
+        };
         Ok(walk.index_answer(id)?)
     }
 
     /// The first email not before `from` that may have a needle of the matcher.
-    pub(in crate::query) fn next_hit(&mut self, needle: usize, from: EmailId) -> Result<Option<EmailId>, Error> {
+    pub(in crate::query) fn next_hit(
+        &mut self,
+        needle: usize,
+        from: EmailId,
+    ) -> Result<Option<EmailId>, Error> {
         Ok(self.hits.get_mut(needle).map_or(Ok(Some(from)), |hits| hits.leads.seek(from))?)
     }
 
     /// The first email not before `from` at which an alternative may match, where that is known.
-    pub(in crate::query) fn next_known(&self, alternative: usize, from: EmailId) -> Option<Option<EmailId>> {
+    pub(in crate::query) fn next_known(
+        &self,
+        alternative: usize,
+        from: EmailId,
+    ) -> Option<Option<EmailId>> {
         let (asked, found) = self.ahead.get(alternative).copied().flatten()?;
         (asked <= from && found.is_none_or(|found| found >= from)).then_some(found)
     }
 
     /// Takes note of it.
-    pub(in crate::query) fn remember_next(&mut self, alternative: usize, from: EmailId, found: Option<EmailId>) {
+    pub(in crate::query) fn remember_next(
+        &mut self,
+        alternative: usize,
+        from: EmailId,
+        found: Option<EmailId>,
+    ) {
         if let Some(ahead) = self.ahead.get_mut(alternative) {
             *ahead = Some((from, found));
         }
@@ -121,7 +149,11 @@ pub(in crate::query) struct Candidate<'s, 'v> {
 }
 
 impl<'s, 'v> Candidate<'s, 'v> {
-    pub(in crate::query) fn new(source: &'s mut CandidateSource<'v>, id: EmailId, metadata: &'s EmailMetadata) -> Self {
+    pub(in crate::query) fn new(
+        source: &'s mut CandidateSource<'v>,
+        id: EmailId,
+        metadata: &'s EmailMetadata,
+    ) -> Self {
         Self { source, id, metadata, facts: FetchedEmail::default(), reads: true }
     }
 
@@ -173,7 +205,8 @@ impl<'s, 'v> Candidate<'s, 'v> {
             if live {
                 self.source.reads.take(self.metadata.size)?;
             }
-            self.facts.received = Some(if live { snapshot.raw_message(&self.metadata.blob)? } else { None });
+            self.facts.received =
+                Some(if live { snapshot.raw_message(&self.metadata.blob)? } else { None });
         }
         Ok(self.facts.received.as_ref().and_then(Option::as_deref))
     }
@@ -184,7 +217,8 @@ impl<'s, 'v> Candidate<'s, 'v> {
         if self.facts.received.is_none() && self.facts.header.is_none() && self.reads {
             let live = self.metadata.deleted.is_none();
             let snapshot = self.source.snapshot;
-            let mut read = if live { snapshot.raw_message_until(&self.metadata.blob, &ends)? } else { None };
+            let mut read =
+                if live { snapshot.raw_message_until(&self.metadata.blob, &ends)? } else { None };
             // A message comes in whole frames: they are counted among the rows, by their size, and
             // the bytes are those of the header, which alone are looked at and kept.
             if let Some(read) = &mut read {
@@ -199,8 +233,10 @@ impl<'s, 'v> Candidate<'s, 'v> {
         }
         self.wide_row()?;
         let facts = &self.facts;
-        let prefix = facts.content.as_ref().and_then(Option::as_ref).map(|(prefix, _)| prefix.as_slice());
-        let beginning = facts.received.as_ref().or(facts.header.as_ref()).and_then(Option::as_deref);
+        let prefix =
+            facts.content.as_ref().and_then(Option::as_ref).map(|(prefix, _)| prefix.as_slice());
+        let beginning =
+            facts.received.as_ref().or(facts.header.as_ref()).and_then(Option::as_deref);
         Ok(prefix.zip(beginning))
     }
 

@@ -1,10 +1,13 @@
-//! Whether an email matches a filter (RFC 8621 §4.4.1): cheapest conditions first, and nothing fetched twice.
+//! Whether an email matches a filter (RFC 8621 §4.4.1): cheapest conditions first, and nothing
+//! fetched twice.
 //!
-//! A condition is true, false or not known. Of a live email every condition is known. Of the past only those are that
-//! never change: what is false by them alone cannot have been in the results at any time (`Moment::Ever`).
+//! A condition is true, false or not known. Of a live email every condition is known. Of the past
+//! only those are that never change: what is false by them alone cannot have been in the results at
+//! any time (`Moment::Ever`).
 //!
-//! A text is looked for in the search index first (`hits`), which tells without reading the message that it is not there.
-//! The same index leads a walk over emails past those that cannot match (`Matcher::next`), whatever the filter is made of.
+//! A text is looked for in the search index first (`hits`), which tells without reading the message
+//! that it is not there. The same index leads a walk over emails past those that cannot match
+//! (`Matcher::next`), whatever the filter is made of.
 
 use crate::message::header::{fields, folded};
 use crate::message::tokens;
@@ -90,7 +93,8 @@ impl Matcher {
         self.node.needs_index_hit()
     }
 
-    /// Whether the email matches, as far as that is known without reading its message where it may not.
+    /// Whether the email matches, as far as that is known without reading its message where it may
+    /// not.
     pub(in crate::query) fn matches_without_reading(
         &self,
         email: &mut Candidate<'_, '_>,
@@ -99,7 +103,11 @@ impl Matcher {
     }
 
     /// Whether the email matches, or (`Moment::Ever`) may have matched once.
-    pub(in crate::query) fn matches(&self, email: &mut Candidate<'_, '_>, moment: Moment) -> Result<bool, Error> {
+    pub(in crate::query) fn matches(
+        &self,
+        email: &mut Candidate<'_, '_>,
+        moment: Moment,
+    ) -> Result<bool, Error> {
         let known = self.node.decide(email, moment, self.needles())?;
         Ok(known.unwrap_or(moment == Moment::Ever))
     }
@@ -108,7 +116,8 @@ impl Matcher {
 impl Node {
     fn of(filter: &Filter, secrets: &Secrets, numbered: &mut FilterTables) -> Self {
         let mut all = |parts: &[Filter]| {
-            let mut nodes: Vec<Self> = parts.iter().map(|part| Self::of(part, secrets, numbered)).collect();
+            let mut nodes: Vec<Self> =
+                parts.iter().map(|part| Self::of(part, secrets, numbered)).collect();
             nodes.sort_by_key(Self::cost);
             nodes
         };
@@ -147,28 +156,43 @@ impl Node {
             Condition::AttachmentName(what) => sought(text(what, tokens::ATTACHMENT_NAME)),
             Condition::AttachmentType(what) => sought(SearchTerm::of_type(what)),
             Condition::Header { name, text } => {
-                let pieces: Vec<String> =
-                    pieces(text.as_deref().unwrap_or_default()).iter().map(|piece| folded(piece)).collect();
+                let pieces: Vec<String> = pieces(text.as_deref().unwrap_or_default())
+                    .iter()
+                    .map(|piece| folded(piece))
+                    .collect();
                 if name.eq_ignore_ascii_case("Delivered-To") {
                     return Self::of_delivery(name, pieces, secrets, numbered);
                 }
                 let ids = pieces.iter().filter_map(|piece| SearchTerm::of_id(name, piece));
                 let first = needles.len();
                 needles.extend(SearchTerm::of_field(name, secrets).into_iter().chain(ids));
-                Self::Header { name: name.clone(), pieces, needles: (first..needles.len()).collect() }
+                Self::Header {
+                    name: name.clone(),
+                    pieces,
+                    needles: (first..needles.len()).collect(),
+                }
             }
             other => Self::Is(other.clone()),
         }
     }
 
-    /// A condition on Delivered-To: what this service wrote on delivery is known from the search index, and for all
-    /// else of that name the header is read.
-    fn of_delivery(name: &str, pieces: Vec<String>, secrets: &Secrets, numbered: &mut FilterTables) -> Self {
+    /// A condition on Delivered-To: what this service wrote on delivery is known from the search
+    /// index, and for all else of that name the header is read.
+    fn of_delivery(
+        name: &str,
+        pieces: Vec<String>,
+        secrets: &Secrets,
+        numbered: &mut FilterTables,
+    ) -> Self {
         let own = numbered.needles.len();
         numbered.needles.push(SearchTerm::of_delivery(&pieces));
         let first = numbered.needles.len();
         numbered.needles.extend(SearchTerm::of_other_delivery(name, secrets));
-        let other = Self::Header { name: name.to_owned(), pieces, needles: (first..numbered.needles.len()).collect() };
+        let other = Self::Header {
+            name: name.to_owned(),
+            pieces,
+            needles: (first..numbered.needles.len()).collect(),
+        };
         let alternative = numbered.alternatives;
         numbered.alternatives += 2;
         Self::Or(vec![Self::Indexed(own), other], alternative)
@@ -185,7 +209,11 @@ impl Node {
         }
     }
 
-    fn next(&self, source: &mut CandidateSource<'_>, from: EmailId) -> Result<Option<EmailId>, Error> {
+    fn next(
+        &self,
+        source: &mut CandidateSource<'_>,
+        from: EmailId,
+    ) -> Result<Option<EmailId>, Error> {
         match self {
             Self::And(parts) => first_common(parts, from, |part, from| part.next(source, from)),
             Self::Or(parts, number) => {
@@ -208,7 +236,9 @@ impl Node {
                 Ok(first)
             }
             Self::Text(needle) | Self::Indexed(needle) => source.next_hit(*needle, from),
-            Self::Header { needles, .. } => first_common(needles, from, |needle, from| source.next_hit(*needle, from)),
+            Self::Header { needles, .. } => {
+                first_common(needles, from, |needle, from| source.next_hit(*needle, from))
+            }
             Self::Not(_) | Self::Is(_) => Ok(Some(from)),
         }
     }
@@ -216,7 +246,9 @@ impl Node {
     /// By what must be fetched: nothing, the thread, the content, the tokens, the message.
     fn cost(&self) -> u8 {
         match self {
-            Self::And(parts) | Self::Or(parts, _) | Self::Not(parts) => parts.iter().map(Self::cost).max().unwrap_or(0),
+            Self::And(parts) | Self::Or(parts, _) | Self::Not(parts) => {
+                parts.iter().map(Self::cost).max().unwrap_or(0)
+            }
             Self::Is(
                 Condition::AllInThreadHaveKeyword(_)
                 | Condition::SomeInThreadHaveKeyword(_)
@@ -291,7 +323,11 @@ fn first_common<T>(
     }
 }
 
-fn is(condition: &Condition, email: &mut Candidate<'_, '_>, moment: Moment) -> Result<Option<bool>, Error> {
+fn is(
+    condition: &Condition,
+    email: &mut Candidate<'_, '_>,
+    moment: Moment,
+) -> Result<Option<bool>, Error> {
     let facts = email.metadata;
     let mutable = |holds: bool| (moment == Moment::Now).then_some(holds);
     let mut share = |word: &str, holds: fn(KeywordShare) -> bool| match moment {
@@ -300,17 +336,25 @@ fn is(condition: &Condition, email: &mut Candidate<'_, '_>, moment: Moment) -> R
     };
     Ok(match condition {
         Condition::InMailbox(uid) => mutable(facts.mailboxes.contains(uid)),
-        Condition::InMailboxOtherThan(uids) => mutable(facts.mailboxes.iter().any(|uid| !uids.contains(uid))),
+        Condition::InMailboxOtherThan(uids) => {
+            mutable(facts.mailboxes.iter().any(|uid| !uids.contains(uid)))
+        }
         Condition::Before(at) => Some(facts.received_at < *at),
         Condition::After(at) => Some(facts.received_at >= *at),
         Condition::MinSize(octets) => Some(facts.size >= *octets),
         Condition::MaxSize(octets) => Some(facts.size < *octets),
         Condition::AllInThreadHaveKeyword(word) => share(word, |share| share == KeywordShare::All)?,
-        Condition::SomeInThreadHaveKeyword(word) => share(word, |share| share != KeywordShare::None)?,
-        Condition::NoneInThreadHaveKeyword(word) => share(word, |share| share == KeywordShare::None)?,
+        Condition::SomeInThreadHaveKeyword(word) => {
+            share(word, |share| share != KeywordShare::None)?
+        }
+        Condition::NoneInThreadHaveKeyword(word) => {
+            share(word, |share| share == KeywordShare::None)?
+        }
         Condition::HasKeyword(word) => mutable(facts.has(word)),
         Condition::NotKeyword(word) => mutable(!facts.has(word)),
-        Condition::HasAttachment(wanted) => email.content()?.map(|content| content.has_attachment == *wanted),
+        Condition::HasAttachment(wanted) => {
+            email.content()?.map(|content| content.has_attachment == *wanted)
+        }
         // Made into nodes of their own.
         Condition::Text(_)
         | Condition::From(_)

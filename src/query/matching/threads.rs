@@ -1,5 +1,6 @@
-//! How many emails of a thread have a keyword: from the thread's row where that tells, else from its emails, each thread
-//! asked once. Within a scope only the emails that may be seen count, so the row tells nothing.
+//! How many emails of a thread have a keyword: from the thread's row where that tells, else from
+//! its emails, each thread asked once. Within a scope only the emails that may be seen count, so
+//! the row tells nothing.
 
 use std::collections::HashMap;
 
@@ -53,14 +54,23 @@ impl<'v> Threads<'v> {
         Self { snapshot, account, scope, reads, known: Vec::new() }
     }
 
-    pub(in crate::query) fn share(&mut self, thread: ThreadId, word: &str) -> Result<KeywordShare, Error> {
+    pub(in crate::query) fn share(
+        &mut self,
+        thread: ThreadId,
+        word: &str,
+    ) -> Result<KeywordShare, Error> {
         if self.scope.is_none() && (word == keyword::SEEN || word == keyword::FLAGGED) {
             self.reads.count_rows(1);
             let row = self.snapshot.thread(self.account, thread)?.unwrap_or_default();
-            let with = if word == keyword::FLAGGED { row.flagged } else { row.emails.saturating_sub(row.unseen) };
+            let with = if word == keyword::FLAGGED {
+                row.flagged
+            } else {
+                row.emails.saturating_sub(row.unseen)
+            };
             return Ok(KeywordShare::of(with, row.emails));
         }
-        let remembered = self.known.iter().find(|(known, _)| known == word).and_then(|(_, of)| of.get(&thread));
+        let remembered =
+            self.known.iter().find(|(known, _)| known == word).and_then(|(_, of)| of.get(&thread));
         if let Some(share) = remembered {
             return Ok(*share);
         }

@@ -3,7 +3,9 @@
 use super::conjuncts::{Conjuncts, conjuncts};
 use super::listings::{ExactListing, containing_listings, exact_listing, is_all_mail, merge_plan};
 use super::{AccessPath, MIN_MAINTAINED_EMAILS, QueryPlan, describe_listing, on_demand};
-use crate::model::{AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing};
+use crate::model::{
+    AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing,
+};
 use crate::query::id_range::IdRange;
 use crate::query::matching::evaluate::Matcher;
 use crate::query::sort::{self, ListingOrder};
@@ -21,7 +23,8 @@ pub(in crate::query) fn plan(
 ) -> Result<QueryPlan, Error> {
     let mut ways = access_paths(snapshot, results, matcher)?;
     // The generic way is the last, and never dear.
-    let first = ways.candidates.iter().position(|plan| !ways.is_expensive(plan)).unwrap_or_default();
+    let first =
+        ways.candidates.iter().position(|plan| !ways.is_expensive(plan)).unwrap_or_default();
     let mut plan = ways.candidates.remove(first);
     plan.wants = ways.wants;
     plan.others = std::mem::take(&mut ways.others);
@@ -30,8 +33,14 @@ pub(in crate::query) fn plan(
         if name == plan.way.name() || plan.others.iter().any(|(known, _)| *known == name) {
             continue;
         }
-        let dear = format!("to find {} emails one by one costs more than to read {}", other.length, ways.emails);
-        plan.others.push((name, if ways.is_expensive(other) { dear } else { "another way is cheaper".to_owned() }));
+        let dear = format!(
+            "to find {} emails one by one costs more than to read {}",
+            other.length, ways.emails
+        );
+        plan.others.push((
+            name,
+            if ways.is_expensive(other) { dear } else { "another way is cheaper".to_owned() },
+        ));
     }
     Ok(plan)
 }
@@ -54,14 +63,22 @@ impl AccessPaths {
         plan.length.saturating_mul(each) > self.emails
     }
 
-    /// Adds the ways to answer a query that is all mail: by its listing, where that is kept, else by a walk over all emails.
-    fn add_all_mail(&mut self, shelf: &MaintainedListings, listing: Listing, order: ListingOrder, base: &QueryPlan) {
+    /// Adds the ways to answer a query that is all mail: by its listing, where that is kept, else
+    /// by a walk over all emails.
+    fn add_all_mail(
+        &mut self,
+        shelf: &MaintainedListings,
+        listing: Listing,
+        order: ListingOrder,
+        base: &QueryPlan,
+    ) {
         let kept = shelf.entry(listing.uid, listing.view).filter(|kept| kept.is_whole());
         if let Some(kept) = kept {
             let plan = base.with_listing(listing, kept, AccessPath::Listing);
             self.candidates.push(QueryPlan { direction: order.direction, ..plan });
         } else {
-            let all_mail = QueryPlan { way: AccessPath::AllMail, direction: order.direction, ..base.clone() };
+            let all_mail =
+                QueryPlan { way: AccessPath::AllMail, direction: order.direction, ..base.clone() };
             self.candidates.extend((base.range == IdRange::ALL).then_some(all_mail));
             self.others.push(("listing", "all mail needs none".to_owned()));
         }
@@ -71,12 +88,14 @@ impl AccessPaths {
     fn add_listing(&mut self, shelf: &MaintainedListings, exact: &ExactListing, base: &QueryPlan) {
         let ExactListing { listing, order, counted } = *exact;
         let needed = std::iter::once(listing.view).chain(order.pin.map(|pin| pin.view));
-        let missing =
-            needed.clone().find(|view| !shelf.entry(listing.uid, *view).is_some_and(MaintainedListing::is_whole));
+        let missing = needed
+            .clone()
+            .find(|view| !shelf.entry(listing.uid, *view).is_some_and(MaintainedListing::is_whole));
         match (missing, shelf.entry(listing.uid, listing.view)) {
             (Some(view), _) => self.note_missing(shelf, Listing { view, ..listing }),
             (None, Some(kept)) => {
-                let pin_kept = order.pin.and_then(|pin| shelf.entry(listing.uid, pin.view)).copied();
+                let pin_kept =
+                    order.pin.and_then(|pin| shelf.entry(listing.uid, pin.view)).copied();
                 let plan = base.with_listing(listing, kept, AccessPath::Listing);
                 let ranked = plan.ranked && counted;
                 let length = if counted { plan.length } else { kept.threads.total };
@@ -99,7 +118,8 @@ impl AccessPaths {
         // A listing of most of the mail leaves nothing out that is worth the reading of it.
         let first = filtered.iter().find(|plan| plan.way.listing().is_some());
         let narrow = first.filter(|plan| plan.length.saturating_mul(2) <= self.emails);
-        let within = narrow.map(|plan| QueryPlan { way: AccessPath::Search(plan.way.listing()), ..plan.clone() });
+        let within = narrow
+            .map(|plan| QueryPlan { way: AccessPath::Search(plan.way.listing()), ..plan.clone() });
         self.candidates.extend(within);
         self.candidates.push(QueryPlan { way: AccessPath::Search(None), ..base.clone() });
     }
@@ -113,7 +133,8 @@ impl AccessPaths {
         };
         let stage = shelf.entry(listing.uid, listing.view).map(|entry| entry.stage);
         let is_there = shelf.0.iter().any(|(uid, _)| *uid == listing.uid);
-        let worth = size >= MIN_MAINTAINED_EMAILS && is_there && stage != Some(ListingStage::Dropping);
+        let worth =
+            size >= MIN_MAINTAINED_EMAILS && is_there && stage != Some(ListingStage::Dropping);
         self.wants = worth.then_some((listing.uid, listing.view));
         let why = match stage {
             Some(ListingStage::Making(_)) => "being made",
@@ -174,7 +195,9 @@ pub(in crate::query) fn access_paths(
     let mut paths = AccessPaths { candidates: Vec::new(), wants: None, others: Vec::new(), emails };
     match exact_listing(results, &asked) {
         Err(why) => paths.others.push(("listing", why.to_owned())),
-        Ok(ExactListing { listing, order, .. }) if is_all_mail(listing, results) && order.pin.is_none() => {
+        Ok(ExactListing { listing, order, .. })
+            if is_all_mail(listing, results) && order.pin.is_none() =>
+        {
             paths.add_all_mail(&shelf, listing, order, &base);
         }
         Ok(exact) => paths.add_listing(&shelf, &exact, &base),
@@ -194,7 +217,9 @@ pub(in crate::query) fn access_paths(
     if matcher.needs_index_hit() {
         paths.add_search(&filtered, &base);
     } else {
-        paths.others.push(("search", "the filter has no text that every match must have".to_owned()));
+        paths
+            .others
+            .push(("search", "the filter has no text that every match must have".to_owned()));
     }
     paths.candidates.extend(filtered);
     paths.candidates.push(base);

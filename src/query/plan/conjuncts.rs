@@ -1,5 +1,6 @@
-//! What a filter asks of every match, seen through its operators: the parts that must all hold, whatever way they are
-//! written. `NOT` over a condition is that condition's opposite where there is one.
+//! What a filter asks of every match, seen through its operators: the parts that must all hold,
+//! whatever way they are written. `NOT` over a condition is that condition's opposite where there
+//! is one.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,8 @@ use crate::query::id_range::IdRange;
 pub(in crate::query) struct Conjuncts {
     /// The mailboxes that a match is in, each once.
     pub(in crate::query) mailboxes: Vec<MailboxUid>,
-    /// Of each of these sets of mailboxes a match is in one at least. They are conditions among `others`, too.
+    /// Of each of these sets of mailboxes a match is in one at least. They are conditions among
+    /// `others`, too.
     pub(in crate::query) among: Vec<Vec<MailboxUid>>,
     /// The views that show a match, each once.
     pub(in crate::query) views: Vec<ListingFilter>,
@@ -39,7 +41,8 @@ pub(in crate::query) fn conjuncts(filter: &Filter) -> Conjuncts {
 }
 
 impl Conjuncts {
-    /// The same where no view of threads may answer: conditions on threads are decided thread by thread.
+    /// The same where no view of threads may answer: conditions on threads are decided thread by
+    /// thread.
     pub(in crate::query) fn without_thread_views(mut self) -> Self {
         let before = self.views.len();
         self.views.retain(|view| view.is_of_emails());
@@ -47,7 +50,8 @@ impl Conjuncts {
         self
     }
 
-    /// Takes what must hold for `filter` to be as `wanted`. Its depth is bounded by `Filter::validate`.
+    /// Takes what must hold for `filter` to be as `wanted`. Its depth is bounded by
+    /// `Filter::validate`.
     fn take(&mut self, filter: &Filter, wanted: bool) {
         match (filter, wanted) {
             (Filter::And(parts), true) => parts.iter().for_each(|part| self.take(part, true)),
@@ -56,10 +60,13 @@ impl Conjuncts {
                 parts.iter().for_each(|part| self.take(part, false));
             }
             // Any of these, where there is but one.
-            (Filter::Or(parts), true) | (Filter::Not(parts), false) | (Filter::And(parts), false)
+            (Filter::Or(parts), true)
+            | (Filter::Not(parts), false)
+            | (Filter::And(parts), false)
                 if parts.len() == 1 =>
             {
-                // `Not` turns what is wanted round, and here that it is not wanted is wanted: twice round.
+                // `Not` turns what is wanted round, and here that it is not wanted is wanted: twice
+                // round.
                 let wanted = if matches!(filter, Filter::And(_)) { wanted } else { true };
                 parts.iter().for_each(|part| self.take(part, wanted));
             }
@@ -82,9 +89,15 @@ impl Conjuncts {
                     self.mailboxes.push(*uid);
                 }
             }
-            (Condition::Before(at), true) | (Condition::After(at), false) => self.range = self.range.before(*at),
-            (Condition::After(at), true) | (Condition::Before(at), false) => self.range = self.range.after(*at),
-            (Condition::NotKeyword(word), true) | (Condition::HasKeyword(word), false) if is(word, keyword::SEEN) => {
+            (Condition::Before(at), true) | (Condition::After(at), false) => {
+                self.range = self.range.before(*at)
+            }
+            (Condition::After(at), true) | (Condition::Before(at), false) => {
+                self.range = self.range.after(*at)
+            }
+            (Condition::NotKeyword(word), true) | (Condition::HasKeyword(word), false)
+                if is(word, keyword::SEEN) =>
+            {
                 self.add_listing_filter(ListingFilter::Unseen);
             }
             (Condition::HasKeyword(word), true) | (Condition::NotKeyword(word), false)
@@ -95,12 +108,14 @@ impl Conjuncts {
             (Condition::AllInThreadHaveKeyword(word), false) if is(word, keyword::SEEN) => {
                 self.add_listing_filter(ListingFilter::ThreadUnseen);
             }
-            (Condition::SomeInThreadHaveKeyword(word), true) | (Condition::NoneInThreadHaveKeyword(word), false)
+            (Condition::SomeInThreadHaveKeyword(word), true)
+            | (Condition::NoneInThreadHaveKeyword(word), false)
                 if is(word, keyword::FLAGGED) =>
             {
                 self.add_listing_filter(ListingFilter::ThreadFlagged);
             }
-            (Condition::NoneInThreadHaveKeyword(word), true) | (Condition::SomeInThreadHaveKeyword(word), false)
+            (Condition::NoneInThreadHaveKeyword(word), true)
+            | (Condition::SomeInThreadHaveKeyword(word), false)
                 if is(word, keyword::SEEN) =>
             {
                 self.add_listing_filter(ListingFilter::ThreadUntouched);
@@ -122,7 +137,8 @@ impl Conjuncts {
     }
 }
 
-/// The mailboxes that these filters ask for, each once; none where one of them asks for anything else.
+/// The mailboxes that these filters ask for, each once; none where one of them asks for anything
+/// else.
 fn alternative_mailboxes(parts: &[Filter]) -> Option<Vec<MailboxUid>> {
     let uid = |part: &Filter| match part {
         Filter::Is(Condition::InMailbox(uid)) if *uid != MailboxUid::ALL => Some(*uid),
@@ -135,7 +151,9 @@ fn alternative_mailboxes(parts: &[Filter]) -> Option<Vec<MailboxUid>> {
 /// Whether a filter is the same for all emails of a thread.
 fn is_thread_wide(filter: &Filter) -> bool {
     match filter {
-        Filter::And(parts) | Filter::Or(parts) | Filter::Not(parts) => parts.iter().all(is_thread_wide),
+        Filter::And(parts) | Filter::Or(parts) | Filter::Not(parts) => {
+            parts.iter().all(is_thread_wide)
+        }
         Filter::Is(condition) => matches!(
             condition,
             Condition::AllInThreadHaveKeyword(_)
@@ -166,7 +184,10 @@ mod tests {
         for spelling in [
             Filter::And(vec![Filter::And(vec![inbox()]), inbox(), Filter::Not(vec![has_seen()])]),
             Filter::And(vec![inbox(), Filter::Not(vec![Filter::Or(vec![has_seen(), has_seen()])])]),
-            Filter::And(vec![Filter::Or(vec![inbox()]), Filter::Not(vec![Filter::Not(vec![unseen()])])]),
+            Filter::And(vec![
+                Filter::Or(vec![inbox()]),
+                Filter::Not(vec![Filter::Not(vec![unseen()])]),
+            ]),
             Filter::And(vec![inbox(), Filter::Not(vec![Filter::And(vec![has_seen()])])]),
         ] {
             assert_eq!(conjuncts(&spelling), wanted, "{spelling:?}");
@@ -194,17 +215,27 @@ mod tests {
         let word = |word: &str| word.to_owned();
         for (filter, view) in [
             (not(Condition::AllInThreadHaveKeyword(word("$seen"))), ListingFilter::ThreadUnseen),
-            (is(Condition::SomeInThreadHaveKeyword(word("$flagged"))), ListingFilter::ThreadFlagged),
-            (not(Condition::NoneInThreadHaveKeyword(word("$flagged"))), ListingFilter::ThreadFlagged),
+            (
+                is(Condition::SomeInThreadHaveKeyword(word("$flagged"))),
+                ListingFilter::ThreadFlagged,
+            ),
+            (
+                not(Condition::NoneInThreadHaveKeyword(word("$flagged"))),
+                ListingFilter::ThreadFlagged,
+            ),
             (is(Condition::NoneInThreadHaveKeyword(word("$seen"))), ListingFilter::ThreadUntouched),
             (not(Condition::NotKeyword(word("$flagged"))), ListingFilter::Flagged),
         ] {
             assert_eq!(conjuncts(&filter).views, [view], "{filter:?}");
         }
         let draft = || is(Condition::SomeInThreadHaveKeyword(word("$draft")));
-        assert_eq!(conjuncts(&Filter::And(vec![draft(), Filter::Or(vec![draft(), draft()])])).thread_wide, 2);
+        assert_eq!(
+            conjuncts(&Filter::And(vec![draft(), Filter::Or(vec![draft(), draft()])])).thread_wide,
+            2
+        );
         let at = UtcMillis(5);
-        let span = Filter::And(vec![not(Condition::Before(at)), is(Condition::Before(UtcMillis(9)))]);
+        let span =
+            Filter::And(vec![not(Condition::Before(at)), is(Condition::Before(UtcMillis(9)))]);
         assert_eq!(conjuncts(&span).range, IdRange::ALL.after(at).before(UtcMillis(9)));
         assert_eq!(conjuncts(&span).others, 0);
     }

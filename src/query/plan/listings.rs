@@ -25,17 +25,22 @@ pub(super) struct ExactListing {
 }
 
 /// The listing that is the query; or why there is none.
-pub(super) fn exact_listing(results: &QuerySpec, asked: &Conjuncts) -> Result<ExactListing, &'static str> {
-    let order = sort::order(&results.sort, &asked.views).ok_or("the order is one that no listing has")?;
+pub(super) fn exact_listing(
+    results: &QuerySpec,
+    asked: &Conjuncts,
+) -> Result<ExactListing, &'static str> {
+    let order =
+        sort::order(&results.sort, &asked.views).ok_or("the order is one that no listing has")?;
     if asked.others > 0 || asked.thread_wide > 0 {
         return Err("the filter has a condition that no view answers");
     }
     let (uid, view) = match (asked.mailboxes.as_slice(), asked.views.as_slice()) {
         ([_, _, ..], _) => return Err("the filter names several mailboxes"),
         (_, [_, _, ..]) => return Err("the filter names several views"),
-        (uids, views) => {
-            (uids.first().copied().unwrap_or(MailboxUid::ALL), views.first().copied().unwrap_or(ListingFilter::Every))
-        }
+        (uids, views) => (
+            uids.first().copied().unwrap_or(MailboxUid::ALL),
+            views.first().copied().unwrap_or(ListingFilter::Every),
+        ),
     };
     if !view.is_of_emails() && !results.collapse {
         return Err("views of threads are kept collapsed only");
@@ -59,13 +64,19 @@ pub(super) fn exact_listing(results: &QuerySpec, asked: &Conjuncts) -> Result<Ex
         }
         let by_thread = results.collapse && pin.view.is_of_emails();
         if by_thread && !pin.first {
-            return Err("collapsed, the newest email of each thread that is not in the view is not kept");
+            return Err(
+                "collapsed, the newest email of each thread that is not in the view is not kept",
+            );
         }
         if by_thread && asked.range != IdRange::ALL {
             return Err("collapsed, a span shows other emails of the threads");
         }
         let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
-        return Ok(ExactListing { listing: Listing { uid, view, shape }, order, counted: !by_thread });
+        return Ok(ExactListing {
+            listing: Listing { uid, view, shape },
+            order,
+            counted: !by_thread,
+        });
     }
     if results.collapse && is_backwards {
         if !view.is_of_emails() {
@@ -74,13 +85,18 @@ pub(super) fn exact_listing(results: &QuerySpec, asked: &Conjuncts) -> Result<Ex
         if asked.range != IdRange::ALL {
             return Err("collapsed, a span shows other emails of the threads");
         }
-        return Ok(ExactListing { listing: Listing { uid, view, shape: Shape::Emails }, order, counted: false });
+        return Ok(ExactListing {
+            listing: Listing { uid, view, shape: Shape::Emails },
+            order,
+            counted: false,
+        });
     }
     let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
     Ok(ExactListing { listing: Listing { uid, view, shape }, order, counted: true })
 }
 
-/// The listings that hold every match, or, where only threads are left to decide, every one that is shown.
+/// The listings that hold every match, or, where only threads are left to decide, every one that is
+/// shown.
 pub(super) fn containing_listings(results: &QuerySpec, asked: &Conjuncts) -> Vec<Listing> {
     let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
         asked.views.iter().partition(|view| view.is_of_emails());
@@ -130,7 +146,12 @@ pub(super) fn merge_plan(
             let is_all = asked.others == 1 && asked.thread_wide == 0;
             let is_all = is_all && asked.views.is_empty() && asked.mailboxes.is_empty();
             let decides = !is_all || sort::direction(&results.sort).is_none();
-            best = Some(QueryPlan { way: AccessPath::Merged { decides }, length, among: uids.clone(), ..base.clone() });
+            best = Some(QueryPlan {
+                way: AccessPath::Merged { decides },
+                length,
+                among: uids.clone(),
+                ..base.clone()
+            });
         }
     }
     Ok(best)

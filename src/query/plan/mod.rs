@@ -1,25 +1,31 @@
 //! Which way serves a query: the cheapest of those that apply, and why the others were not taken.
 //!
-//! - A *listing* is the query, where the filter is AND(inMailbox, what one view answers, a span of receipt) and the order
-//!   is newest or oldest first: any page, position, total and change by index rows and ranks.
-//! - *Pinned*: where the emails with or without a keyword come first, and then the newest or the oldest, two listings are
-//!   the query: every email of the mailbox, and the view of those on one side (`listing::parts`).
-//! - *All mail* newest or oldest first without a filter is the order of the emails themselves; its total is known.
-//! - Several listings *merged*: where every match is in one of several mailboxes, as for a guest who may read several, their
-//!   listings are walked side by side. No email is read where nothing else is asked and the order is newest or oldest first.
-//! - A listing *filtered*: further conditions decide each email of a listing that holds every match.
-//! - *Search*: the search index names the emails that may have the texts of the filter; each is decided. Where a listing
-//!   holds every match, only what is in both is looked at.
+//! - A *listing* is the query, where the filter is AND(inMailbox, what one view answers, a span of
+//!   receipt) and the order is newest or oldest first: any page, position, total and change by
+//!   index rows and ranks.
+//! - *Pinned*: where the emails with or without a keyword come first, and then the newest or the
+//!   oldest, two listings are the query: every email of the mailbox, and the view of those on one
+//!   side (`listing::parts`).
+//! - *All mail* newest or oldest first without a filter is the order of the emails themselves; its
+//!   total is known.
+//! - Several listings *merged*: where every match is in one of several mailboxes, as for a guest
+//!   who may read several, their listings are walked side by side. No email is read where nothing
+//!   else is asked and the order is newest or oldest first.
+//! - A listing *filtered*: further conditions decide each email of a listing that holds every
+//!   match.
+//! - *Search*: the search index names the emails that may have the texts of the filter; each is
+//!   decided. Where a listing holds every match, only what is in both is looked at.
 //! - The *generic* way reads all emails.
 //!
-//! Every way gives the same answer. A plan reads the account's row and those of the mailboxes that the filter names, never
-//! an email.
+//! Every way gives the same answer. A plan reads the account's row and those of the mailboxes that
+//! the filter names, never an email.
 //!
-//! Collapsed, an email view shows of each thread the newest email that matches it. That is the query's own exemplar only
-//! if all that is asked beside it is the same for every email of a thread, or says "not before": so a further condition
-//! on emails walks the uncollapsed listing. Oldest first it is the oldest email of the thread, and pinned by a keyword of
-//! the email the newest that has it: the first is found by a walk over the uncollapsed listing from its end, the second is
-//! what the collapsed listing of the view shows.
+//! Collapsed, an email view shows of each thread the newest email that matches it. That is the
+//! query's own exemplar only if all that is asked beside it is the same for every email of a
+//! thread, or says "not before": so a further condition on emails walks the uncollapsed listing.
+//! Oldest first it is the oldest email of the thread, and pinned by a keyword of the email the
+//! newest that has it: the first is found by a walk over the uncollapsed listing from its end, the
+//! second is what the collapsed listing of the view shows.
 
 mod choose;
 mod conjuncts;
@@ -36,7 +42,8 @@ use super::sort::{Direction, SortPin};
 use crate::model::{Listing, ListingFilter, MailboxUid, MaintainedListing, Shape, UtcMillis};
 use crate::store::{ListingAction, ListingRequest};
 
-/// A listing of fewer emails than this is not worth maintaining: they are read as fast as its rows are written.
+/// A listing of fewer emails than this is not worth maintaining: they are read as fast as its rows
+/// are written.
 pub(super) const MIN_MAINTAINED_EMAILS: u64 = 256;
 
 /// A way to answer.
@@ -44,7 +51,8 @@ pub(super) const MIN_MAINTAINED_EMAILS: u64 = 256;
 pub enum AccessPath {
     /// The listing is the answer.
     Listing(Listing),
-    /// The listing is the answer, but for the emails that a view of them shows: those come first, or last.
+    /// The listing is the answer, but for the emails that a view of them shows: those come first,
+    /// or last.
     Pinned(Listing, SortPin),
     /// All mail, newest first, is the answer.
     AllMail,
@@ -75,7 +83,9 @@ impl AccessPath {
     #[must_use]
     pub fn listing(self) -> Option<Listing> {
         match self {
-            Self::Listing(listing) | Self::Pinned(listing, _) | Self::Filtered(listing) => Some(listing),
+            Self::Listing(listing) | Self::Pinned(listing, _) | Self::Filtered(listing) => {
+                Some(listing)
+            }
             Self::Search(listing) => listing,
             Self::AllMail | Self::Merged { .. } | Self::Generic => None,
         }
@@ -108,7 +118,12 @@ pub struct QueryPlan {
 
 impl QueryPlan {
     /// This plan by a listing that is kept.
-    fn with_listing(&self, listing: Listing, kept: &MaintainedListing, way: fn(Listing) -> AccessPath) -> Self {
+    fn with_listing(
+        &self,
+        listing: Listing,
+        kept: &MaintainedListing,
+        way: fn(Listing) -> AccessPath,
+    ) -> Self {
         let tally = kept.tally(listing.shape);
         Self {
             way: way(listing),
@@ -120,11 +135,13 @@ impl QueryPlan {
         }
     }
 
-    /// Returns what upkeep is to do after the query: extend the listing that would have served it, and note the use of
-    /// those that were made on demand and served, once a day.
+    /// Returns what upkeep is to do after the query: extend the listing that would have served it,
+    /// and note the use of those that were made on demand and served, once a day.
     #[must_use]
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
-        let kept = |view: ListingFilter| self.kept.iter().chain(&self.pin_kept).find(|kept| kept.view == view);
+        let kept = |view: ListingFilter| {
+            self.kept.iter().chain(&self.pin_kept).find(|kept| kept.view == view)
+        };
         let is_due = |view: ListingFilter| kept(view).is_some_and(|kept| kept.needs_use_mark(now));
         let request = |action, (mailbox, filter)| ListingRequest { action, mailbox, filter };
         let used = self.served.iter().filter(|(_, view)| is_due(*view));
@@ -136,8 +153,11 @@ impl QueryPlan {
     pub(super) fn with_each_email_decided(mut self, why: &str) -> Self {
         self.others.insert(0, (self.way.name(), why.to_owned()));
         let way = match self.way {
-            // Another email of a thread may be the first in this order than the one that the collapsed listing shows.
-            AccessPath::Pinned(listing, _) => AccessPath::Filtered(Listing { shape: Shape::Emails, ..listing }),
+            // Another email of a thread may be the first in this order than the one that the
+            // collapsed listing shows.
+            AccessPath::Pinned(listing, _) => {
+                AccessPath::Filtered(Listing { shape: Shape::Emails, ..listing })
+            }
             way => way.listing().map_or(AccessPath::Generic, AccessPath::Filtered),
         };
         Self { way, ..self }
@@ -155,12 +175,19 @@ impl fmt::Display for QueryPlan {
         };
         match self.way {
             AccessPath::Listing(listing) => {
-                write!(out, "listing: {}, {first}; {emails} emails, {counted}", describe_listing(listing))?;
+                write!(
+                    out,
+                    "listing: {}, {first}; {emails} emails, {counted}",
+                    describe_listing(listing)
+                )?;
             }
             AccessPath::Pinned(listing, pin) => {
                 let (view, listing) = (pin.view.name(), describe_listing(listing));
                 let (one, other) = if pin.first { (view, "the rest") } else { ("the rest", view) };
-                write!(out, "pinned: {listing}: {one} before {other}, {first}; {emails} emails, {counted}")?;
+                write!(
+                    out,
+                    "pinned: {listing}: {one} before {other}, {first}; {emails} emails, {counted}"
+                )?;
             }
             AccessPath::AllMail => write!(out, "all mail: {emails} emails, {first}")?,
             AccessPath::Search(Some(listing)) => {
@@ -170,9 +197,15 @@ impl fmt::Display for QueryPlan {
                     describe_listing(listing)
                 )?;
             }
-            AccessPath::Search(None) => write!(out, "search: what the index leaves of {emails} emails is decided")?,
+            AccessPath::Search(None) => {
+                write!(out, "search: what the index leaves of {emails} emails is decided")?
+            }
             AccessPath::Filtered(listing) => {
-                write!(out, "filtered listing: {}; each of {emails} emails is decided", describe_listing(listing))?;
+                write!(
+                    out,
+                    "filtered listing: {}; each of {emails} emails is decided",
+                    describe_listing(listing)
+                )?;
             }
             AccessPath::Merged { decides } => {
                 let uids: Vec<String> = self.among.iter().map(ToString::to_string).collect();
@@ -182,7 +215,11 @@ impl fmt::Display for QueryPlan {
             AccessPath::Generic => write!(out, "generic: each of {emails} emails is decided")?,
         }
         if let Some((uid, view)) = self.wants {
-            write!(out, "\nwanted: {}", describe_listing(Listing { uid, view, shape: Shape::Emails }))?;
+            write!(
+                out,
+                "\nwanted: {}",
+                describe_listing(Listing { uid, view, shape: Shape::Emails })
+            )?;
         }
         self.others.iter().try_for_each(|(name, why)| write!(out, "\nnot {name}: {why}"))
     }
@@ -190,8 +227,11 @@ impl fmt::Display for QueryPlan {
 
 /// A listing in words: `mailbox m00001 unseen, collapsed`.
 fn describe_listing(listing: Listing) -> String {
-    let mailbox =
-        if listing.uid == MailboxUid::ALL { "all mail".to_owned() } else { format!("mailbox {}", listing.uid) };
+    let mailbox = if listing.uid == MailboxUid::ALL {
+        "all mail".to_owned()
+    } else {
+        format!("mailbox {}", listing.uid)
+    };
     let collapsed = if listing.shape == Shape::Threads { ", collapsed" } else { "" };
     format!("{mailbox}, {}{collapsed}", listing.view.name())
 }

@@ -1,12 +1,13 @@
-//! What the search index says of one text: which emails may have it, newest first, from the token rows that are not folded
-//! and from the folds.
+//! What the search index says of one text: which emails may have it, newest first, from the token
+//! rows that are not folded and from the folds.
 //!
-//! - An email that is not a hit surely has not the text; one that is very likely has it (words are hashes of 28 bits), and
-//!   `SearchTerm::confirms` makes sure by the message.
-//! - Every source is walked only as far as it is asked: a fold whose emails are all older than what is wanted, or all
-//!   newer, is not opened, and of a word's postings only those blocks are read that the other words leave, so that a
-//!   phrase costs what its rarest word does.
-//! - A fold may name emails that are gone, and an id that came again after a purge: `told` says up to when an email must have been made.
+//! - An email that is not a hit surely has not the text; one that is very likely has it (words are
+//!   hashes of 28 bits), and `SearchTerm::confirms` makes sure by the message.
+//! - Every source is walked only as far as it is asked: a fold whose emails are all older than what
+//!   is wanted, or all newer, is not opened, and of a word's postings only those blocks are read
+//!   that the other words leave, so that a phrase costs what its rarest word does.
+//! - A fold may name emails that are gone, and an id that came again after a purge: `told` says up
+//!   to when an email must have been made.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -28,8 +29,8 @@ pub(in crate::query) struct Hits<'v> {
     reads: Allowance,
     /// None before the first question.
     sources: Option<Vec<HitSource<'v>>>,
-    /// Where each source stands, by its number; one where there is no more is not here. Of two at one place the hit is first:
-    /// the other need not be looked into to know of the email.
+    /// Where each source stands, by its number; one where there is no more is not here. Of two at
+    /// one place the hit is first: the other need not be looked into to know of the email.
     ahead: BTreeSet<(EmailId, SourcePosition, usize)>,
     /// The last question; what comes before it is not known any more.
     asked: EmailId,
@@ -52,7 +53,15 @@ impl<'v> Hits<'v> {
         reads: &Allowance,
     ) -> Self {
         let (needle, reads) = (needle.clone(), reads.clone());
-        Self { snapshot, account, needle, reads, sources: None, ahead: BTreeSet::new(), asked: EmailId(0) }
+        Self {
+            snapshot,
+            account,
+            needle,
+            reads,
+            sources: None,
+            ahead: BTreeSet::new(),
+            asked: EmailId(0),
+        }
     }
 
     /// The same walk from its beginning.
@@ -60,12 +69,14 @@ impl<'v> Hits<'v> {
         Self::new(self.snapshot, self.account, &self.needle, &self.reads)
     }
 
-    /// Whether it was asked for what lies behind an email: to ask for that, it would have to begin again.
+    /// Whether it was asked for what lies behind an email: to ask for that, it would have to begin
+    /// again.
     pub(in crate::query) fn is_beyond(&self, id: EmailId) -> bool {
         self.sources.is_some() && id < self.asked
     }
 
-    /// The first hit not before an email. Questions run from newer to older emails, else the walk begins again.
+    /// The first hit not before an email. Questions run from newer to older emails, else the walk
+    /// begins again.
     pub(in crate::query) fn seek(&mut self, from: EmailId) -> Result<Option<EmailId>, Error> {
         self.open(from)?;
         while let Some((at, stand, _)) = self.ahead.first() {
@@ -77,18 +88,22 @@ impl<'v> Hits<'v> {
         Ok(None)
     }
 
-    /// Whether an email may have the needle: then the change after which none that is meant was made.
+    /// Whether an email may have the needle: then the change after which none that is meant was
+    /// made.
     pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<Option<ModSeq>, Error> {
         self.open(id)?;
         // All that stand before it, or at it and are not looked into.
         while self.ahead.first().is_some_and(|(at, ..)| *at < id) {
             self.advance(id)?;
         }
-        let unsure = self.ahead.range((id, SourcePosition::Before, 0)..=(id, SourcePosition::Before, usize::MAX));
+        let unsure = self
+            .ahead
+            .range((id, SourcePosition::Before, 0)..=(id, SourcePosition::Before, usize::MAX));
         for place in unsure.copied().collect::<Vec<_>>() {
             self.advance_one(place, id)?;
         }
-        let hits = self.ahead.range((id, SourcePosition::Hit, 0)..=(id, SourcePosition::Hit, usize::MAX));
+        let hits =
+            self.ahead.range((id, SourcePosition::Hit, 0)..=(id, SourcePosition::Hit, usize::MAX));
         let sources = self.sources.as_deref().unwrap_or_default();
         Ok(hits.filter_map(|(.., number)| sources.get(*number)).map(HitSource::made).max())
     }
@@ -99,7 +114,11 @@ impl<'v> Hits<'v> {
             let left = self.snapshot.account_state(self.account)?.unfolded;
             self.ahead.clear();
             self.ahead.insert((EmailId(0), SourcePosition::Before, 0));
-            self.ahead.extend((1..).zip(&folds).map(|(number, fold)| (fold.newest, SourcePosition::Before, number)));
+            self.ahead.extend(
+                (1..)
+                    .zip(&folds)
+                    .map(|(number, fold)| (fold.newest, SourcePosition::Before, number)),
+            );
             let rows = HitSource::Rows { left, ahead: VecDeque::new(), most: 1 };
             let folds = folds.into_iter().map(|fold| HitSource::Fold { fold, walk: None });
             self.sources = Some(std::iter::once(rows).chain(folds).collect());
@@ -113,7 +132,11 @@ impl<'v> Hits<'v> {
         self.ahead.first().copied().map_or(Ok(()), |place| self.advance_one(place, from))
     }
 
-    fn advance_one(&mut self, place: (EmailId, SourcePosition, usize), from: EmailId) -> Result<(), Error> {
+    fn advance_one(
+        &mut self,
+        place: (EmailId, SourcePosition, usize),
+        from: EmailId,
+    ) -> Result<(), Error> {
         let (at, _, number) = place;
         self.ahead.remove(&place);
         let source = self.sources.as_deref_mut().and_then(|sources| sources.get_mut(number));
@@ -128,8 +151,8 @@ impl<'v> Hits<'v> {
 /// Where emails are found.
 #[derive(Debug)]
 enum HitSource<'v> {
-    /// No more than `left` of them are still to be read: behind the last an engine may have the remains of thousands that
-    /// were folded, and would walk over them for nothing.
+    /// No more than `left` of them are still to be read: behind the last an engine may have the
+    /// remains of thousands that were folded, and would walk over them for nothing.
     Rows {
         left: u64,
         /// Hits that were read already: a scan for each would cost more than what it reads.
@@ -179,7 +202,10 @@ impl<'v> HitSource<'v> {
             Self::Fold { fold, .. } if from > fold.oldest => Ok(None),
             Self::Fold { fold, walk } => {
                 let (walk, emails) = walk.get_or_insert_with(|| {
-                    (FoldWalk::new(snapshot, account, *fold, needle, reads), snapshot.fold_ordinals(account, *fold))
+                    (
+                        FoldWalk::new(snapshot, account, *fold, needle, reads),
+                        snapshot.fold_ordinals(account, *fold),
+                    )
                 });
                 let first = if from <= fold.newest { Some(0) } else { emails.seek(from)? };
                 match first.map_or(Ok(None), |first| walk.seek(first))? {
@@ -196,7 +222,13 @@ impl<'v> HitSource<'v> {
 struct FoldWalk<'v>(Vec<PieceWalk<'v>>);
 
 impl<'v> FoldWalk<'v> {
-    fn new(snapshot: &'v Snapshot<'v>, account: AccountId, fold: Fold, needle: &SearchTerm, reads: &Allowance) -> Self {
+    fn new(
+        snapshot: &'v Snapshot<'v>,
+        account: AccountId,
+        fold: Fold,
+        needle: &SearchTerm,
+        reads: &Allowance,
+    ) -> Self {
         let piece = |piece: &TermPiece| PieceWalk {
             snapshot,
             account,
@@ -264,10 +296,15 @@ impl PieceWalk<'_> {
             let (account, fold) = (self.account, self.fold.id);
             for text in &self.piece.texts {
                 let found = match text.rest {
-                    TextRemainder::Nothing => self.snapshot.postings_of_text(account, fold, &text.begins)?,
-                    TextRemainder::Anything => self.snapshot.postings_of_texts(account, fold, &text.begins)?,
+                    TextRemainder::Nothing => {
+                        self.snapshot.postings_of_text(account, fold, &text.begins)?
+                    }
+                    TextRemainder::Anything => {
+                        self.snapshot.postings_of_texts(account, fold, &text.begins)?
+                    }
                     TextRemainder::Parts(_) => {
-                        let (mut found, known) = (Vec::new(), self.snapshot.texts(account, fold, &text.begins)?);
+                        let (mut found, known) =
+                            (Vec::new(), self.snapshot.texts(account, fold, &text.begins)?);
                         self.reads.count_rows(known.len());
                         for one in known.iter().filter(|one| text.is(one)) {
                             self.reads.count_rows(1);
@@ -277,7 +314,12 @@ impl PieceWalk<'_> {
                     }
                 };
                 let fields = self.piece.text_fields;
-                all.extend(found.into_iter().filter(|(_, of)| of & fields != 0).map(|(ordinal, _)| ordinal));
+                all.extend(
+                    found
+                        .into_iter()
+                        .filter(|(_, of)| of & fields != 0)
+                        .map(|(ordinal, _)| ordinal),
+                );
             }
             all.sort_unstable();
             self.texts = Some(all);
@@ -302,8 +344,11 @@ impl PieceWalk<'_> {
             if at != before {
                 continue;
             }
-            let all: Vec<&[u32]> =
-                self.words.iter().map(|word| word.current().map_or(&[][..], |posting| &posting.positions)).collect();
+            let all: Vec<&[u32]> = self
+                .words
+                .iter()
+                .map(|word| word.current().map_or(&[][..], |posting| &posting.positions))
+                .collect();
             if self.piece.is_at(&all) {
                 return Ok(Some(at));
             }

@@ -1,11 +1,14 @@
-//! Search snippets (RFC 8621 §5): what of an email's subject and text a filter found, marked, as HTML.
+//! Search snippets (RFC 8621 §5): what of an email's subject and text a filter found, marked, as
+//! HTML.
 //!
-//! - What is looked for are the texts that a match must or may have: `text`, `subject` and `body` conditions, but not what
-//!   stands under a NOT. Words and phrases are found as the filter finds them (`text`).
-//! - The subject is whole, but for one beyond `limits::MAX_SNIPPET_SUBJECT_BYTES`. Of the text the part around the first match
-//!   is shown: `limits::MAX_SNIPPET_BYTES` octets at most, tags and entities included.
-//! - All that came from outside is escaped, and control characters are spaces; the only tags are `<mark>` and `</mark>`,
-//!   in pairs. A part ends between characters as people see them.
+//! - What is looked for are the texts that a match must or may have: `text`, `subject` and `body`
+//!   conditions, but not what stands under a NOT. Words and phrases are found as the filter finds
+//!   them (`text`).
+//! - The subject is whole, but for one beyond `limits::MAX_SNIPPET_SUBJECT_BYTES`. Of the text the
+//!   part around the first match is shown: `limits::MAX_SNIPPET_BYTES` octets at most, tags and
+//!   entities included.
+//! - All that came from outside is escaped, and control characters are spaces; the only tags are
+//!   `<mark>` and `</mark>`, in pairs. A part ends between characters as people see them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -69,7 +72,12 @@ impl Finder {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn snippet(&self, snapshot: &Snapshot<'_>, account: AccountId, id: EmailId) -> Result<Option<Snippet>, Error> {
+    pub fn snippet(
+        &self,
+        snapshot: &Snapshot<'_>,
+        account: AccountId,
+        id: EmailId,
+    ) -> Result<Option<Snippet>, Error> {
         let Some((_, content)) = snapshot.content(account, id)? else { return Ok(None) };
         if snapshot.email(account, id)?.is_none() {
             return Ok(None);
@@ -85,7 +93,8 @@ impl Finder {
 
     fn of_subject(&self, subject: &str) -> Option<String> {
         let found = matches(subject, &self.subject);
-        (!found.is_empty()).then(|| mark_matches(subject, &found, limits::MAX_SNIPPET_SUBJECT_BYTES))
+        (!found.is_empty())
+            .then(|| mark_matches(subject, &found, limits::MAX_SNIPPET_SUBJECT_BYTES))
     }
 
     fn of_texts(&self, message: &Message<'_>) -> Option<String> {
@@ -102,10 +111,18 @@ impl Finder {
 /// The texts that a match may owe its place to.
 fn gather(filter: &Filter, secrets: &Secrets, needles: &mut Vec<SearchTerm>) {
     match filter {
-        Filter::And(parts) | Filter::Or(parts) => parts.iter().for_each(|part| gather(part, secrets, needles)),
-        Filter::Is(Condition::Text(text)) => needles.push(SearchTerm::new(text, WORD_FIELDS, secrets)),
-        Filter::Is(Condition::Subject(text)) => needles.push(SearchTerm::new(text, tokens::SUBJECT, secrets)),
-        Filter::Is(Condition::Body(text)) => needles.push(SearchTerm::new(text, tokens::BODY, secrets)),
+        Filter::And(parts) | Filter::Or(parts) => {
+            parts.iter().for_each(|part| gather(part, secrets, needles))
+        }
+        Filter::Is(Condition::Text(text)) => {
+            needles.push(SearchTerm::new(text, WORD_FIELDS, secrets))
+        }
+        Filter::Is(Condition::Subject(text)) => {
+            needles.push(SearchTerm::new(text, tokens::SUBJECT, secrets))
+        }
+        Filter::Is(Condition::Body(text)) => {
+            needles.push(SearchTerm::new(text, tokens::BODY, secrets))
+        }
         Filter::Not(_) | Filter::Is(_) => {}
     }
 }
@@ -136,12 +153,16 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
             rest.iter().try_fold(place.end, |end, sought| {
                 let wanted = at.saturating_add(sought.step.saturating_sub(first.step));
                 let places = of(&sought.word);
-                let next = places.binary_search_by_key(&wanted, |(at, _)| *at).ok().and_then(|at| places.get(at));
+                let next = places
+                    .binary_search_by_key(&wanted, |(at, _)| *at)
+                    .ok()
+                    .and_then(|at| places.get(at));
                 next.map(|(_, place)| end.max(place.end))
             })
         };
-        let found =
-            of(&first.word).iter().filter_map(|place| Some(place.1.start..with_combining_marks(text, whole(place)?)));
+        let found = of(&first.word)
+            .iter()
+            .filter_map(|place| Some(place.1.start..with_combining_marks(text, whole(place)?)));
         out.extend(found.take(MAX_MATCHES));
     }
     out.sort_unstable_by_key(|place| (place.start, place.end));
@@ -157,15 +178,21 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
 
 /// The end of a match with the marks that belong to its last character.
 fn with_combining_marks(text: &str, end: usize) -> usize {
-    let marks =
-        text.get(end..).unwrap_or_default().chars().take(MAX_COMBINING_MARKS).take_while(|c| is_combining_mark(*c));
+    let marks = text
+        .get(end..)
+        .unwrap_or_default()
+        .chars()
+        .take(MAX_COMBINING_MARKS)
+        .take_while(|c| is_combining_mark(*c));
     end.saturating_add(marks.map(char::len_utf8).sum())
 }
 
-/// A text with its matches marked; where it does not fit into `most` octets, the part from shortly before the first one.
+/// A text with its matches marked; where it does not fit into `most` octets, the part from shortly
+/// before the first one.
 fn mark_matches(text: &str, found: &[Range<usize>], most: usize) -> String {
     let part = |from: usize| {
-        let mut part = SnippetWriter { out: String::new(), most, open: false, space: false, full: false };
+        let mut part =
+            SnippetWriter { out: String::new(), most, open: false, space: false, full: false };
         let mut at = from;
         for place in found {
             part.text(text.get(at..place.start).unwrap_or_default());
@@ -193,7 +220,12 @@ fn excerpt_start(text: &str, first: usize) -> usize {
         octets = octets.saturating_add(word.chars().map(width).sum());
         octets <= MAX_LEAD_BYTES
     };
-    before.split_word_bound_indices().rev().take_while(fits).last().map_or(first, |(start, _)| start)
+    before
+        .split_word_bound_indices()
+        .rev()
+        .take_while(fits)
+        .last()
+        .map_or(first, |(start, _)| start)
 }
 
 /// Octets that a character is written in.

@@ -1,13 +1,16 @@
 //! The text conditions (RFC 8621 §4.4.1): what is looked for, and whether an email has it.
 //!
-//! White space divides a text into pieces that must all be found. A piece in quotation marks (matched, single or double; a
-//! backslash takes the next character as it is) is a phrase, and so is one that gives several words, as an address or a run
-//! of Han characters does: its words must follow each other, in one field. Pieces without any word are passed over; a text
-//! that has no other looks for nothing, and every email has that.
+//! White space divides a text into pieces that must all be found. A piece in quotation marks
+//! (matched, single or double; a backslash takes the next character as it is) is a phrase, and so
+//! is one that gives several words, as an address or a run of Han characters does: its words must
+//! follow each other, in one field. Pieces without any word are passed over; a text that has no
+//! other looks for nothing, and every email has that.
 //!
-//! A piece `@example.org` is a domain: of addresses it finds those in that domain or one below it, elsewhere it is a phrase.
+//! A piece `@example.org` is a domain: of addresses it finds those in that domain or one below it,
+//! elsewhere it is a phrase.
 //!
-//! Tokens are hashes of 28 bits: what they match is very likely there. [`SearchTerm::matches_raw`] looks at the message itself.
+//! Tokens are hashes of 28 bits: what they match is very likely there. [`SearchTerm::matches_raw`]
+//! looks at the message itself.
 
 use crate::message::Message;
 use crate::message::content::content;
@@ -18,10 +21,16 @@ use crate::model::field::field_at;
 use crate::model::{Address, Secrets, Tokens, delivered_to};
 
 /// The fields that have words.
-pub const WORD_FIELDS: u16 =
-    tokens::FROM | tokens::TO | tokens::CC | tokens::BCC | tokens::SUBJECT | tokens::BODY | tokens::ATTACHMENT_NAME;
+pub const WORD_FIELDS: u16 = tokens::FROM
+    | tokens::TO
+    | tokens::CC
+    | tokens::BCC
+    | tokens::SUBJECT
+    | tokens::BODY
+    | tokens::ATTACHMENT_NAME;
 /// The fields whose addresses are kept as text.
-const ADDRESS_FIELDS: u16 = tokens::FROM | tokens::TO | tokens::CC | tokens::BCC | tokens::DELIVERED_TO;
+const ADDRESS_FIELDS: u16 =
+    tokens::FROM | tokens::TO | tokens::CC | tokens::BCC | tokens::DELIVERED_TO;
 /// Words of a text that are looked for; what follows is not looked at.
 const MAX_TERM_WORDS: usize = 256;
 /// Octets of a message in which a word is sought before the message is read.
@@ -44,7 +53,8 @@ pub(in crate::query) struct TermPiece {
     pub(in crate::query) texts: Vec<TextPattern>,
     /// In which fields the texts may be.
     pub(in crate::query) text_fields: u16,
-    /// Whether every email may have it that is in a fold which does not say where its emails were delivered.
+    /// Whether every email may have it that is in a fold which does not say where its emails were
+    /// delivered.
     pub(in crate::query) unread: bool,
 }
 
@@ -78,7 +88,9 @@ impl TextPattern {
         text.strip_prefix(&self.begins).is_some_and(|rest| match &self.rest {
             TextRemainder::Anything => true,
             TextRemainder::Nothing => rest.is_empty(),
-            TextRemainder::Parts(parts) => !rest.is_empty() && parts.iter().all(|part| rest.contains(part.as_str())),
+            TextRemainder::Parts(parts) => {
+                !rest.is_empty() && parts.iter().all(|part| rest.contains(part.as_str()))
+            }
         })
     }
 }
@@ -95,17 +107,26 @@ impl SearchTerm {
             each_word(&piece, |found| {
                 if !found.inner && left > 0 {
                     left -= 1;
-                    phrase.push(PhraseWord { word: found.word.to_owned(), hash: hash.of(found.word), step: found.at });
+                    phrase.push(PhraseWord {
+                        word: found.word.to_owned(),
+                        hash: hash.of(found.word),
+                        step: found.at,
+                    });
                 }
             });
             if phrase.is_empty() {
                 continue;
             }
-            let mut one = TermPiece { phrase, fields: fields & WORD_FIELDS, ..TermPiece::default() };
-            if let Some(domain) = piece.strip_prefix('@').filter(|domain| domain_is_well_formed(domain)) {
+            let mut one =
+                TermPiece { phrase, fields: fields & WORD_FIELDS, ..TermPiece::default() };
+            if let Some(domain) =
+                piece.strip_prefix('@').filter(|domain| domain_is_well_formed(domain))
+            {
                 let whole = Address::from_parts("", domain).reversed_domain();
                 let below = format!("{}.", whole.trim_end_matches('@'));
-                one.texts = [whole, below].map(|begins| TextPattern { begins, rest: TextRemainder::Anything }).into();
+                one.texts = [whole, below]
+                    .map(|begins| TextPattern { begins, rest: TextRemainder::Anything })
+                    .into();
                 one.text_fields = fields & ADDRESS_FIELDS;
                 one.fields &= !ADDRESS_FIELDS;
             }
@@ -123,38 +144,47 @@ impl SearchTerm {
         Some(Self { fields, pieces: vec![TermPiece { phrase, fields, ..TermPiece::default() }] })
     }
 
-    /// To find messages that may have an id in a header field, as `message::header::folded` writes it; none where the
-    /// field has no ids, or this is not a whole one.
+    /// To find messages that may have an id in a header field, as `message::header::folded` writes
+    /// it; none where the field has no ids, or this is not a whole one.
     pub(in crate::query) fn of_id(name: &str, text: &str) -> Option<Self> {
         let field = tokens::ids_of(name)?;
         let id = tokens::bracketed(text).next()?;
         // The empty text stands for ids that were not taken.
-        let texts = ["", id].map(|text| TextPattern { begins: text.to_owned(), rest: TextRemainder::Nothing });
+        let texts = ["", id]
+            .map(|text| TextPattern { begins: text.to_owned(), rest: TextRemainder::Nothing });
         Some(Self::of_texts(texts.into(), field))
     }
 
-    /// To find messages with an attachment of a media type, or, of `type` or `type/`, of any that begins so.
+    /// To find messages with an attachment of a media type, or, of `type` or `type/`, of any that
+    /// begins so.
     pub(in crate::query) fn of_type(media_type: &str) -> Self {
         let media_type = media_type.trim().to_ascii_lowercase();
         let whole = media_type.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
-        let begins = if whole || media_type.ends_with('/') { media_type } else { format!("{media_type}/") };
+        let begins =
+            if whole || media_type.ends_with('/') { media_type } else { format!("{media_type}/") };
         let rest = if whole { TextRemainder::Nothing } else { TextRemainder::Anything };
         Self::of_texts(vec![TextPattern { begins, rest }], tokens::ATTACHMENT_TYPE)
     }
 
-    /// To find emails that this service delivered to an address with all these parts, each as `message::header::folded`
-    /// writes it. What it finds has them: no message need be read.
+    /// To find emails that this service delivered to an address with all these parts, each as
+    /// `message::header::folded` writes it. What it finds has them: no message need be read.
     pub(in crate::query) fn of_delivery(parts: &[String]) -> Self {
-        let text = TextPattern { begins: delivered_to::TEXT.to_owned(), rest: TextRemainder::Parts(parts.to_vec()) };
+        let text = TextPattern {
+            begins: delivered_to::TEXT.to_owned(),
+            rest: TextRemainder::Parts(parts.to_vec()),
+        };
         Self::of_texts(vec![text], tokens::DELIVERED_HERE)
     }
 
-    /// To find emails of which the header alone says what is in Delivered-To: those with such a field of their message's
-    /// own, and those whose tokens do not say where they were delivered.
+    /// To find emails of which the header alone says what is in Delivered-To: those with such a
+    /// field of their message's own, and those whose tokens do not say where they were delivered.
     pub(in crate::query) fn of_other_delivery(name: &str, secrets: &Secrets) -> Option<Self> {
         let mut needle = Self::of_field(name, secrets)?;
         for piece in &mut needle.pieces {
-            piece.texts = vec![TextPattern { begins: delivered_to::TEXT.to_owned(), rest: TextRemainder::Nothing }];
+            piece.texts = vec![TextPattern {
+                begins: delivered_to::TEXT.to_owned(),
+                rest: TextRemainder::Nothing,
+            }];
             piece.text_fields = tokens::DELIVERED_HERE;
             piece.unread = true;
         }
@@ -162,7 +192,10 @@ impl SearchTerm {
     }
 
     fn of_texts(texts: Vec<TextPattern>, fields: u16) -> Self {
-        Self { fields, pieces: vec![TermPiece { texts, text_fields: fields, ..TermPiece::default() }] }
+        Self {
+            fields,
+            pieces: vec![TermPiece { texts, text_fields: fields, ..TermPiece::default() }],
+        }
     }
 
     /// Whether it looks for nothing, which every email has.
@@ -185,7 +218,8 @@ impl SearchTerm {
     #[must_use]
     pub fn matches_raw(&self, raw: &[u8]) -> bool {
         let message = Message::parse(raw);
-        let mut found: Vec<(&str, Vec<u32>)> = self.words().map(|sought| (sought.word.as_str(), Vec::new())).collect();
+        let mut found: Vec<(&str, Vec<u32>)> =
+            self.words().map(|sought| (sought.word.as_str(), Vec::new())).collect();
         found.sort_unstable();
         found.dedup();
         let mut texts = Vec::new();
@@ -208,11 +242,15 @@ impl SearchTerm {
         self.is_in(positions, &texts)
     }
 
-    /// Whether a message whose tokens match has it: where the words stand in the octets as they are, that is no chance.
+    /// Whether a message whose tokens match has it: where the words stand in the octets as they
+    /// are, that is no chance.
     #[must_use]
     pub fn confirms(&self, raw: &[u8]) -> bool {
-        let (begin, mut lower) = (raw.get(..raw.len().min(RAW_SCAN_BYTES)).unwrap_or_default(), None);
-        let is_edge = |octet: Option<&u8>| octet.is_none_or(|octet| octet.is_ascii() && !octet.is_ascii_alphanumeric());
+        let (begin, mut lower) =
+            (raw.get(..raw.len().min(RAW_SCAN_BYTES)).unwrap_or_default(), None);
+        let is_edge = |octet: Option<&u8>| {
+            octet.is_none_or(|octet| octet.is_ascii() && !octet.is_ascii_alphanumeric())
+        };
         let is_in = |octets: &[u8], word: &[u8]| {
             memchr::memmem::find_iter(octets, word).any(|at| {
                 let before = at.checked_sub(1).and_then(|at| octets.get(at));
@@ -223,16 +261,22 @@ impl SearchTerm {
         let whole = |sought: &PhraseWord| {
             let word = sought.word.as_bytes();
             word.is_ascii()
-                && (is_in(begin, word) || is_in(lower.get_or_insert_with(|| begin.to_ascii_lowercase()), word))
+                && (is_in(begin, word)
+                    || is_in(lower.get_or_insert_with(|| begin.to_ascii_lowercase()), word))
         };
-        self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole) || self.matches_raw(raw)
+        self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole)
+            || self.matches_raw(raw)
     }
 
     fn words(&self) -> impl Iterator<Item = &PhraseWord> {
         self.pieces.iter().flat_map(|piece| &piece.phrase)
     }
 
-    fn is_in<'t>(&self, positions: impl Fn(&PhraseWord) -> &'t [u32], texts: &[(String, u16)]) -> bool {
+    fn is_in<'t>(
+        &self,
+        positions: impl Fn(&PhraseWord) -> &'t [u32],
+        texts: &[(String, u16)],
+    ) -> bool {
         self.pieces.iter().all(|piece| {
             let text = |(text, fields): &(String, u16)| {
                 fields & piece.text_fields != 0 && piece.texts.iter().any(|wanted| wanted.is(text))
@@ -263,7 +307,9 @@ pub fn pieces(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
-        let quoted = matches!(first, '"' | '\'').then(|| phrase(rest.get(1..).unwrap_or_default(), first)).flatten();
+        let quoted = matches!(first, '"' | '\'')
+            .then(|| phrase(rest.get(1..).unwrap_or_default(), first))
+            .flatten();
         let (piece, behind) = quoted.unwrap_or_else(|| {
             let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
             (rest.get(..end).unwrap_or_default().to_owned(), rest.get(end..).unwrap_or_default())
@@ -281,7 +327,12 @@ fn phrase(text: &str, mark: char) -> Option<(String, &str)> {
     while let Some((at, c)) = chars.next() {
         match c {
             '\\' => out.extend(chars.next().map(|(_, c)| c)),
-            _ if c == mark => return Some((out, text.get(at.saturating_add(c.len_utf8())..).unwrap_or_default())),
+            _ if c == mark => {
+                return Some((
+                    out,
+                    text.get(at.saturating_add(c.len_utf8())..).unwrap_or_default(),
+                ));
+            }
             _ => out.push(c),
         }
     }

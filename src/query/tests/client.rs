@@ -1,5 +1,5 @@
-//! Clients that know an account as it was and catch up by changes alone, over random histories. `RESTANTE_CASES` sets how
-//! many.
+//! Clients that know an account as it was and catch up by changes alone, over random histories.
+//! `RESTANTE_CASES` sets how many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,14 @@ use crate::store::{Changes, ClientState};
 /// What clients know of an object, by its id.
 type KnownStates<Id, What> = BTreeMap<Id, What>;
 
-fn emails_of(account: &naive::NaiveAccount) -> KnownStates<EmailId, (BTreeSet<MailboxUid>, BTreeSet<String>)> {
-    account.mails.iter().map(|mail| (mail.id, (mail.mailboxes.clone(), mail.keywords.clone()))).collect()
+fn emails_of(
+    account: &naive::NaiveAccount,
+) -> KnownStates<EmailId, (BTreeSet<MailboxUid>, BTreeSet<String>)> {
+    account
+        .mails
+        .iter()
+        .map(|mail| (mail.id, (mail.mailboxes.clone(), mail.keywords.clone())))
+        .collect()
 }
 
 fn threads_of(account: &naive::NaiveAccount) -> KnownStates<ThreadId, BTreeSet<EmailId>> {
@@ -26,9 +32,9 @@ fn threads_of(account: &naive::NaiveAccount) -> KnownStates<ThreadId, BTreeSet<E
     out
 }
 
-/// A client that takes an answer and reads what it names, as it is now. Nothing that it does not have is called updated,
-/// nothing that it was told of as updated or destroyed before is called created, and nothing that was destroyed comes back
-/// (RFC 8620 §5.2).
+/// A client that takes an answer and reads what it names, as it is now. Nothing that it does not
+/// have is called updated, nothing that it was told of as updated or destroyed before is called
+/// created, and nothing that was destroyed comes back (RFC 8620 §5.2).
 #[derive(Debug)]
 struct Follower<Id, What> {
     known: KnownStates<Id, What>,
@@ -37,7 +43,9 @@ struct Follower<Id, What> {
     said: BTreeMap<Id, (bool, bool)>,
 }
 
-impl<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug> Follower<Id, What> {
+impl<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug>
+    Follower<Id, What>
+{
     fn new(known: KnownStates<Id, What>, since: ModSeq) -> Self {
         Self { known, state: ClientState::at(since), said: BTreeMap::new() }
     }
@@ -45,10 +53,16 @@ impl<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug
     /// Takes one answer of `most` objects at most; says whether there is more.
     fn take(&mut self, told: &Changes<Id>, most: usize, now: &KnownStates<Id, What>) -> bool {
         let count = told.created.len() + told.updated.len() + told.destroyed.len();
-        assert!(count <= most && (count > 0 || !told.more || told.state.mark > self.state.mark), "{told:?} {self:?}");
+        assert!(
+            count <= most && (count > 0 || !told.more || told.state.mark > self.state.mark),
+            "{told:?} {self:?}"
+        );
         for id in &told.created {
             let before = self.said.insert(*id, (true, false));
-            assert!(before.is_none_or(|(created, over)| created && !over), "{id:?} of {told:?} {self:?}");
+            assert!(
+                before.is_none_or(|(created, over)| created && !over),
+                "{id:?} of {told:?} {self:?}"
+            );
         }
         for id in &told.updated {
             assert!(self.known.contains_key(id), "{id:?} of {told:?} {self:?}");

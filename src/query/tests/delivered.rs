@@ -1,5 +1,5 @@
-//! Conditions on Delivered-To against a plain reading of the headers, over emails of this version and of earlier ones, in
-//! whatever folds and merges.
+//! Conditions on Delivered-To against a plain reading of the headers, over emails of this version
+//! and of earlier ones, in whatever folds and merges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,7 +53,10 @@ enum Act {
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let places = (proptest::option::weighted(0.8, 0..ALIASES.len()), proptest::option::weighted(0.2, 0..HOPS.len()));
+    let places = (
+        proptest::option::weighted(0.8, 0..ALIASES.len()),
+        proptest::option::weighted(0.2, 0..HOPS.len()),
+    );
     let act = prop_oneof![
         12 => places.prop_map(Act::Deliver),
         1 => (0usize..40).prop_map(Act::Destroy),
@@ -74,8 +77,12 @@ struct Bed {
 impl Bed {
     fn new() -> Self {
         let engine = Arc::new(MemoryEngine::new());
-        let store =
-            Store::open_engine(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+        let store = Store::open_engine(
+            engine.clone(),
+            &Options::small(),
+            Arc::new(FixedClock::at(UtcMillis(0))),
+        )
+        .unwrap();
         prepare(&store);
         Self { engine, store, emails: BTreeMap::new() }
     }
@@ -84,13 +91,27 @@ impl Bed {
         match act {
             Act::Deliver(places) => self.deliver(*places, at),
             Act::Destroy(which) => {
-                let Some(id) = self.emails.keys().nth(which % self.emails.len().max(1)).copied() else { return };
+                let Some(id) = self.emails.keys().nth(which % self.emails.len().max(1)).copied()
+                else {
+                    return;
+                };
                 self.emails.remove(&id);
-                self.store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
+                self.store
+                    .commit(ACCOUNT, |txn| txn.destroy_email(id))
+                    .unwrap()
+                    .1
+                    .wait_blocking()
+                    .unwrap();
             }
             Act::Fold { steps, rows } => {
-                let sizes =
-                    FoldSizes { rows: *rows, row_octets: 1 << 20, block: 100, fan: 2, piece: 200, last_level: 2 };
+                let sizes = FoldSizes {
+                    rows: *rows,
+                    row_octets: 1 << 20,
+                    block: 100,
+                    fan: 2,
+                    piece: 200,
+                    last_level: 2,
+                };
                 for _ in 0..*steps {
                     step(&self.store, &sizes).unwrap();
                 }
@@ -103,19 +124,22 @@ impl Bed {
 
     fn deliver(&mut self, places: Places, at: i64) {
         let hop = places.1.map_or_else(String::new, |at| format!("Delivered-To: {}\r\n", HOPS[at]));
-        let raw = format!("{hop}Subject: {at}\r\nMessage-ID: <shop@example.org>\r\n\r\nshop {at}\r\n");
-        let trace =
-            places.0.map_or_else(String::new, |at| format!("Return-Path: <>\r\nDelivered-To: {}\r\n", ALIASES[at]));
-        let message = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
-        let (mut results, ticket) = self.store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
-            txn.create_email(&NewEmail {
-                message: &message,
-                prefix: trace.as_bytes(),
-                mailboxes: BTreeSet::from([txn.state().inbox]),
-                keywords: BTreeSet::new(),
-                received_at: UtcMillis(at * 7919 % 60),
-            })
+        let raw =
+            format!("{hop}Subject: {at}\r\nMessage-ID: <shop@example.org>\r\n\r\nshop {at}\r\n");
+        let trace = places.0.map_or_else(String::new, |at| {
+            format!("Return-Path: <>\r\nDelivered-To: {}\r\n", ALIASES[at])
         });
+        let message = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
+        let (mut results, ticket) =
+            self.store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
+                txn.create_email(&NewEmail {
+                    message: &message,
+                    prefix: trace.as_bytes(),
+                    mailboxes: BTreeSet::from([txn.state().inbox]),
+                    keywords: BTreeSet::new(),
+                    received_at: UtcMillis(at * 7919 % 60),
+                })
+            });
         let (id, _) = results.pop().unwrap().1.unwrap();
         ticket.wait_blocking().unwrap();
         self.emails.insert(id, places);
@@ -130,7 +154,8 @@ impl Bed {
         self.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     }
 
-    /// Rows of content and tokens become those of version 2 and 1, and folds lose what such rows do not have.
+    /// Rows of content and tokens become those of version 2 and 1, and folds lose what such rows do
+    /// not have.
     fn age(&self) {
         let put = |table, key: Vec<u8>, value| Put { table, key, value: Some(value) };
         let name = WordHash::new(self.store.secrets()).of("delivered-to");
@@ -140,7 +165,8 @@ impl Bed {
             puts.push(put(Table::EmailContent, key, value));
         }
         for (key, value) in self.engine.rows(Table::EmailTokens) {
-            // Its own text is an option behind the version. The word of the name does no harm in a row that is not believed.
+            // Its own text is an option behind the version. The word of the name does no harm in a
+            // row that is not believed.
             let own = if value[0] == 1 {
                 0
             } else if value[1] == 0 {
@@ -167,7 +193,8 @@ impl Bed {
             for (key, value) in self.engine.rows(Table::SearchFolds) {
                 let decoded = decode_key::<SearchFolds>(&key).unwrap();
                 if matches!(decoded, FoldKey::Block(_)) && decoded.fold() == Some(fold) {
-                    read_block(&key, &value, |_, _| Some(true), |posting| postings.push(posting)).unwrap();
+                    read_block(&key, &value, |_, _| Some(true), |posting| postings.push(posting))
+                        .unwrap();
                     puts.push(Put { table: Table::SearchFolds, key, value: None });
                 }
             }
@@ -179,7 +206,8 @@ impl Bed {
                 blocks.push(&posting.token, posting.ordinal, posting.fields, &posting.positions);
             }
             for block in blocks.finish() {
-                let key = FoldKey::block(ACCOUNT, fold, &block.token, block.ordinal, block.position);
+                let key =
+                    FoldKey::block(ACCOUNT, fold, &block.token, block.ordinal, block.position);
                 puts.push(put(Table::SearchFolds, key.encode(), block.value));
             }
         }
@@ -192,9 +220,14 @@ impl Bed {
     /// As the header reads.
     fn wanted(&self, part: Option<&str>) -> Vec<EmailId> {
         let has = |places: &&Places| {
-            let fields = places.0.map(|at| ALIASES[at]).into_iter().chain(places.1.map(|at| HOPS[at]));
-            let decoded = |text: &str| text.to_lowercase().replace("=?utf-8?q?shop?=", "shop").replace("  ", " ");
-            fields.map(decoded).any(|value| part.is_none_or(|part| value.contains(&part.to_lowercase())))
+            let fields =
+                places.0.map(|at| ALIASES[at]).into_iter().chain(places.1.map(|at| HOPS[at]));
+            let decoded = |text: &str| {
+                text.to_lowercase().replace("=?utf-8?q?shop?=", "shop").replace("  ", " ")
+            };
+            fields
+                .map(decoded)
+                .any(|value| part.is_none_or(|part| value.contains(&part.to_lowercase())))
         };
         self.emails.iter().filter(|(_, places)| has(places)).map(|(id, _)| *id).collect()
     }
@@ -213,10 +246,15 @@ impl Bed {
             let is = Filter::Is(Condition::Header { name: "Delivered-To".into(), text });
             let wanted = self.wanted(part);
             assert_eq!(ask(&self.store, is.clone(), None), wanted, "{part:?}");
-            let rest: Vec<EmailId> = self.emails.keys().copied().filter(|id| !wanted.contains(id)).collect();
+            let rest: Vec<EmailId> =
+                self.emails.keys().copied().filter(|id| !wanted.contains(id)).collect();
             assert_eq!(ask(&self.store, Filter::Not(vec![is.clone()]), None), rest, "not {part:?}");
             let either = Filter::Or(vec![Filter::Is(Condition::Body("nowhere".into())), is]);
-            assert_eq!(ask(&self.store, either, Some(3)), wanted[..wanted.len().min(3)], "{part:?} or nowhere");
+            assert_eq!(
+                ask(&self.store, either, Some(3)),
+                wanted[..wanted.len().min(3)],
+                "{part:?} or nowhere"
+            );
         }
     }
 }
@@ -224,11 +262,19 @@ impl Bed {
 /// Stores of the first version and of this one, with a merge under way.
 #[test]
 fn emails_that_an_earlier_version_filed_are_found() {
-    let sizes = FoldSizes { rows: 2, row_octets: 1 << 20, block: 200, fan: 2, piece: 200, last_level: 2 };
+    let sizes =
+        FoldSizes { rows: 2, row_octets: 1 << 20, block: 200, fan: 2, piece: 200, last_level: 2 };
     for name in ["v1.rows", "written.rows"] {
-        let known = std::fs::read_to_string(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let known = std::fs::read_to_string(format!(
+            "{}/tests/fixtures/{name}",
+            env!("CARGO_MANIFEST_DIR")
+        ))
+        .unwrap();
         let octets = |hex: &str| -> Vec<u8> {
-            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+            (0..hex.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+                .collect()
         };
         let put = |line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
@@ -238,11 +284,17 @@ fn emails_that_an_earlier_version_filed_are_found() {
         let engine = Arc::new(MemoryEngine::new());
         engine.write(&[Arc::new(Batch::of(known.lines().map(put).collect()))]).unwrap();
         let clock = Arc::new(FixedClock::at(UtcMillis(1_795_255_200_000)));
-        let store =
-            Store::open_engine(engine.clone(), &Options { ranked_above: Some(2), ..Options::small() }, clock).unwrap();
-        let all: Vec<EmailId> = store.snapshot().emails(ACCOUNT, None, 99).unwrap().iter().map(|(id, _)| *id).collect();
+        let store = Store::open_engine(
+            engine.clone(),
+            &Options { ranked_above: Some(2), ..Options::small() },
+            clock,
+        )
+        .unwrap();
+        let all: Vec<EmailId> =
+            store.snapshot().emails(ACCOUNT, None, 99).unwrap().iter().map(|(id, _)| *id).collect();
         assert_eq!(all.len(), 7);
-        let mut bed = Bed { engine, store, emails: all.iter().map(|id| (*id, (Some(0), None))).collect() };
+        let mut bed =
+            Bed { engine, store, emails: all.iter().map(|id| (*id, (Some(0), None))).collect() };
         bed.assert_answers();
         bed.deliver((Some(1), Some(1)), 50);
         for _ in 0..40 {

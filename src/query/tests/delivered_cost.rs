@@ -13,13 +13,15 @@ use crate::store::engine::watched::CountingEngine;
 use crate::store::{EncodedMessage, FoldSizes, NewEmail, Options, Store};
 
 const ACCOUNT: AccountId = AccountId(1);
-const SIZES: FoldSizes = FoldSizes { rows: 64, row_octets: 1 << 20, block: 512, fan: 4, piece: 8 << 10, last_level: 2 };
+const SIZES: FoldSizes =
+    FoldSizes { rows: 64, row_octets: 1 << 20, block: 512, fan: 4, piece: 8 << 10, last_level: 2 };
 const SHOP: &str = "Shop@example.org";
 
 /// An email that was delivered to an address; `hop` are fields of its own header.
 fn deliver(store: &Store, alias: &str, hop: &str, at: i64) -> EmailId {
     let raw = format!("{hop}Subject: {at}\r\n\r\ntext {at}\r\n");
-    let prefix = format!("Return-Path: <>\r\nDelivered-To: {alias}\r\nReceived: from x\r\n\tby y; now\r\n");
+    let prefix =
+        format!("Return-Path: <>\r\nDelivered-To: {alias}\r\nReceived: from x\r\n\tby y; now\r\n");
     let message = EncodedMessage::new(&rows(raw.as_bytes(), store.secrets()));
     let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
         txn.create_email(&NewEmail {
@@ -41,9 +43,17 @@ fn bed(emails: i64) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
 }
 
 /// The same, where `other` names the address of each other email.
-fn bed_of(emails: i64, other: impl Fn(i64) -> String) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
+fn bed_of(
+    emails: i64,
+    other: impl Fn(i64) -> String,
+) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     let engine = Arc::new(CountingEngine::default());
-    let store = Store::open_engine(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let store = Store::open_engine(
+        engine.clone(),
+        &Options::small(),
+        Arc::new(FixedClock::at(UtcMillis(0))),
+    )
+    .unwrap();
     prepare(&store);
     let mut shop = Vec::new();
     for n in 0..emails {
@@ -59,8 +69,14 @@ fn bed_of(emails: i64, other: impl Fn(i64) -> String) -> (Arc<CountingEngine>, S
 
 /// The emails that have it, of which no byte of a message is read.
 fn unread(store: &Store, filter: Filter) -> Result<Vec<EmailId>, Error> {
-    let results = QuerySpec { account: ACCOUNT, filter, reads: Allowance::of(0, u64::MAX), ..small_batches() };
-    let asked = Query { results, window: Window { start: Start::default(), limit: None }, total: true };
+    let results = QuerySpec {
+        account: ACCOUNT,
+        filter,
+        reads: Allowance::of(0, u64::MAX),
+        ..small_batches()
+    };
+    let asked =
+        Query { results, window: Window { start: Start::default(), limit: None }, total: true };
     query(&store.snapshot(), store.secrets(), &asked).map(|found| found.answer.ids)
 }
 
@@ -105,7 +121,8 @@ fn addresses_that_are_looked_through_count_as_rows_walked_over() {
         let (filter, reads) = (delivered(Some("zz")), Allowance::of(0, 300));
         let results = QuerySpec { account: ACCOUNT, filter, reads, ..small_batches() };
         let asked = Query { results, ..Query::default() };
-        let ask = || query(&store.snapshot(), store.secrets(), &asked).map(|found| found.answer.ids);
+        let ask =
+            || query(&store.snapshot(), store.secrets(), &asked).map(|found| found.answer.ids);
         [ask(), ask()]
     };
     assert_eq!(asks(&one), [Ok(Vec::new()), Ok(Vec::new())]);

@@ -1,5 +1,6 @@
-//! The same on a disk: random histories over RocksDB, opened anew in the middle as a crash left it, with every question, every
-//! change from every past state, and the checker. A twentieth as many cases, for each opens some databases.
+//! The same on a disk: random histories over RocksDB, opened anew in the middle as a crash left it,
+//! with every question, every change from every past state, and the checker. A twentieth as many
+//! cases, for each opens some databases.
 
 use proptest::prelude::*;
 

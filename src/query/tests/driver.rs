@@ -1,4 +1,5 @@
-//! Random changes of an account, done to a store and to the naive account alike, with every state that there was.
+//! Random changes of an account, done to a store and to the naive account alike, with every state
+//! that there was.
 //!
 //! Upkeep takes from the store what it may forget, and from the past what can be told no more.
 
@@ -9,13 +10,16 @@ use std::time::Duration;
 use crate::message::rows;
 use crate::model::clock::FixedClock;
 use crate::model::{
-    AccountId, AccountRow, Address, Clock as _, DataType, EmailId, MailboxUid, ModSeq, Role, UtcMillis,
+    AccountId, AccountRow, Address, Clock as _, DataType, EmailId, MailboxUid, ModSeq, Role,
+    UtcMillis,
 };
 use crate::query::tests::naive::{self, NaiveDraft, NaiveMail};
 pub(super) use crate::query::tests::operations::{EmailPlacement, Op, ops};
 use crate::store::engine::Engine;
 use crate::store::engine::memory::MemoryEngine;
-use crate::store::{EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store, Ticket, Txn};
+use crate::store::{
+    EncodedMessage, Error, FoldSizes, NewEmail, NewMailbox, Options, Store, Ticket, Txn,
+};
 
 /// Whose account it is.
 pub(super) const ACCOUNT: AccountId = AccountId(1);
@@ -54,7 +58,8 @@ pub(super) struct TestDriver {
     opens: Box<StoreOpener>,
 }
 
-/// Opens a store, or again what the one before it left; that is still there then, and does nothing more.
+/// Opens a store, or again what the one before it left; that is still there then, and does nothing
+/// more.
 type StoreOpener = dyn FnMut(&Options, Arc<FixedClock>) -> Store;
 
 impl std::fmt::Debug for TestDriver {
@@ -63,7 +68,8 @@ impl std::fmt::Debug for TestDriver {
     }
 }
 
-/// A copy of a store's files as they were at one moment; nothing where RocksDB made, changed or deleted one meanwhile.
+/// A copy of a store's files as they were at one moment; nothing where RocksDB made, changed or
+/// deleted one meanwhile.
 #[cfg(feature = "rocksdb")]
 fn copied(dir: &std::path::Path) -> Option<tempfile::TempDir> {
     let files = || -> Option<Vec<_>> {
@@ -98,8 +104,8 @@ impl TestDriver {
         Self::begin(Box::new(opens), ranked_above)
     }
 
-    /// On a disk. Opened anew it is what a copy of the files holds that was made while the store was open: nothing was
-    /// flushed or closed.
+    /// On a disk. Opened anew it is what a copy of the files holds that was made while the store
+    /// was open: nothing was flushed or closed.
     #[cfg(feature = "rocksdb")]
     pub(super) fn on_disk(ranked_above: Option<u64>) -> Self {
         let mut dirs = vec![tempfile::tempdir().unwrap()];
@@ -121,15 +127,24 @@ impl TestDriver {
         let row = AccountRow::new("me", Address::from_parts("me", "a.example"), UtcMillis(0));
         let made = store.commit(ACCOUNT, |txn| {
             txn.register(&row);
-            for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {
-                txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
+            for (name, role) in
+                [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)]
+            {
+                txn.create_mailbox(&NewMailbox {
+                    name: name.into(),
+                    parent: None,
+                    role: Some(role),
+                    sort_order: 0,
+                })?;
             }
             Ok(())
         });
         made.unwrap().1.wait_blocking().unwrap();
-        let (now, past, ids, dead) = (naive::NaiveAccount::default(), Vec::new(), Vec::new(), Vec::new());
+        let (now, past, ids, dead) =
+            (naive::NaiveAccount::default(), Vec::new(), Vec::new(), Vec::new());
         let (low, history_cut) = (ModSeq(0), false);
-        let mut drive = Self { store, now, past, ids, low, history_cut, options, clock, dead, opens };
+        let mut drive =
+            Self { store, now, past, ids, low, history_cut, options, clock, dead, opens };
         drive.past.push((drive.state(), naive::NaiveAccount::default()));
         drive
     }
@@ -153,14 +168,18 @@ impl TestDriver {
         let before = self.modseq();
         let changed = match op {
             Op::Several { .. } => None,
-            Op::Create { draft, mailboxes, keywords, at } => Some(self.create(draft, mailboxes, keywords, *at)),
+            Op::Create { draft, mailboxes, keywords, at } => {
+                Some(self.create(draft, mailboxes, keywords, *at))
+            }
             Op::Update { which, mailboxes, keywords } => self.at(*which).and_then(|at| {
                 let mail = &mut self.now.mails[at];
                 let same = mail.mailboxes == *mailboxes && mail.keywords == *keywords;
                 mail.mailboxes.clone_from(mailboxes);
                 mail.keywords.clone_from(keywords);
                 let id = mail.id;
-                let done = self.store.commit(ACCOUNT, |txn| txn.update_email(id, mailboxes.clone(), keywords.clone()));
+                let done = self.store.commit(ACCOUNT, |txn| {
+                    txn.update_email(id, mailboxes.clone(), keywords.clone())
+                });
                 done.unwrap().1.wait_blocking().unwrap();
                 (!same).then_some(id)
             }),
@@ -175,7 +194,9 @@ impl TestDriver {
                 let draft = self.now.mails[source].draft.clone();
                 self.create(&draft, mailboxes, keywords, *at)
             }),
-            Op::Restore { which } => which.checked_rem(self.dead.len()).and_then(|at| self.restore(at)),
+            Op::Restore { which } => {
+                which.checked_rem(self.dead.len()).and_then(|at| self.restore(at))
+            }
             Op::Wait { days } => {
                 self.clock.advance(DAY * *days);
                 None
@@ -196,7 +217,14 @@ impl TestDriver {
             Op::Fold { steps, rows } => {
                 self.fold(
                     *steps,
-                    &FoldSizes { rows: *rows, row_octets: 1 << 20, block: 200, fan: 2, piece: 400, last_level: 2 },
+                    &FoldSizes {
+                        rows: *rows,
+                        row_octets: 1 << 20,
+                        block: 200,
+                        fan: 2,
+                        piece: 400,
+                        last_level: 2,
+                    },
                 );
                 None
             }
@@ -233,12 +261,16 @@ impl TestDriver {
             self.now.changed.insert(id, modseq);
             self.past.push((modseq, self.now.clone()));
         }
-        let one = |txn: &mut Txn<'_>, (id, filed): &(EmailId, Option<EmailPlacement>)| match filed.clone() {
+        let one = |txn: &mut Txn<'_>, (id, filed): &(EmailId, Option<EmailPlacement>)| match filed
+            .clone()
+        {
             Some((mailboxes, keywords)) => txn.update_email(*id, mailboxes, keywords).map(drop),
             None => txn.destroy_email(*id),
         };
         if queued {
-            let commits = wishes.iter().map(|wish| self.store.commit(ACCOUNT, |txn| one(txn, wish)).unwrap().1);
+            let commits = wishes
+                .iter()
+                .map(|wish| self.store.commit(ACCOUNT, |txn| one(txn, wish)).unwrap().1);
             let tickets: Vec<Ticket> = commits.collect();
             tickets.into_iter().for_each(|ticket| ticket.wait_blocking().unwrap());
         } else {
@@ -256,15 +288,16 @@ impl TestDriver {
     ) -> EmailId {
         let raw = draft.raw();
         let message = EncodedMessage::new(&rows(raw.as_bytes(), self.store.secrets()));
-        let (mut results, ticket) = self.store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
-            txn.create_email(&NewEmail {
-                message: &message,
-                prefix: draft.prefix().as_bytes(),
-                mailboxes: mailboxes.clone(),
-                keywords: keywords.clone(),
-                received_at,
-            })
-        });
+        let (mut results, ticket) =
+            self.store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
+                txn.create_email(&NewEmail {
+                    message: &message,
+                    prefix: draft.prefix().as_bytes(),
+                    mailboxes: mailboxes.clone(),
+                    keywords: keywords.clone(),
+                    received_at,
+                })
+            });
         let (id, thread) = results.pop().unwrap().1.unwrap();
         ticket.wait_blocking().unwrap();
         assert_eq!(id.received_at(), received_at);
@@ -272,11 +305,19 @@ impl TestDriver {
         assert_eq!(thread, self.now.thread_for(draft));
         self.ids.push(id);
         let (mailboxes, keywords) = (mailboxes.clone(), keywords.clone());
-        self.now.mails.push(NaiveMail { id, thread, mailboxes, keywords, received_at, draft: draft.clone() });
+        self.now.mails.push(NaiveMail {
+            id,
+            thread,
+            mailboxes,
+            keywords,
+            received_at,
+            draft: draft.clone(),
+        });
         id
     }
 
-    /// A second time, or too late, it is refused; else it comes back with all but its id and its thread.
+    /// A second time, or too late, it is refused; else it comes back with all but its id and its
+    /// thread.
     fn restore(&mut self, at: usize) -> Option<EmailId> {
         let DestroyedMail { mail, at: end, restored } = self.dead[at].clone();
         let raw = mail.draft.raw();
@@ -288,14 +329,18 @@ impl TestDriver {
         }
         let (id, thread) = made.unwrap();
         assert!(!self.ids.contains(&id), "an id is used once");
-        assert_eq!((id.received_at(), thread), (mail.received_at, self.now.thread_for(&mail.draft)));
+        assert_eq!(
+            (id.received_at(), thread),
+            (mail.received_at, self.now.thread_for(&mail.draft))
+        );
         self.ids.push(id);
         self.dead[at].restored = true;
         self.now.mails.push(NaiveMail { id, thread, ..mail });
         Some(id)
     }
 
-    /// Takes nothing that is asked for within its time, and leaves the store in order after each step.
+    /// Takes nothing that is asked for within its time, and leaves the store in order after each
+    /// step.
     fn keep(&mut self, what: u8, most: usize) {
         let now = self.clock.now();
         let (upto, yesterday) = (now.before(DAY * GRACE), now.before(DAY));
@@ -312,11 +357,15 @@ impl TestDriver {
             }
             if what & 4 != 0 {
                 // Those of dead threads alone: no time is long ago enough.
-                let swept = self.done(ACCOUNT, |txn| txn.sweep_thread_refs(UtcMillis(0), DAY, most));
+                let swept =
+                    self.done(ACCOUNT, |txn| txn.sweep_thread_refs(UtcMillis(0), DAY, most));
                 left |= swept.unwrap().1;
             }
             if what & 8 != 0 {
-                left |= self.done(AccountId::SITE, |txn| txn.collect_blobs(yesterday, most)).unwrap().left;
+                left |= self
+                    .done(AccountId::SITE, |txn| txn.collect_blobs(yesterday, most))
+                    .unwrap()
+                    .left;
                 left |= self.done(AccountId::SITE, |txn| txn.sweep_blobs(DAY, most)).unwrap();
             }
             assert_eq!(self.store.check().unwrap(), []);
@@ -329,7 +378,11 @@ impl TestDriver {
         }
     }
 
-    fn done<T>(&self, account: AccountId, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    fn done<T>(
+        &self,
+        account: AccountId,
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let (value, ticket) = self.store.commit(account, change)?;
         ticket.wait_blocking()?;
         Ok(value)
@@ -337,28 +390,43 @@ impl TestDriver {
 
     fn fold(&self, steps: usize, sizes: &FoldSizes) {
         for _ in 0..steps {
-            let Some(piece) = self.store.snapshot().next_fold_piece(ACCOUNT, sizes).unwrap() else { return };
-            let (written, ticket) = self.store.commit(ACCOUNT, |txn| txn.write_folds(&piece)).unwrap();
+            let Some(piece) = self.store.snapshot().next_fold_piece(ACCOUNT, sizes).unwrap() else {
+                return;
+            };
+            let (written, ticket) =
+                self.store.commit(ACCOUNT, |txn| txn.write_folds(&piece)).unwrap();
             ticket.wait_blocking().unwrap();
             assert!(written, "nobody else changes the account");
         }
     }
 
-    /// Of these emails the store lost all keywords that no other row has: so does the naive account.
+    /// Of these emails the store lost all keywords that no other row has: so does the naive
+    /// account.
     pub(super) fn forget_keywords(&mut self, ids: &BTreeSet<EmailId>) {
         for mail in self.now.mails.iter_mut().filter(|mail| ids.contains(&mail.id)) {
             let is_seen = mail.keywords.contains("$seen");
-            mail.keywords.retain(|word| ["$seen", "$flagged"].contains(&word.as_str()) || word == "$draft" && !is_seen);
+            mail.keywords.retain(|word| {
+                ["$seen", "$flagged"].contains(&word.as_str()) || word == "$draft" && !is_seen
+            });
         }
         let snapshot = self.store.snapshot();
-        for DestroyedMail { mail, .. } in self.dead.iter_mut().filter(|dead| ids.contains(&dead.mail.id)) {
+        for DestroyedMail { mail, .. } in
+            self.dead.iter_mut().filter(|dead| ids.contains(&dead.mail.id))
+        {
             let row = snapshot.email_or_tombstone(ACCOUNT, mail.id).unwrap().unwrap();
-            // Where a destroyed email was, and whether flagged, is told by the history of listings alone.
+            // Where a destroyed email was, and whether flagged, is told by the history of listings
+            // alone.
             let is_told = row.mailboxes == mail.mailboxes;
-            assert!(is_told || self.history_cut && row.mailboxes.is_subset(&mail.mailboxes), "{row:?} {mail:?}");
+            assert!(
+                is_told || self.history_cut && row.mailboxes.is_subset(&mail.mailboxes),
+                "{row:?} {mail:?}"
+            );
             mail.mailboxes.clone_from(&row.mailboxes);
             assert!(row.keywords.is_subset(&mail.keywords), "{row:?}");
-            assert!(self.history_cut || row.has("$flagged") == mail.keywords.contains("$flagged"), "{row:?} {mail:?}");
+            assert!(
+                self.history_cut || row.has("$flagged") == mail.keywords.contains("$flagged"),
+                "{row:?} {mail:?}"
+            );
             mail.keywords = row.keywords;
         }
     }

@@ -1,12 +1,15 @@
-//! The fast ways: that they are taken where they should be, and that they answer as the generic way and the naive account
-//! do, while views come and go, ranked and not. `RESTANTE_CASES` sets how many histories.
+//! The fast ways: that they are taken where they should be, and that they answer as the generic way
+//! and the naive account do, while views come and go, ranked and not. `RESTANTE_CASES` sets how
+//! many histories.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::model::{EmailId, Listing, ListingFilter, MailboxUid, ModSeq, Shape, UtcMillis, VacationResponse};
+use crate::model::{
+    EmailId, Listing, ListingFilter, MailboxUid, ModSeq, Shape, UtcMillis, VacationResponse,
+};
 use crate::query::matching::evaluate::Matcher;
 use crate::query::plan::access_paths;
 use crate::query::sort::SortPin;
@@ -14,8 +17,8 @@ use crate::query::tests::client::check_catching_up;
 use crate::query::tests::driver::{ACCOUNT, EPOCH, Op, TIMES, TestDriver, ops};
 use crate::query::tests::naive::NaiveDraft;
 use crate::query::tests::{
-    Begin, check_changes, check_facts, check_query, comparator, condition, config, is_exact, keyword, least_by,
-    small_batches, window,
+    Begin, check_changes, check_facts, check_query, comparator, condition, config, is_exact,
+    keyword, least_by, small_batches, window,
 };
 use crate::query::*;
 use crate::store::engine::memory::MemoryEngine;
@@ -45,9 +48,13 @@ fn shows(view: ListingFilter, spelling: u8) -> Filter {
         ListingFilter::Flagged if plain => Filter::Is(Condition::HasKeyword(flagged)),
         ListingFilter::Flagged => not(Condition::NotKeyword(flagged)),
         ListingFilter::ThreadUnseen => not(Condition::AllInThreadHaveKeyword(seen)),
-        ListingFilter::ThreadFlagged if plain => Filter::Is(Condition::SomeInThreadHaveKeyword(flagged)),
+        ListingFilter::ThreadFlagged if plain => {
+            Filter::Is(Condition::SomeInThreadHaveKeyword(flagged))
+        }
         ListingFilter::ThreadFlagged => not(Condition::NoneInThreadHaveKeyword(flagged)),
-        ListingFilter::ThreadUntouched if plain => Filter::Is(Condition::NoneInThreadHaveKeyword(seen)),
+        ListingFilter::ThreadUntouched if plain => {
+            Filter::Is(Condition::NoneInThreadHaveKeyword(seen))
+        }
         ListingFilter::ThreadUntouched => not(Condition::SomeInThreadHaveKeyword(seen)),
     }
 }
@@ -62,7 +69,10 @@ impl ListingQuery {
         parts.extend(self.more.clone().map(Filter::Is));
         let filter = if self.spelling > 3 {
             let (some, rest) = parts.split_at(parts.len() / 2);
-            Filter::And(vec![Filter::And(some.to_vec()), Filter::Or(vec![Filter::And(rest.to_vec())])])
+            Filter::And(vec![
+                Filter::And(some.to_vec()),
+                Filter::Or(vec![Filter::And(rest.to_vec())]),
+            ])
         } else {
             Filter::And(parts)
         };
@@ -79,14 +89,17 @@ impl ListingQuery {
             [first, last] => (Some(pin(first)?), Some(last)),
             _ => return None,
         };
-        if self.more.is_some() || receipt.is_some_and(|last| last.property != SortProperty::ReceivedAt) {
+        if self.more.is_some()
+            || receipt.is_some_and(|last| last.property != SortProperty::ReceivedAt)
+        {
             return None;
         }
         // What is the same for all that the filter leaves is no order.
         let pin = pin.filter(|pin| pin.view != self.view);
         let backwards = receipt.is_some_and(|last| last.ascending);
         let is_span = self.before.is_some() || self.after.is_some();
-        let of_threads = !self.view.is_of_emails() || pin.is_some_and(|pin| !pin.view.is_of_emails());
+        let of_threads =
+            !self.view.is_of_emails() || pin.is_some_and(|pin| !pin.view.is_of_emails());
         if self.collapse && self.before.is_some() || !self.collapse && of_threads {
             return None;
         }
@@ -97,11 +110,18 @@ impl ListingQuery {
                 let fits = self.view == ListingFilter::Every
                     && !(self.collapse && backwards)
                     && !(by_thread && (is_span || !pin.first));
-                fits.then_some(AccessPath::Pinned(Listing { uid, view: ListingFilter::Every, shape }, pin))
+                fits.then_some(AccessPath::Pinned(
+                    Listing { uid, view: ListingFilter::Every, shape },
+                    pin,
+                ))
             }
             None if self.collapse && backwards => {
                 let fits = self.view.is_of_emails() && !is_span;
-                fits.then_some(AccessPath::Listing(Listing { uid, view: self.view, shape: Shape::Emails }))
+                fits.then_some(AccessPath::Listing(Listing {
+                    uid,
+                    view: self.view,
+                    shape: Shape::Emails,
+                }))
             }
             None => Some(AccessPath::Listing(Listing { uid, view: self.view, shape })),
         }
@@ -124,9 +144,15 @@ fn pin(comparator: &Comparator) -> Option<SortPin> {
     match &comparator.property {
         SortProperty::HasKeyword(word) if word == "$flagged" => of(ListingFilter::Flagged, !up),
         SortProperty::HasKeyword(word) if word == "$seen" => of(ListingFilter::Unseen, up),
-        SortProperty::SomeInThreadHaveKeyword(word) if word == "$flagged" => of(ListingFilter::ThreadFlagged, !up),
-        SortProperty::SomeInThreadHaveKeyword(word) if word == "$seen" => of(ListingFilter::ThreadUntouched, up),
-        SortProperty::AllInThreadHaveKeyword(word) if word == "$seen" => of(ListingFilter::ThreadUnseen, up),
+        SortProperty::SomeInThreadHaveKeyword(word) if word == "$flagged" => {
+            of(ListingFilter::ThreadFlagged, !up)
+        }
+        SortProperty::SomeInThreadHaveKeyword(word) if word == "$seen" => {
+            of(ListingFilter::ThreadUntouched, up)
+        }
+        SortProperty::AllInThreadHaveKeyword(word) if word == "$seen" => {
+            of(ListingFilter::ThreadUnseen, up)
+        }
         _ => None,
     }
 }
@@ -183,7 +209,9 @@ pub(super) fn check_way(drive: &TestDriver, question: &ListingQuery) {
     let snapshot = drive.store.snapshot();
     let plan = explain(&snapshot, &question.results()).unwrap();
     let uid = question.uid.unwrap_or(MailboxUid::ALL);
-    let is_kept = |shown: &ListingFilter| snapshot.maintained_listing(ACCOUNT, uid, *shown).unwrap().is_some();
+    let is_kept = |shown: &ListingFilter| {
+        snapshot.maintained_listing(ACCOUNT, uid, *shown).unwrap().is_some()
+    };
     match question.way() {
         Some(way) if question.views().iter().all(is_kept) => {
             assert_eq!(plan.way, way, "{question:?}");
@@ -192,7 +220,10 @@ pub(super) fn check_way(drive: &TestDriver, question: &ListingQuery) {
         }
         // One more condition may happen to be a listing filter's.
         _ if question.more.is_some() => {}
-        _ => assert!(!matches!(plan.way, AccessPath::Listing(_) | AccessPath::Pinned(..)), "{plan:?} for {question:?}"),
+        _ => assert!(
+            !matches!(plan.way, AccessPath::Listing(_) | AccessPath::Pinned(..)),
+            "{plan:?} for {question:?}"
+        ),
     }
 }
 
@@ -241,7 +272,16 @@ fn keep(drive: &mut TestDriver, uid: MailboxUid, view: ListingFilter) {
 
 fn mailbox(uid: u32, view: ListingFilter, collapse: bool) -> ListingQuery {
     let uid = (uid > 0).then_some(MailboxUid(uid));
-    ListingQuery { uid, view, spelling: 0, before: None, after: None, more: None, sort: Vec::new(), collapse }
+    ListingQuery {
+        uid,
+        view,
+        spelling: 0,
+        before: None,
+        after: None,
+        more: None,
+        sort: Vec::new(),
+        collapse,
+    }
 }
 
 fn create(draft: NaiveDraft, uids: &[u32], at: i64) -> Op {
@@ -249,8 +289,9 @@ fn create(draft: NaiveDraft, uids: &[u32], at: i64) -> Op {
     Op::Create { draft, mailboxes, keywords: BTreeSet::new(), at: UtcMillis(EPOCH + at) }
 }
 
-/// All histories of up to three changes of two emails, in one thread or in two, either one the newer, in the Inbox, in the
-/// Trash, or in both; of more by `RESTANTE_EXHAUSTIVE`. Every list from every state, counts, threads and changes.
+/// All histories of up to three changes of two emails, in one thread or in two, either one the
+/// newer, in the Inbox, in the Trash, or in both; of more by `RESTANTE_EXHAUSTIVE`. Every list from
+/// every state, counts, threads and changes.
 #[test]
 fn every_short_history_of_two_emails_in_one_thread() {
     every_short_history(true, 0);
@@ -275,14 +316,19 @@ fn every_short_history(same_thread: bool, newer: usize) {
     }
     let mut histories: Vec<Vec<PlacementChange>> = vec![Vec::new()];
     let mut checked = 0;
-    let longest = std::env::var("RESTANTE_EXHAUSTIVE").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let longest =
+        std::env::var("RESTANTE_EXHAUSTIVE").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     for _ in 0..longest {
-        let longer = histories.iter().flat_map(|history| acts.iter().map(|act| [&history[..], &[*act]].concat()));
+        let longer = histories
+            .iter()
+            .flat_map(|history| acts.iter().map(|act| [&history[..], &[*act]].concat()));
         histories = longer.filter(|history| is_possible(history)).collect();
         for history in &histories {
             let mut drive = TestDriver::over(Arc::new(MemoryEngine::new()), Some(0));
             for uid in 0..3 {
-                ListingFilter::ALL.into_iter().for_each(|view| keep(&mut drive, MailboxUid(uid), view));
+                ListingFilter::ALL
+                    .into_iter()
+                    .for_each(|view| keep(&mut drive, MailboxUid(uid), view));
             }
             let mut ids: [Option<EmailId>; 2] = [None; 2];
             for (email, to) in history {
@@ -291,7 +337,9 @@ fn every_short_history(same_thread: bool, newer: usize) {
             check_facts(&drive);
             check_catching_up(&drive, 1);
             for uid in 0..3 {
-                for (view, collapse) in ListingFilter::ALL.into_iter().flat_map(|view| [(view, false), (view, true)]) {
+                for (view, collapse) in
+                    ListingFilter::ALL.into_iter().flat_map(|view| [(view, false), (view, true)])
+                {
                     let question = mailbox(uid, view, collapse);
                     if question.way().is_some() {
                         check_least(&drive, &question.results());
@@ -300,7 +348,8 @@ fn every_short_history(same_thread: bool, newer: usize) {
                 }
                 // Of the Trash, which is a mailbox like the Inbox, no other order is tried.
                 for (collapse, sort) in sorts().into_iter().filter(|_| uid < 2) {
-                    let question = ListingQuery { sort, ..mailbox(uid, ListingFilter::Every, collapse) };
+                    let question =
+                        ListingQuery { sort, ..mailbox(uid, ListingFilter::Every, collapse) };
                     assert!(question.way().is_some(), "{question:?}");
                     check_least(&drive, &question.results());
                     checked += 1;
@@ -332,7 +381,8 @@ type PlacementChange = (usize, Option<(&'static [u32], &'static str)>);
 
 const INBOX: &[u32] = &[1];
 
-/// Whether each act finds its email as it must be: not the same as before, and destroyed only once it is there.
+/// Whether each act finds its email as it must be: not the same as before, and destroyed only once
+/// it is there.
 fn is_possible(history: &[PlacementChange]) -> bool {
     let Some(((email, to), before)) = history.split_last() else { return true };
     let known = before.iter().rev().find(|(other, _)| other == email).map(|(_, to)| *to);
@@ -349,7 +399,9 @@ fn live(
     same_thread: bool,
     newer: usize,
 ) {
-    let at = |id: EmailId, drive: &TestDriver| drive.now.mails.iter().position(|mail| mail.id == id).unwrap();
+    let at = |id: EmailId, drive: &TestDriver| {
+        drive.now.mails.iter().position(|mail| mail.id == id).unwrap()
+    };
     match (ids[email], to) {
         (None, Some((uids, word))) => {
             let message_id = Some(if same_thread { 0 } else { u8::try_from(email).unwrap() });
@@ -375,12 +427,23 @@ fn live(
 fn check_least(drive: &TestDriver, results: &QuerySpec) {
     let (snapshot, secrets) = (drive.store.snapshot(), drive.store.secrets());
     let new = drive.now.list(results);
-    let page = query(&snapshot, secrets, &Query { results: results.clone(), total: true, ..Query::default() }).unwrap();
+    let page = query(
+        &snapshot,
+        secrets,
+        &Query { results: results.clone(), total: true, ..Query::default() },
+    )
+    .unwrap();
     assert_eq!((page.answer.ids.as_slice(), page.answer.total), (new.as_slice(), Some(new.len())));
     for (since, past) in &drive.past {
         let old = past.list(results);
         for up_to in drive.ids.iter().copied().map(Some).chain([None]) {
-            let asked = QueryChanges { results: results.clone(), since: *since, up_to, max_changes: None, total: true };
+            let asked = QueryChanges {
+                results: results.clone(),
+                since: *since,
+                up_to,
+                max_changes: None,
+                total: true,
+            };
             let found = changes(&snapshot, secrets, &asked).unwrap();
             // Of all mail, oldest first is no listing's either.
             assert!(is_exact(found.plan.way), "{:?}", found.plan);
@@ -398,14 +461,21 @@ fn a_view_is_wanted_then_made_and_then_serves() {
     for n in 0..300 {
         drive.apply(&create(NaiveDraft::default(), &[1], n));
     }
-    for (uid, view, collapse) in
-        [(1, ListingFilter::Unseen, false), (1, ListingFilter::ThreadUnseen, true), (0, ListingFilter::Every, true)]
-    {
+    for (uid, view, collapse) in [
+        (1, ListingFilter::Unseen, false),
+        (1, ListingFilter::ThreadUnseen, true),
+        (0, ListingFilter::Every, true),
+    ] {
         let question = mailbox(uid, view, collapse);
-        let plan = |drive: &TestDriver| explain(&drive.store.snapshot(), &question.results()).unwrap();
+        let plan =
+            |drive: &TestDriver| explain(&drive.store.snapshot(), &question.results()).unwrap();
         let before = plan(&drive);
         let wanted = (MailboxUid(uid), view);
-        assert_eq!((before.wants, before.way, before.served.len()), (Some(wanted), AccessPath::Generic, 0), "{before}");
+        assert_eq!(
+            (before.wants, before.way, before.served.len()),
+            (Some(wanted), AccessPath::Generic, 0),
+            "{before}"
+        );
         assert!(before.to_string().contains("not listing: "), "{before}");
         drive.apply(&Op::Make { uid: wanted.0, view, most: 100 });
         let making = plan(&drive);
@@ -414,16 +484,24 @@ fn a_view_is_wanted_then_made_and_then_serves() {
         let state = drive.state();
         // The state of emails is what a client holds, whatever else of the account changes.
         let other = VacationResponse { enabled: true, ..VacationResponse::default() };
-        drive.store.commit(ACCOUNT, |txn| txn.set_vacation(&other)).unwrap().1.wait_blocking().unwrap();
+        drive
+            .store
+            .commit(ACCOUNT, |txn| txn.set_vacation(&other))
+            .unwrap()
+            .1
+            .wait_blocking()
+            .unwrap();
         keep(&mut drive, wanted.0, view);
         let kept = plan(&drive);
         assert!(matches!(kept.way, AccessPath::Listing(_)) && kept.ranked, "{kept}");
         assert_eq!((kept.wants, kept.served.as_slice(), kept.length), (None, &[wanted][..], 300));
         let secrets = drive.store.secrets().clone();
-        let asked = |since| QueryChanges { results: question.results(), since, ..QueryChanges::default() };
+        let asked =
+            |since| QueryChanges { results: question.results(), since, ..QueryChanges::default() };
         let found = changes(&drive.store.snapshot(), &secrets, &asked(state)).unwrap();
         assert!(matches!(found.plan.way, AccessPath::Listing(_)), "{}", found.plan);
-        let older = changes(&drive.store.snapshot(), &secrets, &asked(ModSeq(state.0 - 1))).unwrap();
+        let older =
+            changes(&drive.store.snapshot(), &secrets, &asked(ModSeq(state.0 - 1))).unwrap();
         assert!(matches!(older.plan.way, AccessPath::Filtered(_)), "{}", older.plan);
         assert!(older.plan.to_string().contains("older than its history"), "{}", older.plan);
         check_query(&drive, &question.results(), &(Begin::Position(150), Some(10)), true);
@@ -435,7 +513,9 @@ fn a_view_is_wanted_then_made_and_then_serves() {
 fn of_few_emails_no_view_is_wanted() {
     let mut drive = TestDriver::new();
     drive.apply(&create(NaiveDraft::default(), &[1], 0));
-    for (uid, view) in [(1, ListingFilter::Unseen), (7, ListingFilter::Every), (0, ListingFilter::Unseen)] {
+    for (uid, view) in
+        [(1, ListingFilter::Unseen), (7, ListingFilter::Every), (0, ListingFilter::Unseen)]
+    {
         let plan = explain(&drive.store.snapshot(), &mailbox(uid, view, false).results()).unwrap();
         assert_eq!((plan.wants, plan.way), (None, AccessPath::Generic), "{plan}");
     }
@@ -451,7 +531,9 @@ fn all_mail_is_walked_and_its_depths_want_ranks() {
     let snapshot = drive.store.snapshot();
     assert_eq!(explain(&snapshot, &results).unwrap().way, AccessPath::AllMail);
     assert!(!Window::default().is_deep());
-    for start in [Start::Position(-1), Start::Position(10_000), Start::Anchor { id: EmailId(0), offset: 0 }] {
+    for start in
+        [Start::Position(-1), Start::Position(10_000), Start::Anchor { id: EmailId(0), offset: 0 }]
+    {
         assert!(Window { start, limit: None }.is_deep());
     }
     check_changes(&drive, &results);
@@ -486,7 +568,10 @@ fn more_events_than_are_looked_at_are_refused() {
     let plan = explain(&snapshot, &results).unwrap();
     let asked = QueryChanges { results: results.clone(), since: first, ..QueryChanges::default() };
     let matcher = Matcher::new(&results.filter, secrets);
-    assert_eq!(changes_by(&snapshot, &matcher, &asked, plan.clone(), 3), Err(Error::CannotCalculateChanges));
+    assert_eq!(
+        changes_by(&snapshot, &matcher, &asked, plan.clone(), 3),
+        Err(Error::CannotCalculateChanges)
+    );
     assert_eq!(changes_by(&snapshot, &matcher, &asked, plan, 4).unwrap().answer.added.len(), 4);
     assert_eq!(access_paths(&snapshot, &results, &matcher).unwrap().candidates.len(), 3);
 }

@@ -1,4 +1,5 @@
-//! What a guest's queries over several open mailboxes read, in rows: those of the open mailboxes, however much else there is.
+//! What a guest's queries over several open mailboxes read, in rows: those of the open mailboxes,
+//! however much else there is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use crate::query::plan::AccessPath;
 use crate::query::tests::search::{file, prepare};
 use crate::query::tests::small_batches;
 use crate::query::{
-    Collation, Comparator, Condition, Filter, Query, QueryChanges, QuerySpec, Scope, SortProperty, Start, Window,
+    Collation, Comparator, Condition, Filter, Query, QueryChanges, QuerySpec, Scope, SortProperty,
+    Start, Window,
 };
 use crate::query::{changes, query};
 use crate::store::engine::watched::CountingEngine;
@@ -18,14 +20,25 @@ use crate::store::{NewMailbox, Options, Store};
 const ACCOUNT: AccountId = AccountId(1);
 const EMAILS: i64 = 2_000;
 
-/// A store with emails in the Inbox, some of them also in one or both of two more mailboxes; and those, newest first.
+/// A store with emails in the Inbox, some of them also in one or both of two more mailboxes; and
+/// those, newest first.
 fn bed() -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     let engine = Arc::new(CountingEngine::default());
-    let store = Store::open_engine(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let store = Store::open_engine(
+        engine.clone(),
+        &Options::small(),
+        Arc::new(FixedClock::at(UtcMillis(0))),
+    )
+    .unwrap();
     prepare(&store);
     for name in ["Two", "Three"] {
         let mailbox = NewMailbox { name: name.into(), parent: None, role: None, sort_order: 0 };
-        store.commit(ACCOUNT, |txn| txn.create_mailbox(&mailbox)).unwrap().1.wait_blocking().unwrap();
+        store
+            .commit(ACCOUNT, |txn| txn.create_mailbox(&mailbox))
+            .unwrap()
+            .1
+            .wait_blocking()
+            .unwrap();
     }
     let mut shared = Vec::new();
     for n in 0..EMAILS {
@@ -45,12 +58,17 @@ fn bed() -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
 fn place(store: &Store, id: EmailId, more: &BTreeSet<MailboxUid>, keywords: &[&str]) {
     let mailboxes: BTreeSet<MailboxUid> = more.iter().copied().chain([MailboxUid(1)]).collect();
     let keywords: BTreeSet<String> = keywords.iter().map(|word| (*word).to_owned()).collect();
-    let done = store.commit(ACCOUNT, |txn| txn.update_email(id, mailboxes.clone(), keywords.clone()));
+    let done =
+        store.commit(ACCOUNT, |txn| txn.update_email(id, mailboxes.clone(), keywords.clone()));
     done.unwrap().1.wait_blocking().unwrap();
 }
 
 fn results(filter: Filter, ascending: bool, collapse: bool) -> QuerySpec {
-    let sort = vec![Comparator { property: SortProperty::ReceivedAt, ascending, collation: Collation::default() }];
+    let sort = vec![Comparator {
+        property: SortProperty::ReceivedAt,
+        ascending,
+        collation: Collation::default(),
+    }];
     let scope: Scope = [2, 3].into_iter().map(MailboxUid).collect();
     QuerySpec { account: ACCOUNT, filter, sort, collapse, scope: Some(scope), ..small_batches() }
 }
@@ -99,7 +117,10 @@ fn changes_for_a_guest_of_two_mailboxes_read_the_rows_of_these() {
     engine.read();
     let found = changes(&store.snapshot(), store.secrets(), &asked).unwrap();
     let rows = engine.read();
-    assert_eq!((found.answer.removed.as_slice(), found.answer.added.as_slice()), (&shared[5..6], &[][..]));
+    assert_eq!(
+        (found.answer.removed.as_slice(), found.answer.added.as_slice()),
+        (&shared[5..6], &[][..])
+    );
     assert_eq!(found.answer.total, Some(shared.len() - 1));
     assert_eq!(found.plan.way, AccessPath::Merged { decides: false });
     assert!(rows < 500, "{rows} rows; {}", found.plan);

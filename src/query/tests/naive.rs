@@ -1,19 +1,24 @@
-//! The naive account: vectors and full scans, the sentences of RFC 8621 and RFC 8620 as code. It says what is right; the
-//! store and the queries over it are driven beside it.
+//! The naive account: vectors and full scans, the sentences of RFC 8621 and RFC 8620 as code. It
+//! says what is right; the store and the queries over it are driven beside it.
 //!
-//! Its mail is made of a small universe, so that people, subjects, words, ids and times meet often. What is known of a
-//! message comes from the choices that made it, never from parsing.
+//! Its mail is made of a small universe, so that people, subjects, words, ids and times meet often.
+//! What is known of a message comes from the choices that made it, never from parsing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{EmailId, MailboxCounts, MailboxUid, ModSeq, ThreadId, UtcMillis};
 use crate::query::{
-    Collation, Comparator, Condition, Filter, Query, QueryChangesAnswer, QuerySpec, SortProperty, Start,
+    Collation, Comparator, Condition, Filter, Query, QueryChangesAnswer, QuerySpec, SortProperty,
+    Start,
 };
 
 /// Display name and address.
-pub(super) const PEOPLE: [(&str, &str); 4] =
-    [("Ann Lee", "ann@a.example"), ("", "bob@b.example"), ("lee cook", "zoe@a.example"), ("Bob", "b.ann@c.example")];
+pub(super) const PEOPLE: [(&str, &str); 4] = [
+    ("Ann Lee", "ann@a.example"),
+    ("", "bob@b.example"),
+    ("lee cook", "zoe@a.example"),
+    ("Bob", "b.ann@c.example"),
+];
 /// Subject, base subject, what threads see of it.
 pub(super) const SUBJECTS: [(&str, &str, &str); 6] = [
     ("Lunch big", "Lunch big", "lunchbig"),
@@ -31,7 +36,8 @@ pub(super) const FILES: [(&str, &str); 2] =
 /// Values of a header field.
 pub(super) const MARKS: [&str; 3] = ["one", "ONE  two", "5.1"];
 /// Addresses that emails are delivered to. The index has no text for the last.
-pub(super) const ALIASES: [&str; 4] = ["me@a.example", "Shop@a.example", "me+list@b.example", "jürgen@a.example"];
+pub(super) const ALIASES: [&str; 4] =
+    ["me@a.example", "Shop@a.example", "me+list@b.example", "jürgen@a.example"];
 /// Where earlier hops delivered a message.
 pub(super) const HOPS: [&str; 2] = ["shop@a.example", "Old@c.example"];
 pub(super) const KEYWORDS: [&str; 4] = ["$seen", "$flagged", "$draft", "work"];
@@ -60,7 +66,9 @@ pub(super) struct NaiveDraft {
 
 impl NaiveDraft {
     pub(super) fn prefix(&self) -> String {
-        self.alias.map_or_else(String::new, |at| format!("Return-Path: <>\r\nDelivered-To: {}\r\n", ALIASES[at]))
+        self.alias.map_or_else(String::new, |at| {
+            format!("Return-Path: <>\r\nDelivered-To: {}\r\n", ALIASES[at])
+        })
     }
 
     fn fields(&self) -> Vec<(&'static str, String)> {
@@ -68,16 +76,20 @@ impl NaiveDraft {
             ("", email) => email.to_owned(),
             (name, email) => format!("{name} <{email}>"),
         };
-        let ids = |ids: &[u8]| ids.iter().map(|id| format!("<r{id}@x>")).collect::<Vec<_>>().join(" ");
+        let ids =
+            |ids: &[u8]| ids.iter().map(|id| format!("<r{id}@x>")).collect::<Vec<_>>().join(" ");
         let mut fields: Vec<(&'static str, String)> = Vec::new();
         fields.extend(self.from.map(|at| ("From", person(at))));
         if !self.to.is_empty() {
-            fields.push(("To", self.to.iter().map(|at| person(*at)).collect::<Vec<_>>().join(", ")));
+            fields
+                .push(("To", self.to.iter().map(|at| person(*at)).collect::<Vec<_>>().join(", ")));
         }
         fields.extend(self.cc.map(|at| ("Cc", person(at))));
         fields.extend(self.bcc.map(|at| ("Bcc", person(at))));
         fields.extend(self.subject.map(|at| ("Subject", SUBJECTS[at].0.to_owned())));
-        fields.extend(self.sent.map(|minute| ("Date", format!("Sat, 21 Nov 2026 09:{minute:02}:00 +0000"))));
+        fields.extend(
+            self.sent.map(|minute| ("Date", format!("Sat, 21 Nov 2026 09:{minute:02}:00 +0000"))),
+        );
         fields.extend(self.message_id.map(|id| ("Message-ID", ids(&[id]))));
         if !self.references.is_empty() {
             fields.push(("References", ids(&self.references)));
@@ -96,7 +108,8 @@ impl NaiveDraft {
 
     /// The message as received.
     pub(super) fn raw(&self) -> String {
-        let header: String = self.fields().iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let header: String =
+            self.fields().iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let text = self.text();
         match self.file {
             None => format!("{header}\r\n{text}\r\n"),
@@ -162,9 +175,15 @@ pub(super) struct NaiveAccount {
 impl NaiveAccount {
     /// The thread of a new message: the oldest live one that shares an id and a topic with it.
     pub(super) fn thread_for(&mut self, draft: &NaiveDraft) -> ThreadId {
-        let keys: Vec<_> = draft.message_id.iter().chain(&draft.references).map(|id| (*id, draft.topic())).collect();
+        let keys: Vec<_> = draft
+            .message_id
+            .iter()
+            .chain(&draft.references)
+            .map(|id| (*id, draft.topic()))
+            .collect();
         let alive = |thread: &ThreadId| self.mails.iter().any(|mail| mail.thread == *thread);
-        let named: Vec<_> = keys.iter().map(|key| self.refs.get(key).copied().filter(alive)).collect();
+        let named: Vec<_> =
+            keys.iter().map(|key| self.refs.get(key).copied().filter(alive)).collect();
         let thread = named.iter().flatten().min().copied().unwrap_or_else(|| {
             self.last_thread += 1;
             ThreadId(self.last_thread)
@@ -190,22 +209,34 @@ impl NaiveAccount {
         let text = |text: &str, kinds: &[&str]| {
             let texts: Vec<String> = kinds.iter().flat_map(|kind| mail.draft.texts(kind)).collect();
             let wordless = |phrase: &str| !phrase.contains(char::is_alphanumeric);
-            phrases(text).iter().all(|phrase| wordless(phrase) || texts.iter().any(|text| contains(text, phrase)))
+            phrases(text)
+                .iter()
+                .all(|phrase| wordless(phrase) || texts.iter().any(|text| contains(text, phrase)))
         };
         match condition {
             Condition::InMailbox(uid) => mail.mailboxes.contains(uid),
-            Condition::InMailboxOtherThan(uids) => mail.mailboxes.iter().any(|uid| !uids.contains(uid)),
+            Condition::InMailboxOtherThan(uids) => {
+                mail.mailboxes.iter().any(|uid| !uids.contains(uid))
+            }
             Condition::Before(at) => mail.received_at < *at,
             Condition::After(at) => mail.received_at >= *at,
             Condition::MinSize(octets) => mail.size() >= *octets,
             Condition::MaxSize(octets) => mail.size() < *octets,
-            Condition::AllInThreadHaveKeyword(word) => thread.all(|other| other.keywords.contains(word)),
-            Condition::SomeInThreadHaveKeyword(word) => thread.any(|other| other.keywords.contains(word)),
-            Condition::NoneInThreadHaveKeyword(word) => !thread.any(|other| other.keywords.contains(word)),
+            Condition::AllInThreadHaveKeyword(word) => {
+                thread.all(|other| other.keywords.contains(word))
+            }
+            Condition::SomeInThreadHaveKeyword(word) => {
+                thread.any(|other| other.keywords.contains(word))
+            }
+            Condition::NoneInThreadHaveKeyword(word) => {
+                !thread.any(|other| other.keywords.contains(word))
+            }
             Condition::HasKeyword(word) => mail.keywords.contains(word),
             Condition::NotKeyword(word) => !mail.keywords.contains(word),
             Condition::HasAttachment(wanted) => mail.draft.file.is_some() == *wanted,
-            Condition::Text(what) => text(what, &["from", "to", "cc", "bcc", "subject", "body", "file"]),
+            Condition::Text(what) => {
+                text(what, &["from", "to", "cc", "bcc", "subject", "body", "file"])
+            }
             Condition::From(what) => text(what, &["from"]),
             Condition::To(what) => text(what, &["to"]),
             Condition::Cc(what) => text(what, &["cc"]),
@@ -215,25 +246,36 @@ impl NaiveAccount {
             Condition::AttachmentName(what) => text(what, &["file"]),
             Condition::AttachmentType(what) => mail.draft.file.is_some_and(|at| {
                 let whole = what.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
-                if whole { FILES[at].1 == what } else { FILES[at].1.split('/').next() == what.split('/').next() }
+                if whole {
+                    FILES[at].1 == what
+                } else {
+                    FILES[at].1.split('/').next() == what.split('/').next()
+                }
             }),
             Condition::Header { name, text } => {
                 let mut fields = mail.draft.fields();
                 fields.extend(mail.draft.alias.map(|at| ("Delivered-To", ALIASES[at].to_owned())));
-                fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).any(|(_, value)| {
-                    let value = value.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
-                    phrases(text.as_deref().unwrap_or_default()).iter().all(|part| value.contains(&part.to_lowercase()))
-                })
+                fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).any(
+                    |(_, value)| {
+                        let value =
+                            value.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
+                        phrases(text.as_deref().unwrap_or_default())
+                            .iter()
+                            .all(|part| value.contains(&part.to_lowercase()))
+                    },
+                )
             }
         }
     }
 
     /// The complete results.
     pub(super) fn list(&self, results: &QuerySpec) -> Vec<EmailId> {
-        let mut found: Vec<&NaiveMail> = self.mails.iter().filter(|mail| self.matches(&results.filter, mail)).collect();
+        let mut found: Vec<&NaiveMail> =
+            self.mails.iter().filter(|mail| self.matches(&results.filter, mail)).collect();
         found.sort_by_key(|mail| mail.id);
-        if results.sort.iter().any(|comparator| comparator.property == SortProperty::ReceivedAt && comparator.ascending)
-        {
+        if results.sort.iter().any(|comparator| {
+            comparator.property == SortProperty::ReceivedAt && comparator.ascending
+        }) {
             found.reverse();
         }
         for comparator in results.sort.iter().rev() {
@@ -258,7 +300,14 @@ impl NaiveAccount {
     fn key(&self, comparator: &Comparator, mail: &NaiveMail) -> (i64, String) {
         let mut thread = self.mails.iter().filter(|other| other.thread == mail.thread);
         let text = |text: &str| {
-            (0, if comparator.collation == Collation::Octet { text.to_owned() } else { text.to_ascii_uppercase() })
+            (
+                0,
+                if comparator.collation == Collation::Octet {
+                    text.to_owned()
+                } else {
+                    text.to_ascii_uppercase()
+                },
+            )
         };
         let person = |at: Option<usize>| match at.map(|at| PEOPLE[at]) {
             None => text(""),
@@ -288,7 +337,9 @@ impl NaiveAccount {
         let list = self.list(&query.results);
         let signed = |number: usize| i64::try_from(number).unwrap();
         let start = match query.window.start {
-            Start::Anchor { id, offset } => signed(list.iter().position(|known| *known == id)?) + offset,
+            Start::Anchor { id, offset } => {
+                signed(list.iter().position(|known| *known == id)?) + offset
+            }
             Start::Position(position) if position < 0 => position + signed(list.len()),
             Start::Position(position) => position,
         };
@@ -297,13 +348,18 @@ impl NaiveAccount {
         Some((section.collect(), start))
     }
 
-    /// RFC 8621 §2: an email that is only in the Trash does not make its thread unread elsewhere, and in the Trash only
-    /// what is there counts.
+    /// RFC 8621 §2: an email that is only in the Trash does not make its thread unread elsewhere,
+    /// and in the Trash only what is there counts.
     pub(super) fn counts(&self, uid: MailboxUid) -> MailboxCounts {
-        let here: Vec<&NaiveMail> = self.mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).collect();
+        let here: Vec<&NaiveMail> =
+            self.mails.iter().filter(|mail| mail.mailboxes.contains(&uid)).collect();
         let threads: BTreeSet<ThreadId> = here.iter().map(|mail| mail.thread).collect();
         let weighs = |mail: &&NaiveMail| {
-            if uid == TRASH { mail.mailboxes.contains(&TRASH) } else { mail.mailboxes != BTreeSet::from([TRASH]) }
+            if uid == TRASH {
+                mail.mailboxes.contains(&TRASH)
+            } else {
+                mail.mailboxes != BTreeSet::from([TRASH])
+            }
         };
         let is_unread = |thread: &&ThreadId| {
             let mut mails = self.mails.iter().filter(|mail| mail.thread == **thread).filter(weighs);
@@ -318,9 +374,13 @@ impl NaiveAccount {
     }
 }
 
-/// What RFC 8620 §5.6 tells a client to do with what it has of a list (`None`: not cached), with erratum 6604: where it
-/// has not what was removed, all behind its first gap may have moved.
-pub(super) fn splice(cached: &[Option<EmailId>], changes: &QueryChangesAnswer, total: usize) -> Vec<Option<EmailId>> {
+/// What RFC 8620 §5.6 tells a client to do with what it has of a list (`None`: not cached), with
+/// erratum 6604: where it has not what was removed, all behind its first gap may have moved.
+pub(super) fn splice(
+    cached: &[Option<EmailId>],
+    changes: &QueryChangesAnswer,
+    total: usize,
+) -> Vec<Option<EmailId>> {
     let mut list = cached.to_vec();
     let mut missing = false;
     for gone in &changes.removed {
@@ -344,16 +404,18 @@ pub(super) fn splice(cached: &[Option<EmailId>], changes: &QueryChangesAnswer, t
     list
 }
 
-/// The least that turns one list into the other: who left, and who came with its index; who `moved` to another place both
-/// left and came. Behind `up_to` nothing is told of a list that it is in.
+/// The least that turns one list into the other: who left, and who came with its index; who `moved`
+/// to another place both left and came. Behind `up_to` nothing is told of a list that it is in.
 pub(super) fn least(
     old: &[EmailId],
     new: &[EmailId],
     up_to: Option<EmailId>,
     moved: impl Fn(EmailId) -> bool,
 ) -> (BTreeSet<EmailId>, Vec<(usize, EmailId)>) {
-    let upto = |list: &[EmailId]| list.iter().position(|id| Some(*id) == up_to).unwrap_or(list.len());
-    let gone = old.iter().take(upto(old).saturating_add(1)).filter(|id| !new.contains(id) || moved(**id));
+    let upto =
+        |list: &[EmailId]| list.iter().position(|id| Some(*id) == up_to).unwrap_or(list.len());
+    let gone =
+        old.iter().take(upto(old).saturating_add(1)).filter(|id| !new.contains(id) || moved(**id));
     let came = new.iter().copied().enumerate().take(upto(new).saturating_add(1));
     (gone.copied().collect(), came.filter(|(_, id)| !old.contains(id) || moved(*id)).collect())
 }

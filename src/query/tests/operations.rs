@@ -6,7 +6,9 @@ use proptest::prelude::*;
 
 use crate::model::{ListingFilter, MailboxUid, UtcMillis};
 use crate::query::tests::driver::{EPOCH, TIMES};
-use crate::query::tests::naive::{ALIASES, BODY, FILES, HOPS, KEYWORDS, MARKS, NaiveDraft, PEOPLE, SUBJECTS};
+use crate::query::tests::naive::{
+    ALIASES, BODY, FILES, HOPS, KEYWORDS, MARKS, NaiveDraft, PEOPLE, SUBJECTS,
+};
 
 /// One change. `which` counts the live emails round.
 #[derive(Debug, Clone)]
@@ -25,8 +27,9 @@ pub(super) enum Op {
     Destroy {
         which: usize,
     },
-    /// Several such changes, where nothing is wished the end: in one commit, or in as many that are queued behind each
-    /// other. Each takes a change number of its own, and is a state that a client may hold.
+    /// Several such changes, where nothing is wished the end: in one commit, or in as many that are
+    /// queued behind each other. Each takes a change number of its own, and is a state that a
+    /// client may hold.
     Several {
         acts: Vec<(usize, Option<EmailPlacement>)>,
         queued: bool,
@@ -68,7 +71,8 @@ pub(super) enum Op {
         steps: usize,
         rows: usize,
     },
-    /// The process ends and another one opens what is there; on a disk, as the power that went left it.
+    /// The process ends and another one opens what is there; on a disk, as the power that went left
+    /// it.
     Reopen,
 }
 
@@ -116,13 +120,20 @@ fn mailboxes() -> impl Strategy<Value = BTreeSet<MailboxUid>> {
 }
 
 fn keywords() -> impl Strategy<Value = BTreeSet<String>> {
-    proptest::collection::btree_set(proptest::sample::select(&KEYWORDS[..]).prop_map(str::to_owned), 0..3)
+    proptest::collection::btree_set(
+        proptest::sample::select(&KEYWORDS[..]).prop_map(str::to_owned),
+        0..3,
+    )
 }
 
 fn draft() -> impl Strategy<Value = NaiveDraft> {
     use proptest::option;
     let person = || 0..PEOPLE.len();
-    let people = (option::weighted(0.9, person()), proptest::collection::vec(person(), 0..3), option::of(person()));
+    let people = (
+        option::weighted(0.9, person()),
+        proptest::collection::vec(person(), 0..3),
+        option::of(person()),
+    );
     let texts = (
         option::weighted(0.9, 0..SUBJECTS.len()),
         proptest::collection::vec(0..BODY.len(), 0..4),
@@ -138,6 +149,20 @@ fn draft() -> impl Strategy<Value = NaiveDraft> {
     );
     (people, texts, rest).prop_map(|((from, to, cc), (subject, body, file, mark), rest)| {
         let (bcc, sent, message_id, references, (alias, hop)) = rest;
-        NaiveDraft { from, to, cc, bcc, subject, body, sent, file, mark, message_id, references, alias, hop }
+        NaiveDraft {
+            from,
+            to,
+            cc,
+            bcc,
+            subject,
+            body,
+            sent,
+            file,
+            mark,
+            message_id,
+            references,
+            alias,
+            hop,
+        }
     })
 }

@@ -1,4 +1,5 @@
-//! What "flagged first" and "oldest first" read, in rows: a page, however many emails are on either side.
+//! What "flagged first" and "oldest first" read, in rows: a page, however many emails are on either
+//! side.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use crate::query::plan::AccessPath;
 use crate::query::tests::search::{file, prepare};
 use crate::query::tests::small_batches;
 use crate::query::{
-    Collation, Comparator, Condition, Filter, Query, QueryChanges, QuerySpec, SortProperty, Start, Window,
+    Collation, Comparator, Condition, Filter, Query, QueryChanges, QuerySpec, SortProperty, Start,
+    Window,
 };
 use crate::query::{changes, query};
 use crate::store::engine::watched::CountingEngine;
@@ -21,20 +23,32 @@ const INBOX: MailboxUid = MailboxUid(1);
 /// Stores of the same mail that are asked, each with keys of its own.
 const KEYS: u8 = 6;
 
-/// A store with `emails` emails, each in a thread of its own, oldest first; listings of more than 100 have ranks. Each run
-/// makes the same store.
-fn bed(key: u8, emails: i64, is_flagged: impl Fn(i64) -> bool) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
+/// A store with `emails` emails, each in a thread of its own, oldest first; listings of more than
+/// 100 have ranks. Each run makes the same store.
+fn bed(
+    key: u8,
+    emails: i64,
+    is_flagged: impl Fn(i64) -> bool,
+) -> (Arc<CountingEngine>, Store, Vec<EmailId>) {
     let engine = Arc::new(CountingEngine::default());
-    // The format and the keys of a new store: which emails bound a rank hangs on them, and the rows that are read with it.
-    let facts = Put { table: Table::Site, key: b"store".to_vec(), value: Some([&[1][..], &[key; 104]].concat()) };
+    // The format and the keys of a new store: which emails bound a rank hangs on them, and the rows
+    // that are read with it.
+    let facts = Put {
+        table: Table::Site,
+        key: b"store".to_vec(),
+        value: Some([&[1][..], &[key; 104]].concat()),
+    };
     engine.write(&[Arc::new(Batch::of(vec![facts]))]).unwrap();
     let options = Options { ranked_above: Some(100), ..Options::small() };
-    let store = Store::open_engine(engine.clone(), &options, Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let store =
+        Store::open_engine(engine.clone(), &options, Arc::new(FixedClock::at(UtcMillis(0))))
+            .unwrap();
     prepare(&store);
     let made = store.commit(ACCOUNT, |txn| txn.extend_listing(INBOX, ListingFilter::Flagged, 10));
     made.unwrap().1.wait_blocking().unwrap();
-    let ids: Vec<EmailId> =
-        (0..emails).map(|n| file(&store, format!("Subject: {n}\r\n\r\nx\r\n").as_bytes(), n)).collect();
+    let ids: Vec<EmailId> = (0..emails)
+        .map(|n| file(&store, format!("Subject: {n}\r\n\r\nx\r\n").as_bytes(), n))
+        .collect();
     for (n, id) in (0..emails).zip(&ids) {
         if is_flagged(n) {
             flag(&store, *id, true);
@@ -45,7 +59,8 @@ fn bed(key: u8, emails: i64, is_flagged: impl Fn(i64) -> bool) -> (Arc<CountingE
 
 fn flag(store: &Store, id: EmailId, flagged: bool) {
     let keywords: BTreeSet<String> = flagged.then(|| "$flagged".to_owned()).into_iter().collect();
-    let done = store.commit(ACCOUNT, |txn| txn.update_email(id, BTreeSet::from([INBOX]), keywords.clone()));
+    let done = store
+        .commit(ACCOUNT, |txn| txn.update_email(id, BTreeSet::from([INBOX]), keywords.clone()));
     done.unwrap().1.wait_blocking().unwrap();
 }
 
@@ -60,11 +75,22 @@ fn flagged() -> SortProperty {
 }
 
 /// The rows that a page of ten takes, which must be these emails.
-fn rows(engine: &CountingEngine, store: &Store, results: &QuerySpec, start: Start, wanted: &[EmailId]) -> usize {
-    let asked = Query { results: results.clone(), window: Window { start, limit: Some(10) }, total: true };
+fn rows(
+    engine: &CountingEngine,
+    store: &Store,
+    results: &QuerySpec,
+    start: Start,
+    wanted: &[EmailId],
+) -> usize {
+    let asked =
+        Query { results: results.clone(), window: Window { start, limit: Some(10) }, total: true };
     engine.read();
     let found = query(&store.snapshot(), store.secrets(), &asked).unwrap();
-    assert!(matches!(found.plan.way, AccessPath::Pinned(..) | AccessPath::Listing(_)), "{}", found.plan);
+    assert!(
+        matches!(found.plan.way, AccessPath::Pinned(..) | AccessPath::Listing(_)),
+        "{}",
+        found.plan
+    );
     assert_eq!(found.answer.ids, wanted, "{}", found.plan);
     engine.read()
 }
@@ -74,13 +100,17 @@ fn a_page_of_flagged_first_reads_no_more_of_a_larger_mailbox() {
     let read = |key: u8, emails: i64| {
         let (engine, store, ids) = bed(key, emails, |n| n % 8 == 0);
         let newest = |flagged: bool| -> Vec<EmailId> {
-            let mut side: Vec<EmailId> =
-                (0..emails).zip(&ids).filter(|(n, _)| (n % 8 == 0) == flagged).map(|(_, id)| *id).collect();
+            let mut side: Vec<EmailId> = (0..emails)
+                .zip(&ids)
+                .filter(|(n, _)| (n % 8 == 0) == flagged)
+                .map(|(_, id)| *id)
+                .collect();
             side.reverse();
             side
         };
         let list = [newest(true), newest(false)].concat();
-        let (plain, collapsed) = (results(flagged(), false, false), results(flagged(), false, true));
+        let (plain, collapsed) =
+            (results(flagged(), false, false), results(flagged(), false, true));
         let page = |from: usize| &list[from..from + 10];
         let at = |from: usize| Start::Position(i64::try_from(from).unwrap());
         let (split, deep) = (newest(true).len(), list.len() - 60);
@@ -96,8 +126,9 @@ fn a_page_of_flagged_first_reads_no_more_of_a_larger_mailbox() {
             rows(&engine, &store, &results(SortProperty::ReceivedAt, true, true), at(0), &oldest),
         ]
     };
-    // How many rows one page takes hangs on which emails bound the ranks, so several stores are asked: of four times as many
-    // emails a page reads less than two and a half times as many rows, and less than a tenth of the emails.
+    // How many rows one page takes hangs on which emails bound the ranks, so several stores are
+    // asked: of four times as many emails a page reads less than two and a half times as many rows,
+    // and less than a tenth of the emails.
     let read_all = |emails: i64| {
         (1..=KEYS).map(|key| read(key, emails)).fold([0; 7], |mut sums, rows| {
             sums.iter_mut().zip(rows).for_each(|(sum, rows)| *sum += rows);
@@ -107,7 +138,10 @@ fn a_page_of_flagged_first_reads_no_more_of_a_larger_mailbox() {
     let (few, many) = (read_all(1_000), read_all(4_000));
     for (few, many) in few.into_iter().zip(many) {
         let most = usize::from(KEYS) * 400;
-        assert!(many < most && many * 2 < few * 5, "{few} rows of 1,000 emails, {many} of 4,000, {KEYS} times");
+        assert!(
+            many < most && many * 2 < few * 5,
+            "{few} rows of 1,000 emails, {many} of 4,000, {KEYS} times"
+        );
     }
 }
 
@@ -117,7 +151,8 @@ fn a_page_of_the_few_unflagged_reads_no_run_of_flagged_emails() {
     let read = |emails: i64| {
         let is_flagged = |n: i64| n % (emails / 10) != 7;
         let (engine, store, ids) = bed(1, emails, is_flagged);
-        let mut few: Vec<EmailId> = (0..emails).zip(&ids).filter(|(n, _)| !is_flagged(*n)).map(|(_, id)| *id).collect();
+        let mut few: Vec<EmailId> =
+            (0..emails).zip(&ids).filter(|(n, _)| !is_flagged(*n)).map(|(_, id)| *id).collect();
         few.reverse();
         let last = Start::Position(-10);
         [
@@ -146,10 +181,12 @@ fn changes_of_flagged_first_read_what_changed() {
         let rows = engine.read();
         assert!(matches!(found.plan.way, AccessPath::Pinned(..)), "{}", found.plan);
         assert_eq!(found.answer.removed, [ids[1_001], ids[8]]);
-        // 250 are flagged: before 1,001 stand the flagged from 1,008 on, and of the rest the new one is the first.
+        // 250 are flagged: before 1,001 stand the flagged from 1,008 on, and of the rest the new
+        // one is the first.
         assert_eq!(found.answer.added, [(124, ids[1_001]), (250, new), (1_993, ids[8])]);
         assert_eq!(found.answer.total, Some(2_001));
-        // Collapsed, a walk counts the place of the one that lies far behind: the rows of a listing, never an email.
+        // Collapsed, a walk counts the place of the one that lies far behind: the rows of a
+        // listing, never an email.
         let most = if collapse { 2_600 } else { 1_000 };
         assert!(rows < most, "{rows} rows");
     }

@@ -1,5 +1,5 @@
-//! Random histories, random damage of what is derived, a repair: then every question is answered as the naive account does,
-//! and every state of before is refused, or right.
+//! Random histories, random damage of what is derived, a repair: then every question is answered as
+//! the naive account does, and every state of before is refused, or right.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,7 +64,9 @@ fn hurt(engine: &MemoryEngine, damage: &Damage) {
         return miscount(engine, damage);
     };
     let rows = engine.rows(table);
-    let Some((key, value)) = damage.row.checked_rem(rows.len()).map(|at| rows[at].clone()) else { return };
+    let Some((key, value)) = damage.row.checked_rem(rows.len()).map(|at| rows[at].clone()) else {
+        return;
+    };
     let turned = |octets: &[u8], from: usize| {
         let mut octets = octets.to_vec();
         let length = octets.len();
@@ -77,8 +79,11 @@ fn hurt(engine: &MemoryEngine, damage: &Damage) {
         return;
     }
     // The trace fields stand there alone: what becomes of them nothing tells.
-    let prefix =
-        if table == Table::EmailContent { content_prefix(&value).map_or(1, |prefix| prefix.len() + 3) } else { 0 };
+    let prefix = if table == Table::EmailContent {
+        content_prefix(&value).map_or(1, |prefix| prefix.len() + 3)
+    } else {
+        0
+    };
     match damage.kind {
         0 if table != Table::EmailContent => write(engine, table, key, None),
         1 => {
@@ -115,8 +120,9 @@ fn miscount(engine: &MemoryEngine, damage: &Damage) {
 /// Begins these views, or makes them further.
 fn keep(drive: &TestDriver, views: Vec<(u32, usize, usize)>) {
     for (uid, view, most) in views {
-        let kept =
-            drive.store.commit(ACCOUNT, |txn| txn.extend_listing(MailboxUid(uid), ListingFilter::ALL[view], most));
+        let kept = drive.store.commit(ACCOUNT, |txn| {
+            txn.extend_listing(MailboxUid(uid), ListingFilter::ALL[view], most)
+        });
         kept.unwrap().1.wait_blocking().unwrap();
     }
 }
@@ -126,14 +132,23 @@ fn check_states(drive: &TestDriver, results: &QuerySpec) {
     let snapshot = drive.store.snapshot();
     let new = drive.now.list(results);
     for (since, past) in &drive.past {
-        let asked = QueryChanges { results: results.clone(), since: *since, total: true, ..QueryChanges::default() };
+        let asked = QueryChanges {
+            results: results.clone(),
+            since: *since,
+            total: true,
+            ..QueryChanges::default()
+        };
         match changes(&snapshot, drive.store.secrets(), &asked) {
             Err(Error::CannotCalculateChanges) => {}
             Err(error) => panic!("{error}"),
             Ok(found) => {
                 let cached: Vec<_> = past.list(results).into_iter().map(Some).collect();
                 let wanted: Vec<_> = new.iter().copied().map(Some).collect();
-                assert_eq!(splice(&cached, &found.answer, new.len()), wanted, "{found:?} for {asked:?}");
+                assert_eq!(
+                    splice(&cached, &found.answer, new.len()),
+                    wanted,
+                    "{found:?} for {asked:?}"
+                );
             }
         }
     }
@@ -144,7 +159,9 @@ fn check_listings(drive: &TestDriver) {
     let snapshot = drive.store.snapshot();
     for uid in (0..4).map(MailboxUid) {
         for filter in ListingFilter::ALL {
-            let Some(kept) = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap() else { continue };
+            let Some(kept) = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap() else {
+                continue;
+            };
             for shape in kept.shapes() {
                 let listing = crate::model::Listing { uid, view: filter, shape: *shape };
                 let shown = snapshot.listing(ACCOUNT, listing, None, 999).unwrap();

@@ -1,4 +1,5 @@
-//! Within a scope every answer is that of a naive account that has no other mail, and nothing else is named.
+//! Within a scope every answer is that of a naive account that has no other mail, and nothing else
+//! is named.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,12 @@ fn scoped(results: &QuerySpec, scope: &Scope) -> QuerySpec {
     QuerySpec { scope: Some(scope.clone()), ..results.clone() }
 }
 
-fn check_query(drive: &TestDriver, results: &QuerySpec, scope: &Scope, (begin, limit): &(Begin, Option<usize>)) {
+fn check_query(
+    drive: &TestDriver,
+    results: &QuerySpec,
+    scope: &Scope,
+    (begin, limit): &(Begin, Option<usize>),
+) {
     let start = match begin {
         Begin::Position(position) => Start::Position(*position),
         Begin::Anchor(which, offset) => match which.checked_rem(drive.ids.len()) {
@@ -36,7 +42,8 @@ fn check_query(drive: &TestDriver, results: &QuerySpec, scope: &Scope, (begin, l
         },
     };
     let now = seen(&drive.now, scope);
-    let asked = Query { results: results.clone(), window: Window { start, limit: *limit }, total: true };
+    let asked =
+        Query { results: results.clone(), window: Window { start, limit: *limit }, total: true };
     let wanted = now.page(&asked).ok_or(Error::AnchorNotFound).map(|(ids, position)| QueryAnswer {
         ids,
         position,
@@ -50,7 +57,12 @@ fn check_query(drive: &TestDriver, results: &QuerySpec, scope: &Scope, (begin, l
     let asked = Query { results: asked.results.within_scope().into_owned(), ..asked };
     let matcher = Matcher::new(&asked.results.filter, secrets);
     for plan in access_paths(&snapshot, &asked.results, &matcher).unwrap().candidates {
-        assert_eq!(query_by(&snapshot, &matcher, &asked, &plan), wanted, "{:?} for {asked:?}", plan.way);
+        assert_eq!(
+            query_by(&snapshot, &matcher, &asked, &plan),
+            wanted,
+            "{:?} for {asked:?}",
+            plan.way
+        );
     }
 }
 
@@ -59,15 +71,26 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
     let now = seen(&drive.now, scope);
     let new = now.list(results);
     let low = |uid: &MailboxUid| {
-        snapshot.maintained_listing(ACCOUNT, *uid, ListingFilter::Every).unwrap().unwrap().tally(Shape::Emails).low
+        snapshot
+            .maintained_listing(ACCOUNT, *uid, ListingFilter::Every)
+            .unwrap()
+            .unwrap()
+            .tally(Shape::Emails)
+            .low
     };
     let low = scope.mailboxes().iter().map(low).max().unwrap_or_default().max(drive.low);
     for (since, past) in &drive.past {
         let (since, past) = (*since, seen(past, scope));
         let old = past.list(results);
-        let may_name: BTreeSet<EmailId> = past.mails.iter().chain(&now.mails).map(|mail| mail.id).collect();
+        let may_name: BTreeSet<EmailId> =
+            past.mails.iter().chain(&now.mails).map(|mail| mail.id).collect();
         let wanted: Vec<Option<EmailId>> = new.iter().copied().map(Some).collect();
-        let asked = QueryChanges { results: scoped(results, scope), since, total: true, ..QueryChanges::default() };
+        let asked = QueryChanges {
+            results: scoped(results, scope),
+            since,
+            total: true,
+            ..QueryChanges::default()
+        };
         let limited = asked.results.within_scope().into_owned();
         let matcher = Matcher::new(&limited.filter, secrets);
         for plan in access_paths(&snapshot, &limited, &matcher).unwrap().candidates {
@@ -84,14 +107,19 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
             let beyond: Vec<&EmailId> = named.filter(|id| !may_name.contains(id)).collect();
             assert!(beyond.is_empty(), "{beyond:?} were never in {scope:?} for {asked:?}");
             let cached: Vec<Option<EmailId>> = old.iter().copied().map(Some).collect();
-            assert_eq!(splice(&cached, &found, new.len()), wanted, "{old:?} by {found:?} for {asked:?}");
+            assert_eq!(
+                splice(&cached, &found, new.len()),
+                wanted,
+                "{old:?} by {found:?} for {asked:?}"
+            );
             assert_eq!(found.total, Some(new.len()));
             for (at, up_to) in old.iter().enumerate() {
                 let part = run(Some(*up_to)).unwrap();
                 let mut cached = cached.clone();
                 cached[at + 1..].fill(None);
                 let replayed = splice(&cached, &part, new.len());
-                let is_true = replayed.iter().zip(&wanted).all(|(known, id)| known.is_none() || known == id);
+                let is_true =
+                    replayed.iter().zip(&wanted).all(|(known, id)| known.is_none() || known == id);
                 assert!(is_true, "{old:?} to {new:?} by {part:?} gave {replayed:?} for {asked:?}");
             }
         }
@@ -102,21 +130,34 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
 fn check_scope(drive: &TestDriver, scope: &Scope) {
     let snapshot = drive.store.snapshot();
     let now = seen(&drive.now, scope);
-    for (uid, unread) in scope.unread_threads(&snapshot, ACCOUNT, &Allowance::default()).unwrap().counts {
+    for (uid, unread) in
+        scope.unread_threads(&snapshot, ACCOUNT, &Allowance::default()).unwrap().counts
+    {
         assert_eq!(unread, now.counts(uid).unread_threads, "{uid} of {scope:?}");
     }
     for (since, past) in &drive.past {
-        let Some(changes) = scope.changes(&snapshot, ACCOUNT, *since, 1000).unwrap() else { continue };
+        let Some(changes) = scope.changes(&snapshot, ACCOUNT, *since, 1000).unwrap() else {
+            continue;
+        };
         if *since < drive.low {
             continue;
         }
         let past = seen(past, scope);
-        let ids = |account: &naive::NaiveAccount| account.mails.iter().map(|mail| mail.id).collect::<BTreeSet<_>>();
+        let ids = |account: &naive::NaiveAccount| {
+            account.mails.iter().map(|mail| mail.id).collect::<BTreeSet<_>>()
+        };
         let (old, new) = (ids(&past), ids(&now));
         for (id, change) in &changes {
-            assert_eq!((change.was, change.is), (old.contains(id), new.contains(id)), "{id} since {since}");
+            assert_eq!(
+                (change.was, change.is),
+                (old.contains(id), new.contains(id)),
+                "{id} since {since}"
+            );
         }
-        assert!(old.symmetric_difference(&new).all(|id| changes.contains_key(id)), "{old:?} {new:?} {changes:?}");
+        assert!(
+            old.symmetric_difference(&new).all(|id| changes.contains_key(id)),
+            "{old:?} {new:?} {changes:?}"
+        );
     }
 }
 

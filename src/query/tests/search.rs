@@ -1,5 +1,5 @@
-//! The search index against a plain reading of the texts: whatever was folded, merged, destroyed, cut off or refused in
-//! between, every needle has the same answer.
+//! The search index against a plain reading of the texts: whatever was folded, merged, destroyed,
+//! cut off or refused in between, every needle has the same answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,9 @@ use proptest::prelude::*;
 
 use crate::message::{rows, tokens};
 use crate::model::clock::FixedClock;
-use crate::model::{AccountId, AccountRow, Address, EmailId, EmailMetadata, ModSeq, Role, UtcMillis};
+use crate::model::{
+    AccountId, AccountRow, Address, EmailId, EmailMetadata, ModSeq, Role, UtcMillis,
+};
 use crate::query::matching::candidate::{Candidate, CandidateSource, FetchedEmail};
 use crate::query::matching::evaluate::Matcher;
 use crate::query::search::term::WORD_FIELDS;
@@ -42,7 +44,8 @@ impl TestMail {
     fn raw(&self) -> Vec<u8> {
         let Self { name, domain, subject, body } = self;
         let head = "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit";
-        format!("From: {name} <ann@{domain}>\r\nSubject: {subject}\r\n{head}\r\n\r\n{body}\r\n").into_bytes()
+        format!("From: {name} <ann@{domain}>\r\nSubject: {subject}\r\n{head}\r\n\r\n{body}\r\n")
+            .into_bytes()
     }
 }
 
@@ -56,7 +59,12 @@ pub(super) fn prepare(store: &Store) {
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     let made = store.commit(ACCOUNT, |txn| {
         txn.register(&row);
-        let inbox = NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 };
+        let inbox = NewMailbox {
+            name: "Inbox".into(),
+            parent: None,
+            role: Some(Role::Inbox),
+            sort_order: 0,
+        };
         txn.create_mailbox(&inbox)
     });
     made.unwrap().1.wait_blocking().unwrap();
@@ -67,7 +75,13 @@ pub(super) fn file(store: &Store, raw: &[u8], at: i64) -> EmailId {
     let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, raw, |txn| {
         let mailboxes = BTreeSet::from([txn.state().inbox]);
         let (prefix, keywords) = (&b"Delivered-To: ann@example.org\r\n"[..], BTreeSet::new());
-        txn.create_email(&NewEmail { message: &message, prefix, mailboxes, keywords, received_at: UtcMillis(at) })
+        txn.create_email(&NewEmail {
+            message: &message,
+            prefix,
+            mailboxes,
+            keywords,
+            received_at: UtcMillis(at),
+        })
     });
     let (id, _) = results.pop().unwrap().1.unwrap();
     ticket.wait_blocking().unwrap();
@@ -108,7 +122,9 @@ impl Fixture {
     }
 
     fn destroy(&mut self, which: usize) {
-        let Some(id) = self.texts.keys().nth(which % self.texts.len().max(1)).copied() else { return };
+        let Some(id) = self.texts.keys().nth(which % self.texts.len().max(1)).copied() else {
+            return;
+        };
         self.texts.remove(&id);
         self.store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
     }
@@ -120,7 +136,11 @@ impl Fixture {
     fn assert_clean(&self) {
         let remake = |raw: &[u8]| rows(raw, self.store.secrets());
         let breaches = self.store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches;
-        assert!(breaches.is_empty(), "{}", breaches.iter().map(|b| format!("{b}\n")).collect::<String>());
+        assert!(
+            breaches.is_empty(),
+            "{}",
+            breaches.iter().map(|b| format!("{b}\n")).collect::<String>()
+        );
     }
 
     fn ask(&self, filter: Filter, limit: Option<usize>) -> Vec<EmailId> {
@@ -134,14 +154,27 @@ impl Fixture {
     /// Each text: all that have it, the newest of them, and all that have it not.
     fn assert_answers(&self) {
         for (text, fields) in needles() {
-            let (has, lacks): (Vec<_>, Vec<_>) = self.texts.iter().partition(|(_, mail)| naive(mail, text, fields));
-            let ids = |some: Vec<(&EmailId, &TestMail)>| some.into_iter().map(|(id, _)| *id).collect::<Vec<_>>();
+            let (has, lacks): (Vec<_>, Vec<_>) =
+                self.texts.iter().partition(|(_, mail)| naive(mail, text, fields));
+            let ids = |some: Vec<(&EmailId, &TestMail)>| {
+                some.into_iter().map(|(id, _)| *id).collect::<Vec<_>>()
+            };
             let (has, lacks) = (ids(has), ids(lacks));
             assert_eq!(self.found(text, fields), has, "{text} in {fields}");
-            assert_eq!(self.ask(filter(text, fields), Some(2)), has[..has.len().min(2)], "the newest of {text}");
-            assert_eq!(self.ask(Filter::Not(vec![filter(text, fields)]), None), lacks, "all but {text} in {fields}");
+            assert_eq!(
+                self.ask(filter(text, fields), Some(2)),
+                has[..has.len().min(2)],
+                "the newest of {text}"
+            );
+            assert_eq!(
+                self.ask(Filter::Not(vec![filter(text, fields)]), None),
+                lacks,
+                "all but {text} in {fields}"
+            );
         }
-        let both = |a: Vec<EmailId>, b: &[EmailId]| a.into_iter().filter(|id| b.contains(id)).collect::<Vec<_>>();
+        let both = |a: Vec<EmailId>, b: &[EmailId]| {
+            a.into_iter().filter(|id| b.contains(id)).collect::<Vec<_>>()
+        };
         let (lunch, big) = (self.found("lunch", WORD_FIELDS), self.found("big", tokens::SUBJECT));
         let parts = vec![filter("lunch", WORD_FIELDS), filter("big", tokens::SUBJECT)];
         assert_eq!(self.ask(Filter::And(parts.clone()), None), both(lunch.clone(), &big));
@@ -186,7 +219,8 @@ fn needles() -> Vec<(&'static str, u16)> {
     out
 }
 
-/// The words of a text and the characters of its Han runs, each with whether it follows the one before at once.
+/// The words of a text and the characters of its Han runs, each with whether it follows the one
+/// before at once.
 fn atoms(text: &str) -> Vec<(String, bool)> {
     let mut out: Vec<(String, bool)> = Vec::new();
     let mut before = ' ';
@@ -233,20 +267,40 @@ enum SearchOp {
 }
 
 fn mail() -> impl Strategy<Value = TestMail> {
-    let words = prop_oneof![Just("lunch"), Just("big"), Just("Noon,"), Just("日本"), Just("語"), Just("日本語、日")];
+    let words = prop_oneof![
+        Just("lunch"),
+        Just("big"),
+        Just("Noon,"),
+        Just("日本"),
+        Just("語"),
+        Just("日本語、日")
+    ];
     let text = || {
-        proptest::collection::vec((words.clone(), prop_oneof![Just(" "), Just("")]), 0..5).prop_map(|words| {
-            // ASCII words that touch would be one; the naive reading knows no script boundary between others.
-            words.into_iter().map(|(word, gap)| format!("{word}{}", if word.is_ascii() { " " } else { gap })).collect()
-        })
+        proptest::collection::vec((words.clone(), prop_oneof![Just(" "), Just("")]), 0..5).prop_map(
+            |words| {
+                // ASCII words that touch would be one; the naive reading knows no script boundary
+                // between others.
+                words
+                    .into_iter()
+                    .map(|(word, gap)| format!("{word}{}", if word.is_ascii() { " " } else { gap }))
+                    .collect()
+            },
+        )
     };
-    let domain = prop_oneof![Just("example.org"), Just("b.example.org"), Just("example.org.uk"), Just("b.example")];
-    (text(), domain, text(), text()).prop_map(|(name, domain, subject, body): (String, _, String, String)| TestMail {
-        name: name.replace([',', '、'], "").trim().to_owned(),
-        domain: domain.to_owned(),
-        subject: subject.trim().to_owned(),
-        body,
-    })
+    let domain = prop_oneof![
+        Just("example.org"),
+        Just("b.example.org"),
+        Just("example.org.uk"),
+        Just("b.example")
+    ];
+    (text(), domain, text(), text()).prop_map(
+        |(name, domain, subject, body): (String, _, String, String)| TestMail {
+            name: name.replace([',', '、'], "").trim().to_owned(),
+            domain: domain.to_owned(),
+            subject: subject.trim().to_owned(),
+            body,
+        },
+    )
 }
 
 fn ops() -> impl Strategy<Value = Vec<SearchOp>> {
@@ -261,9 +315,16 @@ fn ops() -> impl Strategy<Value = Vec<SearchOp>> {
 }
 
 fn sizes() -> impl Strategy<Value = FoldSizes> {
-    (1usize..5, 8usize..200, 2usize..4, 1usize..300, 0u8..4).prop_map(|(rows, block, fan, piece, last_level)| {
-        FoldSizes { rows, row_octets: 1 << 20, block, fan, piece, last_level }
-    })
+    (1usize..5, 8usize..200, 2usize..4, 1usize..300, 0u8..4).prop_map(
+        |(rows, block, fan, piece, last_level)| FoldSizes {
+            rows,
+            row_octets: 1 << 20,
+            block,
+            fan,
+            piece,
+            last_level,
+        },
+    )
 }
 
 proptest! {
@@ -307,7 +368,12 @@ proptest! {
 }
 
 fn plain(subject: &str, body: &str) -> TestMail {
-    TestMail { name: "Ann".into(), domain: "example.org".into(), subject: subject.into(), body: body.into() }
+    TestMail {
+        name: "Ann".into(),
+        domain: "example.org".into(),
+        subject: subject.into(),
+        body: body.into(),
+    }
 }
 
 #[test]
@@ -320,7 +386,8 @@ fn many_emails_merge_in_pieces_and_every_stop_between_answers_alike() {
             i64::try_from(n).unwrap(),
         );
     }
-    let sizes = FoldSizes { rows: 8, row_octets: 1 << 20, block: 256, fan: 4, piece: 1024, last_level: 2 };
+    let sizes =
+        FoldSizes { rows: 8, row_octets: 1 << 20, block: 256, fan: 4, piece: 1024, last_level: 2 };
     let mut steps = 0;
     while bed.step(&sizes).unwrap() {
         steps += 1;
@@ -332,8 +399,12 @@ fn many_emails_merge_in_pieces_and_every_stop_between_answers_alike() {
     }
     assert!(steps > 40, "{steps} pieces");
     let folds = bed.store.snapshot().folds(ACCOUNT).unwrap();
-    let levels: Vec<(u8, u32)> = folds.live.iter().map(|fold| (fold.id.level, fold.emails)).collect();
-    assert_eq!((levels.as_slice(), folds.merges.len(), folds.dropped.len()), (&[(1, 32), (1, 32)][..], 0, 0));
+    let levels: Vec<(u8, u32)> =
+        folds.live.iter().map(|fold| (fold.id.level, fold.emails)).collect();
+    assert_eq!(
+        (levels.as_slice(), folds.merges.len(), folds.dropped.len()),
+        (&[(1, 32), (1, 32)][..], 0, 0)
+    );
     bed.assert_clean();
     bed.assert_answers();
 }
@@ -416,7 +487,8 @@ fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
     for (created, wanted) in [(created, true), (made, true), (made.next(), false)] {
         let email = EmailMetadata { created, ..email.clone() };
         assert_eq!(Candidate::new(&mut source, id, &email).may_contain(0).unwrap(), Some(wanted));
-        let mut known = Candidate::new(&mut source, id, &email).knowing(FetchedEmail::of(told.clone()));
+        let mut known =
+            Candidate::new(&mut source, id, &email).knowing(FetchedEmail::of(told.clone()));
         assert_eq!(known.may_contain(0).unwrap(), Some(wanted));
     }
 }

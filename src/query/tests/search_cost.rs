@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::message::tokens::WordHash;
 use crate::model::clock::FixedClock;
-use crate::model::{AccountId, EmailId, Listing, ListingFilter, MailboxUid, Shape, Token, UtcMillis};
+use crate::model::{
+    AccountId, EmailId, Listing, ListingFilter, MailboxUid, Shape, Token, UtcMillis,
+};
 use crate::query::plan::AccessPath;
 use crate::query::tests::search::{ask, file, prepare, step};
 use crate::query::tests::small_batches;
@@ -18,7 +20,12 @@ const SIZES: FoldSizes =
 /// So many emails, folded: each has "lunch" and "dinner", each 400th "rare" before "dinner".
 fn bed(emails: i64, sizes: &FoldSizes) -> (Arc<CountingEngine>, Store) {
     let engine = Arc::new(CountingEngine::default());
-    let store = Store::open_engine(engine.clone(), &Options::small(), Arc::new(FixedClock::at(UtcMillis(0)))).unwrap();
+    let store = Store::open_engine(
+        engine.clone(),
+        &Options::small(),
+        Arc::new(FixedClock::at(UtcMillis(0))),
+    )
+    .unwrap();
     prepare(&store);
     for n in 0..emails {
         let rare = if n % 400 == 200 { "rare" } else { "usual" };
@@ -78,17 +85,24 @@ fn an_email_of_a_fold_is_found_in_a_few_of_its_rows() {
     // Eight of a row.
     let (engine, store) = bed(1600, &FoldSizes { block: 64, ..SIZES });
     let snapshot = store.snapshot();
-    let fold = *snapshot.folds(AccountId(1)).unwrap().live.iter().max_by_key(|fold| fold.emails).unwrap();
+    let fold =
+        *snapshot.folds(AccountId(1)).unwrap().live.iter().max_by_key(|fold| fold.emails).unwrap();
     let ids = snapshot.fold_emails(AccountId(1), fold.id).unwrap();
     let (behind, rows) = (|id: EmailId| EmailId(id.0 + 1), ids.len() / 8);
     assert!(rows >= 50 && ids.is_sorted());
     for at in 0..ids.len() {
-        let index = |id| u32::try_from(ids.partition_point(|known| *known < id)).ok().filter(|at| *at < fold.emails);
+        let index = |id| {
+            u32::try_from(ids.partition_point(|known| *known < id))
+                .ok()
+                .filter(|at| *at < fold.emails)
+        };
         let mut fresh = snapshot.fold_ordinals(AccountId(1), fold);
         engine.read();
         let later = ids.get(at + 5).copied();
-        for id in
-            [ids[at], behind(ids[at])].into_iter().chain(later).chain(ids.last().copied().filter(|_| later.is_some()))
+        for id in [ids[at], behind(ids[at])]
+            .into_iter()
+            .chain(later)
+            .chain(ids.last().copied().filter(|_| later.is_some()))
         {
             assert_eq!(fresh.seek(id).unwrap(), index(id), "{at}");
         }
@@ -138,12 +152,16 @@ fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
     let (small, ticket) = made.unwrap();
     ticket.wait_blocking().unwrap();
     let plan = |filter: &Filter| {
-        let results = QuerySpec { account: AccountId(1), filter: filter.clone(), ..small_batches() };
+        let results =
+            QuerySpec { account: AccountId(1), filter: filter.clone(), ..small_batches() };
         explain(&store.snapshot(), &results).unwrap()
     };
-    let within = |uid: MailboxUid, filter| Filter::And(vec![Filter::Is(Condition::InMailbox(uid)), filter]);
+    let within =
+        |uid: MailboxUid, filter| Filter::And(vec![Filter::Is(Condition::InMailbox(uid)), filter]);
     assert_eq!(plan(&body("lunch")).way, AccessPath::Search(None));
-    assert!(plan(&body("lunch")).to_string().starts_with("search: what the index leaves of 100 emails"));
+    assert!(
+        plan(&body("lunch")).to_string().starts_with("search: what the index leaves of 100 emails")
+    );
     let listing = Listing { uid: small, view: ListingFilter::Every, shape: Shape::Emails };
     let sought = within(small, body("lunch"));
     assert_eq!(plan(&sought).way, AccessPath::Search(Some(listing)));
@@ -151,9 +169,11 @@ fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
     assert_eq!(ask(&store, sought, None).len(), 3);
     let read = engine.read();
     assert!(read < 60, "{read} rows");
-    for filter in
-        [Filter::Not(vec![body("lunch")]), body("--"), Filter::Or(vec![body("lunch"), within(small, body(""))])]
-    {
+    for filter in [
+        Filter::Not(vec![body("lunch")]),
+        body("--"),
+        Filter::Or(vec![body("lunch"), within(small, body(""))]),
+    ] {
         let plan = plan(&filter);
         assert!(!matches!(plan.way, AccessPath::Search(_)), "{plan}");
         assert!(plan.to_string().contains("not search: the filter has no text"), "{plan}");

@@ -1,4 +1,5 @@
-//! The emails of several listings in one order, each once: of each listing no more is read than what is asked for.
+//! The emails of several listings in one order, each once: of each listing no more is read than
+//! what is asked for.
 
 use std::collections::VecDeque;
 
@@ -65,7 +66,15 @@ impl<'v> Merge<'v> {
             if part.read.is_empty()
                 && let Some(upto) = part.upto.take()
             {
-                part.read = page(self.snapshot, self.account, part.listing, self.direction, upto, part.step)?.into();
+                part.read = page(
+                    self.snapshot,
+                    self.account,
+                    part.listing,
+                    self.direction,
+                    upto,
+                    part.step,
+                )?
+                .into();
                 part.upto = part.read.get(part.step.saturating_sub(1)).map(|(id, _)| Some(*id));
                 part.step = part.step.saturating_mul(4).min(most);
             }

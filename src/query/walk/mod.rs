@@ -30,10 +30,16 @@ impl<'v> EmailWalk<'v> {
     pub(super) fn of(plan: &QueryPlan, snapshot: &'v Snapshot<'v>, results: &QuerySpec) -> Self {
         let account = results.account;
         let (range, direction) = (plan.range, plan.direction);
-        let every = |uid: &MailboxUid| Listing { uid: *uid, view: ListingFilter::Every, shape: Shape::Emails };
+        let every = |uid: &MailboxUid| Listing {
+            uid: *uid,
+            view: ListingFilter::Every,
+            shape: Shape::Emails,
+        };
         let merged = || plan.among.iter().map(every).collect::<Vec<Listing>>();
         let listings: Vec<Listing> = match plan.way {
-            AccessPath::Search(at) => return Self::Sought(SearchWalk::new(snapshot, results, at, range)),
+            AccessPath::Search(at) => {
+                return Self::Sought(SearchWalk::new(snapshot, results, at, range));
+            }
             AccessPath::Merged { decides: false } => {
                 return Self::Sure(Merge::new(snapshot, account, &merged(), range, direction));
             }
@@ -42,7 +48,9 @@ impl<'v> EmailWalk<'v> {
         };
         Self::Each(match listings.as_slice() {
             [] => Supply::all_mail(snapshot, account, range, direction),
-            listings => Supply::of_listings(Merge::new(snapshot, account, listings, range, direction)),
+            listings => {
+                Supply::of_listings(Merge::new(snapshot, account, listings, range, direction))
+            }
         })
     }
 

@@ -1,5 +1,5 @@
-//! The walk over what the search index leaves, newest first, each email once. What many of them ask of the store is asked
-//! at once, for a look-up costs less in company.
+//! The walk over what the search index leaves, newest first, each email once. What many of them ask
+//! of the store is asked at once, for a look-up costs less in company.
 
 use std::collections::HashSet;
 
@@ -24,8 +24,9 @@ pub(in crate::query) struct SearchWalk<'v> {
     /// Where to go on; nothing at the end.
     from: Option<EmailId>,
     step: usize,
-    /// How many of 1,000 emails of the listing, when it led last, were hits, and how many hits were in it when the index did.
-    /// Whichever met more of the other leads: it has fewer to be passed over.
+    /// How many of 1,000 emails of the listing, when it led last, were hits, and how many hits were
+    /// in it when the index did. Whichever met more of the other leads: it has fewer to be passed
+    /// over.
     listing_met: usize,
     index_met: usize,
 }
@@ -60,11 +61,22 @@ impl<'v> SearchWalk<'v> {
     ) -> Self {
         let (account, options) = (results.account, results.options);
         let from = Some(range.first);
-        Self { snapshot, account, options, listing, range, from, step: 1, listing_met: 1000, index_met: 1000 }
+        Self {
+            snapshot,
+            account,
+            options,
+            listing,
+            range,
+            from,
+            step: 1,
+            listing_met: 1000,
+            index_met: 1000,
+        }
     }
 
-    /// The next emails, of which `room` are wanted; where threads are listed, one of each thread that was not met yet. Emails
-    /// that do not match by what is known without their message are left out. Nothing at the end.
+    /// The next emails, of which `room` are wanted; where threads are listed, one of each thread
+    /// that was not met yet. Emails that do not match by what is known without their message are
+    /// left out. Nothing at the end.
     pub(in crate::query) fn hits(
         &mut self,
         matcher: &Matcher,
@@ -83,19 +95,25 @@ impl<'v> SearchWalk<'v> {
         };
         let ids: Vec<EmailId> = told.iter().map(|(id, _)| *id).collect();
         source.reads.count_rows(ids.len());
-        let (mut hits, mut unsure, mut begun) = (Vec::with_capacity(ids.len()), Vec::new(), HashSet::new());
-        for ((id, told), metadata) in told.into_iter().zip(self.snapshot.emails_at(self.account, &ids)?) {
-            let Some(metadata) = metadata.filter(|email| !shown.is_some_and(|shown| shown.contains(&email.thread)))
+        let (mut hits, mut unsure, mut begun) =
+            (Vec::with_capacity(ids.len()), Vec::new(), HashSet::new());
+        for ((id, told), metadata) in
+            told.into_iter().zip(self.snapshot.emails_at(self.account, &ids)?)
+        {
+            let Some(metadata) =
+                metadata.filter(|email| !shown.is_some_and(|shown| shown.contains(&email.thread)))
             else {
                 continue;
             };
-            let mut email = Candidate::new(source, id, &metadata).knowing(FetchedEmail::of(told)).unread();
+            let mut email =
+                Candidate::new(source, id, &metadata).knowing(FetchedEmail::of(told)).unread();
             let known = matcher.matches_without_reading(&mut email)?;
             let facts = email.into_facts();
             if known == Some(false) {
                 continue;
             }
-            // Where one of a thread is enough, the first may be that one: the others are read if it is not.
+            // Where one of a thread is enough, the first may be that one: the others are read if it
+            // is not.
             if (shown.is_none() || begun.insert(metadata.thread)) && known.is_none() {
                 unsure.push(hits.len());
             }
@@ -127,8 +145,10 @@ impl<'v> SearchWalk<'v> {
         }
         self.from = next;
         if let Some(listing) = listing {
-            let (ids, all): (Vec<EmailId>, usize) = (told.iter().map(|(id, _)| *id).collect(), told.len());
-            let mut listed = self.snapshot.emails_in_listing(self.account, listing, &ids)?.into_iter();
+            let (ids, all): (Vec<EmailId>, usize) =
+                (told.iter().map(|(id, _)| *id).collect(), told.len());
+            let mut listed =
+                self.snapshot.emails_in_listing(self.account, listing, &ids)?.into_iter();
             source.reads.count_rows(all);
             told.retain(|_| listed.next().unwrap_or(false));
             self.index_met = per_thousand(told.len(), all);
@@ -146,7 +166,12 @@ impl<'v> SearchWalk<'v> {
         most: usize,
     ) -> Result<Vec<(EmailId, IndexAnswer)>, Error> {
         let mut told = Vec::new();
-        let page = self.snapshot.listing(self.account, listing, from.0.checked_sub(1).map(EmailId), most)?;
+        let page = self.snapshot.listing(
+            self.account,
+            listing,
+            from.0.checked_sub(1).map(EmailId),
+            most,
+        )?;
         source.reads.count_rows(page.len());
         let last = page.last().filter(|_| page.len() == most).and_then(|(id, _)| next_id(*id));
         let mut next = Some(from);
@@ -166,7 +191,8 @@ impl<'v> SearchWalk<'v> {
 
     /// Reads messages that will be asked for.
     fn read(&self, hits: &mut [Hit], unsure: &[usize], reads: &Allowance) -> Result<(), Error> {
-        let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) = (self.options.prefetch_bytes, Vec::new());
+        let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) =
+            (self.options.prefetch_bytes, Vec::new());
         for at in unsure {
             let Some(hit) = hits.get(*at) else { continue };
             if let Some(rest) = left.checked_sub(hit.metadata.size) {

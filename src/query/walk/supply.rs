@@ -1,5 +1,6 @@
-//! Where a walk takes its emails: newest or oldest first, each once, and every match among them (or, of a collapsed
-//! listing, every match that is shown). Who walks decides each by the whole filter, so a supply may hold more than what matches.
+//! Where a walk takes its emails: newest or oldest first, each once, and every match among them
+//! (or, of a collapsed listing, every match that is shown). Who walks decides each by the whole
+//! filter, so a supply may hold more than what matches.
 
 use std::collections::VecDeque;
 
@@ -30,7 +31,8 @@ pub(in crate::query) struct Supply<'v> {
 /// Where a walk takes its emails.
 #[derive(Debug)]
 enum From<'v> {
-    /// All mail, behind this email in the direction, or from the beginning; nothing where all is read.
+    /// All mail, behind this email in the direction, or from the beginning; nothing where all is
+    /// read.
     All(Option<Option<EmailId>>),
     Listings(Merge<'v>),
 }
@@ -48,7 +50,8 @@ impl<'v> Supply<'v> {
 
     /// Over the emails of listings.
     pub(in crate::query) fn of_listings(merge: Merge<'v>) -> Self {
-        let (snapshot, account, range, direction) = (merge.snapshot, merge.account, merge.range, merge.direction);
+        let (snapshot, account, range, direction) =
+            (merge.snapshot, merge.account, merge.range, merge.direction);
         Self::new(snapshot, account, From::Listings(merge), range, direction)
     }
 
@@ -85,7 +88,9 @@ impl<'v> Supply<'v> {
     ///
     /// # Errors
     /// Those of reading.
-    pub(in crate::query) fn next_email(&mut self) -> Result<Option<(EmailId, EmailMetadata)>, Error> {
+    pub(in crate::query) fn next_email(
+        &mut self,
+    ) -> Result<Option<(EmailId, EmailMetadata)>, Error> {
         loop {
             match self.read.pop_front() {
                 Some((id, _)) if !self.range.holds(id) => {
@@ -110,14 +115,22 @@ impl<'v> Supply<'v> {
                     ids.push(id);
                 }
                 let emails = self.snapshot.emails_at(self.account, &ids)?;
-                self.read = ids.iter().zip(emails).filter_map(|(id, email)| email.map(|email| (*id, email))).collect();
+                self.read = ids
+                    .iter()
+                    .zip(emails)
+                    .filter_map(|(id, email)| email.map(|email| (*id, email)))
+                    .collect();
                 !ids.is_empty()
             }
             From::All(upto) => {
                 let Some(behind) = upto.take() else { return Ok(false) };
                 let emails = match self.direction {
-                    Direction::NewestFirst => self.snapshot.emails(self.account, behind, self.step)?,
-                    Direction::OldestFirst => self.snapshot.emails_from_end(self.account, behind, self.step)?,
+                    Direction::NewestFirst => {
+                        self.snapshot.emails(self.account, behind, self.step)?
+                    }
+                    Direction::OldestFirst => {
+                        self.snapshot.emails_from_end(self.account, behind, self.step)?
+                    }
                 };
                 self.read = emails.into();
                 *upto = self.read.get(self.step.saturating_sub(1)).map(|(id, _)| Some(*id));

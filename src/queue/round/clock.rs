@@ -19,10 +19,12 @@ fn behind(wake: WakeCondition) -> Option<WakeCondition> {
 }
 
 impl Scheduler {
-    /// At the start, and after the wall clock was set back: no action waits longer than the schedule ever lets one wait.
+    /// At the start, and after the wall clock was set back: no action waits longer than the
+    /// schedule ever lets one wait.
     pub(super) async fn bring_back(&mut self, now: CurrentTime) {
         let ahead = now.wall.0.saturating_sub(i64::try_from(now.steady.0).unwrap_or(i64::MAX));
-        let is_back = self.ahead.is_none_or(|known| ahead < known.saturating_sub(SET_BACK_THRESHOLD_MS));
+        let is_back =
+            self.ahead.is_none_or(|known| ahead < known.saturating_sub(SET_BACK_THRESHOLD_MS));
         self.ahead = Some(ahead);
         if !is_back {
             return;
@@ -42,7 +44,9 @@ impl Scheduler {
                 let done = self.store.commit(account, |txn| {
                     let action = txn.action(id)?;
                     let clamped = clamp_times(&action, wall, &pace);
-                    clamped.as_ref().map_or(Ok(()), |clamped| txn.update_action(&action, clamped))?;
+                    clamped
+                        .as_ref()
+                        .map_or(Ok(()), |clamped| txn.update_action(&action, clamped))?;
                     Ok(clamped.is_some())
                 });
                 if let Ok((is_changed, ticket)) = done {
@@ -50,7 +54,8 @@ impl Scheduler {
                     self.order.lock().forget((account, id));
                 }
             }
-            let last = found.last().filter(|_| found.len() >= MAX_HELD_WAKEUPS).map(|last| last.wake);
+            let last =
+                found.last().filter(|_| found.len() >= MAX_HELD_WAKEUPS).map(|last| last.wake);
             left.extend(if changed {
                 Some(from).filter(|_| found.len() >= MAX_HELD_WAKEUPS)
             } else {

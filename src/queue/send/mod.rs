@@ -1,7 +1,8 @@
 //! One action over SMTP or LMTP to the relay; the one place that knows mail-send.
 //!
-//! The conversation is driven command by command, so that the attempt can be recorded durably at the last moment before the
-//! message goes out. Every wait is bounded, and so is every answer. A connection carries many messages.
+//! The conversation is driven command by command, so that the attempt can be recorded durably at
+//! the last moment before the message goes out. Every wait is bounded, and so is every answer. A
+//! connection carries many messages.
 
 mod open;
 mod outgoing;
@@ -52,7 +53,8 @@ pub(super) type RecordResult = Result<(), StoreError>;
 
 /// What came of handing a message over.
 pub(super) enum SendResult {
-    /// Of each recipient that waits, in order, what came of it; those behind the last were not asked.
+    /// Of each recipient that waits, in order, what came of it; those behind the last were not
+    /// asked.
     Made {
         /// What came of it.
         outcomes: Vec<AttemptOutcome>,
@@ -85,7 +87,8 @@ impl RelayConnection {
         record: impl FnOnce() -> F,
     ) -> SendResult {
         self.client.timeout = relay.patience;
-        let waiting: Vec<&Target> = action.recipients.iter().filter(|target| target.waits()).collect();
+        let waiting: Vec<&Target> =
+            action.recipients.iter().filter(|target| target.waits()).collect();
         let asked = waiting.get(..relay.recipients.min(most).max(1)).unwrap_or(&waiting);
         let octets = match prepare(self.offers) {
             Ok(octets) => octets,
@@ -120,21 +123,28 @@ impl RelayConnection {
         }
         let accepted = self.send_envelope(transaction).await?;
         self.begin_data(transaction).await?;
-        // Where it fails nothing of the message went out: the connection is dropped in the middle of
-        // DATA, and the relay forgets it.
+        // Where it fails nothing of the message went out: the connection is dropped in the middle
+        // of DATA, and the relay forgets it.
         record().await.map_err(TransactionEnd::Unrecorded)?;
-        let is_alive = self.send_message(transaction.octets, &accepted, &mut transaction.outcomes).await;
+        let is_alive =
+            self.send_message(transaction.octets, &accepted, &mut transaction.outcomes).await;
         self.carried = self.carried.saturating_add(1);
         if is_alive { Ok(()) } else { Err(TransactionEnd::Broken) }
     }
 
     /// MAIL, and RCPT for each recipient that has no outcome yet. Returns those that were accepted.
-    async fn send_envelope(&mut self, transaction: &mut RelayTransaction<'_>) -> Result<Vec<usize>, TransactionEnd> {
+    async fn send_envelope(
+        &mut self,
+        transaction: &mut RelayTransaction<'_>,
+    ) -> Result<Vec<usize>, TransactionEnd> {
         let (commands, going) = transaction.envelope_commands(self.offers);
         let replies = match self.send_commands(&commands).await {
             Ok(replies) => replies,
-            // It was well a moment ago. What it breaks off over is this message, unless it had been lying idle.
-            Err(BrokenConversation { answered: 0, .. }) if self.carried > 0 => return Err(TransactionEnd::Stale),
+            // It was well a moment ago. What it breaks off over is this message, unless it had been
+            // lying idle.
+            Err(BrokenConversation { answered: 0, .. }) if self.carried > 0 => {
+                return Err(TransactionEnd::Stale);
+            }
             Err(BrokenConversation { text, .. }) => return Err(transaction.break_off(text)),
         };
         let mut replies = replies.iter();
@@ -157,7 +167,10 @@ impl RelayConnection {
         Err(if is_broken { TransactionEnd::Broken } else { TransactionEnd::Open })
     }
 
-    async fn begin_data(&mut self, transaction: &mut RelayTransaction<'_>) -> Result<(), TransactionEnd> {
+    async fn begin_data(
+        &mut self,
+        transaction: &mut RelayTransaction<'_>,
+    ) -> Result<(), TransactionEnd> {
         let reply = match self.send_commands(&["DATA\r\n".to_owned()]).await {
             Ok(replies) => replies.into_iter().next(),
             Err(BrokenConversation { text, .. }) => return Err(transaction.break_off(text)),
@@ -165,23 +178,32 @@ impl RelayConnection {
         let Some(reply) = reply.filter(|reply| reply.code != 354) else { return Ok(()) };
         // A plain yes to DATA is no answer that anything can be done with.
         let outcome = match classify(SmtpStage::Data, &reply) {
-            AttemptOutcome::Sent(text) => AttemptOutcome::Temporary { text, scope: RefusalScope::Message },
+            AttemptOutcome::Sent(text) => {
+                AttemptOutcome::Temporary { text, scope: RefusalScope::Message }
+            }
             outcome => outcome,
         };
         let end = transaction.refuse(&outcome);
         Err(if reply.code < 400 { TransactionEnd::Broken } else { end })
     }
 
-    /// The message, and its answers: one, or one for each recipient that was taken (RFC 2033 §4.2). Says whether the
-    /// connection is good for more.
-    async fn send_message(&mut self, octets: &[u8], taken: &[usize], outcomes: &mut [Option<AttemptOutcome>]) -> bool {
-        // RFC 5321 §4.5.3.2: minutes for a command, ten for the answer to a message, which may be scanned first.
+    /// The message, and its answers: one, or one for each recipient that was taken (RFC 2033 §4.2).
+    /// Says whether the connection is good for more.
+    async fn send_message(
+        &mut self,
+        octets: &[u8],
+        taken: &[usize],
+        outcomes: &mut [Option<AttemptOutcome>],
+    ) -> bool {
+        // RFC 5321 §4.5.3.2: minutes for a command, ten for the answer to a message, which may be
+        // scanned first.
         let patience = self.client.timeout.saturating_mul(10);
         let answers = if self.protocol == Protocol::Lmtp { taken.len() } else { 1 };
         let mut replies = Vec::new();
         let answered = timeout(patience, async {
             use tokio::io::AsyncWriteExt as _;
-            // mail-send stuffs every dot but the one that a message begins with: that would end it (RFC 5321 §4.5.2).
+            // mail-send stuffs every dot but the one that a message begins with: that would end it
+            // (RFC 5321 §4.5.2).
             if octets.starts_with(b".") {
                 self.client.stream.write_all(b".").await.map_err(|error| error.to_string())?;
             }
@@ -197,7 +219,8 @@ impl RelayConnection {
             Ok(Err(text)) => Some(text),
             Err(_) => Some("no answer in time".to_owned()),
         };
-        let unknown = || AttemptOutcome::Unknown(broken.clone().unwrap_or_else(|| "no answer".into()));
+        let unknown =
+            || AttemptOutcome::Unknown(broken.clone().unwrap_or_else(|| "no answer".into()));
         let mut alive = broken.is_none();
         for (place, at) in taken.iter().enumerate() {
             let reply = replies.get(if answers == 1 { 0 } else { place });
@@ -209,7 +232,10 @@ impl RelayConnection {
     }
 
     /// Commands, all at once where the relay allows it (RFC 2920), and their answers.
-    async fn send_commands(&mut self, commands: &[String]) -> Result<Vec<RelayAnswer>, BrokenConversation> {
+    async fn send_commands(
+        &mut self,
+        commands: &[String],
+    ) -> Result<Vec<RelayAnswer>, BrokenConversation> {
         let (mut replies, patience) = (Vec::with_capacity(commands.len()), self.client.timeout);
         let batches: Vec<&[String]> =
             if self.offers.pipelining { vec![commands] } else { commands.chunks(1).collect() };
@@ -217,7 +243,10 @@ impl RelayConnection {
             let stream = &mut self.client.stream;
             let exchange = timeout(patience, async {
                 use tokio::io::AsyncWriteExt as _;
-                stream.write_all(batch.concat().as_bytes()).await.map_err(|error| error.to_string())?;
+                stream
+                    .write_all(batch.concat().as_bytes())
+                    .await
+                    .map_err(|error| error.to_string())?;
                 stream.flush().await.map_err(|error| error.to_string())?;
                 read(stream, batch.len(), &mut replies).await
             });
@@ -230,7 +259,10 @@ impl RelayConnection {
     }
 
     fn into_result(self, outcomes: Vec<Option<AttemptOutcome>>, alive: bool) -> SendResult {
-        let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or(AttemptOutcome::TooMany)).collect();
+        let outcomes = outcomes
+            .into_iter()
+            .map(|outcome| outcome.unwrap_or(AttemptOutcome::TooMany))
+            .collect();
         SendResult::Made { outcomes, connection: alive.then_some(self) }
     }
 
@@ -267,17 +299,24 @@ enum TransactionEnd {
 }
 
 impl<'a> RelayTransaction<'a> {
-    fn new(action: &'a Action, asked: &'a [&'a Target], octets: &'a [u8], offers: RelayExtensions) -> Self {
+    fn new(
+        action: &'a Action,
+        asked: &'a [&'a Target],
+        octets: &'a [u8],
+        offers: RelayExtensions,
+    ) -> Self {
         let mut transaction = Self { action, asked, octets, outcomes: Vec::new() };
-        let refused =
-            |target: &&Target| (transaction.needs_utf8(target) && !offers.utf8).then_some(AttemptOutcome::NoSmtpUtf8);
+        let refused = |target: &&Target| {
+            (transaction.needs_utf8(target) && !offers.utf8).then_some(AttemptOutcome::NoSmtpUtf8)
+        };
         transaction.outcomes = asked.iter().map(refused).collect();
         transaction
     }
 
     /// Whether the address of a recipient, or the sender's, can be named by SMTPUTF8 alone.
     fn needs_utf8(&self, target: &Target) -> bool {
-        self.action.sender.as_ref().is_some_and(Address::needs_smtputf8) || target.address.needs_smtputf8()
+        self.action.sender.as_ref().is_some_and(Address::needs_smtputf8)
+            || target.address.needs_smtputf8()
     }
 
     /// MAIL and RCPT, and the places of the recipients that these name.
@@ -292,7 +331,8 @@ impl<'a> RelayTransaction<'a> {
             .collect();
         // A header that is not ASCII is said to be so (RFC 6531 §3.6), where that can be said.
         let header = self.octets.get(..body_offset(self.octets)).unwrap_or(self.octets);
-        let utf8 = offers.utf8 && !header.is_ascii() || going.iter().any(|(_, target)| self.needs_utf8(target));
+        let utf8 = offers.utf8 && !header.is_ascii()
+            || going.iter().any(|(_, target)| self.needs_utf8(target));
         let mut commands = vec![mail(self.action, offers, utf8, self.octets)];
         commands.extend(going.iter().map(|(_, target)| rcpt(target, offers)));
         (commands, going.into_iter().map(|(at, _)| at).collect())
@@ -300,7 +340,10 @@ impl<'a> RelayTransaction<'a> {
 
     /// The conversation broke off: recipients without an outcome are tried again.
     fn break_off(&mut self, text: String) -> TransactionEnd {
-        fill_undecided(&mut self.outcomes, &AttemptOutcome::Temporary { text, scope: RefusalScope::Message });
+        fill_undecided(
+            &mut self.outcomes,
+            &AttemptOutcome::Temporary { text, scope: RefusalScope::Message },
+        );
         TransactionEnd::Broken
     }
 
@@ -318,9 +361,14 @@ struct BrokenConversation {
     answered: usize,
 }
 
-/// Reads one answer for each command, and keeps those that came where the connection breaks off. What comes beyond them belongs to nobody: the next
-/// reader would take it for its own answer, so it is an error.
-async fn read(stream: &mut Box<dyn RelayStream>, many: usize, out: &mut Vec<RelayAnswer>) -> Result<(), String> {
+/// Reads one answer for each command, and keeps those that came where the connection breaks off.
+/// What comes beyond them belongs to nobody: the next reader would take it for its own answer, so
+/// it is an error.
+async fn read(
+    stream: &mut Box<dyn RelayStream>,
+    many: usize,
+    out: &mut Vec<RelayAnswer>,
+) -> Result<(), String> {
     let wanted = out.len().saturating_add(many);
     let (mut buffer, mut parser) = ([0u8; 1024], ResponseReceiver::default());
     while out.len() < wanted {
@@ -367,10 +415,11 @@ fn fill_undecided(outcomes: &mut [Option<AttemptOutcome>], outcome: &AttemptOutc
     }
 }
 
-/// `MAIL` (RFC 5321 §3.3) with what the relay offers of SIZE (RFC 1870), 8BITMIME (RFC 6152), SMTPUTF8 (RFC 6531) and DSN
-/// (RFC 3461).
+/// `MAIL` (RFC 5321 §3.3) with what the relay offers of SIZE (RFC 1870), 8BITMIME (RFC 6152),
+/// SMTPUTF8 (RFC 6531) and DSN (RFC 3461).
 fn mail(action: &Action, offers: RelayExtensions, utf8: bool, octets: &[u8]) -> String {
-    let sender = action.sender.as_ref().map(|sender| sender.travelling().to_string()).unwrap_or_default();
+    let sender =
+        action.sender.as_ref().map(|sender| sender.travelling().to_string()).unwrap_or_default();
     let mut line = format!("MAIL FROM:<{sender}>");
     if offers.size {
         line.push_str(&format!(" SIZE={}", octets.len()));
@@ -401,7 +450,11 @@ fn rcpt(target: &Target, offers: RelayExtensions) -> String {
             line.push_str(&notify_words(notify));
         }
         if let Some(original) = &target.original {
-            line.push_str(&format!(" ORCPT={};{}", xtext(&original.kind), xtext(&original.address)));
+            line.push_str(&format!(
+                " ORCPT={};{}",
+                xtext(&original.kind),
+                xtext(&original.address)
+            ));
         }
     }
     line + "\r\n"
@@ -409,7 +462,8 @@ fn rcpt(target: &Target, offers: RelayExtensions) -> String {
 
 fn notify_words(notify: &DsnNotify) -> String {
     let words = [(notify.success, "SUCCESS"), (notify.failure, "FAILURE"), (notify.delay, "DELAY")];
-    let words: Vec<&str> = words.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| *word).collect();
+    let words: Vec<&str> =
+        words.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| *word).collect();
     match (notify.never, words.is_empty()) {
         (true, _) => " NOTIFY=NEVER".into(),
         (false, true) => String::new(),

@@ -1,4 +1,5 @@
-//! Opening a connection: place, greeting, TLS, login. What goes wrong here concerns us or the relay, never a message.
+//! Opening a connection: place, greeting, TLS, login. What goes wrong here concerns us or the
+//! relay, never a message.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use mail_send::smtp::tls::build_tls_connector;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use smtp_proto::{
-    AUTH_LOGIN, AUTH_PLAIN, EXT_8BIT_MIME, EXT_DSN, EXT_PIPELINING, EXT_SIZE, EXT_SMTP_UTF8, EXT_START_TLS,
-    EhloResponse,
+    AUTH_LOGIN, AUTH_PLAIN, EXT_8BIT_MIME, EXT_DSN, EXT_PIPELINING, EXT_SIZE, EXT_SMTP_UTF8,
+    EXT_START_TLS, EhloResponse,
 };
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -24,7 +25,8 @@ type RelayClient = SmtpClient<Box<dyn RelayStream>>;
 
 pub(super) async fn open(relay: &Relay) -> Result<RelayConnection, String> {
     let wrong = |what: &dyn Display| format!("{}: {what}", relay.place);
-    // Of what is read before a message the whole is bounded, too: a relay that speaks an octet a minute is none.
+    // Of what is read before a message the whole is bounded, too: a relay that speaks an octet a
+    // minute is none.
     let opening = timeout(relay.patience.saturating_mul(4), open_connection(relay));
     match opening.await {
         Ok(done) => done.map_err(|error| wrong(&error)),
@@ -40,7 +42,9 @@ async fn open_connection(relay: &Relay) -> Result<RelayConnection, String> {
         client = encrypt(client, relay).await?;
         encrypted = true;
     }
-    let greeting = timeout(relay.patience, client.read()).await.map_err(|_| "no greeting in time".to_owned())?;
+    let greeting = timeout(relay.patience, client.read())
+        .await
+        .map_err(|_| "no greeting in time".to_owned())?;
     let greeting = greeting.map_err(|error| error.to_string())?;
     if greeting.code != 220 {
         return Err(answer(&greeting).line());
@@ -64,7 +68,9 @@ async fn open_connection(relay: &Relay) -> Result<RelayConnection, String> {
     }
     if let Some(login) = &relay.login {
         if !(encrypted || is_local || login.in_the_clear) {
-            return Err("the password would go in the clear over the network: set [relay] tls".into());
+            return Err(
+                "the password would go in the clear over the network: set [relay] tls".into()
+            );
         }
         authenticate(&mut client, login, said.auth_mechanisms).await?;
     }
@@ -83,13 +89,17 @@ async fn open_connection(relay: &Relay) -> Result<RelayConnection, String> {
 async fn connect(relay: &Relay) -> Result<(Box<dyn RelayStream>, bool), String> {
     let connected = timeout(relay.patience, async {
         let made: std::io::Result<(Box<dyn RelayStream>, bool)> = match &relay.place {
-            RelayAddress::Unix(path) => UnixStream::connect(path).await.map(|stream| (Box::new(stream) as _, true)),
-            RelayAddress::Tcp { host, port } => TcpStream::connect((host.as_str(), *port)).await.map(|stream| {
-                let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback());
-                // Commands are short, and each waits for its answer.
-                drop(stream.set_nodelay(true));
-                (Box::new(stream) as _, is_local)
-            }),
+            RelayAddress::Unix(path) => {
+                UnixStream::connect(path).await.map(|stream| (Box::new(stream) as _, true))
+            }
+            RelayAddress::Tcp { host, port } => {
+                TcpStream::connect((host.as_str(), *port)).await.map(|stream| {
+                    let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback());
+                    // Commands are short, and each waits for its answer.
+                    drop(stream.set_nodelay(true));
+                    (Box::new(stream) as _, is_local)
+                })
+            }
         };
         made
     });
@@ -114,7 +124,9 @@ async fn encrypt(client: RelayClient, relay: &Relay) -> Result<RelayClient, Stri
     };
     let name = ServerName::try_from(name).map_err(|error| format!("no name for TLS: {error}"))?;
     let secured = timeout(relay.patience, connector.connect(name, client.stream)).await;
-    let stream = secured.map_err(|_| "no TLS in time".to_owned())?.map_err(|error| format!("TLS: {error}"))?;
+    let stream = secured
+        .map_err(|_| "no TLS in time".to_owned())?
+        .map_err(|error| format!("TLS: {error}"))?;
     Ok(SmtpClient { stream: Box::new(stream), timeout: client.timeout })
 }
 
@@ -125,15 +137,21 @@ fn connector(relay: &Relay) -> Result<TlsConnector, String> {
     }
     let mut roots = RootCertStore::empty();
     for authority in &relay.authorities {
-        roots.add(CertificateDer::from(authority.as_slice())).map_err(|error| format!("[relay] tls-ca: {error}"))?;
+        roots
+            .add(CertificateDer::from(authority.as_slice()))
+            .map_err(|error| format!("[relay] tls-ca: {error}"))?;
     }
     let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// PLAIN, else LOGIN (RFC 4954 §4, RFC 4616). mail-send begins with mechanisms that it was not built for, and then speaks
-/// into the middle of their exchange.
-async fn authenticate(client: &mut RelayClient, login: &RelayCredentials, offered: u64) -> Result<(), String> {
+/// PLAIN, else LOGIN (RFC 4954 §4, RFC 4616). mail-send begins with mechanisms that it was not
+/// built for, and then speaks into the middle of their exchange.
+async fn authenticate(
+    client: &mut RelayClient,
+    login: &RelayCredentials,
+    offered: u64,
+) -> Result<(), String> {
     let reply = if offered & AUTH_PLAIN != 0 {
         let both = BASE64.encode(format!("\0{}\0{}", login.user, login.password));
         client.cmd(format!("AUTH PLAIN {both}\r\n")).await

@@ -30,9 +30,10 @@ pub(in crate::queue) fn prepare(
     Ok(sign(settings.signer.as_deref(), action, octets))
 }
 
-/// The octets to send of an action whose message is `message`. Only what was composed here is signed: what is sent on for
-/// somebody else may bear our domain in its From without being ours. Where a key fails it goes unsigned, with a warning: a
-/// reply that waits for an administrator is no reply any more, and an unsigned one is what every site without keys sends.
+/// The octets to send of an action whose message is `message`. Only what was composed here is
+/// signed: what is sent on for somebody else may bear our domain in its From without being ours.
+/// Where a key fails it goes unsigned, with a warning: a reply that waits for an administrator is
+/// no reply any more, and an unsigned one is what every site without keys sends.
 fn sign(signer: Option<&Signer>, action: &Action, message: Vec<u8>) -> Vec<u8> {
     let signer = signer.filter(|_| action.kind != ActionKind::Redirect);
     match signer.map(|signer| signer.sign(&message)) {

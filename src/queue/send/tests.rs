@@ -72,16 +72,23 @@ proptest! {
 
 #[test]
 fn commands_say_what_the_relay_can_hear() {
-    let all = RelayExtensions { dsn: true, utf8: true, eight_bit: true, pipelining: true, size: true };
+    let all =
+        RelayExtensions { dsn: true, utf8: true, eight_bit: true, pipelining: true, size: true };
     let target = Target {
         notify: Some(DsnNotify { success: true, failure: true, ..DsnNotify::default() }),
-        original: Some(crate::model::OriginalRecipient { kind: "rfc822".into(), address: "a+b@x".into() }),
+        original: Some(crate::model::OriginalRecipient {
+            kind: "rfc822".into(),
+            address: "a+b@x".into(),
+        }),
         ..Target::plain(Address::from_parts("bob", "bücher.example"))
     };
     assert_eq!(
         rcpt(&target, all),
         "RCPT TO:<bob@xn--bcher-kva.example> NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;a+2Bb@x\r\n"
     );
-    assert_eq!(rcpt(&target, RelayExtensions::default()), "RCPT TO:<bob@xn--bcher-kva.example>\r\n");
+    assert_eq!(
+        rcpt(&target, RelayExtensions::default()),
+        "RCPT TO:<bob@xn--bcher-kva.example>\r\n"
+    );
     assert_eq!(notify_words(&DsnNotify { never: true, ..DsnNotify::default() }), " NOTIFY=NEVER");
 }

@@ -1,4 +1,5 @@
-//! Many actions: their order, what is held of them, destinations that refuse, and a relay that is down for an hour.
+//! Many actions: their order, what is held of them, destinations that refuse, and a relay that is
+//! down for an hour.
 
 use super::*;
 
@@ -49,7 +50,9 @@ async fn to_one_recipient_they_go_in_order_and_to_others_beside_them() {
     let (port, _server) = rogue.start().await;
     let now = store.clock().now();
     let order = |seen: &scripted_relay::RelayedMail| -> Option<usize> {
-        seen.rcpt[0].contains("<bob@").then(|| seen.message.lines().next()?.strip_prefix("Subject: ")?.parse().ok())?
+        seen.rcpt[0]
+            .contains("<bob@")
+            .then(|| seen.message.lines().next()?.strip_prefix("Subject: ")?.parse().ok())?
     };
     commit(&store, |txn| {
         for n in 0..60 {
@@ -73,15 +76,20 @@ async fn a_domain_that_refuses_is_probed_and_the_others_go_on() {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
     let store = store_over(Arc::new(MemoryEngine::new()), clock.clone());
     let refuses = Some(("down.example", "451 4.4.1 no way there\r\n"));
-    let rogue = ScriptedRelay::of(ScriptedRelaySettings { refuses, ..ScriptedRelaySettings::default() });
+    let rogue =
+        ScriptedRelay::of(ScriptedRelaySettings { refuses, ..ScriptedRelaySettings::default() });
     let (port, _server) = rogue.start().await;
     queue_many(&store, 400, |n| {
-        Address::from_parts(format!("u{n}"), if n % 4 == 0 { "well.example" } else { "down.example" })
+        Address::from_parts(
+            format!("u{n}"),
+            if n % 4 == 0 { "well.example" } else { "down.example" },
+        )
     });
     let working = Working::start(&store, settings(port));
     until("those that can be sent", || rogue.seen.lock().len() == 100).await;
     until("the others are put off", || {
-        left(&store).len() == 300 && left(&store).iter().all(|action| action.due > store.clock().now())
+        left(&store).len() == 300
+            && left(&store).iter().all(|action| action.due > store.clock().now())
     })
     .await;
     let tried = || rogue.heard.lock().iter().filter(|line| line.contains("@down.example")).count();
@@ -131,7 +139,11 @@ async fn a_relay_that_is_down_for_an_hour_loses_and_repeats_nothing() {
         working.bell.ring();
     }
     assert_eq!(left(&store).len(), 200);
-    assert!(left(&store).iter().all(|action| action.attempts == 0 && action.state == ActionState::Waiting));
+    assert!(
+        left(&store)
+            .iter()
+            .all(|action| action.attempts == 0 && action.state == ActionState::Waiting)
+    );
     let _server = rogue.serve(TcpListener::bind(("127.0.0.1", port)).await.unwrap());
     for _ in 0..40 {
         clock.advance(Duration::from_secs(60));
@@ -159,19 +171,26 @@ async fn a_relay_that_is_down_for_an_hour_loses_and_repeats_nothing() {
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().nth(1)).and_then(|number| number.parse().ok()).unwrap_or(0)
+    line.and_then(|line| line.split_whitespace().nth(1))
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(0)
 }
 
-/// The figures of docs/performance.md: `RESTANTE_ACTIONS` queued replies on RocksDB, drained to a relay on loopback.
+/// The figures of docs/performance.md: `RESTANTE_ACTIONS` queued replies on RocksDB, drained to a
+/// relay on loopback.
 #[cfg(feature = "rocksdb")]
 #[ignore = "takes minutes: run by hand for the figures"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_thousand_drain_in_flat_memory() {
     use crate::model::clock::Stopwatch;
     use crate::store::engine::rocks::RocksEngine;
-    let count: usize = std::env::var("RESTANTE_ACTIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000);
+    let count: usize = std::env::var("RESTANTE_ACTIONS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(100_000);
     let dir = tempfile::tempdir().unwrap();
-    let engine = Arc::new(RocksEngine::open(&dir.path().join("store"), &Options::default()).unwrap());
+    let engine =
+        Arc::new(RocksEngine::open(&dir.path().join("store"), &Options::default()).unwrap());
     let store = store_over(engine, Arc::new(SystemClock));
     let rogue = ScriptedRelay::default();
     *rogue.keeps.lock() = false;
@@ -184,7 +203,11 @@ async fn a_hundred_thousand_drain_in_flat_memory() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         most = most.max(resident());
         taken = rogue.taken.load(Ordering::SeqCst);
-        println!("{taken} after {:.0} s, {} MB resident", watch.elapsed().as_secs_f64(), resident() / 1024);
+        println!(
+            "{taken} after {:.0} s, {} MB resident",
+            watch.elapsed().as_secs_f64(),
+            resident() / 1024
+        );
     }
     until("all recorded", || left(&store).is_empty()).await;
     let rate = count as f64 / watch.elapsed().as_secs_f64();

@@ -25,7 +25,9 @@ fn held(store: &Store, sender: &str, from: &str, to: &str) -> ActionId {
         blob,
     };
     let NewAction { action, octets } = submission.queue(store.clock().now());
-    commit(store, |txn| txn.queue_action(Action { state: ActionState::Held, ..action.clone() }, &octets))
+    commit(store, |txn| {
+        txn.queue_action(Action { state: ActionState::Held, ..action.clone() }, &octets)
+    })
 }
 
 /// In a thread that may wait for the disk.
@@ -58,7 +60,9 @@ async fn held_submission_is_not_sent_from_an_address_that_became_another_s() {
     });
     for id in lost.into_iter().chain([kept]) {
         let action = store.snapshot().action(ANN, id).unwrap().unwrap();
-        commit(&store, |txn| txn.update_action(&action, &by_hand::release_action(&action, txn.now()).unwrap()));
+        commit(&store, |txn| {
+            txn.update_action(&action, &by_hand::release_action(&action, txn.now()).unwrap())
+        });
     }
     let working = Working::start(&store, settings(port));
     let state = |id: ActionId| store.snapshot().action(ANN, id).unwrap().unwrap().state;
@@ -66,9 +70,16 @@ async fn held_submission_is_not_sent_from_an_address_that_became_another_s() {
     working.stop().await;
     assert_eq!((state(kept), rogue.to("bob")), (ActionState::Sent, 1));
     for (id, to) in lost.into_iter().zip(["cy", "dan", "eve", "fay"]) {
-        assert_eq!((state(id), rogue.heard(&format!("RCPT TO:<{to}@"))), (ActionState::Failed, 0), "{to}");
+        assert_eq!(
+            (state(id), rogue.heard(&format!("RCPT TO:<{to}@"))),
+            (ActionState::Failed, 0),
+            "{to}"
+        );
         let action = store.snapshot().action(ANN, id).unwrap().unwrap();
-        assert_eq!(action.last_error.as_deref(), Some("boss@example.org is no more an address of the account"));
+        assert_eq!(
+            action.last_error.as_deref(),
+            Some("boss@example.org is no more an address of the account")
+        );
     }
     // A report would go to whoever has the address now.
     assert!(left(&store).iter().all(|action| action.kind == ActionKind::Submission));
@@ -88,14 +99,18 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
     ];
     for (table, key, value) in rows {
         let engine = Arc::new(MemoryEngine::new());
-        let (store, rogue) = (store_over(engine.clone(), Arc::new(SystemClock)), ScriptedRelay::default());
+        let (store, rogue) =
+            (store_over(engine.clone(), Arc::new(SystemClock)), ScriptedRelay::default());
         let (port, _server) = rogue.start().await;
         let settings = Arc::new(settings(port));
-        let alias = || apart(|| directory(&store).add_alias_domain("example.com", "example.org").unwrap());
+        let alias =
+            || apart(|| directory(&store).add_alias_domain("example.com", "example.org").unwrap());
         alias();
         let id = held(&store, "ann@example.org", "ann@example.com", "bob");
         let action = store.snapshot().action(ANN, id).unwrap().unwrap();
-        commit(&store, |txn| txn.update_action(&action, &by_hand::release_action(&action, txn.now()).unwrap()));
+        commit(&store, |txn| {
+            txn.update_action(&action, &by_hand::release_action(&action, txn.now()).unwrap())
+        });
         let puts = vec![Put { table, key: key.to_vec(), value }];
         engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
         let office = AttemptContext {
@@ -109,11 +124,18 @@ async fn submission_waits_until_the_damaged_row_of_its_address_is_repaired() {
         let came = office.clone().carry_out((ANN, id)).await;
         assert!(matches!(came, AttemptResult::Rests), "{key:?}: {came:?}");
         assert_eq!((state(), rogue.to("bob")), (ActionState::Waiting, 0));
-        apart(|| drop(store.repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true).unwrap()));
+        apart(|| {
+            drop(
+                store
+                    .repair(RepairScope::Repair, None, &|_| MessageRows::default(), &mut |_| true)
+                    .unwrap(),
+            )
+        });
         if key.starts_with(b"@@") {
             alias();
         }
-        let came = AttemptContext { directory: directory(&store), ..office }.carry_out((ANN, id)).await;
+        let came =
+            AttemptContext { directory: directory(&store), ..office }.carry_out((ANN, id)).await;
         assert!(matches!(came, AttemptResult::Recorded(..)), "{key:?}: {came:?}");
         assert_eq!((state(), rogue.to("bob")), (ActionState::Sent, 1));
     }

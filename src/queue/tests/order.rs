@@ -13,7 +13,10 @@ fn of(store: &Store, id: ActionId) -> Option<Action> {
 
 /// Queues a redirect of a message with this subject to these addresses.
 fn redirect(store: &Store, subject: &str, to: &[&str]) -> ActionId {
-    let (email, blob) = file(store, format!("Subject: {subject}\r\nMessage-ID: <{subject}@x>\r\n\r\nx\r\n").as_bytes());
+    let (email, blob) = file(
+        store,
+        format!("Subject: {subject}\r\nMessage-ID: <{subject}@x>\r\n\r\nx\r\n").as_bytes(),
+    );
     let redirect = RedirectAction {
         sender: None,
         recipients: to.iter().map(|to| Address::parse(to).unwrap()).collect(),
@@ -29,8 +32,11 @@ fn redirect(store: &Store, subject: &str, to: &[&str]) -> ActionId {
 fn got(rogue: &ScriptedRelay, to: &str) -> Vec<String> {
     let mark = format!("<{to}>");
     let seen = rogue.seen.lock();
-    let to_it = seen.iter().filter(|seen| seen.taken && seen.rcpt.iter().any(|line| line.contains(&mark)));
-    to_it.map(|seen| seen.message.lines().next().unwrap().trim_start_matches("Subject: ").to_owned()).collect()
+    let to_it =
+        seen.iter().filter(|seen| seen.taken && seen.rcpt.iter().any(|line| line.contains(&mark)));
+    to_it
+        .map(|seen| seen.message.lines().next().unwrap().trim_start_matches("Subject: ").to_owned())
+        .collect()
 }
 
 fn bed() -> (Arc<FixedClock>, Store, ScriptedRelay) {
@@ -56,10 +62,14 @@ async fn later_mail_to_an_address_waits_for_earlier_mail_that_was_refused_for_no
         let second = redirect(&store, "second", &["bob@grey.example"]);
         let third = redirect(&store, "third", &["eve@example.net", "bob@grey.example"]);
         let other = redirect(&store, "other", &["carl@grey.example"]);
-        until("the others have theirs", || of(&store, other).is_none() && got(&rogue, "eve@example.net") == ["third"])
-            .await;
+        until("the others have theirs", || {
+            of(&store, other).is_none() && got(&rogue, "eve@example.net") == ["third"]
+        })
+        .await;
         until("the two are put off", || {
-            [second, third].iter().all(|id| of(&store, *id).is_some_and(|action| action.due > clock.now()))
+            [second, third]
+                .iter()
+                .all(|id| of(&store, *id).is_some_and(|action| action.due > clock.now()))
         })
         .await;
         assert_eq!(got(&rogue, "bob@grey.example"), Vec::<String>::new());
@@ -71,7 +81,11 @@ async fn later_mail_to_an_address_waits_for_earlier_mail_that_was_refused_for_no
         }
         until("all are sent", || left(&store).is_empty()).await;
         working.stop().await;
-        assert_eq!(got(&rogue, "bob@grey.example"), ["first", "second", "third"], "restarts: {restarts}");
+        assert_eq!(
+            got(&rogue, "bob@grey.example"),
+            ["first", "second", "third"],
+            "restarts: {restarts}"
+        );
         clean(&store);
     }
 }
@@ -90,7 +104,9 @@ async fn order_is_kept_for_an_hour_and_gives_way_to_a_hand() {
     let read = of(&store, third).unwrap();
     until("it is put off", || of(&store, third).unwrap().due > clock.now()).await;
     let read = of(&store, third).unwrap_or(read);
-    commit(&store, |txn| txn.update_action(&read, &by_hand::retry_action(&read, txn.now()).unwrap()));
+    commit(&store, |txn| {
+        txn.update_action(&read, &by_hand::retry_action(&read, txn.now()).unwrap())
+    });
     until("it is tried", || of(&store, third).unwrap().attempts == 1).await;
     assert_eq!(of(&store, second).unwrap().attempts, 0);
     // Others at that domain take their mail: it does not rest as a whole.
@@ -113,12 +129,14 @@ async fn a_clock_that_is_set_back_makes_no_rest_longer() {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let person = queue(&store, &submission(&store, &["person"]));
-    let working = Working::start(&store, Settings { relay_pause: Duration::from_secs(15), ..settings(port) });
+    let working =
+        Working::start(&store, Settings { relay_pause: Duration::from_secs(15), ..settings(port) });
     until("the relay is down", || of(&store, person).unwrap().last_error.is_some()).await;
     assert!(of(&store, person).unwrap().urgent, "a person waits for it still");
     clock.set(clock.now().before(2 * HOUR));
     let _server = rogue.serve(TcpListener::bind(("127.0.0.1", port)).await.unwrap());
-    // It was due at a time that lies two hours ahead now: that is more than the schedule ever writes.
+    // It was due at a time that lies two hours ahead now: that is more than the schedule ever
+    // writes.
     until("it is brought back", || {
         working.bell.ring();
         of(&store, person).unwrap().due <= clock.now().after(HOUR + HOUR / 4)
@@ -154,7 +172,9 @@ async fn a_relay_that_rests_is_asked_at_once_where_a_person_wants_it() {
     // However the clock is set, and in whichever direction.
     clock.set(clock.now().before(2 * HOUR));
     let read = of(&store, id).unwrap();
-    commit(&store, |txn| txn.update_action(&read, &by_hand::retry_action(&read, txn.now()).unwrap()));
+    commit(&store, |txn| {
+        txn.update_action(&read, &by_hand::retry_action(&read, txn.now()).unwrap())
+    });
     until("it is sent", || left(&store).is_empty()).await;
     drop(stop);
     task.await.unwrap();
@@ -171,14 +191,21 @@ async fn a_clock_that_was_years_ahead_for_a_moment_gives_up_nothing_untried() {
     let working = Working::start(&store, settings(port));
     until("the one is sent and the other given up", || left(&store).is_empty()).await;
     working.stop().await;
-    assert_eq!((got(&rogue, "bob@example.net"), rogue.heard("RCPT TO:<later@")), (vec!["first".into()], 1), "{late}");
+    assert_eq!(
+        (got(&rogue, "bob@example.net"), rogue.heard("RCPT TO:<later@")),
+        (vec!["first".into()], 1),
+        "{late}"
+    );
     // What was put off by that clock is tried soon after it is right again.
     let mut odd = redirect(&store, "odd", &["eve@example.net"]);
     let read = of(&store, odd).unwrap();
-    commit(&store, |txn| txn.update_action(&read, &Action { due: read.due.after(HOUR), attempts: 3, ..read.clone() }));
+    commit(&store, |txn| {
+        txn.update_action(&read, &Action { due: read.due.after(HOUR), attempts: 3, ..read.clone() })
+    });
     clock.set(NINE);
     let working = Working::start(&store, settings(port));
-    until("it is brought back", || of(&store, odd).unwrap().due <= NINE.after(HOUR + HOUR / 4)).await;
+    until("it is brought back", || of(&store, odd).unwrap().due <= NINE.after(HOUR + HOUR / 4))
+        .await;
     clock.advance(2 * HOUR);
     working.bell.ring();
     until("it is sent", || left(&store).is_empty()).await;
@@ -188,7 +215,8 @@ async fn a_clock_that_was_years_ahead_for_a_moment_gives_up_nothing_untried() {
     odd = redirect(&store, "odd", &["later@example.net"]);
     clock.set(NINE);
     let working = Working::start(&store, settings(port));
-    until("it is brought back", || of(&store, odd).unwrap().due <= NINE.after(HOUR + HOUR / 4)).await;
+    until("it is brought back", || of(&store, odd).unwrap().due <= NINE.after(HOUR + HOUR / 4))
+        .await;
     clock.advance(2 * HOUR);
     working.bell.ring();
     until("it is tried", || of(&store, odd).unwrap().attempts == 1).await;
@@ -204,7 +232,8 @@ async fn the_copy_of_a_reply_that_nobody_got_goes_with_it() {
     let mut copies = Vec::new();
     for to in ["never", "refused", "bob"] {
         let NewAction { action, .. } = reply(to, store.clock().now());
-        let message = format!("Subject: away\r\nMessage-ID: <{to}@example.org>\r\n\r\naway\r\n").into_bytes();
+        let message =
+            format!("Subject: away\r\nMessage-ID: <{to}@example.org>\r\n\r\naway\r\n").into_bytes();
         copies.push((to, file(&store, &message).0));
         commit(&store, |txn| txn.queue_action(action.clone(), &message));
     }
@@ -228,14 +257,19 @@ async fn a_submission_in_a_queue_that_is_held_says_so() {
     });
     done.unwrap().1.wait().await.unwrap();
     let said = || {
-        let one = store.snapshot().object::<crate::model::EmailSubmission>(ANN, id).unwrap().unwrap();
+        let one =
+            store.snapshot().object::<crate::model::EmailSubmission>(ANN, id).unwrap().unwrap();
         one.rcpt_to[0].status.smtp_reply.clone()
     };
     assert_eq!(said(), "250 2.0.0 queued");
     let working = Working::start(&store, settings(port));
     until("it says so", || said() == HELD).await;
     assert_eq!(rogue.seen.lock().len(), 0);
-    assert!(left(&store).iter().all(|action| action.kind == ActionKind::Submission && action.attempts == 0));
+    assert!(
+        left(&store)
+            .iter()
+            .all(|action| action.kind == ActionKind::Submission && action.attempts == 0)
+    );
     working.stop().await;
     clean(&store);
 }

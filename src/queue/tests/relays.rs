@@ -1,4 +1,5 @@
-//! What relays want: TLS, passwords, LMTP, Unix sockets, few recipients, seven bits; and connections that are used again.
+//! What relays want: TLS, passwords, LMTP, Unix sockets, few recipients, seven bits; and
+//! connections that are used again.
 
 use super::*;
 use crate::model::ActionKind;
@@ -16,8 +17,10 @@ fn only(store: &Store) -> Action {
 async fn many_recipients_go_in_as_many_goes_as_the_relay_wants() {
     // One that says so, and one that we know not to take more.
     for (most, ours) in [(10, 100), (100, 7)] {
-        let (store, rogue) =
-            (store(), ScriptedRelay::of(ScriptedRelaySettings { most, ..ScriptedRelaySettings::default() }));
+        let (store, rogue) = (
+            store(),
+            ScriptedRelay::of(ScriptedRelaySettings { most, ..ScriptedRelaySettings::default() }),
+        );
         let (port, _server) = rogue.start().await;
         let names: Vec<String> = (0..25).map(|n| format!("u{n}")).collect();
         queue(&store, &submission(&store, &names.iter().map(String::as_str).collect::<Vec<_>>()));
@@ -30,7 +33,9 @@ async fn many_recipients_go_in_as_many_goes_as_the_relay_wants() {
             assert_eq!(rogue.to(name), 1, "{name}");
         }
         assert_eq!(rogue.seen.lock().len(), 25usize.div_ceil(most.min(ours)));
-        assert!(only(&store).recipients.iter().all(|one| matches!(one.fate, RecipientState::Sent(_))));
+        assert!(
+            only(&store).recipients.iter().all(|one| matches!(one.fate, RecipientState::Sent(_)))
+        );
         clean(&store);
     }
 }
@@ -48,7 +53,10 @@ async fn what_is_not_ascii_goes_as_seven_bit_text_where_it_must() {
         let (port, _server) = rogue.start().await;
         let (_, blob) = file(&store, raw.as_bytes());
         let queued = submission(&store, &["bob"]);
-        queue(&store, &NewAction { action: Action { blob: Some(blob), ..queued.action }, ..queued });
+        queue(
+            &store,
+            &NewAction { action: Action { blob: Some(blob), ..queued.action }, ..queued },
+        );
         let working = Working::start(&store, settings(port));
         until("sent", || only(&store).state == ActionState::Sent).await;
         working.stop().await;
@@ -58,7 +66,11 @@ async fn what_is_not_ascii_goes_as_seven_bit_text_where_it_must() {
         if goes == 1 && !manners.offers.is_empty() {
             assert!(last.message == raw && last.mail.contains(" BODY=8BITMIME"), "{last:?}");
         } else {
-            assert!(last.message.contains("quoted-printable") && last.message.contains("Gr=C3=BC=C3=9Fe"), "{last:?}");
+            assert!(
+                last.message.contains("quoted-printable")
+                    && last.message.contains("Gr=C3=BC=C3=9Fe"),
+                "{last:?}"
+            );
             assert!(!last.mail.contains("8BITMIME"));
         }
     }
@@ -67,8 +79,10 @@ async fn what_is_not_ascii_goes_as_seven_bit_text_where_it_must() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_is_not_ascii_needs_smtputf8() {
     for (offers, sent) in [(vec!["8BITMIME"], false), (vec!["8BITMIME", "SMTPUTF8"], true)] {
-        let (store, rogue) =
-            (store(), ScriptedRelay::of(ScriptedRelaySettings { offers, ..ScriptedRelaySettings::default() }));
+        let (store, rogue) = (
+            store(),
+            ScriptedRelay::of(ScriptedRelaySettings { offers, ..ScriptedRelaySettings::default() }),
+        );
         let (port, _server) = rogue.start().await;
         queue(&store, &submission(&store, &["jürgen", "bob"]));
         let working = Working::start(&store, settings(port));
@@ -80,11 +94,14 @@ async fn an_address_that_is_not_ascii_needs_smtputf8() {
     }
 }
 
-/// RFC 2033 §4.2: an answer for each recipient, and those that came count where the conversation breaks off.
+/// RFC 2033 §4.2: an answer for each recipient, and those that came count where the conversation
+/// breaks off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_lmtp_each_recipient_is_answered() {
-    let (store, rogue) =
-        (store(), ScriptedRelay::of(ScriptedRelaySettings { lmtp: true, ..ScriptedRelaySettings::default() }));
+    let (store, rogue) = (
+        store(),
+        ScriptedRelay::of(ScriptedRelaySettings { lmtp: true, ..ScriptedRelaySettings::default() }),
+    );
     let (port, _server) = rogue.start().await;
     queue(&store, &submission(&store, &["bob", "refused", "bad", "defer"]));
     let mut settings = settings(port);
@@ -92,23 +109,34 @@ async fn over_lmtp_each_recipient_is_answered() {
     let working = Working::start(&store, settings.clone());
     until("tried", || only(&store).attempts == 1).await;
     working.stop().await;
-    let fate = |name: &str| only(&store).recipients.into_iter().find(|one| one.address.local() == name).unwrap().fate;
-    assert!(matches!(fate("bob"), RecipientState::Sent(_)) && matches!(fate("defer"), RecipientState::Waiting));
+    let fate = |name: &str| {
+        only(&store).recipients.into_iter().find(|one| one.address.local() == name).unwrap().fate
+    };
+    assert!(
+        matches!(fate("bob"), RecipientState::Sent(_))
+            && matches!(fate("defer"), RecipientState::Waiting)
+    );
     assert!(matches!(fate("refused"), RecipientState::Failed { status: [5, 6, 0], .. }));
     assert!(matches!(fate("bad"), RecipientState::Failed { status: [5, 1, 1], .. }));
     clean(&store);
 
-    // The first of three is answered, and then the line is cut: the others are sent again, and the first is not.
-    let (store, rogue) =
-        (super::store(), ScriptedRelay::of(ScriptedRelaySettings { lmtp: true, ..ScriptedRelaySettings::default() }));
+    // The first of three is answered, and then the line is cut: the others are sent again, and the
+    // first is not.
+    let (store, rogue) = (
+        super::store(),
+        ScriptedRelay::of(ScriptedRelaySettings { lmtp: true, ..ScriptedRelaySettings::default() }),
+    );
     let (port, _server) = rogue.start().await;
     queue(&store, &submission(&store, &["first", "cut", "third"]));
     settings.relay.place = RelayAddress::Tcp { host: "127.0.0.1".into(), port };
     let working = Working::start(&store, settings);
     until("tried", || only(&store).attempts == 1).await;
     working.stop().await;
-    let waits: Vec<(String, bool)> =
-        only(&store).recipients.iter().map(|one| (one.address.local().to_owned(), one.waits())).collect();
+    let waits: Vec<(String, bool)> = only(&store)
+        .recipients
+        .iter()
+        .map(|one| (one.address.local().to_owned(), one.waits()))
+        .collect();
     assert_eq!(waits, [("first".into(), false), ("cut".into(), true), ("third".into(), true)]);
 }
 
@@ -159,7 +187,8 @@ async fn a_relay_that_says_more_than_it_was_asked_is_not_believed() {
     working.stop().await;
 }
 
-/// RFC 5321 §4.5.2: a message that begins with a dot does not end there, nor does anything of it become a command.
+/// RFC 5321 §4.5.2: a message that begins with a dot does not end there, nor does anything of it
+/// become a command.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_message_ends_before_its_end() {
     let raw = ".\r\nRSET\r\nMAIL FROM:<evil@example.com>\r\n.\n.\r.\r\n..\r\n";
@@ -177,7 +206,9 @@ async fn no_message_ends_before_its_end() {
 /// RFC 4954, RFC 4616.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_password_is_said_where_it_may_be() {
-    let login = |in_the_clear| Some(RelayCredentials { user: "ann".into(), password: "s3cret".into(), in_the_clear });
+    let login = |in_the_clear| {
+        Some(RelayCredentials { user: "ann".into(), password: "s3cret".into(), in_the_clear })
+    };
     for (offer, auth, works) in [
         ("AUTH LOGIN PLAIN CRAM-MD5", "235 2.7.0 fine\r\n", true),
         ("AUTH CRAM-MD5 LOGIN", "235 2.7.0 fine\r\n", true),
@@ -186,7 +217,11 @@ async fn a_password_is_said_where_it_may_be() {
     ] {
         let (store, rogue) = (
             store(),
-            ScriptedRelay::of(ScriptedRelaySettings { offers: vec![offer], auth, ..ScriptedRelaySettings::default() }),
+            ScriptedRelay::of(ScriptedRelaySettings {
+                offers: vec![offer],
+                auth,
+                ..ScriptedRelaySettings::default()
+            }),
         );
         let (port, _server) = rogue.start().await;
         queue_reply(&store, "bob", ActionState::Waiting);
@@ -214,10 +249,14 @@ async fn tls_holds_where_it_must() {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let place = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls");
-    let certificate = |name: &str| CertificateDer::from_pem_file(place.join(format!("{name}.cert.pem"))).unwrap();
+    let certificate =
+        |name: &str| CertificateDer::from_pem_file(place.join(format!("{name}.cert.pem"))).unwrap();
     let config = rustls::ServerConfig::builder()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate("one")], PrivateKeyDer::from_pem_file(place.join("one.key.pem")).unwrap())
+        .with_single_cert(
+            vec![certificate("one")],
+            PrivateKeyDer::from_pem_file(place.join("one.key.pem")).unwrap(),
+        )
         .unwrap();
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
     for (tls, believed, name, works) in [

@@ -1,10 +1,13 @@
-//! A relay for tests: it answers, and misbehaves, as its settings and the local part of a recipient tell it.
+//! A relay for tests: it answers, and misbehaves, as its settings and the local part of a recipient
+//! tell it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
@@ -100,7 +103,8 @@ impl ScriptedRelay {
         let rogue = self.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // It answers each of several commands by itself: without this the second waits for the other side's ACK.
+                // It answers each of several commands by itself: without this the second waits for
+                // the other side's ACK.
                 drop(stream.set_nodelay(true));
                 tokio::spawn(rogue.clone().talk(stream));
             }
@@ -119,7 +123,11 @@ impl ScriptedRelay {
     /// The messages to this local part, taken or perhaps taken.
     pub(super) fn to(&self, local: &str) -> usize {
         let mark = format!("<{local}@");
-        self.seen.lock().iter().filter(|seen| seen.rcpt.iter().any(|line| line.contains(&mark))).count()
+        self.seen
+            .lock()
+            .iter()
+            .filter(|seen| seen.rcpt.iter().any(|line| line.contains(&mark)))
+            .count()
     }
 
     pub(super) fn heard(&self, begin: &str) -> usize {
@@ -147,11 +155,17 @@ impl ScriptedRelay {
                 self.heard.lock().push(line.clone());
             }
             let manners = self.manners.lock().clone();
-            let local = line.split_once('<').and_then(|(_, rest)| rest.split(['@', '>']).next()).unwrap_or_default();
+            let local = line
+                .split_once('<')
+                .and_then(|(_, rest)| rest.split(['@', '>']).next())
+                .unwrap_or_default();
             let answer: String = match line.split(' ').next().unwrap_or_default() {
                 "EHLO" | "LHLO" if manners.lmtp == line.starts_with("LHLO") => {
                     let mut all = String::from("250-rogue\r\n");
-                    manners.offers.iter().for_each(|offer| all.push_str(&format!("250-{offer}\r\n")));
+                    manners
+                        .offers
+                        .iter()
+                        .for_each(|offer| all.push_str(&format!("250-{offer}\r\n")));
                     all + "250 HELP\r\n"
                 }
                 "MAIL" => {
@@ -159,7 +173,8 @@ impl ScriptedRelay {
                     manners.sender.into()
                 }
                 "RCPT" => {
-                    let refused = manners.refuses.filter(|(domain, _)| line.contains(&format!("@{domain}>")));
+                    let refused =
+                        manners.refuses.filter(|(domain, _)| line.contains(&format!("@{domain}>")));
                     match local {
                         _ if refused.is_some() => refused.map_or("", |(_, answer)| answer).into(),
                         "bad" => "550 5.1.1 no such user\r\n".into(),
@@ -201,7 +216,13 @@ impl ScriptedRelay {
                     }
                     let (answer, goes_on) = after(&manners, &rcpt, &message);
                     let taken = answer.starts_with("250");
-                    let seen = RelayedMail { mail: mail.clone(), rcpt: rcpt.clone(), message, connection, taken };
+                    let seen = RelayedMail {
+                        mail: mail.clone(),
+                        rcpt: rcpt.clone(),
+                        message,
+                        connection,
+                        taken,
+                    };
                     self.taken.fetch_add(usize::from(taken), Ordering::SeqCst);
                     if keeps {
                         self.seen.lock().push(seen);
@@ -217,7 +238,9 @@ impl ScriptedRelay {
                         drop(write.write_all(b"334 VXNlcm5hbWU6\r\n").await);
                         let mut word = Vec::new();
                         drop(input.read_until(b'\n', &mut word).await);
-                        self.heard.lock().push(String::from_utf8_lossy(&word).trim_end().to_owned());
+                        self.heard
+                            .lock()
+                            .push(String::from_utf8_lossy(&word).trim_end().to_owned());
                     }
                     manners.auth.into()
                 }

@@ -20,12 +20,15 @@ impl Txn<'_> {
         AccountId(self.state.last_account)
     }
 
-    /// Writes the row of a new account, and the address that leads to it: for stores that no directory stands over, as those
-    /// of tests, fuzzers and benches.
+    /// Writes the row of a new account, and the address that leads to it: for stores that no
+    /// directory stands over, as those of tests, fuzzers and benches.
     #[cfg(any(test, feature = "internals"))]
     pub fn register(&mut self, row: &AccountRow) {
         self.set_account(row);
-        self.put::<Addresses>(&AddressKey(row.primary.to_string()), &AddressRow::Primary(self.account));
+        self.put::<Addresses>(
+            &AddressKey(row.primary.to_string()),
+            &AddressRow::Primary(self.account),
+        );
     }
 
     /// Writes the account's own row.
@@ -35,8 +38,9 @@ impl Txn<'_> {
         self.touch(DataType::Account);
     }
 
-    /// Writes which addresses lead to the account beside its primary one: in one commit with the rows of those that change
-    /// (`Store::commit_together`). Clients do not see it, so it takes no change number.
+    /// Writes which addresses lead to the account beside its primary one: in one commit with the
+    /// rows of those that change (`Store::commit_together`). Clients do not see it, so it takes no
+    /// change number.
     ///
     /// # Errors
     /// `NotFound`, and those of reading.
@@ -58,7 +62,8 @@ impl Txn<'_> {
         self.touch(DataType::Account);
     }
 
-    /// Removes up to `most` rows of the account, its own row last; says whether any is left. Each step is safe to stop at.
+    /// Removes up to `most` rows of the account, its own row last; says whether any is left. Each
+    /// step is safe to stop at.
     ///
     /// # Errors
     /// Those of reading.
@@ -79,7 +84,10 @@ impl Txn<'_> {
             match table {
                 Table::EmailMetadata => {
                     let email = EmailMetadata::decode(&key, &value)?;
-                    self.release_email_blob(&email.blob, decode_key::<table::EmailMetadata>(&key)?.email);
+                    self.release_email_blob(
+                        &email.blob,
+                        decode_key::<table::EmailMetadata>(&key)?.email,
+                    );
                 }
                 Table::Outbox => {
                     let action = Action::decode(&key, &value)?;
@@ -101,11 +109,14 @@ impl Txn<'_> {
         if !left {
             // The address that only this row names; the others are taken away before.
             let own = self.account_key();
-            let row = self.bytes::<Accounts>(&own)?.and_then(|row| AccountRow::decode(&prefix, &row).ok());
+            let row = self
+                .bytes::<Accounts>(&own)?
+                .and_then(|row| AccountRow::decode(&prefix, &row).ok());
             let address = AddressKey(row.map(|row| row.primary.to_string()).unwrap_or_default());
             let leads = self.bytes::<Addresses>(&address)?;
-            let is_own =
-                |row: Vec<u8>| AddressRow::decode(&address.encode(), &row) == Ok(AddressRow::Primary(self.account));
+            let is_own = |row: Vec<u8>| {
+                AddressRow::decode(&address.encode(), &row) == Ok(AddressRow::Primary(self.account))
+            };
             if leads.is_some_and(is_own) {
                 self.delete::<Addresses>(&address);
             }

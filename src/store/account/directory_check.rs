@@ -1,11 +1,13 @@
 //! Accounts and the addresses that lead to them, compared both ways.
 //!
-//! An account's own row names its primary address, its aliases and its catch-alls, and the rows of these name the account:
-//! each is made again of the other. A row that an earlier version wrote names the primary address alone: of the others
-//! nothing is missed. A lost account is made again of what else names it: its addresses, or the identities that it had by
-//! itself. Its passwords, quota and settings are in a backup alone. Nothing tells that an alias domain is lost.
+//! An account's own row names its primary address, its aliases and its catch-alls, and the rows of
+//! these name the account: each is made again of the other. A row that an earlier version wrote
+//! names the primary address alone: of the others nothing is missed. A lost account is made again
+//! of what else names it: its addresses, or the identities that it had by itself. Its passwords,
+//! quota and settings are in a backup alone. Nothing tells that an alias domain is lost.
 //!
-//! An account whose primary address is empty is being removed (`account::local`): it is not made whole.
+//! An account whose primary address is empty is being removed (`account::local`): it is not made
+//! whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +35,10 @@ impl Checker<'_> {
             let what = format!("{wrong}; nothing else in the store names the account");
             return self.report(Table::Accounts, &own, what, RowFix::Nothing);
         };
-        let what = format!("{wrong}; it comes back as {}: passwords, quota and settings must be set anew", row.name);
+        let what = format!(
+            "{wrong}; it comes back as {}: passwords, quota and settings must be set anew",
+            row.name
+        );
         self.report(Table::Accounts, &own, what, RowFix::Put(row.to_bytes()))?;
         self.check_primary_address(&row)
     }
@@ -65,20 +70,34 @@ impl Checker<'_> {
     /// The addresses that the account names lead to it, and it names those that do.
     fn check_named_addresses(&self, row: &AccountRow) -> Result<(), Error> {
         if row.is_being_removed() {
-            let what = format!("the account is being removed: run `restante account remove {}`", self.account);
-            return self.report(Table::Accounts, &self.account_key().encode(), what, RowFix::Nothing);
+            let what = format!(
+                "the account is being removed: run `restante account remove {}`",
+                self.account
+            );
+            return self.report(
+                Table::Accounts,
+                &self.account_key().encode(),
+                what,
+                RowFix::Nothing,
+            );
         }
         self.check_primary_address(row)?;
         let Some(named) = &row.addresses else { return Ok(()) };
         let own = row.primary.to_string();
         for address in named.iter().filter(|address| **address != own) {
             let is_whole = address.starts_with('@');
-            let wanted = if is_whole { AddressRow::CatchAll(self.account) } else { AddressRow::Alias(self.account) };
+            let wanted = if is_whole {
+                AddressRow::CatchAll(self.account)
+            } else {
+                AddressRow::Alias(self.account)
+            };
             let (wrong, mend) = match self.address_row(address)? {
                 Some(Ok(row)) if row == wanted => continue,
                 None => ("leads nowhere", RowFix::Put(wanted.to_bytes())),
                 Some(Err(_)) => ("cannot be read", RowFix::Put(wanted.to_bytes())),
-                Some(row) if self.is_to(&row) => ("is another kind of address", RowFix::Put(wanted.to_bytes())),
+                Some(row) if self.is_to(&row) => {
+                    ("is another kind of address", RowFix::Put(wanted.to_bytes()))
+                }
                 Some(Ok(_)) => ("leads elsewhere", RowFix::Nothing),
             };
             let kind = if is_whole { "a catch-all" } else { "an alias" };
@@ -86,11 +105,13 @@ impl Checker<'_> {
             self.report(Table::Addresses, address.as_bytes(), what, mend)?;
         }
         let others = self.addresses()?.into_iter().map(|(address, _)| address);
-        let unnamed: Vec<String> = others.filter(|address| *address != own && !named.contains(address)).collect();
+        let unnamed: Vec<String> =
+            others.filter(|address| *address != own && !named.contains(address)).collect();
         if unnamed.is_empty() {
             return Ok(());
         }
-        let what = format!("the row does not name {}, which leads to the account", unnamed.join(", "));
+        let what =
+            format!("the row does not name {}, which leads to the account", unnamed.join(", "));
         let addresses = Some(named.iter().cloned().chain(unnamed).collect());
         let mend = RowFix::Put(AccountRow { addresses, ..row.clone() }.to_bytes());
         self.report(Table::Accounts, &self.account_key().encode(), what, mend)
@@ -121,18 +142,24 @@ impl Checker<'_> {
         let mut identities: Vec<SenderIdentity> = Vec::new();
         let range = KeyRange::<Objects>::under(&(self.account, SenderIdentity::KIND));
         self.read.raw_rows(&range, |key, value| {
-            let object = ObjectRow::<SenderIdentity>::decode(key, value).ok().and_then(|row| row.object);
+            let object =
+                ObjectRow::<SenderIdentity>::decode(key, value).ok().and_then(|row| row.object);
             identities.extend(object.filter(|identity| identity.given.is_some()));
             Ok(true)
         })?;
-        let first =
-            |kind: fn(&AddressRow) -> bool| addresses.iter().find(|(_, row)| kind(row)).map(|(at, _)| at.clone());
+        let first = |kind: fn(&AddressRow) -> bool| {
+            addresses.iter().find(|(_, row)| kind(row)).map(|(at, _)| at.clone())
+        };
         let named = first(|row| matches!(row, AddressRow::Primary(_)))
             .or_else(|| first(|row| matches!(row, AddressRow::Alias(_))))
             .or_else(|| identities.first().map(|identity| identity.email.clone()));
-        let Some(primary) = named.and_then(|address| Address::parse(&address).ok()) else { return Ok(None) };
-        let of_primary = identities.iter().find(|one| one.email.eq_ignore_ascii_case(&primary.to_string()));
-        let display_name = of_primary.and_then(|one| one.given.clone()).filter(|name| !name.is_empty());
+        let Some(primary) = named.and_then(|address| Address::parse(&address).ok()) else {
+            return Ok(None);
+        };
+        let of_primary =
+            identities.iter().find(|one| one.email.eq_ignore_ascii_case(&primary.to_string()));
+        let display_name =
+            of_primary.and_then(|one| one.given.clone()).filter(|name| !name.is_empty());
         let row = AccountRow::new(primary.to_string(), primary.clone(), self.oldest_email_time()?);
         let others = addresses.into_iter().map(|(address, _)| address);
         let others = others.filter(|address| *address != row.name).collect();
@@ -161,9 +188,13 @@ pub(in crate::store) fn check_addresses(
     while let Some(found) = rows.next()? {
         let leads = match (found.id(), found.row()) {
             (Some(AddressKey(address)), Ok(AddressRow::Primary(to))) => {
-                let row = read.row_if_any::<Accounts>(&AccountKey { account: to })?.and_then(Result::ok);
+                let row =
+                    read.row_if_any::<Accounts>(&AccountKey { account: to })?.and_then(Result::ok);
                 if let Some(row) = row.filter(|row| row.primary.to_string() != address) {
-                    let what = format!("is a second primary address of account {to}, which has {}", row.primary);
+                    let what = format!(
+                        "is a second primary address of account {to}, which has {}",
+                        row.primary
+                    );
                     on_fault(stray(&found, what))?;
                 }
                 Some(to)
@@ -202,8 +233,12 @@ fn has_mailboxes(read: &dyn RowReader, account: AccountId) -> Result<bool, Error
 /// The addresses that lead to each account, as they stood when a run began.
 pub(in crate::store) type Leads = BTreeMap<AccountId, Vec<String>>;
 
-/// Adds the accounts that addresses lead to, and of which there are mailboxes; gives the addresses of all.
-pub(in crate::store) fn read_addresses(read: &dyn RowReader, all: &mut BTreeSet<AccountId>) -> Result<Leads, Error> {
+/// Adds the accounts that addresses lead to, and of which there are mailboxes; gives the addresses
+/// of all.
+pub(in crate::store) fn read_addresses(
+    read: &dyn RowReader,
+    all: &mut BTreeSet<AccountId>,
+) -> Result<Leads, Error> {
     let mut leads = Leads::new();
     read.raw_rows(&KeyRange::<Addresses>::under(&()), |key, value| {
         // What cannot be read is named with the addresses.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::{
-    AccountId, AccountRow, AddressRow, DataType, Decision, ModSeq, ToldKey, ToldLifetime, UtcMillis, VacationResponse,
+    AccountId, AccountRow, AddressRow, DataType, Decision, ModSeq, ToldKey, ToldLifetime,
+    UtcMillis, VacationResponse,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
@@ -12,8 +13,8 @@ use crate::store::row::{AccountStateRow, DeliveryRow, RowFormat as _, ToldRow};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, AddressKey, DeliveryKey, VacationToldKey};
 use crate::store::table::{
-    AccountState, Accounts, Addresses, Decisions, Deliveries, Table as _, ToldByTime, Vacation, VacationTold,
-    decode_key,
+    AccountState, Accounts, Addresses, Decisions, Deliveries, Table as _, ToldByTime, Vacation,
+    VacationTold, decode_key,
 };
 use crate::store::txn::snapshot::Snapshot;
 
@@ -51,9 +52,9 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// All accounts and addresses, each with its row or with what is wrong with that: a row that cannot be read keeps nobody
-    /// from the others. An address that leads to an account without a row, and an account's row that names an address
-    /// without one, are damage, too.
+    /// All accounts and addresses, each with its row or with what is wrong with that: a row that
+    /// cannot be read keeps nobody from the others. An address that leads to an account without a
+    /// row, and an account's row that names an address without one, are damage, too.
     ///
     /// # Errors
     /// Those of reading, but for damage of a row.
@@ -65,16 +66,24 @@ impl Snapshot<'_> {
             Ok(true)
         })?;
         self.read.raw_rows::<Addresses>(&KeyRange::under(&()), |key, value| {
-            let row = decode_key::<Addresses>(key).and_then(|_| AddressRow::from_bytes(Addresses::ID, key, value));
+            let row = decode_key::<Addresses>(key)
+                .and_then(|_| AddressRow::from_bytes(Addresses::ID, key, value));
             found.addresses.insert(String::from_utf8_lossy(key).into_owned(), row);
             Ok(true)
         })?;
         for account in found.addresses.values().filter_map(|row| row.as_ref().ok()?.account()) {
-            let missing = || Err(Error::missing(Accounts::ID.name(), &AccountKey { account }.encode()));
+            let missing =
+                || Err(Error::missing(Accounts::ID.name(), &AccountKey { account }.encode()));
             found.accounts.entry(account).or_insert_with(missing);
         }
-        for row in found.accounts.values().filter_map(|row| row.as_ref().ok()).filter(|row| !row.is_being_removed()) {
-            for address in row.addresses.iter().flatten().cloned().chain([row.primary.to_string()]) {
+        for row in found
+            .accounts
+            .values()
+            .filter_map(|row| row.as_ref().ok())
+            .filter(|row| !row.is_being_removed())
+        {
+            for address in row.addresses.iter().flatten().cloned().chain([row.primary.to_string()])
+            {
                 let missing = Error::missing(Addresses::ID.name(), address.as_bytes());
                 found.addresses.entry(address).or_insert(Err(missing));
             }
@@ -164,7 +173,9 @@ impl Snapshot<'_> {
             }
             // What lies further ahead than clocks disagree was written by a clock that went wrong.
             ToldLifetime::For(time) => {
-                told.generation.is_none() && now < told.at.after(*time) && told.at <= now.after(MAX_CLOCK_SKEW)
+                told.generation.is_none()
+                    && now < told.at.after(*time)
+                    && told.at <= now.after(MAX_CLOCK_SKEW)
             }
         };
         Ok(told.filter(counts).map(|told| told.at))
@@ -180,7 +191,9 @@ impl Snapshot<'_> {
             return Ok(out);
         }
         self.read.keys::<ToldByTime>(&KeyRange::under(&(account,)).reversed(), |key, _| {
-            out.extend(self.read.row::<VacationTold>(&VacationToldKey { account, told: key.told })?);
+            out.extend(
+                self.read.row::<VacationTold>(&VacationToldKey { account, told: key.told })?,
+            );
             Ok(out.len() < limit)
         })?;
         Ok(out)
@@ -190,7 +203,11 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn delivery(&self, account: AccountId, hash: &[u8; 32]) -> Result<Option<DeliveryRow>, Error> {
+    pub fn delivery(
+        &self,
+        account: AccountId,
+        hash: &[u8; 32],
+    ) -> Result<Option<DeliveryRow>, Error> {
         self.read.row::<Deliveries>(&DeliveryKey { account, hash: *hash })
     }
 
@@ -198,7 +215,11 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn each_decision(&self, account: AccountId, each: &mut dyn FnMut(Decision) -> bool) -> Result<(), Error> {
+    pub fn each_decision(
+        &self,
+        account: AccountId,
+        each: &mut dyn FnMut(Decision) -> bool,
+    ) -> Result<(), Error> {
         self.read.rows::<Decisions>(&KeyRange::under(&(account,)), |_, row| Ok(each(row)))
     }
 }

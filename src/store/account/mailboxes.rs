@@ -1,10 +1,11 @@
-//! Mailboxes: made, changed, destroyed (RFC 8621 §2.5). Name, place and role are checked here for every caller.
+//! Mailboxes: made, changed, destroyed (RFC 8621 §2.5). Name, place and role are checked here for
+//! every caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    DataType, Listing, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, Shape, ThreadId, limits,
-    mailbox,
+    DataType, Listing, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, Shape,
+    ThreadId, limits, mailbox,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::{Error, MailboxFault};
@@ -30,8 +31,9 @@ impl Txn<'_> {
     /// Makes a mailbox.
     ///
     /// # Errors
-    /// `Mailbox` where name or role is taken or the name is empty, too long or holds control characters, where it would
-    /// lie too deep, or where there are too many, or its parent is not there.
+    /// `Mailbox` where name or role is taken or the name is empty, too long or holds control
+    /// characters, where it would lie too deep, or where there are too many, or its parent is not
+    /// there.
     pub fn create_mailbox(&mut self, new: &NewMailbox) -> Result<MailboxUid, Error> {
         let row = Mailbox {
             name: new.name.clone(),
@@ -57,13 +59,18 @@ impl Txn<'_> {
         Ok(uid)
     }
 
-    /// Changes name, parent, role, sort order, subscription (the owner's), attributes, rights or shares: what `change` does
-    /// to the row, of which the rest is kept as it is. Says whether anything changed.
+    /// Changes name, parent, role, sort order, subscription (the owner's), attributes, rights or
+    /// shares: what `change` does to the row, of which the rest is kept as it is. Says whether
+    /// anything changed.
     ///
     /// # Errors
-    /// `NotFound`; `Mailbox` as for `create_mailbox`, and where a mailbox would lie under itself, or its attributes are
-    /// too many, too long or malformed, or it cannot be shared so.
-    pub fn update_mailbox(&mut self, uid: MailboxUid, change: impl FnOnce(&mut Mailbox)) -> Result<bool, Error> {
+    /// `NotFound`; `Mailbox` as for `create_mailbox`, and where a mailbox would lie under itself,
+    /// or its attributes are too many, too long or malformed, or it cannot be shared so.
+    pub fn update_mailbox(
+        &mut self,
+        uid: MailboxUid,
+        change: impl FnOnce(&mut Mailbox),
+    ) -> Result<bool, Error> {
         let old = self.live_mailbox(uid)?;
         let mut wish = old.clone();
         change(&mut wish);
@@ -77,12 +84,16 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Changes several mailboxes, each to what stands beside it, where they may be so all together but not one after
-    /// another: two that exchange their names (RFC 8620 §5.3). All change, or none.
+    /// Changes several mailboxes, each to what stands beside it, where they may be so all together
+    /// but not one after another: two that exchange their names (RFC 8620 §5.3). All change, or
+    /// none.
     ///
     /// # Errors
     /// As `update_mailbox`, with the mailbox that cannot be so.
-    pub fn update_mailboxes(&mut self, wishes: &[(MailboxUid, Mailbox)]) -> Result<(), (MailboxUid, Error)> {
+    pub fn update_mailboxes(
+        &mut self,
+        wishes: &[(MailboxUid, Mailbox)],
+    ) -> Result<(), (MailboxUid, Error)> {
         let mut changes = Vec::with_capacity(wishes.len());
         for (uid, wish) in wishes {
             let old = self.live_mailbox(*uid).map_err(|error| (*uid, error))?;
@@ -94,7 +105,8 @@ impl Txn<'_> {
         let mut all: BTreeMap<MailboxUid, Mailbox> = known.into_iter().collect();
         all.extend(changes.iter().map(|(uid, _, new)| (*uid, new.clone())));
         for (uid, old, new) in &changes {
-            let proved = prove_among(Some((*uid, old)), new, &all).and_then(|()| self.prove_shares(Some(old), new));
+            let proved = prove_among(Some((*uid, old)), new, &all)
+                .and_then(|()| self.prove_shares(Some(old), new));
             proved.map_err(|error| (*uid, error))?;
         }
         for (uid, old, new) in changes {
@@ -106,7 +118,12 @@ impl Txn<'_> {
     }
 
     /// Writes what was proved.
-    fn write_mailbox(&mut self, uid: MailboxUid, old: &Mailbox, mut new: Mailbox) -> Result<(), Error> {
+    fn write_mailbox(
+        &mut self,
+        uid: MailboxUid,
+        old: &Mailbox,
+        mut new: Mailbox,
+    ) -> Result<(), Error> {
         self.note_shares(uid, &new.name, &old.shares, &new.shares)?;
         let modseq = self.next_modseq();
         new.updated = modseq;
@@ -138,7 +155,8 @@ impl Txn<'_> {
         self.touch(DataType::Thread);
     }
 
-    /// Takes up to `most` emails out of a mailbox; those that are in no other are destroyed. Says whether any is left.
+    /// Takes up to `most` emails out of a mailbox; those that are in no other are destroyed. Says
+    /// whether any is left.
     ///
     /// # Errors
     /// `NotFound`.
@@ -153,7 +171,8 @@ impl Txn<'_> {
         let left = emails.len() >= most;
         for id in emails {
             let email = self.live_email(id)?;
-            let elsewhere: BTreeSet<MailboxUid> = email.mailboxes.iter().copied().filter(|at| *at != uid).collect();
+            let elsewhere: BTreeSet<MailboxUid> =
+                email.mailboxes.iter().copied().filter(|at| *at != uid).collect();
             if elsewhere.is_empty() {
                 self.destroy_email(id)?;
             } else {
@@ -173,7 +192,12 @@ impl Txn<'_> {
         if row.role == Some(Role::Inbox) {
             return stays(MailboxFault::Inbox);
         }
-        if self.snapshot().mailboxes(self.account)?.iter().any(|(_, other)| other.parent == Some(uid)) {
+        if self
+            .snapshot()
+            .mailboxes(self.account)?
+            .iter()
+            .any(|(_, other)| other.parent == Some(uid))
+        {
             return stays(MailboxFault::HasChildren);
         }
         if row.counts.total_emails > 0 {
@@ -204,7 +228,11 @@ impl Txn<'_> {
     }
 
     /// Whether a mailbox may be so.
-    fn prove_mailbox(&self, old: Option<(MailboxUid, &Mailbox)>, row: &Mailbox) -> Result<(), Error> {
+    fn prove_mailbox(
+        &self,
+        old: Option<(MailboxUid, &Mailbox)>,
+        row: &Mailbox,
+    ) -> Result<(), Error> {
         prove_among(old, row, &self.snapshot().mailboxes(self.account)?.into_iter().collect())
     }
 
@@ -214,29 +242,42 @@ impl Txn<'_> {
         }
     }
 
-    /// Another mailbox is the Trash now: of the threads with emails in the old or the new one, what counts as unread may
-    /// change, and in which mailboxes. The one change whose cost is that of a mailbox.
+    /// Another mailbox is the Trash now: of the threads with emails in the old or the new one, what
+    /// counts as unread may change, and in which mailboxes. The one change whose cost is that of a
+    /// mailbox.
     fn set_trash(&mut self, uid: MailboxUid) -> Result<(), Error> {
         let old_trash = std::mem::replace(&mut self.state.trash, uid);
         let mut threads: BTreeSet<ThreadId> = BTreeSet::new();
         for at in [old_trash, uid].into_iter().filter(|at| *at != MailboxUid(0)) {
             let listing = Listing { uid: at, view: ListingFilter::Every, shape: Shape::Threads };
-            self.rows(&KeyRange::<MailboxEmailIndex>::under(&(self.account, listing)), |_, (_, thread)| {
-                threads.insert(thread);
-                Ok(true)
-            })?;
+            self.rows(
+                &KeyRange::<MailboxEmailIndex>::under(&(self.account, listing)),
+                |_, (_, thread)| {
+                    threads.insert(thread);
+                    Ok(true)
+                },
+            )?;
         }
         let mut boxes: BTreeMap<MailboxUid, Mailbox> = BTreeMap::new();
         for id in threads {
             let thread_key = self.thread_key(id);
-            let was =
-                self.row::<Threads>(&thread_key)?.ok_or_else(|| missing_row::<Threads>(self.account, &thread_key))?;
-            let mut now =
-                Thread { created: was.created, updated: was.updated, latest: was.latest, ..Thread::default() };
+            let was = self
+                .row::<Threads>(&thread_key)?
+                .ok_or_else(|| missing_row::<Threads>(self.account, &thread_key))?;
+            let mut now = Thread {
+                created: was.created,
+                updated: was.updated,
+                latest: was.latest,
+                ..Thread::default()
+            };
             for email in self.snapshot().thread_emails(self.account, id)? {
                 let key = self.email_key(email);
                 let row = self.email_row(email)?;
-                now.count(&row.ok_or_else(|| missing_row::<table::EmailMetadata>(self.account, &key))?, uid, true);
+                now.count(
+                    &row.ok_or_else(|| missing_row::<table::EmailMetadata>(self.account, &key))?,
+                    uid,
+                    true,
+                );
             }
             for at in was.members.keys() {
                 let mut mailbox = match boxes.remove(at) {
@@ -244,7 +285,11 @@ impl Txn<'_> {
                     None => self.live_mailbox(*at)?,
                 };
                 let unread = |unread| [false, false, false, unread];
-                self.move_counts(&mut mailbox, unread(was.unread_in(*at, old_trash)), unread(now.unread_in(*at, uid)));
+                self.move_counts(
+                    &mut mailbox,
+                    unread(was.unread_in(*at, old_trash)),
+                    unread(now.unread_in(*at, uid)),
+                );
                 boxes.insert(*at, mailbox);
             }
             if now != was {
@@ -281,7 +326,9 @@ fn prove_among(
 ) -> Result<(), Error> {
     let uid = old.map(|(uid, _)| uid);
     let faulty = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });
-    if row.name.is_empty() || row.name.len() > limits::MAX_MAILBOX_NAME_BYTES || row.name.chars().any(char::is_control)
+    if row.name.is_empty()
+        || row.name.len() > limits::MAX_MAILBOX_NAME_BYTES
+        || row.name.chars().any(char::is_control)
     {
         return faulty(MailboxFault::Name);
     }

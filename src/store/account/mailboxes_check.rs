@@ -1,6 +1,8 @@
 //! The mailboxes before anything hangs on them, and the account's own row when all is counted.
 
-use crate::model::{DataType, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, mailbox};
+use crate::model::{
+    DataType, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, mailbox,
+};
 use crate::store::engine::Table;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
@@ -10,8 +12,8 @@ use crate::store::table::Mailboxes;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, MailboxKey};
 
-/// Where the account's row is lost, how far beyond what is in use its numbers go on: clients may know higher ones than
-/// any row has.
+/// Where the account's row is lost, how far beyond what is in use its numbers go on: clients may
+/// know higher ones than any row has.
 const MODSEQ_LEAP: u64 = 1 << 32;
 /// The same for threads and actions, and for mailboxes.
 const ID_LEAP: u64 = 1 << 16;
@@ -67,7 +69,8 @@ impl Checker<'_> {
             (None, Some(Role::Trash)) => "Trash".to_owned(),
             (None, _) => format!("Recovered {uid}"),
         };
-        let others = || self.census.mailboxes.iter().filter(|(other, row)| **other != uid && !row.deleted);
+        let others =
+            || self.census.mailboxes.iter().filter(|(other, row)| **other != uid && !row.deleted);
         let taken = |name: &str| others().any(|(_, row)| row.parent.is_none() && row.name == name);
         let mut name = wish.clone();
         while taken(&name) {
@@ -89,7 +92,11 @@ impl Checker<'_> {
     }
 
     /// A mailbox's row, when all is counted.
-    pub(in crate::store) fn expect_mailbox(&self, uid: MailboxUid, wanted: &Mailbox) -> Result<(), Error> {
+    pub(in crate::store) fn expect_mailbox(
+        &self,
+        uid: MailboxUid,
+        wanted: &Mailbox,
+    ) -> Result<(), Error> {
         let key = MailboxKey { account: self.account, mailbox: uid };
         let what = match self.read.row_if_any::<Mailboxes>(&key)? {
             Some(Ok(row)) if row == *wanted => return Ok(()),
@@ -97,7 +104,13 @@ impl Checker<'_> {
             Some(Err(error)) => format!("{error}: it comes back as \"{}\"", wanted.name),
             None => "the row is missing".to_owned(),
         };
-        self.report_with_history(Table::Mailboxes, &key.encode(), what, RowFix::Put(wanted.to_bytes()), true)
+        self.report_with_history(
+            Table::Mailboxes,
+            &key.encode(),
+            what,
+            RowFix::Put(wanted.to_bytes()),
+            true,
+        )
     }
 
     /// The account's own row, when all is counted.
@@ -113,13 +126,31 @@ impl Checker<'_> {
                 true,
             );
         };
-        let (octets, emails, told, unfolded) = (census.octets, census.live, census.told, census.unfolded);
-        let totals = AccountStateRow { octets, emails, told, unfolded, queued: census.queued, ..found.clone() };
-        let sums = |state: &AccountStateRow| (state.octets, state.emails, state.told, state.unfolded, state.queued);
+        let (octets, emails, told, unfolded) =
+            (census.octets, census.live, census.told, census.unfolded);
+        let totals = AccountStateRow {
+            octets,
+            emails,
+            told,
+            unfolded,
+            queued: census.queued,
+            ..found.clone()
+        };
+        let sums = |state: &AccountStateRow| {
+            (state.octets, state.emails, state.told, state.unfolded, state.queued)
+        };
         if sums(found) != sums(&totals) {
             let (has, says) = (sums(&totals), sums(found));
-            let what = format!("holds {has:?} octets, emails, told senders, token rows and actions, says {says:?}");
-            self.report_with_history(Table::AccountState, &own, what, RowFix::Put(totals.to_bytes()), false)?;
+            let what = format!(
+                "holds {has:?} octets, emails, told senders, token rows and actions, says {says:?}"
+            );
+            self.report_with_history(
+                Table::AccountState,
+                &own,
+                what,
+                RowFix::Put(totals.to_bytes()),
+                false,
+            )?;
         }
         let mut wanted = AccountStateRow {
             last_thread: totals.last_thread.max(census.last_thread),
@@ -130,7 +161,9 @@ impl Checker<'_> {
             kept: census.kept.clone(),
             ..totals.clone()
         };
-        let mail = [DataType::Email, DataType::Thread, DataType::Mailbox].into_iter().zip(census.newest.map(ModSeq));
+        let mail = [DataType::Email, DataType::Thread, DataType::Mailbox]
+            .into_iter()
+            .zip(census.newest.map(ModSeq));
         for (data, newest) in mail.chain(census.marks.iter().copied()) {
             if let Some(mark) = wanted.high.get_mut(data as usize) {
                 *mark = (*mark).max(newest);
@@ -140,7 +173,13 @@ impl Checker<'_> {
         wanted.modseq = wanted.modseq.max(ModSeq(census.high)).max(marks);
         if wanted != totals {
             let what = format!("reads {totals:?}, should read {wanted:?}");
-            self.report_with_history(Table::AccountState, &own, what, RowFix::Put(wanted.to_bytes()), true)?;
+            self.report_with_history(
+                Table::AccountState,
+                &own,
+                what,
+                RowFix::Put(wanted.to_bytes()),
+                true,
+            )?;
         }
         Ok(())
     }

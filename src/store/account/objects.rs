@@ -1,14 +1,16 @@
-//! Small objects of an account: identities, submissions, push subscriptions (RFC 8621 §6, §7, RFC 8620 §7.2).
+//! Small objects of an account: identities, submissions, push subscriptions (RFC 8621 §6, §7, RFC
+//! 8620 §7.2).
 //!
-//! What must hold: an object's id is the change that made it, or one that none has; each change of one takes a change number
-//! of its own, and of the kinds with a state it has one row in the order of last changes. One that was destroyed leaves
-//! these numbers behind until the history of the account is purged, as emails do: then the low mark of its type moves.
-//! Push subscriptions have no state, and go at once.
+//! What must hold: an object's id is the change that made it, or one that none has; each change of
+//! one takes a change number of its own, and of the kinds with a state it has one row in the order
+//! of last changes. One that was destroyed leaves these numbers behind until the history of the
+//! account is purged, as emails do: then the low mark of its type moves. Push subscriptions have no
+//! state, and go at once.
 
 use crate::model::sender::{IdentityChange, steps};
 use crate::model::{
-    Address, EmailSubmission, ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity, UndoStatus, UtcMillis,
-    limits,
+    Address, EmailSubmission, ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity,
+    UndoStatus, UtcMillis, limits,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
@@ -21,7 +23,8 @@ impl Txn<'_> {
     /// Makes an object.
     ///
     /// # Errors
-    /// `Quota` where the account has as many as it may; `Conflict` where it is too large; those of reading.
+    /// `Quota` where the account has as many as it may; `Conflict` where it is too large; those of
+    /// reading.
     pub fn create_object<T: Object>(&mut self, object: &T) -> Result<ObjectId, Error> {
         let mut count = 0;
         self.keys(&KeyRange::<Objects>::under(&(self.account, T::KIND)), |_, row| {
@@ -33,7 +36,11 @@ impl Txn<'_> {
         }
         let modseq = self.next_modseq();
         let id = ObjectId(modseq.0);
-        self.write_object(id, None, &ObjectRow { created: modseq, updated: modseq, object: Some(object.clone()) })?;
+        self.write_object(
+            id,
+            None,
+            &ObjectRow { created: modseq, updated: modseq, object: Some(object.clone()) },
+        )?;
         Ok(id)
     }
 
@@ -41,7 +48,11 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// `NotFound`; those of `create_object` but `Quota`.
-    pub fn update_object<T: Object>(&mut self, id: ObjectId, change: impl FnOnce(&mut T)) -> Result<bool, Error> {
+    pub fn update_object<T: Object>(
+        &mut self,
+        id: ObjectId,
+        change: impl FnOnce(&mut T),
+    ) -> Result<bool, Error> {
         let (old, before) = self.live_object::<T>(id)?;
         let mut object = before.clone();
         change(&mut object);
@@ -49,7 +60,11 @@ impl Txn<'_> {
             return Ok(false);
         }
         let updated = self.next_modseq();
-        self.write_object(id, Some(old.updated), &ObjectRow { updated, object: Some(object), ..old })?;
+        self.write_object(
+            id,
+            Some(old.updated),
+            &ObjectRow { updated, object: Some(object), ..old },
+        )?;
         Ok(true)
     }
 
@@ -61,19 +76,28 @@ impl Txn<'_> {
         let (old, before) = self.live_object::<T>(id)?;
         let updated = self.next_modseq();
         if T::KIND.data().is_some() {
-            self.write_object::<T>(id, Some(old.updated), &ObjectRow { updated, object: None, ..old })?;
+            self.write_object::<T>(
+                id,
+                Some(old.updated),
+                &ObjectRow { updated, object: None, ..old },
+            )?;
         } else {
             self.delete::<Objects>(&self.object_key(T::KIND, id));
         }
         Ok(before)
     }
 
-    /// Brings the identities that the account has by itself up to date with its addresses, the first first, and its name.
-    /// Says whether anything changed: `model::sender::steps` tells beforehand, from a view.
+    /// Brings the identities that the account has by itself up to date with its addresses, the
+    /// first first, and its name. Says whether anything changed: `model::sender::steps` tells
+    /// beforehand, from a view.
     ///
     /// # Errors
     /// Those of `create_object`.
-    pub fn update_own_identities(&mut self, addresses: &[Address], name: &str) -> Result<bool, Error> {
+    pub fn update_own_identities(
+        &mut self,
+        addresses: &[Address],
+        name: &str,
+    ) -> Result<bool, Error> {
         let known = self.snapshot().objects::<SenderIdentity>(self.account)?;
         let steps = steps(&known, addresses, name);
         let some = !steps.is_empty();
@@ -94,18 +118,22 @@ impl Txn<'_> {
         Ok(some)
     }
 
-    /// Destroys up to `most` submissions that were settled at `settled` or before, and push subscriptions whose time is over.
-    /// Says whether more may be left.
+    /// Destroys up to `most` submissions that were settled at `settled` or before, and push
+    /// subscriptions whose time is over. Says whether more may be left.
     ///
     /// # Errors
     /// Those of reading.
     pub fn expire_objects(&mut self, settled: UtcMillis, most: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let submissions = snapshot.objects::<EmailSubmission>(self.account)?.into_iter();
-        let over = |one: &EmailSubmission| one.undo != UndoStatus::Pending && one.ended.is_some_and(|at| at <= settled);
-        let old: Vec<ObjectId> = submissions.filter(|(_, one)| over(one)).map(|(id, _)| id).take(most).collect();
+        let over = |one: &EmailSubmission| {
+            one.undo != UndoStatus::Pending && one.ended.is_some_and(|at| at <= settled)
+        };
+        let old: Vec<ObjectId> =
+            submissions.filter(|(_, one)| over(one)).map(|(id, _)| id).take(most).collect();
         let pushes = snapshot.objects::<PushSubscription>(self.account)?.into_iter();
-        let ended: Vec<ObjectId> = pushes.filter(|(_, one)| one.expires <= self.now).map(|(id, _)| id).collect();
+        let ended: Vec<ObjectId> =
+            pushes.filter(|(_, one)| one.expires <= self.now).map(|(id, _)| id).collect();
         drop(snapshot);
         for id in &old {
             self.destroy_object::<EmailSubmission>(*id)?;
@@ -116,17 +144,25 @@ impl Txn<'_> {
         Ok(old.len() >= most)
     }
 
-    /// Deletes what is left of up to `most` objects that were destroyed by a change up to `bound`. Gives how many.
-    pub(in crate::store) fn purge_objects(&mut self, bound: ModSeq, most: usize) -> Result<usize, Error> {
+    /// Deletes what is left of up to `most` objects that were destroyed by a change up to `bound`.
+    /// Gives how many.
+    pub(in crate::store) fn purge_objects(
+        &mut self,
+        bound: ModSeq,
+        most: usize,
+    ) -> Result<usize, Error> {
         let mut rows = 0;
         for kind in ObjectKind::ALL {
             let Some(data) = kind.data() else { continue };
             let mut named = Vec::new();
             let after = self.object_modseq_key(kind, bound.next());
-            self.rows(&KeyRange::<ObjectByModseq>::before(&(self.account, kind), &after), |key, id| {
-                named.push((key, id));
-                Ok(true)
-            })?;
+            self.rows(
+                &KeyRange::<ObjectByModseq>::before(&(self.account, kind), &after),
+                |key, id| {
+                    named.push((key, id));
+                    Ok(true)
+                },
+            )?;
             for (by_modseq, id) in named {
                 if rows >= most {
                     return Ok(rows);
@@ -144,8 +180,10 @@ impl Txn<'_> {
     }
 
     fn live_object<T: Object>(&self, id: ObjectId) -> Result<(ObjectRow<T>, T), Error> {
-        let row = self.row_with::<Objects, _>(&self.object_key(T::KIND, id), ObjectRow::<T>::decode)?;
-        row.and_then(|row| row.object.clone().map(|object| (row, object))).ok_or(Error::NotFound("object"))
+        let row =
+            self.row_with::<Objects, _>(&self.object_key(T::KIND, id), ObjectRow::<T>::decode)?;
+        row.and_then(|row| row.object.clone().map(|object| (row, object)))
+            .ok_or(Error::NotFound("object"))
     }
 
     fn write_object<T: Object>(
@@ -156,7 +194,10 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         let value = row.encode();
         if value.len() > limits::MAX_OBJECT_BYTES {
-            return Err(Error::Conflict(format!("it has more than {} octets", limits::MAX_OBJECT_BYTES)));
+            return Err(Error::Conflict(format!(
+                "it has more than {} octets",
+                limits::MAX_OBJECT_BYTES
+            )));
         }
         self.put_bytes::<Objects>(&self.object_key(T::KIND, id), value);
         let Some(data) = T::KIND.data() else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! Small objects: each can be read, and those with a state stand once in the order of their last changes.
+//! Small objects: each can be read, and those with a state stand once in the order of their last
+//! changes.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,9 @@ use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
 use crate::store::table::{ObjectByModseq, Objects};
 
 impl Checker<'_> {
-    /// What cannot be read is the owner's word, and gone. Of two that say that one change was theirs, the one that the
-    /// order does not name is dropped: nothing but damage makes such a one.
+    /// What cannot be read is the owner's word, and gone. Of two that say that one change was
+    /// theirs, the one that the order does not name is dropped: nothing but damage makes such a
+    /// one.
     pub(in crate::store) fn check_objects(&mut self) -> Result<(), Error> {
         let account = self.account;
         let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
@@ -29,11 +31,21 @@ impl Checker<'_> {
             let row = match object_marks(kind, key, &found.value) {
                 Ok(row) if row.created <= row.updated && row.updated <= newest => row,
                 Ok(_) => {
-                    self.report(Table::Objects, key, "changed before it was made, or in the future", RowFix::Delete)?;
+                    self.report(
+                        Table::Objects,
+                        key,
+                        "changed before it was made, or in the future",
+                        RowFix::Delete,
+                    )?;
                     continue;
                 }
                 Err(error) => {
-                    self.report(Table::Objects, key, format!("{error}: it must be made again"), RowFix::Delete)?;
+                    self.report(
+                        Table::Objects,
+                        key,
+                        format!("{error}: it must be made again"),
+                        RowFix::Delete,
+                    )?;
                     continue;
                 }
             };
@@ -46,7 +58,12 @@ impl Checker<'_> {
             if let Some(other) = by_modseq.get(&order).copied() {
                 let object = if is_named { other } else { id };
                 let loser = ObjectKey { account, kind, object }.encode();
-                self.report(Table::Objects, &loser, "has the change number of another", RowFix::Delete)?;
+                self.report(
+                    Table::Objects,
+                    &loser,
+                    "has the change number of another",
+                    RowFix::Delete,
+                )?;
                 if !is_named {
                     continue;
                 }

@@ -34,8 +34,8 @@ impl Snapshot<'_> {
         Ok(self.stored::<T>(account, id)?.and_then(|row| row.object))
     }
 
-    /// The newest submission that a report is about. It reads all that the account remembers (`limits::MAX_SUBMISSIONS`), one
-    /// after the other.
+    /// The newest submission that a report is about. It reads all that the account remembers
+    /// (`limits::MAX_SUBMISSIONS`), one after the other.
     ///
     /// # Errors
     /// Those of reading.
@@ -46,12 +46,16 @@ impl Snapshot<'_> {
     ) -> Result<Option<ObjectId>, Error> {
         let mut found = None;
         let range = KeyRange::under(&(account, EmailSubmission::KIND));
-        self.read.rows_with::<Objects, _>(&range, ObjectRow::<EmailSubmission>::decode, |key, row| {
-            if row.object.is_some_and(|submission| submission.is_meant(report)) {
-                found = Some(key.object);
-            }
-            Ok(true)
-        })?;
+        self.read.rows_with::<Objects, _>(
+            &range,
+            ObjectRow::<EmailSubmission>::decode,
+            |key, row| {
+                if row.object.is_some_and(|submission| submission.is_meant(report)) {
+                    found = Some(key.object);
+                }
+                Ok(true)
+            },
+        )?;
         Ok(found)
     }
 
@@ -71,11 +75,20 @@ impl Snapshot<'_> {
         let index = ChangeIndex::<ObjectByModseq> { data, range, modseq: |key| key.modseq };
         self.changes(account, index, since, most, |id| {
             let row = self.stored::<T>(account, id)?;
-            Ok(row.map(|row| (ChangeMarks { created: row.created, updated: row.updated }, row.object.is_none())))
+            Ok(row.map(|row| {
+                (ChangeMarks { created: row.created, updated: row.updated }, row.object.is_none())
+            }))
         })
     }
 
-    fn stored<T: Object>(&self, account: AccountId, object: ObjectId) -> Result<Option<ObjectRow<T>>, Error> {
-        self.read.row_with::<Objects, _>(&ObjectKey { account, kind: T::KIND, object }, ObjectRow::<T>::decode)
+    fn stored<T: Object>(
+        &self,
+        account: AccountId,
+        object: ObjectId,
+    ) -> Result<Option<ObjectRow<T>>, Error> {
+        self.read.row_with::<Objects, _>(
+            &ObjectKey { account, kind: T::KIND, object },
+            ObjectRow::<T>::decode,
+        )
     }
 }

@@ -1,7 +1,9 @@
-//! With whom mailboxes are shared (RFC 9670, RFC 8621 §2): the rights stand in the mailbox's row, under the owner's lock.
+//! With whom mailboxes are shared (RFC 9670, RFC 8621 §2): the rights stand in the mailbox's row,
+//! under the owner's lock.
 //!
-//! The table `shared` answers which accounts share something with a user. It has one row for each such pair, written by
-//! the owner's commit, and is derived: where it differs from the mailboxes, the mailboxes are right.
+//! The table `shared` answers which accounts share something with a user. It has one row for each
+//! such pair, written by the owner's commit, and is derived: where it differs from the mailboxes,
+//! the mailboxes are right.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,14 +28,21 @@ pub struct ShareChange {
 }
 
 impl Txn<'_> {
-    /// Returns the changes of rights that this commit makes so far, and forgets them. The caller notifies the users.
+    /// Returns the changes of rights that this commit makes so far, and forgets them. The caller
+    /// notifies the users.
     pub fn take_share_changes(&mut self) -> Vec<ShareChange> {
         std::mem::take(&mut self.share_changes)
     }
 
-    /// Checks that a mailbox may be shared as `row` says. Only users who are new to it are looked up.
-    pub(in crate::store) fn prove_shares(&self, old: Option<&Mailbox>, row: &Mailbox) -> Result<(), Error> {
-        let faulty = |what| Err(Error::Mailbox { name: row.name.clone(), fault: MailboxFault::Share(what) });
+    /// Checks that a mailbox may be shared as `row` says. Only users who are new to it are looked
+    /// up.
+    pub(in crate::store) fn prove_shares(
+        &self,
+        old: Option<&Mailbox>,
+        row: &Mailbox,
+    ) -> Result<(), Error> {
+        let faulty =
+            |what| Err(Error::Mailbox { name: row.name.clone(), fault: MailboxFault::Share(what) });
         if row.shares.len() > limits::MAX_SHARES {
             return faulty("it is shared with as many as it may be");
         }
@@ -60,10 +69,13 @@ impl Txn<'_> {
         old: &BTreeMap<AccountId, u16>,
         new: &BTreeMap<AccountId, u16>,
     ) -> Result<(), Error> {
-        let gone: BTreeSet<AccountId> = old.keys().filter(|with| !new.contains_key(with)).copied().collect();
-        let others = if gone.is_empty() { Vec::new() } else { self.snapshot().mailboxes(self.account)? };
+        let gone: BTreeSet<AccountId> =
+            old.keys().filter(|with| !new.contains_key(with)).copied().collect();
+        let others =
+            if gone.is_empty() { Vec::new() } else { self.snapshot().mailboxes(self.account)? };
         for with in gone {
-            let still = others.iter().any(|(other, row)| *other != uid && row.shares.contains_key(&with));
+            let still =
+                others.iter().any(|(other, row)| *other != uid && row.shares.contains_key(&with));
             if !still {
                 self.delete::<Shared>(&SharedKey { with, account: self.account });
             }
@@ -71,7 +83,9 @@ impl Txn<'_> {
         for with in new.keys().filter(|with| !old.contains_key(with)) {
             self.put::<Shared>(&SharedKey { with: *with, account: self.account }, &Present);
         }
-        let of = |shares: &BTreeMap<AccountId, u16>, with| shares.get(&with).copied().unwrap_or_default();
+        let of = |shares: &BTreeMap<AccountId, u16>, with| {
+            shares.get(&with).copied().unwrap_or_default()
+        };
         let concerned: BTreeSet<AccountId> = old.keys().chain(new.keys()).copied().collect();
         let changes = concerned.into_iter().map(|with| (with, of(old, with), of(new, with)));
         let changes = changes.filter(|(_, old, new)| old != new);
@@ -85,8 +99,9 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Tells this account that its rights in a mailbox of another changed. What it was told of the same mailbox and did not
-    /// dismiss is one with it; where there are too many, the oldest goes (RFC 9670 §3.1).
+    /// Tells this account that its rights in a mailbox of another changed. What it was told of the
+    /// same mailbox and did not dismiss is one with it; where there are too many, the oldest goes
+    /// (RFC 9670 §3.1).
     ///
     /// # Errors
     /// Those of reading.
@@ -96,7 +111,8 @@ impl Txn<'_> {
         }
         let mut told = told.clone();
         let mut all = self.snapshot().objects::<ShareNotification>(self.account)?;
-        let same = |one: &ShareNotification| (one.account, one.mailbox) == (told.account, told.mailbox);
+        let same =
+            |one: &ShareNotification| (one.account, one.mailbox) == (told.account, told.mailbox);
         let before: Vec<(ObjectId, u16)> =
             all.iter().filter(|(_, one)| same(one)).map(|(id, one)| (*id, one.old)).collect();
         for (id, old) in before {
@@ -107,34 +123,40 @@ impl Txn<'_> {
         if told.old == told.new {
             return Ok(());
         }
-        for (id, _) in all.iter().take((all.len() + 1).saturating_sub(limits::MAX_SHARE_NOTIFICATIONS)) {
+        for (id, _) in
+            all.iter().take((all.len() + 1).saturating_sub(limits::MAX_SHARE_NOTIFICATIONS))
+        {
             self.destroy_object::<ShareNotification>(*id)?;
         }
         self.create_object(&told).map(drop)
     }
 
-    /// Shares nothing any more with these, in up to `most` mailboxes. Says whether more may be left.
+    /// Shares nothing any more with these, in up to `most` mailboxes. Says whether more may be
+    /// left.
     ///
     /// # Errors
     /// Those of reading.
     pub fn unshare(&mut self, with: &BTreeSet<AccountId>, most: usize) -> Result<bool, Error> {
         let shared = |row: &Mailbox| row.shares.keys().any(|known| with.contains(known));
         let mailboxes = self.snapshot().mailboxes(self.account)?.into_iter();
-        let uids: Vec<MailboxUid> = mailboxes.filter(|(_, row)| shared(row)).map(|(uid, _)| uid).take(most).collect();
+        let uids: Vec<MailboxUid> =
+            mailboxes.filter(|(_, row)| shared(row)).map(|(uid, _)| uid).take(most).collect();
         for uid in &uids {
             self.update_mailbox(*uid, |row| row.shares.retain(|known, _| !with.contains(known)))?;
         }
         Ok(uids.len() >= most)
     }
 
-    /// Takes the rights of accounts that no longer exist out of up to `most` mailboxes. Says whether more may be left.
+    /// Takes the rights of accounts that no longer exist out of up to `most` mailboxes. Says
+    /// whether more may be left.
     ///
     /// # Errors
     /// Those of reading.
     pub fn unshare_removed_accounts(&mut self, most: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let mailboxes = snapshot.mailboxes(self.account)?;
-        let mut gone: BTreeSet<AccountId> = mailboxes.iter().flat_map(|(_, row)| row.shares.keys().copied()).collect();
+        let mut gone: BTreeSet<AccountId> =
+            mailboxes.iter().flat_map(|(_, row)| row.shares.keys().copied()).collect();
         for with in gone.clone() {
             if snapshot.account(with)?.is_some() {
                 gone.remove(&with);

@@ -14,8 +14,8 @@ use crate::store::table::keys::{AccountKey, SharedKey};
 use crate::store::table::{Accounts, Present, Shared, decode_key};
 
 impl Checker<'_> {
-    /// Every user with rights in a mailbox has a row in `shared`. Rights of accounts that no longer exist are removed later,
-    /// by upkeep.
+    /// Every user with rights in a mailbox has a row in `shared`. Rights of accounts that no longer
+    /// exist are removed later, by upkeep.
     pub(in crate::store) fn check_shares(&self) -> Result<(), Error> {
         let live = self.census.mailboxes.values().filter(|row| !row.deleted);
         let with: BTreeSet<AccountId> = live.flat_map(|row| row.shares.keys().copied()).collect();
@@ -39,7 +39,8 @@ pub(in crate::store) fn check_shared_rows(
     run: &dyn CheckObserver,
     on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
-    let is_there = |account| Ok::<bool, Error>(read.bytes::<Accounts>(&AccountKey { account })?.is_some());
+    let is_there =
+        |account| Ok::<bool, Error>(read.bytes::<Accounts>(&AccountKey { account })?.is_some());
     let mut known: BTreeMap<AccountId, BTreeSet<AccountId>> = BTreeMap::new();
     let mut rows = RowCursor::<Shared>::of_table(read, run);
     while let Some(Found { key, .. }) = rows.next()? {
@@ -54,7 +55,14 @@ pub(in crate::store) fn check_shared_rows(
         }
         if !holds {
             let what = "says that something is shared that is not".into();
-            on_fault(RowFault { account, table: Table::Shared, key, what, mend: RowFix::Delete, history: false })?;
+            on_fault(RowFault {
+                account,
+                table: Table::Shared,
+                key,
+                what,
+                mend: RowFix::Delete,
+                history: false,
+            })?;
         }
     }
     Ok(())

@@ -25,7 +25,11 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn is_sharing_unchanged_since(&self, account: AccountId, since: ModSeq) -> Result<bool, Error> {
+    pub fn is_sharing_unchanged_since(
+        &self,
+        account: AccountId,
+        since: ModSeq,
+    ) -> Result<bool, Error> {
         if since < self.account_state(account)?.low_mark(DataType::Mailbox) {
             return Ok(false);
         }

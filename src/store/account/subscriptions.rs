@@ -1,9 +1,10 @@
 //! Who is subscribed to a mailbox: each user for himself (RFC 8621 §2 isSubscribed).
 //!
-//! The owner's word stands in the mailbox's row, which is read anyway. That of others is a row each, so that the mailbox's
-//! own, which every delivery writes, does not grow with them; it is written under the owner's lock, and moves the mailbox's
-//! change number, for it is by the states of the owner's account that all its users learn of it. Whether somebody may read
-//! the mailbox is not asked here.
+//! The owner's word stands in the mailbox's row, which is read anyway. That of others is a row
+//! each, so that the mailbox's own, which every delivery writes, does not grow with them; it is
+//! written under the owner's lock, and moves the mailbox's change number, for it is by the states
+//! of the owner's account that all its users learn of it. Whether somebody may read the mailbox is
+//! not asked here.
 
 use crate::model::{AccountId, DataType, MailboxUid};
 use crate::store::engine::typed::TypedRead as _;
@@ -17,7 +18,12 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// `NotFound` where there is no such mailbox, or no such subscriber.
-    pub fn subscribe(&mut self, uid: MailboxUid, subscriber: AccountId, on: bool) -> Result<bool, Error> {
+    pub fn subscribe(
+        &mut self,
+        uid: MailboxUid,
+        subscriber: AccountId,
+        on: bool,
+    ) -> Result<bool, Error> {
         if subscriber == self.account {
             return self.update_mailbox(uid, |row| row.subscribed = on);
         }

@@ -1,12 +1,14 @@
-//! Backups on a disk: each takes what is new, is restored octet for octet into a line of history of its own, and is refused
-//! when it is damaged.
+//! Backups on a disk: each takes what is new, is restored octet for octet into a line of history of
+//! its own, and is refused when it is damaged.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::*;
 use crate::model::clock::FixedClock;
-use crate::model::{AccountId, AccountRow, Address, BlobHash, EmailId, MessageRows, Role, UtcMillis};
+use crate::model::{
+    AccountId, AccountRow, Address, BlobHash, EmailId, MessageRows, Role, UtcMillis,
+};
 use crate::store::{EncodedMessage, NewEmail, NewMailbox, Options};
 
 const ANN: AccountId = AccountId(1);
@@ -16,13 +18,26 @@ fn open(dir: &Path) -> Result<Store, Error> {
 }
 
 fn remake(raw: &[u8]) -> MessageRows {
-    MessageRows { blob: BlobHash(*blake3::hash(raw).as_bytes()), size: raw.len() as u64, ..MessageRows::default() }
+    MessageRows {
+        blob: BlobHash(*blake3::hash(raw).as_bytes()),
+        size: raw.len() as u64,
+        ..MessageRows::default()
+    }
 }
 
 fn make(store: &Store) {
     let made = store.commit(ANN, |txn| {
-        txn.register(&AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0)));
-        let new = NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 };
+        txn.register(&AccountRow::new(
+            "ann",
+            Address::from_parts("ann", "example.org"),
+            UtcMillis(0),
+        ));
+        let new = NewMailbox {
+            name: "Inbox".into(),
+            parent: None,
+            role: Some(Role::Inbox),
+            sort_order: 0,
+        };
         txn.create_mailbox(&new)
     });
     made.unwrap().1.wait_blocking().unwrap();
@@ -88,7 +103,10 @@ fn each_backup_takes_what_is_new_and_comes_back_octet_for_octet() {
     fs::remove_dir_all(dir.path().join("data")).unwrap();
 
     assert!((first.id, second.id) == (1, 2) && told <= first.written);
-    assert!(first.written > 60 * 20_000 && second.written < first.written / 2, "{first:?} {second:?}");
+    assert!(
+        first.written > 60 * 20_000 && second.written < first.written / 2,
+        "{first:?} {second:?}"
+    );
     assert_eq!(list(&backups).unwrap().iter().map(|one| one.id).collect::<Vec<_>>(), [1, 2]);
     let mut epochs = BTreeSet::from([epoch]);
     for (id, wanted) in [(Some(1), &then), (Some(2), &later), (None, &later)] {
@@ -97,14 +115,20 @@ fn each_backup_takes_what_is_new_and_comes_back_octet_for_octet() {
         let store = open(&to).unwrap();
         assert_eq!(mail(&store), *wanted);
         clean(&store);
-        assert!(epochs.insert(store.epoch()), "states of the other line of history would be believed");
+        assert!(
+            epochs.insert(store.epoch()),
+            "states of the other line of history would be believed"
+        );
         // It goes on, and has a place among the backups.
         deliver(&store, 900..901);
         assert_eq!(mail(&store).len(), wanted.len() + 1);
         let full = restore(&backups, id, &to).unwrap_err().to_string();
         assert!(full.contains("not empty"), "{full}");
     }
-    assert_eq!(restore(&backups, Some(9), &dir.path().join("x/store")), Err(Error::NotFound("backup")));
+    assert_eq!(
+        restore(&backups, Some(9), &dir.path().join("x/store")),
+        Err(Error::NotFound("backup"))
+    );
 }
 
 #[test]
@@ -132,11 +156,16 @@ fn only_the_newest_are_kept_and_a_place_that_does_not_serve_is_refused() {
     fs::create_dir(&foreign).unwrap();
     fs::write(foreign.join("letter"), "mine").unwrap();
     assert!(refused(&foreign, None).contains("not empty"));
-    assert!(matches!(list(&foreign), Err(Error::Conflict(_))) && fs::read_dir(&foreign).unwrap().count() == 1);
+    assert!(
+        matches!(list(&foreign), Err(Error::Conflict(_)))
+            && fs::read_dir(&foreign).unwrap().count() == 1
+    );
     let other = dir.path().join("other/store");
     fs::create_dir_all(&other).unwrap();
     let other = open(&other).unwrap();
-    assert!(matches!(back_up(&other, &backups, None), Err(Error::Conflict(why)) if why.contains("another store")));
+    assert!(
+        matches!(back_up(&other, &backups, None), Err(Error::Conflict(why)) if why.contains("another store"))
+    );
 }
 
 #[test]
@@ -151,7 +180,8 @@ fn a_damaged_backup_is_refused_and_the_others_serve() {
     let before: BTreeSet<PathBuf> = files(&backups.join("shared_checksum"));
     deliver(&store, 20..30);
     store.backup(&backups, None, &mut |_| true).unwrap();
-    let new: Vec<PathBuf> = files(&backups.join("shared_checksum")).difference(&before).cloned().collect();
+    let new: Vec<PathBuf> =
+        files(&backups.join("shared_checksum")).difference(&before).cloned().collect();
     assert!((verify(&backups, 1), verify(&backups, 2)) == (Ok(()), Ok(())) && !new.is_empty());
     for file in &new {
         let whole = fs::read(file).unwrap();

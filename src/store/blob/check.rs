@@ -1,4 +1,5 @@
-//! What is left of emails and mailboxes that are gone, and messages and uploads with who holds them.
+//! What is left of emails and mailboxes that are gone, and messages and uploads with who holds
+//! them.
 
 use std::collections::HashSet;
 
@@ -12,12 +13,14 @@ use crate::store::row::{BlobBytes, BlobRow, FRAME, HistoryRow, RowFormat as _, d
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobKey, BlobRefKey, SubscriptionKey};
 use crate::store::table::{
-    BlobFrames, BlobPurge, BlobRefs, Blobs, History, OutboxBlobs, Present, Subscriptions, Sweeps, UploadBlobs,
+    BlobFrames, BlobPurge, BlobRefs, Blobs, History, OutboxBlobs, Present, Subscriptions, Sweeps,
+    UploadBlobs,
 };
 
 impl Checker<'_> {
-    /// Every subscription is to a mailbox that there is, and not its owner's. Of a destroyed one they go by and by; those of
-    /// accounts that are gone say nothing, for no account has their ids again.
+    /// Every subscription is to a mailbox that there is, and not its owner's. Of a destroyed one
+    /// they go by and by; those of accounts that are gone say nothing, for no account has their ids
+    /// again.
     pub(in crate::store) fn check_subscriptions(&self) -> Result<(), Error> {
         let mut rows = self.rows::<Subscriptions>();
         while let Some(found) = rows.next()? {
@@ -34,7 +37,12 @@ impl Checker<'_> {
                     true,
                 )?;
             } else {
-                self.expect(Table::Subscriptions, &found.key, Some(&found.value), Present.to_bytes())?;
+                self.expect(
+                    Table::Subscriptions,
+                    &found.key,
+                    Some(&found.value),
+                    Present.to_bytes(),
+                )?;
             }
         }
         Ok(())
@@ -47,11 +55,22 @@ impl Checker<'_> {
         let mut notes = self.rows::<History>();
         while let Some(found) = notes.next()? {
             match found.row() {
-                Ok(HistoryRow(modseq)) if found.id().is_some() && modseq >= last && modseq <= newest => last = modseq,
-                Ok(_) => {
-                    self.report(Table::History, &found.key, "changes went back, or are of the future", RowFix::Delete)?;
+                Ok(HistoryRow(modseq))
+                    if found.id().is_some() && modseq >= last && modseq <= newest =>
+                {
+                    last = modseq
                 }
-                Err(error) => self.report(Table::History, &found.key, error.to_string(), RowFix::Delete)?,
+                Ok(_) => {
+                    self.report(
+                        Table::History,
+                        &found.key,
+                        "changes went back, or are of the future",
+                        RowFix::Delete,
+                    )?;
+                }
+                Err(error) => {
+                    self.report(Table::History, &found.key, error.to_string(), RowFix::Delete)?
+                }
             }
         }
         let mut sweeps = self.rows::<Sweeps>();
@@ -64,8 +83,8 @@ impl Checker<'_> {
     }
 }
 
-/// Every reference to a message is of an email that holds it; every message is held by somebody, or will be looked at by
-/// and by; every message that is held is there.
+/// Every reference to a message is of an email that holds it; every message is held by somebody, or
+/// will be looked at by and by; every message that is held is there.
 pub(in crate::store) fn check_messages(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -111,7 +130,14 @@ pub(in crate::store) fn check_messages(
             of_email |= is_held(read, &reference, on_fault)?.is_some();
         }
         let Some(BlobKey { blob }) = found.id() else {
-            report(on_fault, AccountId::SITE, Table::Blobs, key, "no key of this table", RowFix::Nothing)?;
+            report(
+                on_fault,
+                AccountId::SITE,
+                Table::Blobs,
+                key,
+                "no key of this table",
+                RowFix::Nothing,
+            )?;
             continue;
         };
         // The hashes of those that emails hold are proved with these.
@@ -124,12 +150,20 @@ pub(in crate::store) fn check_messages(
         }
     }
     while let Some(frame) = frames.next()? {
-        report(on_fault, AccountId::SITE, Table::BlobFrames, &frame.key, "a frame of no message", RowFix::Nothing)?;
+        report(
+            on_fault,
+            AccountId::SITE,
+            Table::BlobFrames,
+            &frame.key,
+            "a frame of no message",
+            RowFix::Nothing,
+        )?;
     }
     check_held_messages(read, &mut refs, None, deep, on_fault)
 }
 
-/// Reads the frames of a message; says what is wrong with it. Its hash is proved where that is asked for.
+/// Reads the frames of a message; says what is wrong with it. Its hash is proved where that is
+/// asked for.
 fn check_bytes(
     blob: BlobHash,
     row: &[u8],
@@ -139,7 +173,14 @@ fn check_bytes(
 ) -> Result<Option<String>, Error> {
     let key = BlobKey { blob }.encode();
     while let Some(frame) = frames.below(&key)? {
-        report(on_fault, AccountId::SITE, Table::BlobFrames, &frame.key, "a frame of no message", RowFix::Nothing)?;
+        report(
+            on_fault,
+            AccountId::SITE,
+            Table::BlobFrames,
+            &frame.key,
+            "a frame of no message",
+            RowFix::Nothing,
+        )?;
     }
     let octets = match BlobRow::decode(&key, row) {
         Ok(blob) => blob.octets,
@@ -173,7 +214,8 @@ fn check_bytes(
     }
     let is_whole = wrong.is_none();
     Ok(wrong.or_else(|| {
-        (is_whole && hashed && *hasher.finalize().as_bytes() != blob.0).then(|| "it does not have this hash".to_owned())
+        (is_whole && hashed && *hasher.finalize().as_bytes() != blob.0)
+            .then(|| "it does not have this hash".to_owned())
     }))
 }
 
@@ -203,9 +245,18 @@ fn check_held_messages(
         None => refs.next()?,
     } {
         // A deep look has met it with its email.
-        if let Some(BlobRefKey { blob, account, email }) = is_held(read, &reference, on_fault)?.filter(|_| !deep) {
+        if let Some(BlobRefKey { blob, account, email }) =
+            is_held(read, &reference, on_fault)?.filter(|_| !deep)
+        {
             let what = format!("the message of {email} is missing");
-            report(on_fault, account, Table::Blobs, &BlobKey { blob }.encode(), &what, RowFix::Nothing)?;
+            report(
+                on_fault,
+                account,
+                Table::Blobs,
+                &BlobKey { blob }.encode(),
+                &what,
+                RowFix::Nothing,
+            )?;
         }
     }
     Ok(())
@@ -237,5 +288,12 @@ fn report(
     what: &str,
     mend: RowFix,
 ) -> Result<(), Error> {
-    on_fault(RowFault { account, table, key: key.to_vec(), what: what.into(), mend, history: false })
+    on_fault(RowFault {
+        account,
+        table,
+        key: key.to_vec(),
+        what: what.into(),
+        mend,
+        history: false,
+    })
 }

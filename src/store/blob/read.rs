@@ -21,12 +21,17 @@ impl Snapshot<'_> {
         self.message_part(account, id, 0..u64::MAX)
     }
 
-    /// Those of its octets that lie in a range; of what lies behind its end there are none. Only the frames that the range
-    /// touches are read.
+    /// Those of its octets that lie in a range; of what lies behind its end there are none. Only
+    /// the frames that the range touches are read.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn message_part(&self, account: AccountId, id: EmailId, range: Range<u64>) -> Result<Option<Vec<u8>>, Error> {
+    pub fn message_part(
+        &self,
+        account: AccountId,
+        id: EmailId,
+        range: Range<u64>,
+    ) -> Result<Option<Vec<u8>>, Error> {
         let Some(email) = self.email(account, id)? else { return Ok(None) };
         let Some((prefix, _)) = self.content(account, id)? else { return Ok(None) };
         let length = prefix.len() as u64;
@@ -75,7 +80,12 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn upload(&self, account: AccountId, user: AccountId, hash: &BlobHash) -> Result<Option<UploadRow>, Error> {
+    pub fn upload(
+        &self,
+        account: AccountId,
+        user: AccountId,
+        hash: &BlobHash,
+    ) -> Result<Option<UploadRow>, Error> {
         self.read.row::<Uploads>(&UploadKey { account, user, blob: *hash })
     }
 
@@ -91,7 +101,8 @@ impl Snapshot<'_> {
         range: Range<u64>,
     ) -> Result<Option<Vec<u8>>, Error> {
         let mut octets = Vec::new();
-        let found = self.upload(account, user, hash)?.is_some() && append(&*self.read, hash, range, &mut octets)?;
+        let found = self.upload(account, user, hash)?.is_some()
+            && append(&*self.read, hash, range, &mut octets)?;
         Ok(found.then_some(octets))
     }
 }
@@ -109,12 +120,21 @@ pub(in crate::store) fn append(
 }
 
 /// How many bytes a blob has; `None` where there is no such blob.
-pub(in crate::store) fn length(read: &dyn RowReader, hash: &BlobHash) -> Result<Option<u64>, Error> {
-    read.row_with::<Blobs, _>(&BlobKey { blob: *hash }, |key, row| Ok(BlobRow::decode(key, row)?.octets.len()))
+pub(in crate::store) fn length(
+    read: &dyn RowReader,
+    hash: &BlobHash,
+) -> Result<Option<u64>, Error> {
+    read.row_with::<Blobs, _>(&BlobKey { blob: *hash }, |key, row| {
+        Ok(BlobRow::decode(key, row)?.octets.len())
+    })
 }
 
 /// The octets of a blob, by its row.
-pub(in crate::store) fn whole(read: &dyn RowReader, hash: &BlobHash, row: &[u8]) -> Result<Vec<u8>, Error> {
+pub(in crate::store) fn whole(
+    read: &dyn RowReader,
+    hash: &BlobHash,
+    row: &[u8],
+) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     octets_of(read, hash, row, 0..u64::MAX, &mut out)?;
     Ok(out)
@@ -146,7 +166,9 @@ fn octets_of(
             key: hex(&key.encode()),
             what: what.to_owned(),
         };
-        let row = read.bytes::<BlobFrames>(&key)?.ok_or_else(|| broken("a frame of a message is missing"))?;
+        let row = read
+            .bytes::<BlobFrames>(&key)?
+            .ok_or_else(|| broken("a frame of a message is missing"))?;
         let frame = decode_frame(&key.encode(), &row)?;
         if frame.len() as u64 != (length - begin).min(FRAME as u64) {
             return Err(broken("a frame of a message is too short or too long"));

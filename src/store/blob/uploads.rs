@@ -1,13 +1,15 @@
 //! Uploads: octets that a client put here and that no object holds yet (RFC 8620 §6, §6.1).
 //!
-//! - Their octets stand with the messages, once however many hold them; a row says who uploaded them, where and when.
-//! - They are their uploader's alone, in shared accounts too, and count against a bound of their own, for each user in each
-//!   account. An upload that would go over it makes the oldest ones go first, however young they are (RFC 8620 §6: "the
-//!   server MUST delete unreferenced blobs in date order, oldest first, until there is room"); without that need none goes
-//!   before its time.
+//! - Their octets stand with the messages, once however many hold them; a row says who uploaded
+//!   them, where and when.
+//! - They are their uploader's alone, in shared accounts too, and count against a bound of their
+//!   own, for each user in each account. An upload that would go over it makes the oldest ones go
+//!   first, however young they are (RFC 8620 §6: "the server MUST delete unreferenced blobs in date
+//!   order, oldest first, until there is room"); without that need none goes before its time.
 //! - The same octets again are the same upload, and its time begins anew.
 //!
-//! The rows of one user in one account are few (`limits::MAX_UPLOADS`), so nothing orders them by time but who looks.
+//! The rows of one user in one account are few (`limits::MAX_UPLOADS`), so nothing orders them by
+//! time but who looks.
 
 use crate::model::{AccountId, BlobHash, UtcMillis, limits};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -19,10 +21,12 @@ use crate::store::table::{Blobs, Present, UploadBlobs, Uploads};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Puts octets with this hash into the account for a user, whose uploads may come to `room` octets there.
+    /// Puts octets with this hash into the account for a user, whose uploads may come to `room`
+    /// octets there.
     ///
     /// # Errors
-    /// `Quota` where they alone are more than that; `Conflict` for a media type that nobody has; those of reading.
+    /// `Quota` where they alone are more than that; `Conflict` for a media type that nobody has;
+    /// those of reading.
     pub fn put_upload(
         &mut self,
         user: AccountId,
@@ -36,9 +40,10 @@ impl Txn<'_> {
         Ok(upload)
     }
 
-    /// The same with octets that are in the store already, whoever holds them there: whether the user may have them is not
-    /// asked here. They are not read, but for those that one row has. The ticket fails with `Overtaken` where they were put
-    /// or collected meanwhile: then it may be tried again.
+    /// The same with octets that are in the store already, whoever holds them there: whether the
+    /// user may have them is not asked here. They are not read, but for those that one row has. The
+    /// ticket fails with `Overtaken` where they were put or collected meanwhile: then it may be
+    /// tried again.
     ///
     /// # Errors
     /// `NotFound` where there are no such octets; those of `put_upload`.
@@ -53,9 +58,12 @@ impl Txn<'_> {
         let row = self.bytes::<Blobs>(&key)?.ok_or(Error::NotFound("blob"))?;
         let blob = BlobRow::decode(&key.encode(), &row)?;
         let upload = self.note_upload(user, hash, blob.octets.len(), media_type, room)?;
-        // As if put anew, so that the collection leaves them; but a head whose frames were collected must not come back.
-        let (anew, is_framed) =
-            (BlobRow { at: self.now, ..blob }.encode(), matches!(blob.octets, BlobBytes::Framed(_)));
+        // As if put anew, so that the collection leaves them; but a head whose frames were
+        // collected must not come back.
+        let (anew, is_framed) = (
+            BlobRow { at: self.now, ..blob }.encode(),
+            matches!(blob.octets, BlobBytes::Framed(_)),
+        );
         if is_framed {
             self.assert_unchanged::<Blobs>(&key, row);
         }
@@ -63,7 +71,8 @@ impl Txn<'_> {
         Ok(upload)
     }
 
-    /// Forgets up to `most` uploads that were last uploaded at `upto` or before. Says whether more may be left.
+    /// Forgets up to `most` uploads that were last uploaded at `upto` or before. Says whether more
+    /// may be left.
     ///
     /// # Errors
     /// Those of reading.
@@ -91,7 +100,9 @@ impl Txn<'_> {
         if size > room {
             return Err(Error::Quota);
         }
-        if media_type.len() > limits::MAX_MEDIA_TYPE_BYTES || media_type.chars().any(char::is_control) {
+        if media_type.len() > limits::MAX_MEDIA_TYPE_BYTES
+            || media_type.chars().any(char::is_control)
+        {
             return Err(Error::Conflict("no media type is written so".into()));
         }
         let own = UploadKey { account: self.account, user, blob: *hash };
@@ -114,7 +125,10 @@ impl Txn<'_> {
         }
         let upload = UploadRow { size, media_type: media_type.to_owned(), at: self.now };
         self.put::<Uploads>(&own, &upload);
-        self.put::<UploadBlobs>(&UploadBlobKey { blob: *hash, account: self.account, user }, &Present);
+        self.put::<UploadBlobs>(
+            &UploadBlobKey { blob: *hash, account: self.account, user },
+            &Present,
+        );
         Ok(upload)
     }
 

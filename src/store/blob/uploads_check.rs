@@ -12,13 +12,20 @@ use crate::store::table::keys::{BlobKey, UploadBlobKey, UploadKey};
 use crate::store::table::{Blobs, Present, UploadBlobs, Uploads, decode_key};
 
 impl Checker<'_> {
-    /// One that cannot be read or whose octets are gone says nothing any more: who uploaded it does so again.
+    /// One that cannot be read or whose octets are gone says nothing any more: who uploaded it does
+    /// so again.
     pub(in crate::store) fn check_uploads(&self) -> Result<(), Error> {
         let mut rows = self.rows::<Uploads>();
         while let Some(found) = rows.next()? {
             let key = found.key.as_slice();
-            let (Some(UploadKey { account, user, blob }), Ok(upload)) = (found.id(), found.row()) else {
-                self.report(Table::Uploads, key, "cannot be read: it must be uploaded again", RowFix::Delete)?;
+            let (Some(UploadKey { account, user, blob }), Ok(upload)) = (found.id(), found.row())
+            else {
+                self.report(
+                    Table::Uploads,
+                    key,
+                    "cannot be read: it must be uploaded again",
+                    RowFix::Delete,
+                )?;
                 continue;
             };
             let size = self.read.row_with::<Blobs, _>(&BlobKey { blob }, |key, row| {
@@ -31,7 +38,12 @@ impl Checker<'_> {
             };
             if size != upload.size {
                 let mend = RowFix::Put(UploadRow { size, ..upload.clone() }.to_bytes());
-                self.report(Table::Uploads, key, format!("says {} octets, has {size}", upload.size), mend)?;
+                self.report(
+                    Table::Uploads,
+                    key,
+                    format!("says {} octets, has {size}", upload.size),
+                    mend,
+                )?;
             }
             self.expect_row::<UploadBlobs>(&UploadBlobKey { blob, account, user }, &Present)?;
         }
@@ -55,7 +67,14 @@ pub(in crate::store) fn check_upload_blobs(
         if !is_upload_blob(read, &key)? {
             let account = uploaded_by(&key).map_or(AccountId::SITE, |(account, ..)| account);
             let what = "holds octets for an upload that there is not".into();
-            on_fault(RowFault { account, table: Table::UploadBlobs, key, what, mend: RowFix::Delete, history: false })?;
+            on_fault(RowFault {
+                account,
+                table: Table::UploadBlobs,
+                key,
+                what,
+                mend: RowFix::Delete,
+                history: false,
+            })?;
         }
     }
     Ok(())

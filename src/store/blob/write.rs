@@ -1,10 +1,11 @@
 //! Messages that nobody holds any more.
 //!
-//! Who lets go of a message leaves a candidate, without asking whether others hold it: two accounts that let go at the same
-//! time would each see the other's reference. After a grace time the site looks: what has a reference again, or was put
-//! anew, stays. What goes, goes only if its row is still the one that was looked at, for a delivery of the same message
-//! puts the row anew together with its reference. A message is put together with a reference or not at all; what is
-//! without both reference and candidate nevertheless is found by a rare round over all messages.
+//! Who lets go of a message leaves a candidate, without asking whether others hold it: two accounts
+//! that let go at the same time would each see the other's reference. After a grace time the site
+//! looks: what has a reference again, or was put anew, stays. What goes, goes only if its row is
+//! still the one that was looked at, for a delivery of the same message puts the row anew together
+//! with its reference. A message is put together with a reference or not at all; what is without
+//! both reference and candidate nevertheless is found by a rare round over all messages.
 
 use std::time::Duration;
 
@@ -14,7 +15,9 @@ use crate::store::error::Error;
 use crate::store::row::{BlobRow, EncodedMessage, blob_frames, blob_head};
 use crate::store::table::codec::{KeyTime, Prefix as _};
 use crate::store::table::keys::{ActionBlobKey, BlobFrameKey, BlobKey, BlobPurgeKey, BlobRefKey};
-use crate::store::table::{BlobFrames, BlobPurge, BlobRefs, Blobs, OutboxBlobs, Present, UploadBlobs};
+use crate::store::table::{
+    BlobFrames, BlobPurge, BlobRefs, Blobs, OutboxBlobs, Present, UploadBlobs,
+};
 use crate::store::txn::Txn;
 
 /// Octets of messages that one step looks at.
@@ -44,7 +47,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Notes that a message lost a reference at this time, so that the collection looks whether another is left.
+    /// Notes that a message lost a reference at this time, so that the collection looks whether
+    /// another is left.
     pub(in crate::store) fn note_blob_release(&mut self, at: UtcMillis, blob: BlobHash) {
         self.put::<BlobPurge>(&BlobPurgeKey { at: at.into(), blob }, &Present);
     }
@@ -58,14 +62,19 @@ impl Txn<'_> {
     /// Deletes the reference of an action to its message.
     pub(in crate::store) fn release_action_blob(&mut self, action: &Action) {
         if let Some(blob) = action.blob {
-            self.delete::<OutboxBlobs>(&ActionBlobKey { blob, account: self.account, action: action.id });
+            self.delete::<OutboxBlobs>(&ActionBlobKey {
+                blob,
+                account: self.account,
+                action: action.id,
+            });
             self.note_blob_release(self.now, blob);
         }
     }
 
-    /// Of the site: looks at up to `most` candidates of `upto` or before, and deletes the messages that nobody holds and
-    /// that were not put since then. `upto` lies a grace time back, longer than any commit takes. The commit fails with
-    /// `Overtaken` where one of them was put meanwhile; then nothing was done.
+    /// Of the site: looks at up to `most` candidates of `upto` or before, and deletes the messages
+    /// that nobody holds and that were not put since then. `upto` lies a grace time back, longer
+    /// than any commit takes. The commit fails with `Overtaken` where one of them was put
+    /// meanwhile; then nothing was done.
     ///
     /// # Errors
     /// Those of reading.
@@ -83,7 +92,8 @@ impl Txn<'_> {
                 done.left = true;
                 break;
             }
-            // First the message, then who holds it: a delivery in between changes the message's row, and is noticed.
+            // First the message, then who holds it: a delivery in between changes the message's
+            // row, and is noticed.
             let key = BlobKey { blob: row.blob };
             let blob = self.bytes::<Blobs>(&key)?;
             self.delete::<BlobPurge>(&row);
@@ -108,13 +118,16 @@ impl Txn<'_> {
         Ok(done)
     }
 
-    /// Of the site: a step, of `most` messages at most, of a round that makes a candidate of every message that nobody
-    /// holds. A round begins no sooner than `every` after the last one began. Says whether more of it is left.
+    /// Of the site: a step, of `most` messages at most, of a round that makes a candidate of every
+    /// message that nobody holds. A round begins no sooner than `every` after the last one began.
+    /// Says whether more of it is left.
     ///
     /// # Errors
     /// Those of reading.
     pub fn sweep_blobs(&mut self, every: Duration, most: usize) -> Result<bool, Error> {
-        let Some(range) = self.begin_or_resume_sweep::<Blobs>(crate::store::txn::sweep::BLOBS, &(), every)? else {
+        let Some(range) =
+            self.begin_or_resume_sweep::<Blobs>(crate::store::txn::sweep::BLOBS, &(), every)?
+        else {
             return Ok(false);
         };
         let (mut seen, mut octets) = (Vec::new(), 0);
@@ -124,7 +137,10 @@ impl Txn<'_> {
             seen.push((key, put));
             Ok(seen.len() < most && octets < BYTES_PER_STEP)
         })?;
-        let next = seen.last().map(|(key, _)| key.clone()).filter(|_| seen.len() >= most || octets >= BYTES_PER_STEP);
+        let next = seen
+            .last()
+            .map(|(key, _)| key.clone())
+            .filter(|_| seen.len() >= most || octets >= BYTES_PER_STEP);
         for (BlobKey { blob }, put) in seen {
             if !self.is_held(blob)? {
                 self.note_blob_release(put, blob);

@@ -11,10 +11,13 @@ use crate::store::error::Error;
 use crate::store::repair::check::census::CensusEmail;
 use crate::store::repair::check::{Checker, RowFix};
 use crate::store::row::{
-    EncodedMessage, RowFormat as _, content_prefix, content_value, decode_content, is_of_earlier_reading, tokens_value,
+    EncodedMessage, RowFormat as _, content_prefix, content_value, decode_content,
+    is_of_earlier_reading, tokens_value,
 };
 use crate::store::table::codec::Prefix as _;
-use crate::store::table::keys::{BlobKey, BlobRefKey, EmailKey, ModSeqKey, PurgeKey, ThreadEmailKey};
+use crate::store::table::keys::{
+    BlobKey, BlobRefKey, EmailKey, ModSeqKey, PurgeKey, ThreadEmailKey,
+};
 use crate::store::table::{self, BlobRefs, EmailByModseq, EmailByThread, EmailPurge, Present};
 
 impl Checker<'_> {
@@ -22,13 +25,16 @@ impl Checker<'_> {
     pub(in crate::store) fn check_emails(&mut self) -> Result<(), Error> {
         let (mut beside, mut lost) = (self.email_tables()?, LostEmails::default());
         while let Some(stands) = beside.next()? {
-            let (key, content, tokens) = (&stands.key, stands.content.as_deref(), stands.tokens.as_deref());
+            let (key, content, tokens) =
+                (&stands.key, stands.content.as_deref(), stands.tokens.as_deref());
             let read = stands.metadata.as_deref().map(|row| stands.email(row));
             let id = stands.id();
             let found = match (id, &read) {
                 (None, _) => None,
                 (Some(_), Some(Ok(email))) => Some(email.clone()),
-                (Some(id), Some(Err(error))) => self.recover_email(id, &error.to_string(), &mut lost)?,
+                (Some(id), Some(Err(error))) => {
+                    self.recover_email(id, &error.to_string(), &mut lost)?
+                }
                 (Some(id), None) => self.recover_email(id, "the row is missing", &mut lost)?,
             };
             if let (Some(id), Some(email)) = (id, found) {
@@ -93,13 +99,21 @@ impl Checker<'_> {
             self.report(Table::EmailMetadata, key, what, RowFix::Put(wanted.to_bytes()))?;
         }
         if !wrong.is_empty() {
-            self.report(Table::EmailMetadata, key, wrong.join("; "), RowFix::Put(wanted.to_bytes()))?;
+            self.report(
+                Table::EmailMetadata,
+                key,
+                wrong.join("; "),
+                RowFix::Put(wanted.to_bytes()),
+            )?;
         }
         Ok(wanted)
     }
 
     /// The mailboxes of an email that there are; one whose row is lost comes back.
-    pub(in crate::store) fn existing_mailboxes(&mut self, named: &BTreeSet<MailboxUid>) -> BTreeSet<MailboxUid> {
+    pub(in crate::store) fn existing_mailboxes(
+        &mut self,
+        named: &BTreeSet<MailboxUid>,
+    ) -> BTreeSet<MailboxUid> {
         let last = self.found.as_ref().map_or(u32::MAX, |state| state.last_mailbox);
         let mut places = BTreeSet::new();
         for uid in named.iter().filter(|uid| uid.0 != 0 && uid.0 <= last) {
@@ -109,7 +123,8 @@ impl Checker<'_> {
             places.insert(*uid);
         }
         if places.is_empty() {
-            let live = self.census.mailboxes.iter().find(|(_, row)| !row.deleted).map(|(uid, _)| *uid);
+            let live =
+                self.census.mailboxes.iter().find(|(_, row)| !row.deleted).map(|(uid, _)| *uid);
             let home = Some(self.census.inbox).filter(|uid| uid.0 != 0).or(live);
             places.insert(home.unwrap_or_else(|| self.new_inbox()));
         }
@@ -125,7 +140,8 @@ impl Checker<'_> {
         uid
     }
 
-    /// The message of a live email and the rows that are made of it; gives the email's size where that can be known.
+    /// The message of a live email and the rows that are made of it; gives the email's size where
+    /// that can be known.
     fn check_message(
         &mut self,
         id: EmailId,
@@ -142,9 +158,14 @@ impl Checker<'_> {
             (_, row) => row.and_then(content_prefix).unwrap_or_default(),
         };
         let raw = self.whole_message(id, email)?;
-        let made = self.depth.remake.zip(raw.as_deref()).map(|(remake, raw)| EncodedMessage::new(&remake(raw)));
+        let made = self
+            .depth
+            .remake
+            .zip(raw.as_deref())
+            .map(|(remake, raw)| EncodedMessage::new(&remake(raw)));
         // What was made of the message by earlier rules stays until a rebuild.
-        let is_earlier = matches!(readable, Some(Ok(_))) && content.is_some_and(is_of_earlier_reading);
+        let is_earlier =
+            matches!(readable, Some(Ok(_))) && content.is_some_and(is_of_earlier_reading);
         let is_compared = !is_earlier || self.depth.anew;
         if let Some(made) = made.as_ref().filter(|_| is_compared) {
             self.references(email, &made.thread_keys)?;
@@ -159,9 +180,18 @@ impl Checker<'_> {
                 let what = "the row is missing, and with it the trace fields that stood before the message";
                 self.report(Table::EmailContent, key, what, mend(wanted))?;
             }
-            (Some(Err(error)), _) => self.report(Table::EmailContent, key, error.to_string(), mend(wanted))?,
-            (Some(Ok(_)), Some(row)) if is_compared && wanted.as_deref().is_some_and(|wanted| differs(wanted, row)) => {
-                self.report(Table::EmailContent, key, "not what is made of the message", mend(wanted))?;
+            (Some(Err(error)), _) => {
+                self.report(Table::EmailContent, key, error.to_string(), mend(wanted))?
+            }
+            (Some(Ok(_)), Some(row))
+                if is_compared && wanted.as_deref().is_some_and(|wanted| differs(wanted, row)) =>
+            {
+                self.report(
+                    Table::EmailContent,
+                    key,
+                    "not what is made of the message",
+                    mend(wanted),
+                )?;
             }
             (Some(Ok(_)), _) => {}
         }
@@ -172,11 +202,17 @@ impl Checker<'_> {
             self.expect(Table::EmailTokens, key, tokens, tokens_value(&prefix, &made.tokens))?;
         }
         let is_known = matches!(readable, Some(Ok(_))) || self.depth.remake.is_some();
-        Ok(raw.filter(|_| is_known).map(|raw| (raw.len() as u64).saturating_add(prefix.len() as u64)))
+        Ok(raw
+            .filter(|_| is_known)
+            .map(|raw| (raw.len() as u64).saturating_add(prefix.len() as u64)))
     }
 
     /// An email's message as received, where messages are looked at and this one is whole.
-    pub(in crate::store) fn whole_message(&self, id: EmailId, email: &EmailMetadata) -> Result<Option<Vec<u8>>, Error> {
+    pub(in crate::store) fn whole_message(
+        &self,
+        id: EmailId,
+        email: &EmailMetadata,
+    ) -> Result<Option<Vec<u8>>, Error> {
         if self.depth.remake.is_none() {
             return Ok(None);
         }
@@ -210,7 +246,11 @@ impl Checker<'_> {
             (Some(_), content) => {
                 self.expect_row::<BlobRefs>(&reference, &Present)?;
                 let raw = self.whole_message(id, email)?;
-                let made = self.depth.remake.zip(raw).map(|(remake, raw)| EncodedMessage::new(&remake(&raw)));
+                let made = self
+                    .depth
+                    .remake
+                    .zip(raw)
+                    .map(|(remake, raw)| EncodedMessage::new(&remake(&raw)));
                 let prefix = content.and_then(content_prefix).unwrap_or_default();
                 let wanted = made.map(|made| content_value(&prefix, &made.content));
                 let what = match content.map(|row| decode_content(key, row)) {
@@ -237,27 +277,34 @@ impl Checker<'_> {
             |email, number| (email.created, email.updated) = (number, number),
         )?;
         self.expect_one_email_each(|mail| mail.updated, |email, number| email.updated = number)?;
-        let mut numbers: Vec<(u64, u64)> = self.census.mails.iter().map(|mail| (mail.updated, mail.id.0)).collect();
+        let mut numbers: Vec<(u64, u64)> =
+            self.census.mails.iter().map(|mail| (mail.updated, mail.id.0)).collect();
         numbers.sort_unstable();
-        let rows = numbers.into_iter().map(|(number, id)| (ModSeqKey { account, modseq: ModSeq(number) }, EmailId(id)));
+        let rows = numbers
+            .into_iter()
+            .map(|(number, id)| (ModSeqKey { account, modseq: ModSeq(number) }, EmailId(id)));
         self.expect_rows::<EmailByModseq>(rows)?;
 
         let census = &mut self.census;
-        let mut order: Vec<u32> = (0..u32::try_from(census.mails.len()).unwrap_or(u32::MAX)).collect();
+        let mut order: Vec<u32> =
+            (0..u32::try_from(census.mails.len()).unwrap_or(u32::MAX)).collect();
         order.sort_unstable_by_key(|at| census.mail(*at).map(|mail| (mail.thread, mail.id)));
         census.by_thread = order;
         let census = &self.census;
-        let live = census.by_thread.iter().filter_map(|at| census.mail(*at)).filter(|mail| mail.is_live());
+        let live =
+            census.by_thread.iter().filter_map(|at| census.mail(*at)).filter(|mail| mail.is_live());
         let keys = live.map(|mail| ThreadEmailKey { account, thread: mail.thread, email: mail.id });
         self.expect_rows::<EmailByThread>(keys.map(|key| (key, Present)))?;
 
-        let dead = census.dead.iter().map(|(at, id)| PurgeKey { account, at: (*at).into(), email: *id });
+        let dead =
+            census.dead.iter().map(|(at, id)| PurgeKey { account, at: (*at).into(), email: *id });
         let mut keys: Vec<PurgeKey> = dead.collect();
         keys.sort_unstable();
         self.expect_rows::<EmailPurge>(keys.into_iter().map(|key| (key, Present)))
     }
 
-    /// A change number stands for one change of one email: of two that share one, the older email gets another.
+    /// A change number stands for one change of one email: of two that share one, the older email
+    /// gets another.
     fn expect_one_email_each(
         &mut self,
         number: impl Fn(&CensusEmail) -> u64,
@@ -265,7 +312,8 @@ impl Checker<'_> {
     ) -> Result<(), Error> {
         let mut all: Vec<(u64, usize)> = self.census.mails.iter().map(number).zip(0..).collect();
         all.sort_unstable();
-        let twice: Vec<usize> = all.windows(2).filter(|two| two[0].0 == two[1].0).map(|two| two[1].1).collect();
+        let twice: Vec<usize> =
+            all.windows(2).filter(|two| two[0].0 == two[1].0).map(|two| two[1].1).collect();
         for at in twice {
             let fresh = self.fresh_modseq();
             let Some(mail) = self.census.mails.get_mut(at) else { continue };

@@ -7,7 +7,12 @@ use crate::store::txn::Txn;
 
 impl Txn<'_> {
     /// After a change of one email; the mailbox's mark moves only if a count does.
-    pub(in crate::store) fn write_counts(&mut self, uid: MailboxUid, mailbox: &mut Mailbox, step: &EmailChange<'_>) {
+    pub(in crate::store) fn write_counts(
+        &mut self,
+        uid: MailboxUid,
+        mailbox: &mut Mailbox,
+        step: &EmailChange<'_>,
+    ) {
         let trash = self.state.trash;
         let weight = |thread: &Thread, email: Option<&EmailMetadata>| {
             let here = email.filter(|email| email.mailboxes.contains(&uid));
@@ -21,7 +26,12 @@ impl Txn<'_> {
         self.move_counts(mailbox, weight(step.was, step.old), weight(step.now, step.new));
     }
 
-    pub(in crate::store) fn move_counts(&mut self, mailbox: &mut Mailbox, was: [bool; 4], now: [bool; 4]) {
+    pub(in crate::store) fn move_counts(
+        &mut self,
+        mailbox: &mut Mailbox,
+        was: [bool; 4],
+        now: [bool; 4],
+    ) {
         if was == now {
             return;
         }

@@ -23,11 +23,16 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading; so for every function here.
-    pub fn email_or_tombstone(&self, account: AccountId, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
+    pub fn email_or_tombstone(
+        &self,
+        account: AccountId,
+        id: EmailId,
+    ) -> Result<Option<EmailMetadata>, Error> {
         self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })
     }
 
-    /// The emails that were destroyed after `since` and can be restored, the last destroyed first, `limit` at most.
+    /// The emails that were destroyed after `since` and can be restored, the last destroyed first,
+    /// `limit` at most.
     ///
     /// # Errors
     /// Those of reading.
@@ -48,7 +53,10 @@ impl Snapshot<'_> {
             |PurgeKey { email: id, .. }, _| {
                 if let Some(email) = self.email_or_tombstone(account, id)?
                     && let Some(at) = email.deleted
-                    && self.read.bytes::<BlobRefs>(&BlobRefKey { blob: email.blob, account, email: id })?.is_some()
+                    && self
+                        .read
+                        .bytes::<BlobRefs>(&BlobRefKey { blob: email.blob, account, email: id })?
+                        .is_some()
                 {
                     out.push(DestroyedEmail { id, at, email });
                 }

@@ -1,21 +1,23 @@
 //! Emails whose own row is lost, as far as other rows still tell of them.
 //!
-//! An email is known to be lost by its content, its tokens or its place in `email_by_modseq`, which go only with it, or by
-//! its own row where that cannot be read. It comes back where a reference says which message it holds (`blob_refs`), and is left as it is where none does.
-//! What it was is read from what stands beside it: its last change from `email_by_modseq`, that it was destroyed from
-//! `email_purge`, its thread from `email_by_thread`, its mailboxes, since when it is there and `$flagged` from the listings,
-//! its size from message and prefix, `receivedAt` from its id. `$seen` and `$draft` are what its thread's row counts beyond
-//! the thread's other emails, or what a kept listing of the unseen shows.
+//! An email is known to be lost by its content, its tokens or its place in `email_by_modseq`, which
+//! go only with it, or by its own row where that cannot be read. It comes back where a reference
+//! says which message it holds (`blob_refs`), and is left as it is where none does. What it was is
+//! read from what stands beside it: its last change from `email_by_modseq`, that it was destroyed
+//! from `email_purge`, its thread from `email_by_thread`, its mailboxes, since when it is there and
+//! `$flagged` from the listings, its size from message and prefix, `receivedAt` from its id.
+//! `$seen` and `$draft` are what its thread's row counts beyond the thread's other emails, or what
+//! a kept listing of the unseen shows.
 //!
-//! No row has any other keyword, nor `$draft` of what is seen; where several emails of a thread are lost its counters may
-//! leave open which were seen: then none is. Where no row says in which mailbox it was, as of a destroyed one whose history
-//! was purged, it is filed into the Inbox.
+//! No row has any other keyword, nor `$draft` of what is seen; where several emails of a thread are
+//! lost its counters may leave open which were seen: then none is. Where no row says in which
+//! mailbox it was, as of a destroyed one whose history was purged, it is filed into the Inbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    AccountId, BlobHash, EmailId, EmailMetadata, ListingFilter, MailboxUid, MaintainedListing, ModSeq, Shape, ThreadId,
-    UtcMillis, keyword,
+    AccountId, BlobHash, EmailId, EmailMetadata, ListingFilter, MailboxUid, MaintainedListing,
+    ModSeq, Shape, ThreadId, UtcMillis, keyword,
 };
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{Table, after};
@@ -26,15 +28,16 @@ use crate::store::row::{BlobRow, RowFormat as _, Thread, content_prefix};
 use crate::store::table::codec::{KeyPart as _, Prefix as _};
 use crate::store::table::keys::{AccountKey, BlobKey, EmailKey, ThreadIdKey};
 use crate::store::table::{
-    self, BlobRefs, Blobs, EmailByModseq, EmailByThread, EmailContent, EmailPurge, EmailTokens, MailboxEmailIndex,
-    MailboxEmailList, MailboxThreadIndex, Threads, decode_key,
+    self, BlobRefs, Blobs, EmailByModseq, EmailByThread, EmailContent, EmailPurge, EmailTokens,
+    MailboxEmailIndex, MailboxEmailList, MailboxThreadIndex, Threads, decode_key,
 };
 
 /// The emails that are lost and come back; gathered when the first is met.
 #[derive(Debug, Default)]
 pub(in crate::store) struct LostEmails(Option<BTreeMap<EmailId, EmailMetadata>>);
 
-/// The three tables that are keyed by email alone, side by side, with the emails that the order of changes names.
+/// The three tables that are keyed by email alone, side by side, with the emails that the order of
+/// changes names.
 pub(in crate::store) struct EmailTables<'a> {
     account: AccountId,
     metadata: RowCursor<'a, table::EmailMetadata>,
@@ -155,7 +158,9 @@ impl<'a> Checker<'a> {
         while let Some(stands) = beside.next()? {
             let read = stands.metadata.as_deref().map(|row| stands.email(row));
             if let (Some(id), None | Some(Err(_))) = (stands.id(), read) {
-                let prefix = stands.content.as_deref().and_then(content_prefix).unwrap_or_default().len() as u64;
+                let prefix =
+                    stands.content.as_deref().and_then(content_prefix).unwrap_or_default().len()
+                        as u64;
                 traces.insert(id, LostEmailTrace { prefix, ..LostEmailTrace::default() });
             }
         }
@@ -176,13 +181,26 @@ impl<'a> Checker<'a> {
             };
             let is_live = trace.destroyed.is_none();
             let left = beyond.get(&thread).copied().flatten().filter(|_| is_live);
-            let is_seen = !trace.unseen && (self.is_seen(&trace, updated) || left.is_some_and(|left| left.unseen == 0));
+            let is_seen = !trace.unseen
+                && (self.is_seen(&trace, updated) || left.is_some_and(|left| left.unseen == 0));
             let is_draft = !is_seen && left.is_some_and(|left| left.unread == 0);
-            let words = [(is_seen, keyword::SEEN), (trace.flagged, keyword::FLAGGED), (is_draft, keyword::DRAFT)];
+            let words = [
+                (is_seen, keyword::SEEN),
+                (trace.flagged, keyword::FLAGGED),
+                (is_draft, keyword::DRAFT),
+            ];
             let email = EmailMetadata {
                 thread,
-                mailboxes: if is_live { self.existing_mailboxes(&trace.mailboxes) } else { trace.mailboxes },
-                keywords: words.into_iter().filter(|(has, _)| *has).map(|(_, word)| word.to_owned()).collect(),
+                mailboxes: if is_live {
+                    self.existing_mailboxes(&trace.mailboxes)
+                } else {
+                    trace.mailboxes
+                },
+                keywords: words
+                    .into_iter()
+                    .filter(|(has, _)| *has)
+                    .map(|(_, word)| word.to_owned())
+                    .collect(),
                 received_at: id.received_at(),
                 blob,
                 size: trace.prefix.saturating_add(length),
@@ -195,16 +213,17 @@ impl<'a> Checker<'a> {
         Ok(out)
     }
 
-    /// Which messages they hold: by a walk over all references, for these are ordered by message. Those that hold none are
-    /// let go.
+    /// Which messages they hold: by a walk over all references, for these are ordered by message.
+    /// Those that hold none are let go.
     fn trace_blobs(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = RowCursor::<BlobRefs>::of_table(self.read, self.run);
         while let Some(found) = rows.next()? {
             let Some(key) = found.id().filter(|key| key.account == self.account) else { continue };
             let Some(trace) = traces.get_mut(&key.email) else { continue };
-            let length = self.read.row_with::<Blobs, _>(&BlobKey { blob: key.blob }, |key, row| {
-                Ok(BlobRow::decode(key, row).ok().map(|blob| blob.octets.len()))
-            })?;
+            let length =
+                self.read.row_with::<Blobs, _>(&BlobKey { blob: key.blob }, |key, row| {
+                    Ok(BlobRow::decode(key, row).ok().map(|blob| blob.octets.len()))
+                })?;
             let length = length.flatten();
             if length.is_some() || trace.blob.is_none() {
                 trace.blob = Some((key.blob, length.unwrap_or_default()));
@@ -240,7 +259,8 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// What listings say: of a live email those that show it, of a destroyed one those that it left by its end.
+    /// What listings say: of a live email those that show it, of a destroyed one those that it left
+    /// by its end.
     fn trace_listings(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = self.rows::<MailboxEmailIndex>();
         while let Some(found) = rows.next()? {
@@ -274,16 +294,25 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Of each thread of a live lost email, what its row counts beyond the others; nothing where it does not add up.
-    fn thread_surpluses(&self, traces: &LostEmailTraces) -> Result<BTreeMap<ThreadId, Option<ThreadSurplus>>, Error> {
+    /// Of each thread of a live lost email, what its row counts beyond the others; nothing where it
+    /// does not add up.
+    fn thread_surpluses(
+        &self,
+        traces: &LostEmailTraces,
+    ) -> Result<BTreeMap<ThreadId, Option<ThreadSurplus>>, Error> {
         let mut lost: BTreeMap<ThreadId, u32> = BTreeMap::new();
-        for thread in traces.values().filter(|trace| trace.destroyed.is_none()).filter_map(|trace| trace.thread) {
+        for thread in traces
+            .values()
+            .filter(|trace| trace.destroyed.is_none())
+            .filter_map(|trace| trace.thread)
+        {
             *lost.entry(thread).or_default() += 1;
         }
         let mut out = BTreeMap::new();
         for (id, lost) in lost {
             let mut known = Thread::default();
-            let mut rows = RowCursor::<EmailByThread>::under(self.read, self.run, &(self.account, id));
+            let mut rows =
+                RowCursor::<EmailByThread>::under(self.read, self.run, &(self.account, id));
             while let Some(found) = rows.next()? {
                 let Some(key) = found.id() else { continue };
                 let key = EmailKey { account: self.account, email: key.email };
@@ -291,8 +320,10 @@ impl<'a> Checker<'a> {
                     known.count(&email, self.census.trash, true);
                 }
             }
-            let row = self.readable::<Threads>(&ThreadIdKey { account: self.account, thread: id })?;
-            let row = row.filter(|row| !row.deleted && row.emails == known.emails.saturating_add(lost));
+            let row =
+                self.readable::<Threads>(&ThreadIdKey { account: self.account, thread: id })?;
+            let row =
+                row.filter(|row| !row.deleted && row.emails == known.emails.saturating_add(lost));
             let beyond = row.map(|row| ThreadSurplus {
                 unseen: row.unseen.saturating_sub(known.unseen),
                 unread: row
@@ -312,7 +343,8 @@ impl<'a> Checker<'a> {
                 .filter(|entry| entry.view == ListingFilter::Unseen && entry.is_whole())
                 .any(|entry| trace.destroyed.is_none() || entry.emails.low < updated)
         };
-        let of = |uid: &MailboxUid| self.census.mailboxes.get(uid).is_some_and(|row| tells(&row.kept));
+        let of =
+            |uid: &MailboxUid| self.census.mailboxes.get(uid).is_some_and(|row| tells(&row.kept));
         trace.mailboxes.iter().any(of) || tells(&self.state_or_fresh().kept)
     }
 
@@ -320,11 +352,13 @@ impl<'a> Checker<'a> {
     fn fresh_thread(&mut self) -> Result<ThreadId, Error> {
         let own = AccountKey { account: self.account }.encode();
         let mut last = self.state_or_fresh().last_thread.max(self.census.last_thread);
-        // Of a thread its own row may be lost, and of a dead one it is all that is left. The other tables that name
-        // threads are sorted by something else first, and would have to be read whole.
+        // Of a thread its own row may be lost, and of a dead one it is all that is left. The other
+        // tables that name threads are sorted by something else first, and would have to be read
+        // whole.
         for table in [Table::Threads, Table::EmailByThread] {
             self.read.scan(table, &own, &after(&own), true, &mut |key, _| {
-                // The keys of both tables begin as those of threads do, and what follows may be damaged.
+                // The keys of both tables begin as those of threads do, and what follows may be
+                // damaged.
                 last = last.max(ThreadIdKey::read(&mut { key }).map_or(0, |key| key.thread.0));
                 Ok(false)
             })?;

@@ -17,11 +17,17 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading; so for every function here.
-    pub fn emails_at(&self, account: AccountId, ids: &[EmailId]) -> Result<Vec<Option<EmailMetadata>>, Error> {
+    pub fn emails_at(
+        &self,
+        account: AccountId,
+        ids: &[EmailId],
+    ) -> Result<Vec<Option<EmailMetadata>>, Error> {
         let keys = ids.iter().map(|id| EmailKey { account, email: *id });
         let mut emails = Vec::with_capacity(ids.len());
         self.read.many::<table::EmailMetadata>(keys, |key, row| {
-            let email = row.map(|row| EmailMetadata::from_bytes(table::EmailMetadata::ID, key, row)).transpose()?;
+            let email = row
+                .map(|row| EmailMetadata::from_bytes(table::EmailMetadata::ID, key, row))
+                .transpose()?;
             emails.push(email.filter(|email| email.deleted.is_none()));
             Ok(())
         })?;
@@ -29,7 +35,11 @@ impl Snapshot<'_> {
     }
 
     /// The trace prefixes and the contents of these emails; none of one that has no such row.
-    pub fn contents_at(&self, account: AccountId, ids: &[EmailId]) -> Result<Vec<Option<StoredContent>>, Error> {
+    pub fn contents_at(
+        &self,
+        account: AccountId,
+        ids: &[EmailId],
+    ) -> Result<Vec<Option<StoredContent>>, Error> {
         let keys = ids.iter().map(|id| EmailKey { account, email: *id });
         let mut contents = Vec::with_capacity(ids.len());
         self.read.many::<table::EmailContent>(keys, |key, row| {
@@ -43,7 +53,12 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn emails_in_listing(&self, account: AccountId, listing: Listing, ids: &[EmailId]) -> Result<Vec<bool>, Error> {
+    pub fn emails_in_listing(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        ids: &[EmailId],
+    ) -> Result<Vec<bool>, Error> {
         let keys = ids.iter().map(|id| IndexKey { account, listing, email: *id });
         let mut listed = Vec::with_capacity(ids.len());
         self.read.many::<MailboxEmailIndex>(keys, |_, row| {

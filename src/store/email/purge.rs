@@ -1,8 +1,9 @@
-//! The end of what was destroyed: emails after their grace time with the threads that died with them, and what is left of
-//! destroyed mailboxes.
+//! The end of what was destroyed: emails after their grace time with the threads that died with
+//! them, and what is left of destroyed mailboxes.
 //!
-//! The low mark of a type is the highest change that was really purged, and moves in the batch that purges it: a state
-//! equal to it is still served, one below it is refused, and none in between is served wrongly.
+//! The low mark of a type is the highest change that was really purged, and moves in the batch that
+//! purges it: a state equal to it is still served, one below it is refused, and none in between is
+//! served wrongly.
 
 use crate::model::{DataType, EmailId, EmailMetadata, Mailbox, MailboxUid, ModSeq, UtcMillis};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -10,7 +11,8 @@ use crate::store::error::Error;
 use crate::store::table::codec::KeyTime;
 use crate::store::table::keys::{ModSeqKey, PurgeKey};
 use crate::store::table::{
-    self, BlobRefs, EmailByModseq, EmailContent, EmailPurge, Mailboxes, Subscriptions, ThreadByModseq, Threads,
+    self, BlobRefs, EmailByModseq, EmailContent, EmailPurge, Mailboxes, Subscriptions,
+    ThreadByModseq, Threads,
 };
 use crate::store::txn::Txn;
 
@@ -26,13 +28,15 @@ pub struct PurgeResult {
 }
 
 impl Txn<'_> {
-    /// Purges up to `most` emails that were destroyed at `upto` or before, the first destroyed first.
+    /// Purges up to `most` emails that were destroyed at `upto` or before, the first destroyed
+    /// first.
     ///
     /// # Errors
     /// Those of reading.
     pub fn purge_emails(&mut self, upto: UtcMillis, most: usize) -> Result<PurgeResult, Error> {
         let over = UtcMillis(upto.0.saturating_add(1));
-        let range = KeyRange::<EmailPurge>::before(&(self.account,), &(self.account, KeyTime::from(over)));
+        let range =
+            KeyRange::<EmailPurge>::before(&(self.account,), &(self.account, KeyTime::from(over)));
         let mut rows = Vec::new();
         self.keys(&range, |key, _| {
             rows.push(key);
@@ -66,7 +70,8 @@ impl Txn<'_> {
 
     /// Says whether its thread went with it.
     fn purge(&mut self, id: EmailId, email: &EmailMetadata) -> Result<bool, Error> {
-        let (own, change) = (self.email_key(id), ModSeqKey { account: self.account, modseq: email.updated });
+        let (own, change) =
+            (self.email_key(id), ModSeqKey { account: self.account, modseq: email.updated });
         self.delete::<table::EmailMetadata>(&own);
         self.delete::<EmailByModseq>(&change);
         self.delete::<EmailContent>(&own);
@@ -87,8 +92,8 @@ impl Txn<'_> {
         Ok(killed)
     }
 
-    /// Deletes up to `most` rows that destroyed mailboxes left behind: nobody can ask for their listings any more. Says
-    /// whether more may be left.
+    /// Deletes up to `most` rows that destroyed mailboxes left behind: nobody can ask for their
+    /// listings any more. Says whether more may be left.
     ///
     /// # Errors
     /// Those of reading.
@@ -103,11 +108,17 @@ impl Txn<'_> {
         Ok(false)
     }
 
-    /// Deletes the tombstones of mailboxes that were destroyed by a change up to `bound`, and first what they left behind;
-    /// up to `most` rows. Gives how many.
-    pub(in crate::store) fn purge_mailboxes(&mut self, bound: ModSeq, most: usize) -> Result<usize, Error> {
+    /// Deletes the tombstones of mailboxes that were destroyed by a change up to `bound`, and first
+    /// what they left behind; up to `most` rows. Gives how many.
+    pub(in crate::store) fn purge_mailboxes(
+        &mut self,
+        bound: ModSeq,
+        most: usize,
+    ) -> Result<usize, Error> {
         let mut rows = 0;
-        for (uid, mailbox) in self.dead_mailboxes()?.into_iter().filter(|(_, mailbox)| mailbox.updated <= bound) {
+        for (uid, mailbox) in
+            self.dead_mailboxes()?.into_iter().filter(|(_, mailbox)| mailbox.updated <= bound)
+        {
             rows += self.delete_rows_of(uid, most.saturating_sub(rows))?;
             if rows >= most {
                 break;
@@ -133,6 +144,8 @@ impl Txn<'_> {
     fn delete_rows_of(&mut self, uid: MailboxUid, most: usize) -> Result<usize, Error> {
         let of = (self.account, uid);
         let rows = self.delete_listings(&of, most)?;
-        Ok(rows + self.delete_range::<Subscriptions>(&KeyRange::under(&of), most.saturating_sub(rows))?)
+        Ok(rows
+            + self
+                .delete_range::<Subscriptions>(&KeyRange::under(&of), most.saturating_sub(rows))?)
     }
 }

@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 
 use crate::model::{
-    AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing, Mailbox, MailboxUid, ModSeq, Role, ThreadId,
-    UtcMillis,
+    AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing, Mailbox, MailboxUid,
+    ModSeq, Role, ThreadId, UtcMillis,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{Thread, decode_content};
-use crate::store::table::keys::{BlobRefKey, EmailKey, IndexKey, MailboxKey, ModSeqKey, SubscriptionKey, ThreadIdKey};
+use crate::store::table::keys::{
+    BlobRefKey, EmailKey, IndexKey, MailboxKey, ModSeqKey, SubscriptionKey, ThreadIdKey,
+};
 use crate::store::table::{
-    self, BlobRefs, EmailByModseq, EmailByThread, MailboxEmailIndex, Mailboxes, Subscriptions, Threads,
+    self, BlobRefs, EmailByModseq, EmailByThread, MailboxEmailIndex, Mailboxes, Subscriptions,
+    Threads,
 };
 use crate::store::txn::snapshot::Snapshot;
 
@@ -29,11 +32,17 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn content(&self, account: AccountId, id: EmailId) -> Result<Option<(Vec<u8>, EmailContent)>, Error> {
-        self.read.row_with::<table::EmailContent, _>(&EmailKey { account, email: id }, decode_content)
+    pub fn content(
+        &self,
+        account: AccountId,
+        id: EmailId,
+    ) -> Result<Option<(Vec<u8>, EmailContent)>, Error> {
+        self.read
+            .row_with::<table::EmailContent, _>(&EmailKey { account, email: id }, decode_content)
     }
 
-    /// The emails of an account that hold a blob and were received within these times, destroyed ones among them.
+    /// The emails of an account that hold a blob and were received within these times, destroyed
+    /// ones among them.
     ///
     /// # Errors
     /// Those of reading.
@@ -45,7 +54,8 @@ impl Snapshot<'_> {
         to: UtcMillis,
     ) -> Result<Vec<EmailId>, Error> {
         let key = |email| BlobRefKey { blob: *blob, account, email };
-        let range = KeyRange::through(&key(EmailId::new(to, 0)), &key(EmailId::new(from, u16::MAX)));
+        let range =
+            KeyRange::through(&key(EmailId::new(to, 0)), &key(EmailId::new(from, u16::MAX)));
         let mut out = Vec::new();
         self.read.keys::<BlobRefs>(&range, |key, _| {
             out.push(key.email);
@@ -54,11 +64,16 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The mailboxes of an account that a user is subscribed to: of the owner by their rows, of others by rows of their own.
+    /// The mailboxes of an account that a user is subscribed to: of the owner by their rows, of
+    /// others by rows of their own.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn subscribed_mailboxes(&self, account: AccountId, user: AccountId) -> Result<BTreeSet<MailboxUid>, Error> {
+    pub fn subscribed_mailboxes(
+        &self,
+        account: AccountId,
+        user: AccountId,
+    ) -> Result<BTreeSet<MailboxUid>, Error> {
         let mut out = BTreeSet::new();
         for (uid, mailbox) in self.mailboxes(account)? {
             let own = SubscriptionKey { account, mailbox: uid, subscriber: user };
@@ -73,7 +88,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// A page of a listing, newest first: what comes after `start` (`None`: from the beginning), `limit` at most.
+    /// A page of a listing, newest first: what comes after `start` (`None`: from the beginning),
+    /// `limit` at most.
     ///
     /// # Errors
     /// Those of reading.
@@ -85,7 +101,9 @@ impl Snapshot<'_> {
         limit: usize,
     ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
         let range = match start {
-            Some(email) => KeyRange::behind(&(account, listing), &IndexKey { account, listing, email }),
+            Some(email) => {
+                KeyRange::behind(&(account, listing), &IndexKey { account, listing, email })
+            }
             None => KeyRange::under(&(account, listing)),
         };
         self.listing_rows(&range, limit)
@@ -110,7 +128,8 @@ impl Snapshot<'_> {
         )
     }
 
-    /// A listing from its oldest email on: what stands before `end`, or before the end, `limit` at most.
+    /// A listing from its oldest email on: what stands before `end`, or before the end, `limit` at
+    /// most.
     ///
     /// # Errors
     /// Those of reading.
@@ -122,13 +141,16 @@ impl Snapshot<'_> {
         limit: usize,
     ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
         let range = match end {
-            Some(email) => KeyRange::before(&(account, listing), &IndexKey { account, listing, email }),
+            Some(email) => {
+                KeyRange::before(&(account, listing), &IndexKey { account, listing, email })
+            }
             None => KeyRange::under(&(account, listing)),
         };
         self.listing_rows(&range.reversed(), limit)
     }
 
-    /// All live emails of an account from the oldest on: what stands before `end`, or before the end, `limit` at most.
+    /// All live emails of an account from the oldest on: what stands before `end`, or before the
+    /// end, `limit` at most.
     ///
     /// # Errors
     /// Those of reading.
@@ -197,7 +219,10 @@ impl Snapshot<'_> {
     /// # Errors
     /// Those of reading.
     pub fn thread(&self, account: AccountId, id: ThreadId) -> Result<Option<Thread>, Error> {
-        Ok(self.read.row::<Threads>(&ThreadIdKey { account, thread: id })?.filter(|thread| !thread.deleted))
+        Ok(self
+            .read
+            .row::<Threads>(&ThreadIdKey { account, thread: id })?
+            .filter(|thread| !thread.deleted))
     }
 
     /// The emails of a thread, newest first.
@@ -213,8 +238,8 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The emails that changed after `since`, in the order of their last change, destroyed ones among them; `None` where
-    /// they are more than `most`.
+    /// The emails that changed after `since`, in the order of their last change, destroyed ones
+    /// among them; `None` where they are more than `most`.
     ///
     /// # Errors
     /// Those of reading.
@@ -238,7 +263,10 @@ impl Snapshot<'_> {
     /// # Errors
     /// Those of reading.
     pub fn mailbox(&self, account: AccountId, uid: MailboxUid) -> Result<Option<Mailbox>, Error> {
-        Ok(self.read.row::<Mailboxes>(&MailboxKey { account, mailbox: uid })?.filter(|mailbox| !mailbox.deleted))
+        Ok(self
+            .read
+            .row::<Mailboxes>(&MailboxKey { account, mailbox: uid })?
+            .filter(|mailbox| !mailbox.deleted))
     }
 
     /// The live mailboxes of an account, by uid.
@@ -256,16 +284,23 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The mailbox of a role, or of a name path with `/` between its names; case is ignored where nothing fits exactly.
+    /// The mailbox of a role, or of a name path with `/` between its names; case is ignored where
+    /// nothing fits exactly.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn find_mailbox(&self, account: AccountId, name: &str) -> Result<Option<(MailboxUid, Mailbox)>, Error> {
+    pub fn find_mailbox(
+        &self,
+        account: AccountId,
+        name: &str,
+    ) -> Result<Option<(MailboxUid, Mailbox)>, Error> {
         let all = self.mailboxes(account)?;
         let path = |mailbox: &Mailbox| {
             let (mut path, mut parent) = (mailbox.name.clone(), mailbox.parent);
             for _ in 0..all.len() {
-                let Some((_, above)) = parent.and_then(|uid| all.iter().find(|(other, _)| *other == uid)) else {
+                let Some((_, above)) =
+                    parent.and_then(|uid| all.iter().find(|(other, _)| *other == uid))
+                else {
                     break;
                 };
                 path = format!("{}/{path}", above.name);
@@ -274,9 +309,11 @@ impl Snapshot<'_> {
             path
         };
         let exact = all.iter().find(|(_, mailbox)| path(mailbox) == name);
-        let loose = || all.iter().find(|(_, mailbox)| path(mailbox).to_lowercase() == name.to_lowercase());
+        let loose =
+            || all.iter().find(|(_, mailbox)| path(mailbox).to_lowercase() == name.to_lowercase());
         let role = || Role::from_name(&name.to_lowercase());
-        let by_role = || role().and_then(|role| all.iter().find(|(_, mailbox)| mailbox.role == Some(role)));
+        let by_role =
+            || role().and_then(|role| all.iter().find(|(_, mailbox)| mailbox.role == Some(role)));
         Ok(exact.or_else(loose).or_else(by_role).cloned())
     }
 }

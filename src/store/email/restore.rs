@@ -1,7 +1,8 @@
 //! Emails that come back.
 //!
-//! A destroyed email returns under a new id: what a client was told of as destroyed never changes again (RFC 8620 §5.2).
-//! The old id's tombstone stays, as its end, and holds the message no more; so nothing is restored twice.
+//! A destroyed email returns under a new id: what a client was told of as destroyed never changes
+//! again (RFC 8620 §5.2). The old id's tombstone stays, as its end, and holds the message no more;
+//! so nothing is restored twice.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,12 +17,14 @@ use crate::store::table::{BlobRefs, EmailContent, EmailTokens};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Brings back what was destroyed less than `grace` ago: with its keywords and its trace prefix, in those of its
-    /// mailboxes that are still there, else in the Inbox. `message` is its rows, made anew. Gives the new id.
+    /// Brings back what was destroyed less than `grace` ago: with its keywords and its trace
+    /// prefix, in those of its mailboxes that are still there, else in the Inbox. `message` is its
+    /// rows, made anew. Gives the new id.
     ///
     /// # Errors
-    /// `NotFound` where nothing of that id is kept; `Conflict` where it lives or was restored, its time is over, `message`
-    /// is another one, or neither its mailboxes nor an Inbox are there; `Quota`. Nothing is staged then.
+    /// `NotFound` where nothing of that id is kept; `Conflict` where it lives or was restored, its
+    /// time is over, `message` is another one, or neither its mailboxes nor an Inbox are there;
+    /// `Quota`. Nothing is staged then.
     pub fn restore_email(
         &mut self,
         id: EmailId,
@@ -73,7 +76,12 @@ impl Txn<'_> {
         Ok(found)
     }
 
-    fn prefix_of(&self, id: EmailId, email: &EmailMetadata, message: &EncodedMessage) -> Result<Vec<u8>, Error> {
+    fn prefix_of(
+        &self,
+        id: EmailId,
+        email: &EmailMetadata,
+        message: &EncodedMessage,
+    ) -> Result<Vec<u8>, Error> {
         if message.blob != email.blob {
             return Err(Error::Conflict("these are the rows of another message".into()));
         }

@@ -1,21 +1,25 @@
-//! Messages lead to their threads: each live email whose message was read is asked by which ids its thread is found.
+//! Messages lead to their threads: each live email whose message was read is asked by which ids its
+//! thread is found.
 //!
-//! A reference is not there where it was not seen for long, or where it named a thread that died: both are forgotten by a
-//! sweep, which notes up to which time and which thread it did so (`sweeps`). When an email was filed is not kept: it was no
-//! earlier than the last note of history that does not cover its change, and (but for an import dated in the future) no
-//! earlier than it was received.
+//! A reference is not there where it was not seen for long, or where it named a thread that died:
+//! both are forgotten by a sweep, which notes up to which time and which thread it did so
+//! (`sweeps`). When an email was filed is not kept: it was no earlier than the last note of history
+//! that does not cover its change, and (but for an import dated in the future) no earlier than it
+//! was received.
 //!
-//! An email joins the oldest live thread that its ids name; those that name none name this one from then on. So an id of it
-//! names its thread, or a younger one, and what a guest files adds threads to those that an id names and takes none away
-//! (`row::thread_ref`). Hence:
+//! An email joins the oldest live thread that its ids name; those that name none name this one from
+//! then on. So an id of it names its thread, or a younger one, and what a guest files adds threads
+//! to those that an id names and takes none away (`row::thread_ref`). Hence:
 //!
-//! - A reference that is not there surely was, if no thread younger than the email's was ever forgotten. What a younger dead
-//!   thread was named by, and an older one is from then on, counts as forgotten, too (`email::threads`).
-//! - If the email began its thread, all its ids named it, and do so while the thread lives. Earlier versions let a guest's
-//!   thread take its place: such a row is named and put right, too.
+//! - A reference that is not there surely was, if no thread younger than the email's was ever
+//!   forgotten. What a younger dead thread was named by, and an older one is from then on, counts
+//!   as forgotten, too (`email::threads`).
+//! - If the email began its thread, all its ids named it, and do so while the thread lives. Earlier
+//!   versions let a guest's thread take its place: such a row is named and put right, too.
 //!
-//! Other ones that are missing may have gone with a thread that died: they are named and written only where one is missing
-//! that surely was there. Where several threads were named by one id, each repair's round adds one.
+//! Other ones that are missing may have gone with a thread that died: they are named and written
+//! only where one is missing that surely was there. Where several threads were named by one id,
+//! each repair's round adds one.
 
 use std::time::Duration;
 
@@ -24,7 +28,9 @@ use crate::store::engine::Table;
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
 use crate::store::repair::check::{Checker, RowFix};
-use crate::store::row::{BlobRow, EncodedMessage, HistoryRow, RowFormat as _, SweepRow, ThreadRef, ThreadRefRow};
+use crate::store::row::{
+    BlobRow, EncodedMessage, HistoryRow, RowFormat as _, SweepRow, ThreadRef, ThreadRefRow,
+};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobKey, EmailKey, SweepKey, ThreadIdKey, ThreadRefKey};
 use crate::store::table::{self, Blobs, History, Sweeps, Threads};
@@ -57,7 +63,8 @@ impl Refs {
 
     /// Whether its references may have been forgotten for their age.
     fn is_over(&self, email: &EmailMetadata) -> bool {
-        self.swept.upto > UtcMillis(0) && self.filed(email).before(LAST_SEEN_TOLERANCE) <= self.swept.upto
+        self.swept.upto > UtcMillis(0)
+            && self.filed(email).before(LAST_SEEN_TOLERANCE) <= self.swept.upto
     }
 }
 
@@ -75,14 +82,22 @@ impl Checker<'_> {
     }
 
     /// The references of the next live email of the census.
-    pub(in crate::store) fn references(&mut self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<(), Error> {
+    pub(in crate::store) fn references(
+        &mut self,
+        email: &EmailMetadata,
+        keys: &[ThreadKey],
+    ) -> Result<(), Error> {
         if self.refs.is_over(email) {
             return Ok(());
         }
         match self.missing_reference(email, keys)? {
             Lack::Nothing => return Ok(()),
             Lack::Thread => {
-                return if self.is_first(email)? { self.write_references(email, keys) } else { Ok(()) };
+                return if self.is_first(email)? {
+                    self.write_references(email, keys)
+                } else {
+                    Ok(())
+                };
             }
             Lack::Row if self.is_sure(email)? => {
                 self.refs.is_hurt = true;
@@ -132,9 +147,12 @@ impl Checker<'_> {
 
     /// Whether the email surely began its thread.
     fn is_first(&self, email: &EmailMetadata) -> Result<bool, Error> {
-        // A thread's row that was mended may name another email as its first: of what was there by then nothing is sure.
-        let purged = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.low_mark(DataType::Thread));
-        let row = self.readable::<Threads>(&ThreadIdKey { account: self.account, thread: email.thread })?;
+        // A thread's row that was mended may name another email as its first: of what was there by
+        // then nothing is sure.
+        let purged =
+            self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.low_mark(DataType::Thread));
+        let row =
+            self.readable::<Threads>(&ThreadIdKey { account: self.account, thread: email.thread })?;
         Ok(email.created > purged && row.is_some_and(|row| row.created == email.created))
     }
 
@@ -153,7 +171,8 @@ impl Checker<'_> {
                 Some(row) => ("the row names other threads", row.unwrap_or_default()),
             };
             refs.restore(lost);
-            let what = format!("{wrong}: an answer to a message of thread {number} begins one of its own");
+            let what =
+                format!("{wrong}: an answer to a message of thread {number} begins one of its own");
             self.report(Table::ThreadRefs, &key.encode(), what, RowFix::Put(refs.to_bytes()))?;
         }
         Ok(())

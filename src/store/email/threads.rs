@@ -1,4 +1,5 @@
-//! Threads: found by message id and stripped subject, counted, and dead for good after their last email.
+//! Threads: found by message id and stripped subject, counted, and dead for good after their last
+//! email.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use crate::store::table::{EmailByThread, Sweeps, ThreadByModseq, ThreadRefs, Thr
 use crate::store::txn::Txn;
 use crate::store::txn::sweep::THREAD_REFS;
 
-/// `lastSeen` of a reference is true to a day: a busy thread does not rewrite all its references with every email.
+/// `lastSeen` of a reference is true to a day: a busy thread does not rewrite all its references
+/// with every email.
 const LAST_SEEN_RESOLUTION: Duration = Duration::from_secs(24 * 3600);
 
 /// A thread key of a message, and the threads it leads to.
@@ -32,13 +34,15 @@ impl ThreadsOfKey {
 }
 
 impl Txn<'_> {
-    /// The thread for a message with these keys: the oldest live one that any of them names, else a new one. A key that
-    /// names no live thread names this one from now on; one that names another is left (threads are never merged).
+    /// The thread for a message with these keys: the oldest live one that any of them names, else a
+    /// new one. A key that names no live thread names this one from now on; one that names another
+    /// is left (threads are never merged).
     ///
-    /// `open` are the mailboxes that the filing user may read, where these are not all: a thread without an email
-    /// in any of them is as if it were not there. A key that names only such threads names this one, too, behind them:
-    /// otherwise the next message of this guest with the same key would tell that it names another, and if this thread took
-    /// their place, the next message that is delivered would join this one.
+    /// `open` are the mailboxes that the filing user may read, where these are not all: a thread
+    /// without an email in any of them is as if it were not there. A key that names only such
+    /// threads names this one, too, behind them: otherwise the next message of this guest with the
+    /// same key would tell that it names another, and if this thread took their place, the next
+    /// message that is delivered would join this one.
     pub(in crate::store) fn thread_for(
         &mut self,
         keys: &[ThreadKey],
@@ -59,7 +63,11 @@ impl Txn<'_> {
         let mut gone: Option<ThreadId> = None;
         for ThreadsOfKey { key, mut refs, found, dead } in known {
             match found.and_then(|at| refs.0.get_mut(at)) {
-                Some(named) if named.seen <= now && now.since(named.seen) < LAST_SEEN_RESOLUTION => continue,
+                Some(named)
+                    if named.seen <= now && now.since(named.seen) < LAST_SEEN_RESOLUTION =>
+                {
+                    continue;
+                }
                 Some(named) => named.seen = now,
                 None => gone = gone.max(refs.add(ThreadRef { thread, seen: now }, &dead)),
             }
@@ -96,7 +104,8 @@ impl Txn<'_> {
         Ok(ThreadsOfKey { key, refs, found, dead })
     }
 
-    /// Notes for the check that a key names a dead thread no more, and no younger one: as if a sweep had forgotten it.
+    /// Notes for the check that a key names a dead thread no more, and no younger one: as if a
+    /// sweep had forgotten it.
     fn note_forgotten(&mut self, thread: ThreadId) -> Result<(), Error> {
         let key = SweepKey { account: self.account, round: THREAD_REFS };
         match self.row::<Sweeps>(&key) {
@@ -111,7 +120,8 @@ impl Txn<'_> {
         }
     }
 
-    /// The thread's counters before and after; its own change number moves only with its set of emails (RFC 8621 §3).
+    /// The thread's counters before and after; its own change number moves only with its set of
+    /// emails (RFC 8621 §3).
     pub(in crate::store) fn write_thread(
         &mut self,
         id: ThreadId,
@@ -123,8 +133,12 @@ impl Txn<'_> {
         let key = self.thread_key(id);
         let stored = self.row::<Threads>(&key)?;
         let was = stored.clone().unwrap_or_default();
-        let mut now =
-            stored.clone().unwrap_or(Thread { created: modseq, updated: modseq, latest: email, ..was.clone() });
+        let mut now = stored.clone().unwrap_or(Thread {
+            created: modseq,
+            updated: modseq,
+            latest: email,
+            ..was.clone()
+        });
         if let Some(old) = old {
             now.count(old, trash, false);
         }

@@ -47,7 +47,8 @@ impl Checker<'_> {
                 continue;
             };
             numbers.push((wanted.updated.0, !wanted.deleted, id.0));
-            let bits = THREAD_FILTERS.iter().enumerate().filter(|(_, filter)| wanted.shows(**filter));
+            let bits =
+                THREAD_FILTERS.iter().enumerate().filter(|(_, filter)| wanted.shows(**filter));
             self.census.threads.push(bits.fold(0, |bits, (at, _)| bits | 1 << at));
             for uid in wanted.members.keys() {
                 let counts = counts.entry(*uid).or_default();
@@ -80,7 +81,8 @@ impl Checker<'_> {
                 *slot = own;
             }
             recount.made = recount.made.min(mail.created);
-            recount.moved = recount.moved.max(if mail.is_live() { mail.created } else { mail.updated });
+            recount.moved =
+                recount.moved.max(if mail.is_live() { mail.created } else { mail.updated });
             if !mail.is_live() {
                 recount.ends.push(mail.updated);
             } else {
@@ -93,8 +95,9 @@ impl Checker<'_> {
         recount
     }
 
-    /// A thread with emails or tombstones; gives what its row should be. A dead one has the number of the change that
-    /// destroyed its last email, and may be purged before its other tombstones, where the clock went back: the marks tell.
+    /// A thread with emails or tombstones; gives what its row should be. A dead one has the number
+    /// of the change that destroyed its last email, and may be purged before its other tombstones,
+    /// where the clock went back: the marks tell.
     fn check_thread(
         &mut self,
         key: &[u8],
@@ -107,7 +110,9 @@ impl Checker<'_> {
         let purged = state.map_or(0, |state| state.low_mark(DataType::Thread).0);
         let found = row.map(|row| Thread::from_bytes(Threads::ID, key, row));
         let believed = |row: &Thread| {
-            row.created <= row.updated && row.updated.0 <= most && (!deleted || recount.ends.contains(&row.updated.0))
+            row.created <= row.updated
+                && row.updated.0 <= most
+                && (!deleted || recount.ends.contains(&row.updated.0))
         };
         let (created, updated, latest) = match &found {
             None if deleted && recount.moved <= purged => return Ok(None),
@@ -122,8 +127,15 @@ impl Checker<'_> {
                 let what = format!("reads {row:?}, should read {wanted:?}");
                 self.report(Table::Threads, key, what, RowFix::Put(wanted.to_bytes()))?;
             }
-            Some(Err(error)) => self.report(Table::Threads, key, error.to_string(), RowFix::Put(wanted.to_bytes()))?,
-            None => self.report(Table::Threads, key, "the row is missing", RowFix::Put(wanted.to_bytes()))?,
+            Some(Err(error)) => {
+                self.report(Table::Threads, key, error.to_string(), RowFix::Put(wanted.to_bytes()))?
+            }
+            None => self.report(
+                Table::Threads,
+                key,
+                "the row is missing",
+                RowFix::Put(wanted.to_bytes()),
+            )?,
         }
         self.note_thread_change(&wanted);
         Ok(Some(wanted))
@@ -135,7 +147,8 @@ impl Checker<'_> {
         census.high = census.high.max(thread.updated.0);
     }
 
-    /// A change number stands for one change of one thread; of two that share one a live thread gets another.
+    /// A change number stands for one change of one thread; of two that share one a live thread
+    /// gets another.
     fn check_thread_modseqs(&mut self, mut numbers: Vec<(u64, bool, u64)>) -> Result<(), Error> {
         numbers.sort_unstable();
         let twice: Vec<usize> = (1..numbers.len())
@@ -157,8 +170,9 @@ impl Checker<'_> {
         numbers.sort_unstable();
         numbers.dedup_by_key(|one| one.0);
         let account = self.account;
-        let rows =
-            numbers.into_iter().map(|(number, _, id)| (ModSeqKey { account, modseq: ModSeq(number) }, ThreadId(id)));
+        let rows = numbers
+            .into_iter()
+            .map(|(number, _, id)| (ModSeqKey { account, modseq: ModSeq(number) }, ThreadId(id)));
         self.expect_rows::<ThreadByModseq>(rows)
     }
 
@@ -167,7 +181,10 @@ impl Checker<'_> {
         for (uid, members) in &self.census.members {
             let counts = counts.entry(*uid).or_default();
             counts.total_emails = members.len() as u64;
-            let unread = members.iter().filter_map(|at| self.census.mail(*at)).filter(|mail| mail.is_unread());
+            let unread = members
+                .iter()
+                .filter_map(|at| self.census.mail(*at))
+                .filter(|mail| mail.is_unread());
             counts.unread_emails = unread.count() as u64;
         }
         for (uid, mailbox) in &mut self.census.mailboxes {

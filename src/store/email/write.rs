@@ -1,8 +1,11 @@
-//! Emails: made, changed, destroyed. Every one of these is `rewrite`: from what it was to what it is.
+//! Emails: made, changed, destroyed. Every one of these is `rewrite`: from what it was to what it
+//! is.
 
 use std::collections::BTreeSet;
 
-use crate::model::{BlobHash, DataType, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId, UtcMillis};
+use crate::model::{
+    BlobHash, DataType, EmailId, EmailMetadata, MailboxUid, ModSeq, ThreadId, UtcMillis,
+};
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
 use crate::store::listing::write::{EmailChange, missing_row};
@@ -10,13 +13,13 @@ use crate::store::row::{EncodedMessage, content_value, tokens_value};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobRefKey, ModSeqKey, PurgeKey, ThreadEmailKey};
 use crate::store::table::{
-    self, Accounts, BlobRefs, EmailByModseq, EmailByThread, EmailContent, EmailPurge, EmailTokens, Mailboxes, Present,
-    Table as _,
+    self, Accounts, BlobRefs, EmailByModseq, EmailByThread, EmailContent, EmailPurge, EmailTokens,
+    Mailboxes, Present, Table as _,
 };
 use crate::store::txn::Txn;
 
-/// Ids of one millisecond that are tried for an email. Change numbers follow each other, and so do the ids of emails of one
-/// time: where these are taken, the millisecond is full or nearly so.
+/// Ids of one millisecond that are tried for an email. Change numbers follow each other, and so do
+/// the ids of emails of one time: where these are taken, the millisecond is full or nearly so.
 const MAX_ID_TRIES: u16 = 64;
 
 /// What a way in hands over.
@@ -38,13 +41,15 @@ impl Txn<'_> {
     /// Files an email. Its blob must be in the same commit's shared batch, or in the store.
     ///
     /// # Errors
-    /// `Quota` where the account would hold too much, `Conflict` where it is in no mailbox or one that is not there.
+    /// `Quota` where the account would hold too much, `Conflict` where it is in no mailbox or one
+    /// that is not there.
     pub fn create_email(&mut self, new: &NewEmail<'_>) -> Result<(EmailId, ThreadId), Error> {
         self.create_email_within(new, None)
     }
 
-    /// Files an email for a guest, who may read the mailboxes `open` and no others: it joins a thread only if one of its
-    /// emails is in them. Else the thread's id would tell the guest which Message-IDs the account holds.
+    /// Files an email for a guest, who may read the mailboxes `open` and no others: it joins a
+    /// thread only if one of its emails is in them. Else the thread's id would tell the guest which
+    /// Message-IDs the account holds.
     ///
     /// # Errors
     /// As `create_email`.
@@ -85,7 +90,8 @@ impl Txn<'_> {
         Ok((id, thread))
     }
 
-    /// Changes mailboxes and keywords in one step, by one change number; a change of nothing takes none.
+    /// Changes mailboxes and keywords in one step, by one change number; a change of nothing takes
+    /// none.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` as for `create_email`.
@@ -151,23 +157,33 @@ impl Txn<'_> {
         };
         let octets_left = account.quota_octets.map(|most| most.saturating_sub(self.state.octets));
         let emails_left = account.quota_emails.map(|most| most.saturating_sub(self.state.emails));
-        if octets_left.is_some_and(|left| size > left) || emails_left.is_some_and(|left| left == 0) {
+        if octets_left.is_some_and(|left| size > left) || emails_left.is_some_and(|left| left == 0)
+        {
             return Err(Error::Quota);
         }
         Ok(())
     }
 
-    /// Every mutation of an email: derives all rows from what it was (`None`: not there) and what it is.
-    fn rewrite(&mut self, id: EmailId, old: Option<&EmailMetadata>, new: Option<&EmailMetadata>) -> Result<(), Error> {
+    /// Every mutation of an email: derives all rows from what it was (`None`: not there) and what
+    /// it is.
+    fn rewrite(
+        &mut self,
+        id: EmailId,
+        old: Option<&EmailMetadata>,
+        new: Option<&EmailMetadata>,
+    ) -> Result<(), Error> {
         let modseq = self.state.modseq;
         let Some(thread_id) = old.or(new).map(|email| email.thread) else { return Ok(()) };
         self.write_metadata(id, modseq, old, new);
         let (was, now) = self.write_thread(thread_id, id, old, new)?;
         let step = EmailChange { id, thread: thread_id, old, new, was: &was, now: &now };
-        let uids: BTreeSet<MailboxUid> = was.members.keys().chain(now.members.keys()).copied().collect();
+        let uids: BTreeSet<MailboxUid> =
+            was.members.keys().chain(now.members.keys()).copied().collect();
         for uid in uids {
             let key = self.mailbox_key(uid);
-            let stored = self.row::<Mailboxes>(&key)?.ok_or_else(|| missing_row::<Mailboxes>(self.account, &key))?;
+            let stored = self
+                .row::<Mailboxes>(&key)?
+                .ok_or_else(|| missing_row::<Mailboxes>(self.account, &key))?;
             let mut mailbox = stored.clone();
             self.write_counts(uid, &mut mailbox, &step);
             self.write_listings(uid, &mut mailbox.kept, &step)?;
@@ -195,7 +211,8 @@ impl Txn<'_> {
             self.state.octets = self.state.octets.saturating_sub(old.size);
             self.state.emails = self.state.emails.saturating_sub(1);
         }
-        let by_thread = |row: &EmailMetadata| ThreadEmailKey { account, thread: row.thread, email: id };
+        let by_thread =
+            |row: &EmailMetadata| ThreadEmailKey { account, thread: row.thread, email: id };
         let key = self.email_key(id);
         match (old, new) {
             (_, Some(new)) => {
@@ -207,9 +224,13 @@ impl Txn<'_> {
                 self.put::<table::EmailMetadata>(&key, new);
             }
             (Some(old), None) => {
-                let tombstone = EmailMetadata { updated: modseq, deleted: Some(self.now), ..old.clone() };
+                let tombstone =
+                    EmailMetadata { updated: modseq, deleted: Some(self.now), ..old.clone() };
                 self.delete::<EmailByThread>(&by_thread(old));
-                self.put::<EmailPurge>(&PurgeKey { account, at: self.now.into(), email: id }, &Present);
+                self.put::<EmailPurge>(
+                    &PurgeKey { account, at: self.now.into(), email: id },
+                    &Present,
+                );
                 self.put::<table::EmailMetadata>(&key, &tombstone);
             }
             (None, None) => {}
@@ -217,8 +238,8 @@ impl Txn<'_> {
         self.put::<EmailByModseq>(&ModSeqKey { account, modseq }, &id);
     }
 
-    /// An id for an email received at `at` that none had: the low bits of the change number tell equal times apart, and
-    /// a millisecond that is full moves on to the next later one.
+    /// An id for an email received at `at` that none had: the low bits of the change number tell
+    /// equal times apart, and a millisecond that is full moves on to the next later one.
     fn free_email_id(&self, at: UtcMillis, modseq: ModSeq) -> Result<EmailId, Error> {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
         let start = modseq.0 as u16;
@@ -232,7 +253,9 @@ impl Txn<'_> {
             }
             let next = EmailId::new(UtcMillis(at.0.saturating_add(1)), 0).received_at();
             if next == at {
-                return Err(Error::Conflict("the end of time is full: give it another date".into()));
+                return Err(Error::Conflict(
+                    "the end of time is full: give it another date".into(),
+                ));
             }
             at = next;
         }

@@ -1,4 +1,5 @@
-//! An engine that fails on purpose: at a chosen write, in a chosen way. For tests of what the store makes of it.
+//! An engine that fails on purpose: at a chosen write, in a chosen way. For tests of what the store
+//! makes of it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,7 +7,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Backup, Batch, Engine, LookupFn, RowFn, RowReader, Statistics, Table, WalkFn, WalkStep};
+use super::{
+    Backup, Batch, Engine, LookupFn, RowFn, RowReader, Statistics, Table, WalkFn, WalkStep,
+};
 use crate::model::AccountId;
 use crate::store::error::Error;
 
@@ -56,15 +59,34 @@ impl<E: Engine> RowReader for FaultyEngine<E> {
         self.inner.get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         self.inner.scan(table, from, to, reverse, each)
     }
 
-    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut LookupFn<'_>) -> Result<(), Error> {
+    fn get_many(
+        &self,
+        table: Table,
+        keys: &[Vec<u8>],
+        each: &mut LookupFn<'_>,
+    ) -> Result<(), Error> {
         self.inner.get_many(table, keys, each)
     }
 
-    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: WalkStep, each: &mut WalkFn<'_>) -> Result<(), Error> {
+    fn walk(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        first: WalkStep,
+        each: &mut WalkFn<'_>,
+    ) -> Result<(), Error> {
         self.inner.walk(table, from, to, first, each)
     }
 }

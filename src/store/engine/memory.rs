@@ -1,7 +1,7 @@
 //! The engine in memory: for tests, and for the inner loop without C++. Nothing survives it.
 //!
-//! Several handles on the same rows (`MemoryEngine::beside`) are what several processes on one database would be: as
-//! long as there are several the engine is shared.
+//! Several handles on the same rows (`MemoryEngine::beside`) are what several processes on one
+//! database would be: as long as there are several the engine is shared.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -65,12 +65,20 @@ impl RowReader for MemorySnapshot {
         Ok(self.rows.get(&(table, key.to_vec())).map(|value| value.to_vec()))
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         if from >= to {
             return Ok(());
         }
         let range = self.rows.range((table, from.to_vec())..(table, to.to_vec()));
-        let rows: Box<dyn Iterator<Item = _>> = if reverse { Box::new(range.rev()) } else { Box::new(range) };
+        let rows: Box<dyn Iterator<Item = _>> =
+            if reverse { Box::new(range.rev()) } else { Box::new(range) };
         for ((_, key), value) in rows {
             if !each(key, value)? {
                 break;
@@ -96,7 +104,14 @@ impl RowReader for MemoryEngine {
         self.current().get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         self.current().scan(table, from, to, reverse, each)
     }
 }
@@ -119,18 +134,22 @@ impl Engine for MemoryEngine {
         for (at, batch) in batches.iter().enumerate() {
             let is_as_read = |fence: &Put| {
                 let key = (fence.table, fence.key.clone());
-                let found = over.get(&key).copied().unwrap_or_else(|| rows.get(&key).map(AsRef::as_ref));
+                let found =
+                    over.get(&key).copied().unwrap_or_else(|| rows.get(&key).map(AsRef::as_ref));
                 found == fence.value.as_deref()
             };
             let is_newest = |base: &Base| {
                 let version = raised.get(&base.account).or_else(|| versions.get(&base.account));
                 version.copied().unwrap_or_default() == base.version
             };
-            let is_current = batch.bases.iter().all(is_newest) && batch.asserts.iter().all(is_as_read);
+            let is_current =
+                batch.bases.iter().all(is_newest) && batch.asserts.iter().all(is_as_read);
             if stale.judge(at, batch, !is_current) {
                 continue;
             }
-            over.extend(batch.all_puts().map(|put| ((put.table, put.key.clone()), put.value.as_deref())));
+            over.extend(
+                batch.all_puts().map(|put| ((put.table, put.key.clone()), put.value.as_deref())),
+            );
             raised.extend(batch.bases.iter().map(|base| (base.account, base.version + 1)));
         }
         // Copied only where somebody still looks at the rows as they were.
@@ -156,8 +175,13 @@ impl Engine for MemoryEngine {
     #[cfg(any(test, feature = "internals"))]
     fn usage(&self, table: Table) -> super::Usage {
         let rows = self.current().rows;
-        let octets = |(key, value): (&(Table, Vec<u8>), &Arc<[u8]>)| (key.1.len() + value.len()) as u64;
+        let octets =
+            |(key, value): (&(Table, Vec<u8>), &Arc<[u8]>)| (key.1.len() + value.len()) as u64;
         let sizes: Vec<u64> = rows.iter().filter(|((of, _), _)| *of == table).map(octets).collect();
-        super::Usage { rows: sizes.len() as u64, octets: sizes.iter().sum(), ..super::Usage::default() }
+        super::Usage {
+            rows: sizes.len() as u64,
+            octets: sizes.iter().sum(),
+            ..super::Usage::default()
+        }
     }
 }

@@ -3,14 +3,16 @@
 //! The contract, which `suite` holds every engine to:
 //! - `get` and `scan` see every write that has returned, and no part of one that has not;
 //! - a snapshot sees one state, whatever is written later;
-//! - `write` makes each batch all or nothing, and durable when it returns. Batches apply in order: a later one may assert
-//!   what an earlier one set;
-//! - a batch is stale, and nothing of it is written, where one of its assertions fails, where one of its accounts has
-//!   another version than its base, or where an earlier batch of the same write that names one of its accounts is stale.
-//!   The other batches are written;
-//! - an engine that several processes share gives each account a version, which every batch that names it raises.
-//!   Elsewhere the account's lock in memory is enough: `base` is 0, and no version is stored or compared;
-//! - after an error of `write` other than `Full` or `Away` the caller takes the state of the disk as unknown.
+//! - `write` makes each batch all or nothing, and durable when it returns. Batches apply in order:
+//!   a later one may assert what an earlier one set;
+//! - a batch is stale, and nothing of it is written, where one of its assertions fails, where one
+//!   of its accounts has another version than its base, or where an earlier batch of the same write
+//!   that names one of its accounts is stale. The other batches are written;
+//! - an engine that several processes share gives each account a version, which every batch that
+//!   names it raises. Elsewhere the account's lock in memory is enough: `base` is 0, and no version
+//!   is stored or compared;
+//! - after an error of `write` other than `Full` or `Away` the caller takes the state of the disk
+//!   as unknown.
 
 #[cfg(test)]
 pub mod fault;
@@ -47,7 +49,8 @@ pub struct Put {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Base {
     pub account: AccountId,
-    /// The version as [`RowReader::base`] gave it, and one more for each batch that was queued before this one.
+    /// The version as [`RowReader::base`] gave it, and one more for each batch that was queued
+    /// before this one.
     pub version: u64,
 }
 
@@ -58,7 +61,8 @@ pub struct Batch {
     pub bases: Vec<Base>,
     /// The rows, ascending by table and key, each once.
     pub puts: Vec<Put>,
-    /// Rows that several batches of one write have in common: a message that is delivered to several accounts.
+    /// Rows that several batches of one write have in common: a message that is delivered to
+    /// several accounts.
     pub shared: Option<Arc<Vec<Put>>>,
     /// Rows that must read so for the batch to be written.
     pub asserts: Vec<Put>,
@@ -79,13 +83,16 @@ impl Batch {
     /// What this batch says of a key: nothing, deleted, or its value.
     #[must_use]
     pub fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
-        let found = self.puts.binary_search_by(|put| (put.table, put.key.as_slice()).cmp(&(table, key)));
+        let found =
+            self.puts.binary_search_by(|put| (put.table, put.key.as_slice()).cmp(&(table, key)));
         found.ok().and_then(|at| self.puts.get(at)).map(|put| put.value.as_deref())
     }
 
     /// The rows of a table with `from <= key < to`, in order.
     pub fn range(&self, table: Table, from: &[u8], to: &[u8]) -> &[Put] {
-        let behind = |key: &[u8]| self.puts.partition_point(|put| (put.table, put.key.as_slice()) < (table, key));
+        let behind = |key: &[u8]| {
+            self.puts.partition_point(|put| (put.table, put.key.as_slice()) < (table, key))
+        };
         self.puts.get(behind(from)..behind(to)).unwrap_or_default()
     }
 }
@@ -134,11 +141,17 @@ pub trait RowReader {
     /// `Io` or `Corrupt` of the engine, or `Away`.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
 
-    /// The rows of all these keys, in their order: what as many calls of `get` give, which may cost less in company.
+    /// The rows of all these keys, in their order: what as many calls of `get` give, which may cost
+    /// less in company.
     ///
     /// # Errors
     /// As for `get`, and what `each` returns.
-    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut LookupFn<'_>) -> Result<(), Error> {
+    fn get_many(
+        &self,
+        table: Table,
+        keys: &[Vec<u8>],
+        each: &mut LookupFn<'_>,
+    ) -> Result<(), Error> {
         keys.iter().try_for_each(|key| each(key, self.get(table, key)?.as_deref()))
     }
 
@@ -146,15 +159,29 @@ pub trait RowReader {
     ///
     /// # Errors
     /// Those of the engine, and what `each` returns.
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error>;
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error>;
 
-    /// A walk to and fro over the rows with `from <= key < to`: `each` is shown the row where it stands, or none where there
-    /// is none, and says where to go. It finds what a scan for each step would; an engine that pays for the beginning of a
-    /// scan pays here but once.
+    /// A walk to and fro over the rows with `from <= key < to`: `each` is shown the row where it
+    /// stands, or none where there is none, and says where to go. It finds what a scan for each
+    /// step would; an engine that pays for the beginning of a scan pays here but once.
     ///
     /// # Errors
     /// Those of the engine, and what `each` returns.
-    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: WalkStep, each: &mut WalkFn<'_>) -> Result<(), Error> {
+    fn walk(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        first: WalkStep,
+        each: &mut WalkFn<'_>,
+    ) -> Result<(), Error> {
         let (mut go, mut at) = (first, None::<Vec<u8>>);
         loop {
             let (from, to, reverse) = match (go, at) {
@@ -218,15 +245,15 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     /// One consistent state.
     fn snapshot(&self) -> Box<dyn RowReader + '_>;
 
-    /// The same for whoever reads everything once: what its scans read takes no place in the cache from what others read
-    /// again and again.
+    /// The same for whoever reads everything once: what its scans read takes no place in the cache
+    /// from what others read again and again.
     fn sweeping_snapshot(&self) -> Box<dyn RowReader + '_> {
         self.snapshot()
     }
 
-    /// Whether other processes may write here as well: then a change is based on the version of its account, reads one
-    /// snapshot, and is run again where it was overtaken. A commit then waits for its write, so it may not be called
-    /// from an asynchronous task.
+    /// Whether other processes may write here as well: then a change is based on the version of its
+    /// account, reads one snapshot, and is run again where it was overtaken. A commit then waits
+    /// for its write, so it may not be called from an asynchronous task.
     fn is_shared(&self) -> bool {
         false
     }
@@ -234,8 +261,8 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     /// Writes the batches, durably, and returns the positions of those that were stale, ascending.
     ///
     /// # Errors
-    /// `Full` where the disk is, `Away` where the engine cannot be reached: nothing was written then. Else what the
-    /// engine says.
+    /// `Full` where the disk is, `Away` where the engine cannot be reached: nothing was written
+    /// then. Else what the engine says.
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error>;
 
     /// The directory that it lives in; none where it has no disk.
@@ -243,7 +270,8 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         None
     }
 
-    /// Adds a backup to a directory of them: of what the ones before it have nothing is written twice.
+    /// Adds a backup to a directory of them: of what the ones before it have nothing is written
+    /// twice.
     ///
     /// # Errors
     /// What the engine says, or that it has no disk.
@@ -259,14 +287,16 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         Err(no_disk())
     }
 
-    /// Whether so many rows were deleted side by side that `clear_remains` has something to look at.
+    /// Whether so many rows were deleted side by side that `clear_remains` has something to look
+    /// at.
     fn has_remains(&self) -> bool {
         false
     }
 
-    /// Removes the remains of rows that were deleted side by side, of one neighbourhood at most; says whether there is
-    /// more to look at. Where rows are still being deleted the first call only notes that: time should pass between two
-    /// calls. May rewrite files of the tables: not for a thread that somebody waits for.
+    /// Removes the remains of rows that were deleted side by side, of one neighbourhood at most;
+    /// says whether there is more to look at. Where rows are still being deleted the first call
+    /// only notes that: time should pass between two calls. May rewrite files of the tables: not
+    /// for a thread that somebody waits for.
     ///
     /// # Errors
     /// Those of reading.
@@ -290,9 +320,11 @@ pub(super) struct StaleBatches {
 }
 
 impl StaleBatches {
-    /// Whether a batch is stale: because `is_overtaken` says so, or an earlier one with an account of its own is.
+    /// Whether a batch is stale: because `is_overtaken` says so, or an earlier one with an account
+    /// of its own is.
     pub(super) fn judge(&mut self, at: usize, batch: &Batch, is_overtaken: bool) -> bool {
-        let is_stale = is_overtaken || batch.bases.iter().any(|base| self.accounts.contains(&base.account));
+        let is_stale =
+            is_overtaken || batch.bases.iter().any(|base| self.accounts.contains(&base.account));
         if is_stale {
             self.positions.push(at);
             self.accounts.extend(batch.bases.iter().map(|base| base.account));

@@ -1,8 +1,9 @@
 //! RocksDB as the engine: a column family a table, one synced write-ahead log.
 //!
-//! What must hold: acknowledged mail never vanishes silently. So the log is synced by every write, and recovery
-//! tolerates nothing but an incomplete last record, which was never acknowledged; any other damage refuses to open.
-//! (RocksDB's default would drop everything after a flipped bit, without a word.)
+//! What must hold: acknowledged mail never vanishes silently. So the log is synced by every write,
+//! and recovery tolerates nothing but an incomplete last record, which was never acknowledged; any
+//! other damage refuses to open. (RocksDB's default would drop everything after a flipped bit,
+//! without a word.)
 
 pub(in crate::store) mod backup;
 mod remains;
@@ -14,14 +15,15 @@ use std::sync::Arc;
 
 use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
-    BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBAccess,
-    DBCompressionType, DBRawIterator, DBRawIteratorWithThreadMode, DBRecoveryMode, DataBlockIndexType, ReadOptions,
-    WriteBatch, WriteOptions,
+    BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB,
+    DBAccess, DBCompressionType, DBRawIterator, DBRawIteratorWithThreadMode, DBRecoveryMode,
+    DataBlockIndexType, ReadOptions, WriteBatch, WriteOptions,
 };
 
 use self::remains::Deletions;
 use super::{
-    Backup, Batch, Engine, LookupFn, Put, RowFn, RowReader, StaleBatches, Statistics, Table, WalkFn, WalkStep,
+    Backup, Batch, Engine, LookupFn, Put, RowFn, RowReader, StaleBatches, Statistics, Table,
+    WalkFn, WalkStep,
 };
 use crate::store::Options;
 use crate::store::error::Error;
@@ -55,11 +57,13 @@ impl RocksEngine {
         let (mut options, families) = Self::options(settings);
         options.create_if_missing(true);
         options.create_missing_column_families(true);
-        let db = DB::open_cf_descriptors(&options, dir, families).map_err(|error| open_error(dir, &error))?;
+        let db = DB::open_cf_descriptors(&options, dir, families)
+            .map_err(|error| open_error(dir, &error))?;
         Ok(Self { db, options, read_only: false, deletions: Deletions::default(), _lock: None })
     }
 
-    /// Opens the directory to read it, and neither makes nor changes a file in it. What the log holds is read into memory.
+    /// Opens the directory to read it, and neither makes nor changes a file in it. What the log
+    /// holds is read into memory.
     ///
     /// # Errors
     /// `Open`, with what to do about it: also where a service has it open.
@@ -95,13 +99,16 @@ impl RocksEngine {
         options.enable_statistics();
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
         let cache = Cache::new_lru_cache(settings.cache_octets);
-        let families =
-            Table::ALL.iter().map(|table| ColumnFamilyDescriptor::new(table.name(), family(*table, settings, &cache)));
+        let families = Table::ALL.iter().map(|table| {
+            ColumnFamilyDescriptor::new(table.name(), family(*table, settings, &cache))
+        });
         (options, families.collect())
     }
 
     fn family(&self, table: Table) -> Result<&ColumnFamily, Error> {
-        self.db.cf_handle(table.name()).ok_or_else(|| Error::Io(format!("column family {} is gone", table.name())))
+        self.db
+            .cf_handle(table.name())
+            .ok_or_else(|| Error::Io(format!("column family {} is gone", table.name())))
     }
 }
 
@@ -110,15 +117,17 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
     blocks.set_block_size(16 << 10);
     blocks.set_bloom_filter(10.0, false);
     blocks.set_block_cache(cache);
-    // Indexes and filters in pieces, each cached by itself: the filter of a whole file of small rows is larger than a shard
-    // of the cache, and would be read anew, megabytes of it, for every row that is asked for.
+    // Indexes and filters in pieces, each cached by itself: the filter of a whole file of small
+    // rows is larger than a shard of the cache, and would be read anew, megabytes of it, for every
+    // row that is asked for.
     blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
     blocks.set_partition_filters(true);
     blocks.set_pin_top_level_index_and_filter(true);
     blocks.set_cache_index_and_filter_blocks(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
     if table.is(Tuning::LargeValues) {
-        // Small messages lie in the blocks, twenty in each: on the way to one but one other is walked over.
+        // Small messages lie in the blocks, twenty in each: on the way to one but one other is
+        // walked over.
         blocks.set_block_restart_interval(2);
     }
     if table.is(Tuning::ByKey) {
@@ -144,11 +153,13 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
         options.set_memtable_whole_key_filtering(true);
     }
     if table.is(Tuning::Queue) {
-        // Rows go in the order in which they came: who looks for the first would walk over all that are gone.
+        // Rows go in the order in which they came: who looks for the first would walk over all that
+        // are gone.
         options.add_compact_on_deletion_collector_factory(1024, 512, 0.5);
     }
     if table.is(Tuning::NewestFirst) {
-        // Where nearly nothing but remains lie side by side: every reply leaves some, and is no reason to write a file anew.
+        // Where nearly nothing but remains lie side by side: every reply leaves some, and is no
+        // reason to write a file anew.
         options.add_compact_on_deletion_collector_factory(4096, 3900, 0.0);
     }
     if table.is(Tuning::Incompressible) {
@@ -186,8 +197,9 @@ fn open_error(dir: &Path, error: &dyn std::fmt::Display) -> Error {
 
 fn io(error: &rocksdb::Error) -> Error {
     let text = error.to_string();
-    // RocksDB goes on by itself after ENOSPC. Every other failure of a write stops it until it is opened anew, a quota that
-    // was exceeded (EDQUOT) too: as `Io` it poisons the store, and the watchdog starts the service again.
+    // RocksDB goes on by itself after ENOSPC. Every other failure of a write stops it until it is
+    // opened anew, a quota that was exceeded (EDQUOT) too: as `Io` it poisons the store, and the
+    // watchdog starts the service again.
     if text.contains("No space left on device") { Error::Full } else { Error::Io(text) }
 }
 
@@ -198,8 +210,9 @@ fn read_options(from: &[u8], to: &[u8]) -> ReadOptions {
     options
 }
 
-/// From row to row as `each` says. No row is gone on from before it asks for the next: behind the last that is wanted may lie
-/// the remains of thousands that were deleted, and an iterator walks over all of them.
+/// From row to row as `each` says. No row is gone on from before it asks for the next: behind the
+/// last that is wanted may lie the remains of thousands that were deleted, and an iterator walks
+/// over all of them.
 fn walk<D: DBAccess>(
     mut rows: DBRawIteratorWithThreadMode<'_, D>,
     first: WalkStep,
@@ -227,14 +240,17 @@ fn walk<D: DBAccess>(
     }
 }
 
-/// The rows of all batches with the position of their batch, by table and key, then by position. With `shared_once`, rows
-/// that neighbouring batches share are listed with the first of them alone.
+/// The rows of all batches with the position of their batch, by table and key, then by position.
+/// With `shared_once`, rows that neighbouring batches share are listed with the first of them
+/// alone.
 fn sorted_puts(batches: &[Arc<Batch>], shared_once: bool) -> Vec<(usize, &Put)> {
     let mut puts: Vec<(usize, &Put)> = Vec::new();
     let mut before: Option<&Arc<Vec<Put>>> = None;
     for (at, batch) in batches.iter().enumerate() {
         let listed = match (&batch.shared, before) {
-            (Some(shared), Some(before)) if shared_once && Arc::ptr_eq(shared, before) => shared.len(),
+            (Some(shared), Some(before)) if shared_once && Arc::ptr_eq(shared, before) => {
+                shared.len()
+            }
             _ => 0,
         };
         puts.extend(batch.all_puts().skip(listed).map(|put| (at, put)));
@@ -267,7 +283,14 @@ impl RowReader for RocksEngine {
         self.db.get_cf(self.family(table)?, key).map_err(|error| io(&error))
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         if from >= to {
             return Ok(());
         }
@@ -275,7 +298,14 @@ impl RowReader for RocksEngine {
         self.noting_remains(table, || scan(rows, [from, to], reverse, each))
     }
 
-    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: WalkStep, each: &mut WalkFn<'_>) -> Result<(), Error> {
+    fn walk(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        first: WalkStep,
+        each: &mut WalkFn<'_>,
+    ) -> Result<(), Error> {
         let rows = self.rows(table, from, to)?;
         self.noting_remains(table, || walk(rows, first, each))
     }
@@ -314,17 +344,33 @@ impl RocksSnapshot<'_> {
 
 impl RowReader for RocksSnapshot<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        let found = self.engine.db.get_pinned_cf_opt(self.engine.family(table)?, key, &self.options);
+        let found =
+            self.engine.db.get_pinned_cf_opt(self.engine.family(table)?, key, &self.options);
         Ok(found.map_err(|error| io(&error))?.map(|value| value.to_vec()))
     }
 
-    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut LookupFn<'_>) -> Result<(), Error> {
+    fn get_many(
+        &self,
+        table: Table,
+        keys: &[Vec<u8>],
+        each: &mut LookupFn<'_>,
+    ) -> Result<(), Error> {
         let family = self.engine.family(table)?;
-        let found = self.engine.db.batched_multi_get_cf_opt(family, keys, keys.is_sorted(), &self.options);
-        keys.iter().zip(found).try_for_each(|(key, row)| each(key, row.map_err(|error| io(&error))?.as_deref()))
+        let found =
+            self.engine.db.batched_multi_get_cf_opt(family, keys, keys.is_sorted(), &self.options);
+        keys.iter()
+            .zip(found)
+            .try_for_each(|(key, row)| each(key, row.map_err(|error| io(&error))?.as_deref()))
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         if from >= to {
             return Ok(());
         }
@@ -332,7 +378,14 @@ impl RowReader for RocksSnapshot<'_> {
         self.engine.noting_remains(table, || scan(rows, [from, to], reverse, each))
     }
 
-    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: WalkStep, each: &mut WalkFn<'_>) -> Result<(), Error> {
+    fn walk(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        first: WalkStep,
+        each: &mut WalkFn<'_>,
+    ) -> Result<(), Error> {
         let rows = self.rows(table, from, to)?;
         self.engine.noting_remains(table, || walk(rows, first, each))
     }
@@ -348,8 +401,8 @@ impl Engine for RocksEngine {
     }
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
-        // In the order of tables and keys, for then each insertion into a table in memory finds near at hand what the one
-        // before it walked over. Each batch is in that order already.
+        // In the order of tables and keys, for then each insertion into a table in memory finds
+        // near at hand what the one before it walked over. Each batch is in that order already.
         let mut puts = sorted_puts(batches, true);
         let mut stale = self.stale(batches, &puts)?;
         if !stale.is_empty() {
@@ -413,9 +466,12 @@ impl Engine for RocksEngine {
     #[cfg(any(test, feature = "internals"))]
     fn usage(&self, table: Table) -> super::Usage {
         let Ok(family) = self.family(table) else { return super::Usage::default() };
-        let number = |name: &str| self.db.property_int_value_cf(family, name).ok().flatten().unwrap_or(0);
-        let report = self.db.property_value_cf(family, "rocksdb.cfstats").ok().flatten().unwrap_or_default();
-        let (blobs, tables) = (number("rocksdb.live-blob-file-size"), number("rocksdb.live-sst-files-size"));
+        let number =
+            |name: &str| self.db.property_int_value_cf(family, name).ok().flatten().unwrap_or(0);
+        let report =
+            self.db.property_value_cf(family, "rocksdb.cfstats").ok().flatten().unwrap_or_default();
+        let (blobs, tables) =
+            (number("rocksdb.live-blob-file-size"), number("rocksdb.live-sst-files-size"));
         super::Usage {
             rows: number("rocksdb.estimate-num-keys"),
             octets: tables.saturating_add(blobs),
@@ -425,19 +481,22 @@ impl Engine for RocksEngine {
     }
 }
 
-/// A figure of RocksDB's report, which counts in units of 1024³ octets and prints two or three digits behind the point.
+/// A figure of RocksDB's report, which counts in units of 1024³ octets and prints two or three
+/// digits behind the point.
 #[cfg(any(test, feature = "internals"))]
 fn octets_after(report: &str, label: &str) -> u64 {
     let figure = report.split_once(label).and_then(|(_, rest)| rest.split([' ', ',']).next());
     let (whole, part) = figure.and_then(|figure| figure.split_once('.')).unwrap_or(("0", "0"));
     let digits = u32::try_from(part.len()).unwrap_or(0);
     let number = |text: &str| text.parse::<u64>().unwrap_or(0);
-    let part = number(part).saturating_mul(1 << 30).checked_div(10u64.saturating_pow(digits)).unwrap_or(0);
+    let part =
+        number(part).saturating_mul(1 << 30).checked_div(10u64.saturating_pow(digits)).unwrap_or(0);
     number(whole).saturating_mul(1 << 30).saturating_add(part)
 }
 
 impl RocksEngine {
-    /// Looks at the assertions of all batches, each seen over the batches before it; `puts` are theirs, sorted.
+    /// Looks at the assertions of all batches, each seen over the batches before it; `puts` are
+    /// theirs, sorted.
     fn stale(&self, batches: &[Arc<Batch>], puts: &[(usize, &Put)]) -> Result<StaleBatches, Error> {
         let mut stale = StaleBatches::default();
         for (at, batch) in batches.iter().enumerate() {
@@ -447,7 +506,8 @@ impl RocksEngine {
                     (put.table, &put.key, *of).cmp(&(fence.table, &fence.key, at)).is_lt()
                 });
                 let earlier = puts.get(..behind).unwrap_or_default().iter().rev();
-                let mut earlier = earlier.take_while(|(_, put)| put.table == fence.table && put.key == fence.key);
+                let mut earlier =
+                    earlier.take_while(|(_, put)| put.table == fence.table && put.key == fence.key);
                 is_overtaken |= match earlier.find(|(of, _)| !stale.contains(*of)) {
                     Some((_, put)) => put.value != fence.value,
                     None => self.get(fence.table, &fence.key)? != fence.value,

@@ -1,6 +1,10 @@
-//! The contract of an engine as tests that panic at the first breach: every engine passes `alone`, and one that several
-//! processes may share passes `together` as well.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "test code that the engines' own tests and tests/it share")]
+//! The contract of an engine as tests that panic at the first breach: every engine passes `alone`,
+//! and one that several processes may share passes `together` as well.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "test code that the engines' own tests and tests/it share"
+)]
 
 use std::sync::Arc;
 
@@ -16,7 +20,14 @@ fn batch(puts: Vec<Put>) -> Arc<Batch> {
     Arc::new(Batch::of(puts))
 }
 
-fn keys(read: &dyn RowReader, table: Table, from: &[u8], to: &[u8], reverse: bool, limit: usize) -> Vec<Vec<u8>> {
+fn keys(
+    read: &dyn RowReader,
+    table: Table,
+    from: &[u8],
+    to: &[u8],
+    reverse: bool,
+    limit: usize,
+) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     read.scan(table, from, to, reverse, &mut |key, _| {
         out.push(key.to_vec());
@@ -77,7 +88,8 @@ pub fn alone(engine: &dyn Engine) {
     assert!(keys(engine, table, b"x", b"a", false, 9).is_empty());
     assert_eq!(keys(engine, table, b"", &after(&[0xff]), false, 9).len(), 3);
 
-    let (at, before) = (|key: &[u8]| WalkStep::At(key.to_vec()), |key: &[u8]| WalkStep::Before(key.to_vec()));
+    let (at, before) =
+        (|key: &[u8]| WalkStep::At(key.to_vec()), |key: &[u8]| WalkStep::Before(key.to_vec()));
     let steps = [
         before(b"zz"),
         WalkStep::Prev,
@@ -90,12 +102,28 @@ pub fn alone(engine: &dyn Engine) {
         WalkStep::Prev,
     ];
     let row = |text: &str| Some(text.as_bytes().to_vec());
-    let rows = [row("b1=three"), row("a2=two"), row("b1=three"), row("a1=one"), row("a2=two"), row("a1=one"), None];
+    let rows = [
+        row("b1=three"),
+        row("a2=two"),
+        row("b1=three"),
+        row("a1=one"),
+        row("a2=two"),
+        row("a1=one"),
+        None,
+    ];
     let wanted = [&rows[..], &[row("a2=two"), row("a1=one")]].concat();
     assert_eq!(walked(engine, table, [b"", b"z"], &steps), wanted);
     assert_eq!(walked(&*engine.snapshot(), table, [b"", b"z"], &steps), wanted);
     // What lies outside is not there, and where it stands at nothing a step ends it.
-    let steps = [at(b""), WalkStep::Next, WalkStep::Next, before(b"zz"), at(b"b1"), WalkStep::Prev, at(b"a")];
+    let steps = [
+        at(b""),
+        WalkStep::Next,
+        WalkStep::Next,
+        before(b"zz"),
+        at(b"b1"),
+        WalkStep::Prev,
+        at(b"a"),
+    ];
     assert_eq!(walked(engine, table, [b"a2", b"b1"], &steps), [row("a2=two"), None]);
     assert_eq!(walked(engine, table, [b"a2", b"b1"], &steps[3..]), [row("a2=two"), None]);
     assert_eq!(walked(engine, table, [b"a2", b"a2"], &[at(b"a"), before(b"z")]), [None, None]);
@@ -109,12 +137,16 @@ pub fn alone(engine: &dyn Engine) {
     assert_eq!(engine.get(table, b"a3").unwrap().as_deref(), Some(&b""[..]));
     drop(before);
 
-    // Of a key that several batches of one write set, the last value stands; a later batch may assert an earlier's.
-    let mut second =
-        Batch { asserts: vec![put(table, b"k", Some(b"1"))], ..Batch::of(vec![put(table, b"k", Some(b"2"))]) };
+    // Of a key that several batches of one write set, the last value stands; a later batch may
+    // assert an earlier's.
+    let mut second = Batch {
+        asserts: vec![put(table, b"k", Some(b"1"))],
+        ..Batch::of(vec![put(table, b"k", Some(b"2"))])
+    };
     engine.write(&[batch(vec![put(table, b"k", Some(b"1"))]), Arc::new(second.clone())]).unwrap();
     assert_eq!(engine.get(table, b"k").unwrap().as_deref(), Some(&b"2"[..]));
-    // Nothing of a batch is written whose assertion fails, nor of a later one that names an account of it; the others are.
+    // Nothing of a batch is written whose assertion fails, nor of a later one that names an account
+    // of it; the others are.
     second.puts = vec![put(table, b"k", Some(b"3"))];
     let of = |account| vec![Base { account: AccountId(account), version: 0 }];
     second.bases = of(7);
@@ -130,7 +162,10 @@ pub fn alone(engine: &dyn Engine) {
         asserts: vec![put(table, b"k", Some(value))],
         ..Batch::of(vec![put(table, b"k", Some(b"4")), put(table, b"l", Some(b"4"))])
     };
-    let blind = Batch { asserts: vec![put(table, b"k", Some(b"2"))], ..Batch::of(vec![put(table, b"m", Some(b"5"))]) };
+    let blind = Batch {
+        asserts: vec![put(table, b"k", Some(b"2"))],
+        ..Batch::of(vec![put(table, b"m", Some(b"5"))])
+    };
     assert_eq!(engine.write(&[Arc::new(first(b"1")), Arc::new(blind)]), Ok(vec![0]));
     assert_eq!(engine.get(table, b"l").unwrap(), None);
     assert_eq!(engine.get(table, b"m").unwrap().as_deref(), Some(&b"5"[..]));
@@ -138,7 +173,11 @@ pub fn alone(engine: &dyn Engine) {
     let shared = Some(Arc::new(vec![put(Table::Blobs, b"message", Some(b"z"))]));
     let holder = |fence: &[u8], key: &[u8]| {
         let asserts = vec![put(table, b"k", Some(fence))];
-        Arc::new(Batch { shared: shared.clone(), asserts, ..Batch::of(vec![put(table, key, Some(b"z"))]) })
+        Arc::new(Batch {
+            shared: shared.clone(),
+            asserts,
+            ..Batch::of(vec![put(table, key, Some(b"z"))])
+        })
     };
     assert_eq!(engine.write(&[holder(b"1", b"p")]), Ok(vec![0]));
     assert_eq!(engine.get(Table::Blobs, b"message").unwrap(), None);
@@ -164,7 +203,9 @@ pub fn together(one: &dyn Engine, other: &dyn Engine) {
     assert!(one.is_shared() && other.is_shared());
     let (ann, bob) = (AccountId(1), AccountId(2));
     let table = Table::EmailMetadata;
-    let change = |account, version, puts| Arc::new(Batch { bases: vec![Base { account, version }], ..Batch::of(puts) });
+    let change = |account, version, puts| {
+        Arc::new(Batch { bases: vec![Base { account, version }], ..Batch::of(puts) })
+    };
     let row = |key: &[u8]| one.get(table, key).unwrap();
     let base = one.base(ann).unwrap();
     assert_eq!(other.base(ann).unwrap(), base);
@@ -181,8 +222,11 @@ pub fn together(one: &dyn Engine, other: &dyn Engine) {
     // A stale base writes nothing, neither its own rows nor those that it shares.
     let shared = Some(Arc::new(vec![put(Table::Blobs, b"message", Some(b"z"))]));
     let bases = vec![Base { account: ann, version: base }];
-    let late =
-        Batch { bases, shared, ..Batch::of(vec![put(table, b"a", Some(b"2")), put(table, b"late", Some(b"x"))]) };
+    let late = Batch {
+        bases,
+        shared,
+        ..Batch::of(vec![put(table, b"a", Some(b"2")), put(table, b"late", Some(b"x"))])
+    };
     assert_eq!(other.write(&[Arc::new(late)]), Ok(vec![0]));
     assert_eq!((row(b"a").as_deref(), row(b"late")), (Some(&b"1"[..]), None));
     assert_eq!(one.get(Table::Blobs, b"message").unwrap(), None);
@@ -191,11 +235,15 @@ pub fn together(one: &dyn Engine, other: &dyn Engine) {
     // A change that the other undid is noticed: the rows read as before, the version does not.
     let read = one.base(ann).unwrap();
     assert_eq!(other.write(&[change(ann, read, vec![put(table, b"a", Some(b"7"))])]), Ok(vec![]));
-    assert_eq!(other.write(&[change(ann, read + 1, vec![put(table, b"a", Some(b"1"))])]), Ok(vec![]));
+    assert_eq!(
+        other.write(&[change(ann, read + 1, vec![put(table, b"a", Some(b"1"))])]),
+        Ok(vec![])
+    );
     assert_eq!(one.write(&[change(ann, read, vec![put(table, b"aba", Some(b"x"))])]), Ok(vec![0]));
     assert_eq!(row(b"aba"), None);
 
-    // One stale member does not stop the others; what was built on it goes with it, also where its base fits by chance.
+    // One stale member does not stop the others; what was built on it goes with it, also where its
+    // base fits by chance.
     let (now, of_bob) = (one.base(ann).unwrap(), one.base(bob).unwrap());
     let group = [
         change(ann, now - 1, vec![put(table, b"stale", Some(b"x"))]),
@@ -210,7 +258,8 @@ pub fn together(one: &dyn Engine, other: &dyn Engine) {
 
     // A batch of two accounts is written whole or not at all.
     let both = |of_ann, of_bob| {
-        let bases = vec![Base { account: ann, version: of_ann }, Base { account: bob, version: of_bob }];
+        let bases =
+            vec![Base { account: ann, version: of_ann }, Base { account: bob, version: of_bob }];
         Arc::new(Batch { bases, ..Batch::of(vec![put(table, b"ab", Some(b"x"))]) })
     };
     assert_eq!(other.write(&[both(now, of_bob)]), Ok(vec![0]));
@@ -250,8 +299,11 @@ mod tests {
     #[cfg(feature = "rocksdb")]
     fn rocksdb_keeps_the_contract() {
         let dir = tempfile::tempdir().unwrap();
-        let engine =
-            crate::store::engine::rocks::RocksEngine::open(dir.path(), &crate::store::Options::small()).unwrap();
+        let engine = crate::store::engine::rocks::RocksEngine::open(
+            dir.path(),
+            &crate::store::Options::small(),
+        )
+        .unwrap();
         super::alone(&engine);
     }
 }

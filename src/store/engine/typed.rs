@@ -54,8 +54,8 @@ impl<T: Table> KeyRange<T> {
         Self { from: after(&key.encode()), ..Self::through(key, last) }
     }
 
-    /// The rows that begin with `prefix`, from the first whose key is not before these bytes on: where an earlier walk over
-    /// them left off.
+    /// The rows that begin with `prefix`, from the first whose key is not before these bytes on:
+    /// where an earlier walk over them left off.
     pub(crate) fn resumed(prefix: &impl Prefix<T::Key>, from: Vec<u8>) -> Self {
         Self { from, ..Self::under(prefix) }
     }
@@ -71,7 +71,8 @@ type Entry<T> = (<T as Table>::Key, <T as Table>::Row);
 
 /// Reads of one table, by its own keys and rows.
 ///
-/// Every function fails with `Corrupt` where a key or a row that it decodes is damaged, and with what the engine says.
+/// Every function fails with `Corrupt` where a key or a row that it decodes is damaged, and with
+/// what the engine says.
 pub(crate) trait TypedRead: RowReader {
     /// The row under a key.
     fn row<T: Table<Row: RowFormat>>(&self, key: &T::Key) -> Result<Option<T::Row>, Error> {
@@ -80,7 +81,10 @@ pub(crate) trait TypedRead: RowReader {
     }
 
     /// The row under a key, if there is one, or why it cannot be read.
-    fn row_if_any<T: Table<Row: RowFormat>>(&self, key: &T::Key) -> Result<Option<Result<T::Row, Error>>, Error> {
+    fn row_if_any<T: Table<Row: RowFormat>>(
+        &self,
+        key: &T::Key,
+    ) -> Result<Option<Result<T::Row, Error>>, Error> {
         let key = key.encode();
         Ok(self.get(T::ID, &key)?.map(|bytes| T::Row::from_bytes(T::ID, &key, &bytes)))
     }
@@ -121,7 +125,8 @@ pub(crate) trait TypedRead: RowReader {
         })
     }
 
-    /// Shows `each` the rows of a range of a table whose rows have a format of their own, until it answers `false`.
+    /// Shows `each` the rows of a range of a table whose rows have a format of their own, until it
+    /// answers `false`.
     fn rows_with<T: Table<Row = Encoded>, V>(
         &self,
         range: &KeyRange<T>,
@@ -139,10 +144,13 @@ pub(crate) trait TypedRead: RowReader {
         range: &KeyRange<T>,
         mut each: impl FnMut(T::Key, &[u8]) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        self.scan(T::ID, &range.from, &range.to, range.reverse, &mut |key, bytes| each(decode_key::<T>(key)?, bytes))
+        self.scan(T::ID, &range.from, &range.to, range.reverse, &mut |key, bytes| {
+            each(decode_key::<T>(key)?, bytes)
+        })
     }
 
-    /// Shows `each` the bytes of keys and rows of a range, damaged ones too, until it answers `false`.
+    /// Shows `each` the bytes of keys and rows of a range, damaged ones too, until it answers
+    /// `false`.
     fn raw_rows<T: Table>(
         &self,
         range: &KeyRange<T>,
@@ -151,8 +159,8 @@ pub(crate) trait TypedRead: RowReader {
         self.scan(T::ID, &range.from, &range.to, range.reverse, &mut each)
     }
 
-    /// Walks to and fro over the rows of a range: `each` is shown the row where the walk stands, or none where there is
-    /// none, and says where to go.
+    /// Walks to and fro over the rows of a range: `each` is shown the row where the walk stands, or
+    /// none where there is none, and says where to go.
     fn walk_rows<T: Table<Row: RowFormat>>(
         &self,
         range: &KeyRange<T>,
@@ -160,7 +168,9 @@ pub(crate) trait TypedRead: RowReader {
         mut each: impl FnMut(Option<(T::Key, T::Row)>) -> Result<WalkStep, Error>,
     ) -> Result<(), Error> {
         self.walk(T::ID, &range.from, &range.to, first, &mut |row| {
-            let row = row.map(|(key, bytes)| Ok((decode_key::<T>(key)?, T::Row::from_bytes(T::ID, key, bytes)?)));
+            let row = row.map(|(key, bytes)| {
+                Ok((decode_key::<T>(key)?, T::Row::from_bytes(T::ID, key, bytes)?))
+            });
             each(row.transpose()?)
         })
     }
@@ -186,7 +196,10 @@ pub(crate) trait TypedRead: RowReader {
     }
 
     /// The first row of a range.
-    fn first<T: Table<Row: RowFormat>>(&self, range: &KeyRange<T>) -> Result<Option<Entry<T>>, Error> {
+    fn first<T: Table<Row: RowFormat>>(
+        &self,
+        range: &KeyRange<T>,
+    ) -> Result<Option<Entry<T>>, Error> {
         let mut found = None;
         self.rows(range, |key, row| {
             found = Some((key, row));

@@ -1,5 +1,5 @@
-//! An engine in memory that tells what is read of it. For tests of what the store and its queries cost, and of who looks
-//! at what at which moment.
+//! An engine in memory that tells what is read of it. For tests of what the store and its queries
+//! cost, and of who looks at what at which moment.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ pub struct CountingEngine {
 }
 
 impl CountingEngine {
-    /// The rows that were read since this was last asked; a row that is not there counts where it was asked for by its key.
+    /// The rows that were read since this was last asked; a row that is not there counts where it
+    /// was asked for by its key.
     pub fn read(&self) -> usize {
         self.read.swap(0, Ordering::Relaxed)
     }
@@ -71,7 +72,14 @@ impl<R: Deref<Target: RowReader>> RowReader for CountingReader<'_, R> {
         self.inner.get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         self.inner.scan(table, from, to, reverse, &mut |key, value| {
             self.read.fetch_add(1, Ordering::Relaxed);
             each(key, value)
@@ -94,7 +102,14 @@ impl RowReader for CountingEngine {
         self.counting().get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         self.counting().scan(table, from, to, reverse, each)
     }
 }

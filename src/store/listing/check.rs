@@ -1,12 +1,14 @@
 //! Listings with their histories, indexes and ranks equal those made from scratch.
 //!
-//! Since when an email is shown is history: it is believed if index and list agree on it. Where history begins anew, an
-//! email is shown since the change that made it, and what left before is forgotten.
+//! Since when an email is shown is history: it is believed if index and list agree on it. Where
+//! history begins anew, an email is shown since the change that made it, and what left before is
+//! forgotten.
 
 use std::collections::{BTreeMap, HashSet};
 
 use crate::model::{
-    EmailId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, ModSeq, Shape, ThreadId,
+    EmailId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, ModSeq, Shape,
+    ThreadId,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -16,7 +18,9 @@ use crate::store::repair::check::{Checker, RowFix};
 use crate::store::row::{RankCount, RowFormat};
 use crate::store::table::codec::{KeyPart as _, Prefix};
 use crate::store::table::keys::{IndexKey, ListKey, MailboxKey, ThreadIndexKey};
-use crate::store::table::{MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Present, Table as _};
+use crate::store::table::{
+    MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Present, Table as _,
+};
 
 /// The filters on threads. `Census::threads` has a bit for each, in this order.
 pub(in crate::store) const THREAD_FILTERS: [ListingFilter; 3] =
@@ -102,13 +106,20 @@ impl Checker<'_> {
         Ok(kept)
     }
 
-    /// The usual view is always kept; where history begins anew, what is half made or half dropped is let go.
-    fn wanted_listings(&self, uid: MailboxUid, mut kept: Vec<MaintainedListing>) -> Vec<MaintainedListing> {
+    /// The usual view is always kept; where history begins anew, what is half made or half dropped
+    /// is let go.
+    fn wanted_listings(
+        &self,
+        uid: MailboxUid,
+        mut kept: Vec<MaintainedListing>,
+    ) -> Vec<MaintainedListing> {
         let mut views = HashSet::new();
         kept.retain(|entry| views.insert(entry.view));
         if let Some(state) = &self.found {
             // No change of the future was purged.
-            for low in kept.iter_mut().flat_map(|entry| [&mut entry.emails.low, &mut entry.threads.low]) {
+            for low in
+                kept.iter_mut().flat_map(|entry| [&mut entry.emails.low, &mut entry.threads.low])
+            {
                 *low = state.modseq.min(*low);
             }
         }
@@ -154,9 +165,9 @@ impl Checker<'_> {
             members.extend(mails.map(|mail| (mail.thread, mail.id)));
             members.sort_unstable();
         }
-        let rows = members
-            .into_iter()
-            .map(|(thread, email)| (ThreadIndexKey { account, mailbox: uid, view, thread, email }, Present));
+        let rows = members.into_iter().map(|(thread, email)| {
+            (ThreadIndexKey { account, mailbox: uid, view, thread, email }, Present)
+        });
         self.expect_rows_under(&mut tables.members, &(account, uid, view), rows)?;
         for shape in entry.shapes() {
             let listing = Listing { uid, view, shape: *shape };
@@ -167,15 +178,19 @@ impl Checker<'_> {
             tally.total = shown.len() as u64;
             let ranked = match (self.depth.anew, tally.is_ranked()) {
                 (true, was) => {
-                    tally.total > self.depth.ranking.above || (was && tally.total >= self.depth.ranking.below)
+                    tally.total > self.depth.ranking.above
+                        || (was && tally.total >= self.depth.ranking.below)
                 }
                 (false, is) => is,
             };
             let mut rows = BTreeMap::new();
             tally.front = None;
             if ranked {
-                let ids: Vec<EmailId> =
-                    shown.iter().filter_map(|at| self.census.mail(*at)).map(|mail| mail.id).collect();
+                let ids: Vec<EmailId> = shown
+                    .iter()
+                    .filter_map(|at| self.census.mail(*at))
+                    .map(|mail| mail.id)
+                    .collect();
                 tally.front = Some(rank::front_of(self.depth.ranking, &ids));
                 rows = rank::rows_of(self.depth.ranking, account, listing, &ids);
             }
@@ -191,7 +206,8 @@ impl Checker<'_> {
         let round = tables.round;
         let mut first = |at: &u32| {
             let thread = usize::try_from(*at).ok().and_then(|at| self.census.thread_of.get(at));
-            let slot = thread.and_then(|thread| tables.seen.get_mut(usize::try_from(*thread).ok()?));
+            let slot =
+                thread.and_then(|thread| tables.seen.get_mut(usize::try_from(*thread).ok()?));
             slot.is_some_and(|slot| std::mem::replace(slot, round) != round)
         };
         shown.iter().copied().filter(|at| first(at)).collect()
@@ -199,13 +215,19 @@ impl Checker<'_> {
 
     fn thread_shows(&self, at: u32, view: ListingFilter) -> bool {
         let thread = usize::try_from(at).ok().and_then(|at| self.census.thread_of.get(at));
-        let bits = thread.and_then(|thread| self.census.threads.get(usize::try_from(*thread).ok()?));
+        let bits =
+            thread.and_then(|thread| self.census.threads.get(usize::try_from(*thread).ok()?));
         let bit = THREAD_FILTERS.iter().position(|known| *known == view);
         bits.zip(bit).is_some_and(|(bits, bit)| bits >> bit & 1 == 1)
     }
 
     /// Index and list of one listing.
-    fn check_index_and_list(&self, listing: Listing, shown: &[u32], tables: &mut Tables<'_>) -> Result<(), Error> {
+    fn check_index_and_list(
+        &self,
+        listing: Listing,
+        shown: &[u32],
+        tables: &mut Tables<'_>,
+    ) -> Result<(), Error> {
         let account = self.account;
         let prefix = Prefix::<IndexKey>::encode(&(account, listing));
         let mut since: Vec<(u64, u32)> = Vec::with_capacity(shown.len());
@@ -217,7 +239,8 @@ impl Checker<'_> {
                 self.report_extra(Table::MailboxEmailIndex, &extra.key)?;
             }
             let row = tables.index.raw.at(&key)?;
-            let read = |row| <(ModSeq, ThreadId)>::from_bytes(MailboxEmailIndex::ID, &key, row).ok();
+            let read =
+                |row| <(ModSeq, ThreadId)>::from_bytes(MailboxEmailIndex::ID, &key, row).ok();
             let said = row.as_deref().and_then(read).map(|(added, _)| added.0);
             let added = if self.depth.anew { Some(mail.created) } else { said };
             match added {
@@ -233,12 +256,18 @@ impl Checker<'_> {
         since.sort_unstable();
         for (added, at) in since {
             let Some(mail) = self.census.mail(at) else { continue };
-            let key = ListKey { account, listing, removed: ModSeq(0), added: ModSeq(added) }.encode();
+            let key =
+                ListKey { account, listing, removed: ModSeq(0), added: ModSeq(added) }.encode();
             while let Some(extra) = tables.list.below(&key)? {
                 self.check_left_row(&extra, &unknown)?;
             }
             let row = tables.list.raw.at(&key)?;
-            self.expect(Table::MailboxEmailList, &key, row.as_deref(), (mail.id, mail.thread).to_bytes())?;
+            self.expect(
+                Table::MailboxEmailList,
+                &key,
+                row.as_deref(),
+                (mail.id, mail.thread).to_bytes(),
+            )?;
         }
         while let Some(extra) = tables.list.within(&prefix)? {
             self.check_left_row(&extra, &unknown)?;
@@ -246,31 +275,49 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// A list row of an email that is not shown: what was shown ended after it began, and no later than the newest change.
-    fn check_left_row(&self, found: &Found<MailboxEmailList>, unknown: &HashSet<EmailId>) -> Result<(), Error> {
+    /// A list row of an email that is not shown: what was shown ended after it began, and no later
+    /// than the newest change.
+    fn check_left_row(
+        &self,
+        found: &Found<MailboxEmailList>,
+        unknown: &HashSet<EmailId>,
+    ) -> Result<(), Error> {
         let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let key = found.key.as_slice();
-        let (Some(ListKey { removed, added, .. }), Ok((email, _))) = (found.id(), found.row()) else {
+        let (Some(ListKey { removed, added, .. }), Ok((email, _))) = (found.id(), found.row())
+        else {
             return self.report_extra(Table::MailboxEmailList, key);
         };
         if removed == ModSeq(0) {
-            return if unknown.contains(&email) { Ok(()) } else { self.report_extra(Table::MailboxEmailList, key) };
+            return if unknown.contains(&email) {
+                Ok(())
+            } else {
+                self.report_extra(Table::MailboxEmailList, key)
+            };
         }
         if removed <= added || removed > newest {
             let what = "an interval that ends before it begins, or in the future";
             return self.report(Table::MailboxEmailList, key, what, RowFix::Delete);
         }
         if self.depth.anew {
-            return self.report(Table::MailboxEmailList, key, "history begins anew", RowFix::Delete);
+            return self.report(
+                Table::MailboxEmailList,
+                key,
+                "history begins anew",
+                RowFix::Delete,
+            );
         }
         Ok(())
     }
 
     /// A row of no kept listing: what a destroyed mailbox left behind goes by and by.
     fn report_stray(&self, table: Table, key: &[u8]) -> Result<(), Error> {
-        // The keys of all four tables begin as those of mailboxes do, and what follows may be damaged.
+        // The keys of all four tables begin as those of mailboxes do, and what follows may be
+        // damaged.
         let uid = MailboxKey::read(&mut { key }).map(|key| key.mailbox).ok();
-        let deleted = uid.and_then(|uid| self.census.mailboxes.get(&uid)).is_some_and(|mailbox| mailbox.deleted);
+        let deleted = uid
+            .and_then(|uid| self.census.mailboxes.get(&uid))
+            .is_some_and(|mailbox| mailbox.deleted);
         if deleted { Ok(()) } else { self.report_extra(table, key) }
     }
 }

@@ -1,9 +1,10 @@
 //! The emails that one listing shows and another, which shows a part of them, does not.
 //!
-//! No listing of its own is kept for them. How many of them stand before an email is the difference of its two positions,
-//! and where the two listings have ranks, a stretch that both count alike has none of them and is passed over whole: an id
-//! that bounds a level of the smaller listing bounds it in the larger one, too. So a page costs its own length and O(log n)
-//! rows for each of its emails, also where nearly every email is in both listings.
+//! No listing of its own is kept for them. How many of them stand before an email is the difference
+//! of its two positions, and where the two listings have ranks, a stretch that both count alike has
+//! none of them and is passed over whole: an id that bounds a level of the smaller listing bounds
+//! it in the larger one, too. So a page costs its own length and O(log n) rows for each of its
+//! emails, also where nearly every email is in both listings.
 
 use crate::model::{AccountId, EmailId, Listing, ListingStats};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -49,7 +50,8 @@ struct DifferenceWalk<'v> {
 }
 
 impl Snapshot<'_> {
-    /// A page of what `all` shows and `without`, which is a part of it, does not: newest first, from a position on.
+    /// A page of what `all` shows and `without`, which is a part of it, does not: newest first,
+    /// from a position on.
     ///
     /// # Errors
     /// Those of reading.
@@ -63,9 +65,21 @@ impl Snapshot<'_> {
     ) -> Result<Vec<EmailId>, Error> {
         let is_ranked = all.tally.is_ranked() && without.tally.is_ranked();
         let level = if is_ranked { top_level(without.tally.total) } else { 0 };
-        let whole = IdStretch { from: EmailId(0), to: None, all: all.tally.total, without: without.tally.total };
-        let mut walk =
-            DifferenceWalk { snapshot: self, account, all, without, skip: position, limit, found: Vec::new() };
+        let whole = IdStretch {
+            from: EmailId(0),
+            to: None,
+            all: all.tally.total,
+            without: without.tally.total,
+        };
+        let mut walk = DifferenceWalk {
+            snapshot: self,
+            account,
+            all,
+            without,
+            skip: position,
+            limit,
+            found: Vec::new(),
+        };
         walk.visit(level, whole)?;
         Ok(walk.found)
     }
@@ -137,8 +151,12 @@ impl DifferenceWalk<'_> {
         let Some((first, _)) = cuts.first() else { return Ok(vec![stretch]) };
         let (all, without) = (stretch.all, cuts.iter().map(|(_, count)| count).sum());
         let from = stretch.from;
-        let mut pieces =
-            vec![IdStretch { from, to: Some(*first), all, without: stretch.without.saturating_sub(without) }];
+        let mut pieces = vec![IdStretch {
+            from,
+            to: Some(*first),
+            all,
+            without: stretch.without.saturating_sub(without),
+        }];
         let nexts = cuts.iter().skip(1).map(|(id, _)| Some(*id)).chain([stretch.to]);
         pieces.extend(cuts.iter().zip(nexts).map(|((id, without), to)| IdStretch {
             from: *id,
@@ -146,9 +164,12 @@ impl DifferenceWalk<'_> {
             all: 0,
             without: *without,
         }));
-        // What the larger listing has from the first boundary on is counted by its own rows of the level.
+        // What the larger listing has from the first boundary on is counted by its own rows of the
+        // level.
         let mut at = 0;
-        for (id, count) in self.snapshot.boundaries(self.account, self.all.listing, level, (*first, stretch.to))? {
+        for (id, count) in
+            self.snapshot.boundaries(self.account, self.all.listing, level, (*first, stretch.to))?
+        {
             while pieces.get(at + 1).is_some_and(|next| next.from <= id) {
                 at += 1;
             }
@@ -169,14 +190,25 @@ impl DifferenceWalk<'_> {
         while let Some(from) = next.take()
             && self.found.len() < self.limit
         {
-            let wanted = u64::try_from(self.limit.saturating_sub(self.found.len())).unwrap_or(u64::MAX);
+            let wanted =
+                u64::try_from(self.limit.saturating_sub(self.found.len())).unwrap_or(u64::MAX);
             let wanted = usize::try_from(wanted.saturating_add(self.skip))
                 .unwrap_or(MAX_READ_BATCH)
                 .clamp(MIN_READ_BATCH, MAX_READ_BATCH);
-            let ids = self.snapshot.ids_between(self.account, self.all.listing, (from, stretch.to), wanted)?;
+            let ids = self.snapshot.ids_between(
+                self.account,
+                self.all.listing,
+                (from, stretch.to),
+                wanted,
+            )?;
             let Some(last) = ids.last() else { return Ok(()) };
             let end = last.0.checked_add(1).map(EmailId);
-            let others = self.snapshot.ids_between(self.account, self.without.listing, (from, end), usize::MAX)?;
+            let others = self.snapshot.ids_between(
+                self.account,
+                self.without.listing,
+                (from, end),
+                usize::MAX,
+            )?;
             let mut others = others.iter().peekable();
             for id in &ids {
                 while others.next_if(|other| *other < id).is_some() {}
@@ -194,17 +226,21 @@ impl DifferenceWalk<'_> {
         Ok(())
     }
 
-    /// The email of the larger listing to begin with; lowers `skip` by those of the rest that stand before it. From level
-    /// to level it is the last boundary of the larger listing before which no more of the rest stand than are passed over.
+    /// The email of the larger listing to begin with; lowers `skip` by those of the rest that stand
+    /// before it. From level to level it is the last boundary of the larger listing before which no
+    /// more of the rest stand than are passed over.
     fn locate(&mut self, stretch: IdStretch) -> Result<EmailId, Error> {
         if self.skip <= self.snapshot.rank_cost() || !self.all.tally.is_ranked() {
             return Ok(stretch.from);
         }
         let span = (stretch.from, stretch.to);
-        let others = self.snapshot.ids_between(self.account, self.without.listing, span, usize::MAX)?;
-        let of_rest =
-            |id: EmailId, before: u64| before.saturating_sub(count(others.partition_point(|other| *other < id)));
-        // A part of the stretch: how many of the larger listing stand in the stretch before it, and in it.
+        let others =
+            self.snapshot.ids_between(self.account, self.without.listing, span, usize::MAX)?;
+        let of_rest = |id: EmailId, before: u64| {
+            before.saturating_sub(count(others.partition_point(|other| *other < id)))
+        };
+        // A part of the stretch: how many of the larger listing stand in the stretch before it, and
+        // in it.
         let ((mut from, mut to), mut before, mut all) = (span, 0u64, stretch.all);
         for level in (1..=top_level(all)).rev() {
             let cuts = self.cuts(level, (from, to), to == stretch.to)?;
@@ -224,22 +260,25 @@ impl DifferenceWalk<'_> {
         Ok(from)
     }
 
-    /// The boundaries of a level that the larger listing has in a span, each with the emails from it to the next or the end.
-    /// `ends_inside`: the span may end between two boundaries of the level. It ends at one of level 1, so the rows of the
-    /// lower levels count what the last boundary has of the span.
+    /// The boundaries of a level that the larger listing has in a span, each with the emails from
+    /// it to the next or the end. `ends_inside`: the span may end between two boundaries of the
+    /// level. It ends at one of level 1, so the rows of the lower levels count what the last
+    /// boundary has of the span.
     fn cuts(
         &self,
         level: u8,
         (from, to): (EmailId, Option<EmailId>),
         ends_inside: bool,
     ) -> Result<Vec<(EmailId, u64)>, Error> {
-        let mut cuts = self.snapshot.boundaries(self.account, self.all.listing, level, (from, to))?;
+        let mut cuts =
+            self.snapshot.boundaries(self.account, self.all.listing, level, (from, to))?;
         if ends_inside
             && to.is_some()
             && let Some(below) = level.checked_sub(1).filter(|below| *below > 0)
             && let Some((last, counted)) = cuts.last_mut()
         {
-            // The last boundary of the level below may lie across the end, too; each other one is within the span.
+            // The last boundary of the level below may lie across the end, too; each other one is
+            // within the span.
             *counted = self.cuts(below, (*last, to), true)?.iter().map(|(_, count)| count).sum();
         }
         Ok(cuts)

@@ -1,14 +1,17 @@
-//! Listings that are maintained on demand: filled in steps, newest email first, and dropped in steps once they are unused.
+//! Listings that are maintained on demand: filled in steps, newest email first, and dropped in
+//! steps once they are unused.
 //!
-//! - While a listing is being filled, commits keep the part up to its frontier current, as in a whole listing. Emails
-//!   beyond the frontier are added when it passes them.
-//! - The newest email comes first, so the first match of a thread is the one that the collapsed listing shows.
-//! - An email that is added this way counts as listed since the change that created it, a number no other email has.
+//! - While a listing is being filled, commits keep the part up to its frontier current, as in a
+//!   whole listing. Emails beyond the frontier are added when it passes them.
+//! - The newest email comes first, so the first match of a thread is the one that the collapsed
+//!   listing shows.
+//! - An email that is added this way counts as listed since the change that created it, a number no
+//!   other email has.
 //! - The listing's history begins when the listing is whole.
 
 use crate::model::{
-    DataType, EmailId, EmailMetadata, Listing, ListingFilter, ListingStage, Mailbox, MailboxUid, MaintainedListing,
-    ModSeq, Shape, ThreadId, UtcMillis,
+    DataType, EmailId, EmailMetadata, Listing, ListingFilter, ListingStage, Mailbox, MailboxUid,
+    MaintainedListing, ModSeq, Shape, ThreadId, UtcMillis,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
@@ -16,17 +19,23 @@ use crate::store::listing::write::matches_filter;
 use crate::store::table::codec::Prefix;
 use crate::store::table::keys::{IndexKey, ListKey, RankKey, ThreadIndexKey};
 use crate::store::table::{
-    self, MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Mailboxes, Present, Threads,
+    self, MailboxEmailIndex, MailboxEmailList, MailboxRank, MailboxThreadIndex, Mailboxes, Present,
+    Threads,
 };
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Fills a listing by one step of at most `most` emails, beginning it if it is not maintained. Returns whether it is
-    /// whole.
+    /// Fills a listing by one step of at most `most` emails, beginning it if it is not maintained.
+    /// Returns whether it is whole.
     ///
     /// # Errors
     /// `NotFound` where there is no such mailbox; those of reading.
-    pub fn extend_listing(&mut self, uid: MailboxUid, view: ListingFilter, most: usize) -> Result<bool, Error> {
+    pub fn extend_listing(
+        &mut self,
+        uid: MailboxUid,
+        view: ListingFilter,
+        most: usize,
+    ) -> Result<bool, Error> {
         let mut kept = self.maintained_listings(uid)?;
         if !kept.iter().any(|entry| entry.view == view) {
             let mut entry = MaintainedListing::standard(view, ModSeq(0));
@@ -68,16 +77,24 @@ impl Txn<'_> {
         self.set_maintained_listings(uid, kept)
     }
 
-    /// Drops a listing that was made on demand by one step of at most `most` rows. Returns whether any row is left.
+    /// Drops a listing that was made on demand by one step of at most `most` rows. Returns whether
+    /// any row is left.
     ///
     /// # Errors
     /// As for `extend_listing`; `Conflict` for a listing that is always maintained.
-    pub fn drop_listing(&mut self, uid: MailboxUid, view: ListingFilter, most: usize) -> Result<bool, Error> {
+    pub fn drop_listing(
+        &mut self,
+        uid: MailboxUid,
+        view: ListingFilter,
+        most: usize,
+    ) -> Result<bool, Error> {
         if view.is_permanent(uid) {
             return Err(Error::Conflict("this listing is always kept".into()));
         }
         let mut kept = self.maintained_listings(uid)?;
-        let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else { return Ok(false) };
+        let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else {
+            return Ok(false);
+        };
         entry.stage = ListingStage::Dropping;
         let left = self.delete_listing_rows(uid, view, most)?;
         if !left {
@@ -87,7 +104,8 @@ impl Txn<'_> {
         Ok(left)
     }
 
-    /// Deletes up to `most` rows of a listing that commits no longer maintain. Returns whether any may be left.
+    /// Deletes up to `most` rows of a listing that commits no longer maintain. Returns whether any
+    /// may be left.
     pub(in crate::store) fn delete_listing_rows(
         &mut self,
         uid: MailboxUid,
@@ -97,25 +115,44 @@ impl Txn<'_> {
         Ok(self.delete_listings(&(self.account, uid, view), most)? >= most)
     }
 
-    /// Deletes up to `most` rows of all listings under a prefix: a mailbox, or one filter of it. Returns how many.
-    pub(in crate::store) fn delete_listings<P>(&mut self, of: &P, most: usize) -> Result<usize, Error>
+    /// Deletes up to `most` rows of all listings under a prefix: a mailbox, or one filter of it.
+    /// Returns how many.
+    pub(in crate::store) fn delete_listings<P>(
+        &mut self,
+        of: &P,
+        most: usize,
+    ) -> Result<usize, Error>
     where
         P: Prefix<IndexKey> + Prefix<ListKey> + Prefix<RankKey> + Prefix<ThreadIndexKey>,
     {
         let mut rows = self.delete_range::<MailboxEmailIndex>(&KeyRange::under(of), most)?;
-        rows += self.delete_range::<MailboxEmailList>(&KeyRange::under(of), most.saturating_sub(rows))?;
-        rows += self.delete_range::<MailboxRank>(&KeyRange::under(of), most.saturating_sub(rows))?;
-        rows += self.delete_range::<MailboxThreadIndex>(&KeyRange::under(of), most.saturating_sub(rows))?;
+        rows +=
+            self.delete_range::<MailboxEmailList>(&KeyRange::under(of), most.saturating_sub(rows))?;
+        rows +=
+            self.delete_range::<MailboxRank>(&KeyRange::under(of), most.saturating_sub(rows))?;
+        rows += self
+            .delete_range::<MailboxThreadIndex>(&KeyRange::under(of), most.saturating_sub(rows))?;
         Ok(rows)
     }
 
     /// Whether a listing can be read.
-    pub(in crate::store) fn is_listing_whole(&self, uid: MailboxUid, view: ListingFilter) -> Result<bool, Error> {
-        Ok(self.maintained_listings(uid)?.iter().any(|entry| entry.view == view && entry.is_whole()))
+    pub(in crate::store) fn is_listing_whole(
+        &self,
+        uid: MailboxUid,
+        view: ListingFilter,
+    ) -> Result<bool, Error> {
+        Ok(self
+            .maintained_listings(uid)?
+            .iter()
+            .any(|entry| entry.view == view && entry.is_whole()))
     }
 
     fn maintained_listings(&self, uid: MailboxUid) -> Result<Vec<MaintainedListing>, Error> {
-        if uid == MailboxUid::ALL { Ok(self.state.kept.clone()) } else { Ok(self.live_mailbox(uid)?.kept) }
+        if uid == MailboxUid::ALL {
+            Ok(self.state.kept.clone())
+        } else {
+            Ok(self.live_mailbox(uid)?.kept)
+        }
     }
 
     pub(in crate::store) fn set_maintained_listings(
@@ -133,7 +170,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Moves the frontier over the next `most` emails and lists those that match. Returns whether none is left.
+    /// Moves the frontier over the next `most` emails and lists those that match. Returns whether
+    /// none is left.
     fn pass_frontier(
         &mut self,
         uid: MailboxUid,
@@ -146,7 +184,9 @@ impl Txn<'_> {
         let frontier = found.last().map_or(EmailId(u64::MAX), |(id, _)| *id);
         entry.stage = ListingStage::Making(if whole { EmailId(u64::MAX) } else { frontier });
         for (id, thread) in found {
-            let Some(email) = self.email_row(id)?.filter(|email| email.deleted.is_none()) else { continue };
+            let Some(email) = self.email_row(id)?.filter(|email| email.deleted.is_none()) else {
+                continue;
+            };
             if entry.view.is_of_emails() {
                 if matches_filter(&email, uid, entry.view) {
                     self.add_email_beyond_frontier(uid, entry, id, &email)?;
@@ -190,7 +230,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// The next emails beyond a frontier that the filter may match, newest first: those of the mailbox, or all.
+    /// The next emails beyond a frontier that the filter may match, newest first: those of the
+    /// mailbox, or all.
     fn emails_beyond_frontier(
         &self,
         uid: MailboxUid,
@@ -212,10 +253,13 @@ impl Txn<'_> {
         let shape = if view.is_of_emails() { Shape::Emails } else { Shape::Threads };
         let base = Listing { uid, view: ListingFilter::Every, shape };
         let from = IndexKey { account: self.account, listing: base, email: next };
-        self.rows::<MailboxEmailIndex>(&KeyRange::from(&(self.account, base), &from), |key, (_, thread)| {
-            out.push((key.email, thread));
-            Ok(out.len() < most)
-        })?;
+        self.rows::<MailboxEmailIndex>(
+            &KeyRange::from(&(self.account, base), &from),
+            |key, (_, thread)| {
+                out.push((key.email, thread));
+                Ok(out.len() < most)
+            },
+        )?;
         Ok(out)
     }
 
@@ -231,9 +275,13 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn stale_listings(&self, before: UtcMillis) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
+    pub fn stale_listings(
+        &self,
+        before: UtcMillis,
+    ) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
         self.listings_where(|uid, entry| {
-            !entry.view.is_permanent(uid) && (entry.stage == ListingStage::Dropping || entry.asked < before)
+            !entry.view.is_permanent(uid)
+                && (entry.stage == ListingStage::Dropping || entry.asked < before)
         })
     }
 

@@ -1,13 +1,17 @@
-//! Rank: position, index and total of a long listing in O(log n) rows, whatever the distribution of times.
+//! Rank: position, index and total of a long listing in O(log n) rows, whatever the distribution of
+//! times.
 //!
-//! A counted skip list whose shape depends on nothing but the ids in the listing. An id is a boundary of level k if its
-//! keyed hash ends in k zero digits to the base 16. The row of level k at boundary b counts the ids from b up to the next
-//! boundary of that level. The ids themselves are level 0: the index rows. What stands before the first boundary of a level
-//! is counted by no row of it: new mail arrives there, and as a rule neither writes nor reads a row, for the tally says
-//! where the first boundary stands. So sums are taken from the end, and the total of the listing makes positions of them.
-//! As the shape is a function of the set, `check` builds it anew and compares, and nothing is ever rebalanced.
+//! A counted skip list whose shape depends on nothing but the ids in the listing. An id is a
+//! boundary of level k if its keyed hash ends in k zero digits to the base 16. The row of level k
+//! at boundary b counts the ids from b up to the next boundary of that level. The ids themselves
+//! are level 0: the index rows. What stands before the first boundary of a level is counted by no
+//! row of it: new mail arrives there, and as a rule neither writes nor reads a row, for the tally
+//! says where the first boundary stands. So sums are taken from the end, and the total of the
+//! listing makes positions of them. As the shape is a function of the set, `check` builds it anew
+//! and compares, and nothing is ever rebalanced.
 //!
-//! Only listings of more than `RANKED_ABOVE` emails have these rows: below that a walk costs less than to write them.
+//! Only listings of more than `RANKED_ABOVE` emails have these rows: below that a walk costs less
+//! than to write them.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -133,7 +137,12 @@ pub(in crate::store) fn rows_of(
     out
 }
 
-fn insert(txn: &mut Txn<'_>, listing: Listing, front: &mut EmailId, id: EmailId) -> Result<(), Error> {
+fn insert(
+    txn: &mut Txn<'_>,
+    listing: Listing,
+    front: &mut EmailId,
+    id: EmailId,
+) -> Result<(), Error> {
     let own = txn.ranking.level(id);
     if id < *front {
         for level in 1..=own {
@@ -161,7 +170,12 @@ fn insert(txn: &mut Txn<'_>, listing: Listing, front: &mut EmailId, id: EmailId)
     Ok(())
 }
 
-fn remove(txn: &mut Txn<'_>, listing: Listing, front: &mut EmailId, id: EmailId) -> Result<(), Error> {
+fn remove(
+    txn: &mut Txn<'_>,
+    listing: Listing,
+    front: &mut EmailId,
+    id: EmailId,
+) -> Result<(), Error> {
     if id < *front {
         return Ok(());
     }
@@ -198,20 +212,31 @@ fn set(txn: &mut Txn<'_>, listing: Listing, level: u8, boundary: EmailId, count:
 }
 
 /// The last boundary of a level before an id, and its count.
-fn last_before(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<Option<(EmailId, u64)>, Error> {
+fn last_before(
+    txn: &Txn<'_>,
+    listing: Listing,
+    level: u8,
+    id: EmailId,
+) -> Result<Option<(EmailId, u64)>, Error> {
     let range = KeyRange::before(&(txn.account, listing, level), &key(txn, listing, level, id));
     let found = txn.first::<MailboxRank>(&range.reversed())?;
     Ok(found.map(|(key, RankCount(count))| (key.boundary, count)))
 }
 
 /// The first boundary of a level behind an id.
-fn next_after(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<Option<EmailId>, Error> {
+fn next_after(
+    txn: &Txn<'_>,
+    listing: Listing,
+    level: u8,
+    id: EmailId,
+) -> Result<Option<EmailId>, Error> {
     let behind = key(txn, listing, level, EmailId(id.0.saturating_add(1)));
     let range = KeyRange::from(&(txn.account, listing, level), &behind);
     Ok(txn.first_key::<MailboxRank>(&range)?.map(|key| key.boundary))
 }
 
-/// Ids from a boundary up to the next of its level, or the end, by the rows of the level below, which are up to date.
+/// Ids from a boundary up to the next of its level, or the end, by the rows of the level below,
+/// which are up to date.
 fn stretch(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<u64, Error> {
     let next = next_after(txn, listing, level, id)?;
     if level == 1 {
@@ -249,8 +274,10 @@ mod tests {
     #[test]
     fn every_position_of_a_long_list_is_found_and_every_email_has_its_index() {
         let ranking = Ranking { key: [7; 16], above: 0, below: 0 };
-        let (account, listing) =
-            (AccountId(1), Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails });
+        let (account, listing) = (
+            AccountId(1),
+            Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails },
+        );
         for (emails, levels) in [(1, 0), (15, 0), (60, 1), (700, 1), (2500, 2), (9000, 3)] {
             let ids: Vec<EmailId> = (1..=emails).map(|n: u64| EmailId(n * n * 5 + n)).collect();
             let ranks = rows_of(ranking, account, listing, &ids);
@@ -260,23 +287,37 @@ mod tests {
                 let key = IndexKey { account, listing, email: *id };
                 Put::row::<MailboxEmailIndex>(&key, &(ModSeq(1), ThreadId(id.0)))
             });
-            let ranks = ranks.iter().map(|(key, count)| Put::row::<MailboxRank>(key, &RankCount(*count)));
+            let ranks =
+                ranks.iter().map(|(key, count)| Put::row::<MailboxRank>(key, &RankCount(*count)));
             let puts = index.chain(ranks).collect();
             let engine = MemoryEngine::new();
             engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
             let snapshot = Snapshot::of(engine.snapshot(), Thresholds::SMALL);
-            let tally = ListingStats { total: emails, front: Some(front_of(ranking, &ids)), low: ModSeq(0) };
+            let tally = ListingStats {
+                total: emails,
+                front: Some(front_of(ranking, &ids)),
+                low: ModSeq(0),
+            };
             // All where the first boundaries are, and some all over.
-            for (at, id) in ids.iter().enumerate().filter(|(at, _)| *at < 200 || at % 37 == 0 || at + 20 > ids.len()) {
-                assert_eq!(snapshot.listing_position(account, listing, tally, *id).unwrap(), at as u64, "of {emails}");
+            for (at, id) in ids
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| *at < 200 || at % 37 == 0 || at + 20 > ids.len())
+            {
+                assert_eq!(
+                    snapshot.listing_position(account, listing, tally, *id).unwrap(),
+                    at as u64,
+                    "of {emails}"
+                );
                 let between = EmailId(id.0 + 1);
                 assert_eq!(
                     snapshot.listing_position(account, listing, tally, between).unwrap(),
                     at as u64 + 1,
                     "of {emails}"
                 );
-                let found =
-                    snapshot.listing_page(account, listing, tally, at as u64, (Some(EmailId(0)), 0), 1).unwrap();
+                let found = snapshot
+                    .listing_page(account, listing, tally, at as u64, (Some(EmailId(0)), 0), 1)
+                    .unwrap();
                 assert_eq!(found, [(*id, ThreadId(id.0))], "{at} of {emails}");
             }
         }

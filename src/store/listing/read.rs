@@ -1,7 +1,9 @@
-//! Kept listings: any page of them, where an email stands in them, and what moved in them since a state.
+//! Kept listings: any page of them, where an email stands in them, and what moved in them since a
+//! state.
 
 use crate::model::{
-    AccountId, EmailId, Listing, ListingFilter, ListingStats, MailboxUid, MaintainedListing, ModSeq, ThreadId,
+    AccountId, EmailId, Listing, ListingFilter, ListingStats, MailboxUid, MaintainedListing,
+    ModSeq, ThreadId,
 };
 use crate::store::engine::WalkStep;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -14,10 +16,12 @@ use crate::store::table::{
 };
 use crate::store::txn::snapshot::Snapshot;
 
-/// Binary digits of a level of the ranks: of 2 to the power of this many boundaries about one is of the next level, too.
+/// Binary digits of a level of the ranks: of 2 to the power of this many boundaries about one is of
+/// the next level, too.
 pub(in crate::store) const FANOUT_BITS: u32 = 4;
 
-/// What came to a listing and what left it since a state: an email that is in both has merely been away.
+/// What came to a listing and what left it since a state: an email that is in both has merely been
+/// away.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListingMoves {
     /// Shown now, and since a later change than the state: since which.
@@ -87,7 +91,8 @@ impl Snapshot<'_> {
         Ok(kept.into_iter().find(|entry| entry.view == view && entry.is_whole()))
     }
 
-    /// All maintained listings of a mailbox, also those being filled or dropped; `None` if there is no such mailbox.
+    /// All maintained listings of a mailbox, also those being filled or dropped; `None` if there is
+    /// no such mailbox.
     ///
     /// # Errors
     /// Those of reading.
@@ -107,13 +112,21 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn is_in_listing(&self, account: AccountId, listing: Listing, id: EmailId) -> Result<bool, Error> {
-        Ok(self.read.bytes::<MailboxEmailIndex>(&IndexKey { account, listing, email: id })?.is_some())
+    pub fn is_in_listing(
+        &self,
+        account: AccountId,
+        listing: Listing,
+        id: EmailId,
+    ) -> Result<bool, Error> {
+        Ok(self
+            .read
+            .bytes::<MailboxEmailIndex>(&IndexKey { account, listing, email: id })?
+            .is_some())
     }
 
-    /// A page of a kept listing, newest first: the emails from a position on, with their threads. `near` is an email, which
-    /// need not be in the listing, or the end, and how many stand before it: from there the way to a position that is not
-    /// far is shorter.
+    /// A page of a kept listing, newest first: the emails from a position on, with their threads.
+    /// `near` is an email, which need not be in the listing, or the end, and how many stand before
+    /// it: from there the way to a position that is not far is shorter.
     ///
     /// # Errors
     /// Those of reading.
@@ -141,18 +154,22 @@ impl Snapshot<'_> {
             _ => self.find_position(account, listing, tally.total, position)?,
         };
         let from = IndexKey { account, listing, email: start };
-        self.read.rows::<MailboxEmailIndex>(&KeyRange::from(&(account, listing), &from), |key, (_, thread)| {
-            if skip > 0 {
-                skip -= 1;
-                return Ok(true);
-            }
-            emails.push((key.email, thread));
-            Ok(emails.len() < limit)
-        })?;
+        self.read.rows::<MailboxEmailIndex>(
+            &KeyRange::from(&(account, listing), &from),
+            |key, (_, thread)| {
+                if skip > 0 {
+                    skip -= 1;
+                    return Ok(true);
+                }
+                emails.push((key.email, thread));
+                Ok(emails.len() < limit)
+            },
+        )?;
         Ok(emails)
     }
 
-    /// The email of a listing that stands so many before this one, or before the end; the first where there are fewer.
+    /// The email of a listing that stands so many before this one, or before the end; the first
+    /// where there are fewer.
     fn email_before(
         &self,
         account: AccountId,
@@ -162,7 +179,9 @@ impl Snapshot<'_> {
     ) -> Result<EmailId, Error> {
         let mut found = EmailId(0);
         let range = match id {
-            Some(email) => KeyRange::before(&(account, listing), &IndexKey { account, listing, email }),
+            Some(email) => {
+                KeyRange::before(&(account, listing), &IndexKey { account, listing, email })
+            }
             None => KeyRange::under(&(account, listing)),
         };
         self.read.keys::<MailboxEmailIndex>(&range.reversed(), |key, _| {
@@ -186,13 +205,17 @@ impl Snapshot<'_> {
     ) -> Result<u64, Error> {
         let index = |email| IndexKey { account, listing, email };
         if !tally.is_ranked() {
-            return self.read.count::<MailboxEmailIndex>(&KeyRange::before(&(account, listing), &index(id)));
+            return self
+                .read
+                .count::<MailboxEmailIndex>(&KeyRange::before(&(account, listing), &index(id)));
         }
-        // What stands from it to the end: of each level the stretches behind it, up to those that the level above counts.
+        // What stands from it to the end: of each level the stretches behind it, up to those that
+        // the level above counts.
         let rows = Levels { account, listing };
         let (mut level, mut end, mut first, mut counted) = (top_level(tally.total), None, None, 0);
         self.read.walk_rows(&rows.all(), rows.at(level, id), |row| {
-            if let Some((key, RankCount(count))) = row.filter(|(key, _)| is_within(key, level, end)) {
+            if let Some((key, RankCount(count))) = row.filter(|(key, _)| is_within(key, level, end))
+            {
                 counted += count;
                 first = first.or(Some(key.boundary));
                 return Ok(WalkStep::Next);
@@ -219,15 +242,17 @@ impl Snapshot<'_> {
     ) -> Result<(EmailId, u64), Error> {
         let rows = Levels { account, listing };
         let mut level = top_level(total);
-        // A boundary that is not behind the position, and how many stand before it. From there on stretches are added up to
-        // the one that has the position.
+        // A boundary that is not behind the position, and how many stand before it. From there on
+        // stretches are added up to the one that has the position.
         let mut known: Option<(EmailId, u64)> = None;
         let mut upto = 0;
-        // How many stand before the first boundary of a level is told only by those from there to the end: until a boundary is
-        // known, sections are read whole, and summed from their end, of which this is known.
+        // How many stand before the first boundary of a level is told only by those from there to
+        // the end: until a boundary is known, sections are read whole, and summed from their end,
+        // of which this is known.
         let (mut end, mut behind, mut section) = (None, 0, Vec::new());
         self.read.walk_rows(&rows.all(), rows.at(level, EmailId(0)), |row| {
-            if let Some((key, RankCount(count))) = row.filter(|(key, _)| is_within(key, level, end)) {
+            if let Some((key, RankCount(count))) = row.filter(|(key, _)| is_within(key, level, end))
+            {
                 let id = key.boundary;
                 if known.is_none() {
                     section.push((id, count));
@@ -258,8 +283,8 @@ impl Snapshot<'_> {
         Ok((id, position.saturating_sub(before)))
     }
 
-    /// What moved in a listing since a state, or `None` where more than `most` rows tell of it. Whether the state is within
-    /// the listing's history is the caller's to ask.
+    /// What moved in a listing since a state, or `None` where more than `most` rows tell of it.
+    /// Whether the state is within the listing's history is the caller's to ask.
     ///
     /// # Errors
     /// Those of reading.
@@ -289,7 +314,8 @@ impl Snapshot<'_> {
         Ok((seen <= most).then_some(moves))
     }
 
-    /// The newest or the oldest email of a thread in an email view of a mailbox, of those that `is_wanted`.
+    /// The newest or the oldest email of a thread in an email view of a mailbox, of those that
+    /// `is_wanted`.
     ///
     /// # Errors
     /// Those of reading.
@@ -308,10 +334,12 @@ impl Snapshot<'_> {
         };
         if uid == MailboxUid::ALL && view == ListingFilter::Every {
             let range = KeyRange::<EmailByThread>::under(&(account, thread));
-            self.read.keys(&if oldest { range.reversed() } else { range }, |key, _| meet(key.email))?;
+            self.read
+                .keys(&if oldest { range.reversed() } else { range }, |key, _| meet(key.email))?;
         } else {
             let range = KeyRange::<MailboxThreadIndex>::under(&(account, uid, view, thread));
-            self.read.keys(&if oldest { range.reversed() } else { range }, |key, _| meet(key.email))?;
+            self.read
+                .keys(&if oldest { range.reversed() } else { range }, |key, _| meet(key.email))?;
         }
         Ok(found)
     }

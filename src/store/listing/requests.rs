@@ -1,8 +1,9 @@
 //! What queries ask upkeep to do with listings.
 //!
-//! - A query writes nothing: it leaves a request here, and is answered by the listings that there are.
-//! - Requests are held in memory alone. One that is lost, by a restart or because too many wait, is made again by the next
-//!   query that the listing would serve.
+//! - A query writes nothing: it leaves a request here, and is answered by the listings that there
+//!   are.
+//! - Requests are held in memory alone. One that is lost, by a restart or because too many wait, is
+//!   made again by the next query that the listing would serve.
 //! - A request that waits already is not added again.
 //! - How many wait is bounded, for one account and for all of them together.
 
@@ -55,7 +56,8 @@ impl WaitingRequests {
             return false;
         }
         let of_account = self.by_account.entry(account).or_default();
-        let is_added = of_account.len() < limits::MAX_LISTING_REQUESTS_PER_ACCOUNT && of_account.insert(request);
+        let is_added = of_account.len() < limits::MAX_LISTING_REQUESTS_PER_ACCOUNT
+            && of_account.insert(request);
         self.count += usize::from(is_added);
         is_added
     }
@@ -82,8 +84,13 @@ impl fmt::Debug for ListingRequests {
 }
 
 impl Store {
-    /// Asks upkeep to extend listings of an account, or to note that they were used. Writes nothing and waits for nothing.
-    pub fn request_listings(&self, account: AccountId, requests: impl IntoIterator<Item = ListingRequest>) {
+    /// Asks upkeep to extend listings of an account, or to note that they were used. Writes nothing
+    /// and waits for nothing.
+    pub fn request_listings(
+        &self,
+        account: AccountId,
+        requests: impl IntoIterator<Item = ListingRequest>,
+    ) {
         let all = self.listing_requests();
         let is_wakeup_due = {
             let mut waiting = all.waiting.lock();
@@ -92,7 +99,8 @@ impl Store {
                 is_asked = true;
                 waiting.add(account, request);
             }
-            // Requests may have waited since upkeep failed, on a full disk for example: it is woken for those, too.
+            // Requests may have waited since upkeep failed, on a full disk for example: it is woken
+            // for those, too.
             is_asked && waiting.has(account)
         };
         if is_wakeup_due {
@@ -106,19 +114,24 @@ impl Store {
         self.listing_requests().waiting.lock().take(account)
     }
 
-    /// Calls `listener` with the account whenever a query asks for something and requests of the account wait, from the
-    /// thread of the query: it must be quick.
+    /// Calls `listener` with the account whenever a query asks for something and requests of the
+    /// account wait, from the thread of the query: it must be quick.
     pub fn on_listing_request(&self, listener: impl Fn(AccountId) + Send + Sync + 'static) {
         self.listing_requests().listeners.write().push(Box::new(listener));
     }
 }
 
 impl Txn<'_> {
-    /// Does what a request asks for, in one step of at most `most` emails; returns whether that finished the listing.
+    /// Does what a request asks for, in one step of at most `most` emails; returns whether that
+    /// finished the listing.
     ///
     /// # Errors
     /// `NotFound` where the mailbox is gone; those of reading.
-    pub fn serve_listing_request(&mut self, request: ListingRequest, most: usize) -> Result<bool, Error> {
+    pub fn serve_listing_request(
+        &mut self,
+        request: ListingRequest,
+        most: usize,
+    ) -> Result<bool, Error> {
         let ListingRequest { action, mailbox, filter } = request;
         match action {
             ListingAction::MarkUsed => self.mark_listing_used(mailbox, filter).map(|()| false),
@@ -147,11 +160,16 @@ mod tests {
     #[test]
     fn requests_wait_once_and_are_taken_by_account() {
         let mut waiting = WaitingRequests::default();
-        let (first, second) = (request(1, ListingAction::MarkUsed), request(1, ListingAction::Extend));
+        let (first, second) =
+            (request(1, ListingAction::MarkUsed), request(1, ListingAction::Extend));
         let other = request(2, ListingAction::Extend);
-        for (account, request, is_added) in
-            [(1, second, true), (1, second, false), (1, first, true), (2, second, true), (1, other, true)]
-        {
+        for (account, request, is_added) in [
+            (1, second, true),
+            (1, second, false),
+            (1, first, true),
+            (2, second, true),
+            (1, other, true),
+        ] {
             assert_eq!(waiting.add(AccountId(account), request), is_added);
         }
         let taken: Vec<_> = std::iter::from_fn(|| waiting.take(AccountId(1))).collect();
@@ -165,7 +183,8 @@ mod tests {
     #[test]
     fn upkeep_is_woken_again_for_what_still_waits() {
         let clock = Arc::new(FixedClock::at(UtcMillis(0)));
-        let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
+        let store =
+            Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
         let woken = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&woken);
         store.on_listing_request(move |account| {
@@ -175,7 +194,11 @@ mod tests {
         let request = request(1, ListingAction::Extend);
         store.request_listings(AccountId(1), [request]);
         store.request_listings(AccountId(1), [request]);
-        assert_eq!(woken.load(Ordering::Relaxed), 2, "upkeep may have failed since the first request");
+        assert_eq!(
+            woken.load(Ordering::Relaxed),
+            2,
+            "upkeep may have failed since the first request"
+        );
         store.request_listings(AccountId(1), []);
         assert_eq!(woken.load(Ordering::Relaxed), 2, "nothing was asked");
         assert_eq!(store.take_listing_request(AccountId(1)), Some(request));
@@ -191,7 +214,11 @@ mod tests {
             all.filter(|one| waiting.add(AccountId(account), *one)).count()
         };
         assert_eq!(added(&mut waiting, 1), limits::MAX_LISTING_REQUESTS_PER_ACCOUNT);
-        assert_eq!(added(&mut waiting, 2), limits::MAX_LISTING_REQUESTS_PER_ACCOUNT, "one account keeps out no other");
+        assert_eq!(
+            added(&mut waiting, 2),
+            limits::MAX_LISTING_REQUESTS_PER_ACCOUNT,
+            "one account keeps out no other"
+        );
         for account in 3..10_000 {
             added(&mut waiting, account);
         }

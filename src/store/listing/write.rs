@@ -1,12 +1,14 @@
-//! Listings follow every change of an email (`docs/storage.md`, "Listings"; the rules were proved on a model).
+//! Listings follow every change of an email (`docs/storage.md`, "Listings"; the rules were proved
+//! on a model).
 //!
-//! An email enters and leaves the listings of the views that it matches by itself. A collapsed listing shows of each
-//! thread its exemplar, the newest that matches: where a change moves that, the old one leaves and the new one enters. The
-//! history of each listing is the intervals in which emails were shown; a row of it that has ended is never rewritten.
+//! An email enters and leaves the listings of the views that it matches by itself. A collapsed
+//! listing shows of each thread its exemplar, the newest that matches: where a change moves that,
+//! the old one leaves and the new one enters. The history of each listing is the intervals in which
+//! emails were shown; a row of it that has ended is never rewritten.
 
 use crate::model::{
-    AccountId, EmailId, EmailMetadata, Listing, ListingFilter, MailboxUid, MaintainedListing, ModSeq, Shape, ThreadId,
-    keyword,
+    AccountId, EmailId, EmailMetadata, Listing, ListingFilter, MailboxUid, MaintainedListing,
+    ModSeq, Shape, ThreadId, keyword,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::{Error, hex};
@@ -14,7 +16,9 @@ use crate::store::listing::rank;
 use crate::store::row::Thread;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{IndexKey, ListKey, ThreadIndexKey};
-use crate::store::table::{MailboxEmailIndex, MailboxEmailList, MailboxThreadIndex, Present, Table};
+use crate::store::table::{
+    MailboxEmailIndex, MailboxEmailList, MailboxThreadIndex, Present, Table,
+};
 use crate::store::txn::Txn;
 
 /// One email's change: what it and its thread were and are.
@@ -29,13 +33,19 @@ pub(in crate::store) struct EmailChange<'a> {
 }
 
 /// Whether an email, by itself, matches an email view of a mailbox.
-pub(in crate::store) fn matches_filter(email: &EmailMetadata, uid: MailboxUid, view: ListingFilter) -> bool {
+pub(in crate::store) fn matches_filter(
+    email: &EmailMetadata,
+    uid: MailboxUid,
+    view: ListingFilter,
+) -> bool {
     (uid == MailboxUid::ALL || email.mailboxes.contains(&uid))
         && match view {
             ListingFilter::Every => true,
             ListingFilter::Unseen => !email.has(keyword::SEEN),
             ListingFilter::Flagged => email.has(keyword::FLAGGED),
-            ListingFilter::ThreadUnseen | ListingFilter::ThreadFlagged | ListingFilter::ThreadUntouched => false,
+            ListingFilter::ThreadUnseen
+            | ListingFilter::ThreadFlagged
+            | ListingFilter::ThreadUntouched => false,
         }
 }
 
@@ -47,7 +57,8 @@ impl Txn<'_> {
         kept: &mut [MaintainedListing],
         step: &EmailChange<'_>,
     ) -> Result<(), Error> {
-        // The exemplar of "every", before and after, where it is known: it stands for the thread in the thread views.
+        // The exemplar of "every", before and after, where it is known: it stands for the thread in
+        // the thread views.
         let mut heads = None;
         for entry in kept.iter_mut().filter(|entry| entry.view.is_of_emails()) {
             let Some(frontier) = entry.frontier() else { continue };
@@ -62,11 +73,19 @@ impl Txn<'_> {
                 (step.was.newest(), step.now.newest())
             } else {
                 let there = uid == MailboxUid::ALL || step.was.members.contains_key(&uid);
-                let before = if there { self.newest_of_thread(uid, entry.view, step.thread)? } else { None };
+                let before =
+                    if there { self.newest_of_thread(uid, entry.view, step.thread)? } else { None };
                 self.move_email(uid, entry, step, now, within)?;
                 // Ids ascend from the newest: who enters is the newest, or is not.
                 let entered = before.map_or(step.id, |before| before.min(step.id));
-                (before, if now { Some(entered) } else { self.newest_of_thread(uid, entry.view, step.thread)? })
+                (
+                    before,
+                    if now {
+                        Some(entered)
+                    } else {
+                        self.newest_of_thread(uid, entry.view, step.thread)?
+                    },
+                )
             };
             self.replace_exemplar(uid, entry, step.thread, before, after)?;
             if entry.view == ListingFilter::Every {
@@ -87,7 +106,13 @@ impl Txn<'_> {
                     (head, head)
                 }
             };
-            self.replace_exemplar(uid, entry, step.thread, before.filter(|_| was), after.filter(|_| now))?;
+            self.replace_exemplar(
+                uid,
+                entry,
+                step.thread,
+                before.filter(|_| was),
+                after.filter(|_| now),
+            )?;
         }
         Ok(())
     }
@@ -121,7 +146,8 @@ impl Txn<'_> {
         }
     }
 
-    /// The exemplar of a thread in a collapsed listing changes; what lies beyond the frontier is not in it yet.
+    /// The exemplar of a thread in a collapsed listing changes; what lies beyond the frontier is
+    /// not in it yet.
     pub(in crate::store) fn replace_exemplar(
         &mut self,
         uid: MailboxUid,
@@ -131,7 +157,8 @@ impl Txn<'_> {
         after: Option<EmailId>,
     ) -> Result<(), Error> {
         let Some(frontier) = entry.frontier() else { return Ok(()) };
-        let (before, after) = (before.filter(|id| *id <= frontier), after.filter(|id| *id <= frontier));
+        let (before, after) =
+            (before.filter(|id| *id <= frontier), after.filter(|id| *id <= frontier));
         if before == after {
             return Ok(());
         }
@@ -176,7 +203,10 @@ impl Txn<'_> {
         added: ModSeq,
     ) -> Result<(), Error> {
         let account = self.account;
-        self.put::<MailboxEmailList>(&ListKey { account, listing, removed: ModSeq(0), added }, &(id, thread));
+        self.put::<MailboxEmailList>(
+            &ListKey { account, listing, removed: ModSeq(0), added },
+            &(id, thread),
+        );
         self.put::<MailboxEmailIndex>(&IndexKey { account, listing, email: id }, &(added, thread));
         let tally = entry.tally_mut(listing.shape);
         tally.total += 1;
@@ -196,9 +226,13 @@ impl Txn<'_> {
         let (added, _) = row.ok_or_else(|| missing_row::<MailboxEmailIndex>(account, &index))?;
         self.delete::<MailboxEmailIndex>(&index);
         self.delete::<MailboxEmailList>(&ListKey { account, listing, removed: ModSeq(0), added });
-        // What entered and left by the same change was never shown, nor what left before the listing was whole.
+        // What entered and left by the same change was never shown, nor what left before the
+        // listing was whole.
         if added != modseq && entry.is_whole() {
-            self.put::<MailboxEmailList>(&ListKey { account, listing, removed: modseq, added }, &(id, thread));
+            self.put::<MailboxEmailList>(
+                &ListKey { account, listing, removed: modseq, added },
+                &(id, thread),
+            );
         }
         let tally = entry.tally_mut(listing.shape);
         tally.total = tally.total.saturating_sub(1);
@@ -210,6 +244,8 @@ pub(in crate::store) fn missing_row<T: Table>(account: AccountId, key: &T::Key) 
     Error::Corrupt {
         table: T::ID.name(),
         key: hex(&key.encode()),
-        what: format!("a row of account {account} that another names is not there: run `restante check`"),
+        what: format!(
+            "a row of account {account} that another names is not there: run `restante check`"
+        ),
     }
 }

@@ -9,7 +9,9 @@ use crate::store::repair::check::{CheckObserver, Checker, FaultFn, RowFault, Row
 use crate::store::repair::references::{is_action_blob, is_wakeup};
 use crate::store::row::{Destination, SameAction, wake_of};
 use crate::store::table::keys::{ActionBlobKey, ActionKey, BlobKey, DueKey, SameKey};
-use crate::store::table::{Blobs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, decode_key};
+use crate::store::table::{
+    Blobs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, decode_key,
+};
 
 impl Checker<'_> {
     pub(in crate::store) fn check_actions(&mut self) -> Result<(), Error> {
@@ -25,12 +27,18 @@ impl Checker<'_> {
             self.census.queued = self.census.queued.saturating_add(1);
             let octets = messages.raw.at(key)?.map_or(0, |row| row.len().saturating_sub(1) as u64);
             let (Some(ActionKey { action: id, .. }), Ok(action)) = (found.id(), found.row()) else {
-                self.report(Table::Outbox, key, "cannot be read: what it said is in a backup alone", RowFix::Nothing)?;
+                self.report(
+                    Table::Outbox,
+                    key,
+                    "cannot be read: what it said is in a backup alone",
+                    RowFix::Nothing,
+                )?;
                 continue;
             };
             self.note_action(id);
             if octets != action.octets {
-                let what = format!("has {} octets of its own, and {octets} are there", action.octets);
+                let what =
+                    format!("has {} octets of its own, and {octets} are there", action.octets);
                 self.report(Table::OutboxMessages, key, what, RowFix::Nothing)?;
             }
             if let Some(wake) = wake_of(&action) {
@@ -40,9 +48,17 @@ impl Checker<'_> {
                 )?;
             }
             if let Some(blob) = action.blob {
-                self.expect_row::<OutboxBlobs>(&ActionBlobKey { blob, account, action: id }, &Present)?;
+                self.expect_row::<OutboxBlobs>(
+                    &ActionBlobKey { blob, account, action: id },
+                    &Present,
+                )?;
                 if self.read.bytes::<Blobs>(&BlobKey { blob })?.is_none() {
-                    self.report(Table::Outbox, key, "the message that it sends is missing", RowFix::Nothing)?;
+                    self.report(
+                        Table::Outbox,
+                        key,
+                        "the message that it sends is missing",
+                        RowFix::Nothing,
+                    )?;
                 }
             }
             if let Some(hash) = action.same.filter(|_| action.state.is_open()) {
@@ -73,7 +89,14 @@ pub(in crate::store) fn check_hints(
         };
         if !due {
             let (key, what) = (found.key, "wakes no action".into());
-            on_fault(RowFault { account, table: Table::OutboxDue, key, what, mend: RowFix::Delete, history: false })?;
+            on_fault(RowFault {
+                account,
+                table: Table::OutboxDue,
+                key,
+                what,
+                mend: RowFix::Delete,
+                history: false,
+            })?;
         }
     }
     let mut holds = RowCursor::<OutboxBlobs>::of_table(read, run);
@@ -81,8 +104,16 @@ pub(in crate::store) fn check_hints(
         let holder = held_by(&found.key);
         if holder.is_none() || !is_action_blob(read, &found.key)? {
             let account = holder.map_or(AccountId::SITE, |(account, ..)| account);
-            let (key, what) = (found.key, "holds a message for an action that does not send it".into());
-            on_fault(RowFault { account, table: Table::OutboxBlobs, key, what, mend: RowFix::Delete, history: false })?;
+            let (key, what) =
+                (found.key, "holds a message for an action that does not send it".into());
+            on_fault(RowFault {
+                account,
+                table: Table::OutboxBlobs,
+                key,
+                what,
+                mend: RowFix::Delete,
+                history: false,
+            })?;
         }
     }
     Ok(())

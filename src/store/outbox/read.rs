@@ -39,7 +39,8 @@ pub struct QueueAudit {
 }
 
 impl Snapshot<'_> {
-    /// How many actions of each kind are in each state, over all accounts. Reads the head of every one.
+    /// How many actions of each kind are in each state, over all accounts. Reads the head of every
+    /// one.
     ///
     /// # Errors
     /// Those of reading.
@@ -59,7 +60,12 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn actions(&self, account: AccountId, behind: Option<ActionId>, limit: usize) -> Result<Vec<Action>, Error> {
+    pub fn actions(
+        &self,
+        account: AccountId,
+        behind: Option<ActionId>,
+        limit: usize,
+    ) -> Result<Vec<Action>, Error> {
         let mut out = Vec::new();
         let range = match behind {
             Some(action) => KeyRange::behind(&(account,), &ActionKey { account, action }),
@@ -118,7 +124,8 @@ impl Snapshot<'_> {
         Ok(action.octets.saturating_add(named.flatten().unwrap_or(0)))
     }
 
-    /// What wakes actions of a class over all accounts, from a time or an action on: up to `limit` of them.
+    /// What wakes actions of a class over all accounts, from a time or an action on: up to `limit`
+    /// of them.
     ///
     /// # Errors
     /// Those of reading.
@@ -128,14 +135,18 @@ impl Snapshot<'_> {
             return Ok(out);
         }
         let range = KeyRange::<OutboxDue>::from(&WakeClass(from), &(from,));
-        self.read.rows(&range, |DueKey { wake, account, action }, Destination { lane, domain }| {
-            out.push(Wakeup { wake, account, action, lane, domain });
-            Ok(out.len() < limit)
-        })?;
+        self.read.rows(
+            &range,
+            |DueKey { wake, account, action }, Destination { lane, domain }| {
+                out.push(Wakeup { wake, account, action, lane, domain });
+                Ok(out.len() < limit)
+            },
+        )?;
         Ok(out)
     }
 
-    /// Which line of history the queue is of, and why nothing is sent, if so; `None` where it was never said.
+    /// Which line of history the queue is of, and why nothing is sent, if so; `None` where it was
+    /// never said.
     ///
     /// # Errors
     /// Those of reading.
@@ -143,9 +154,9 @@ impl Snapshot<'_> {
         self.read.row_with::<Site, _>(&SiteKey::Queue, QueueMark::decode)
     }
 
-    /// Compares the queue with what the store says that it should hold: each account's count, and that whatever waits is
-    /// woken. Reads each head once and keeps none. Of accounts that are being repaired nothing is said: it would be of a
-    /// state that is half written.
+    /// Compares the queue with what the store says that it should hold: each account's count, and
+    /// that whatever waits is woken. Reads each head once and keeps none. Of accounts that are
+    /// being repaired nothing is said: it would be of a state that is half written.
     ///
     /// # Errors
     /// Those of reading.
@@ -173,7 +184,8 @@ impl Snapshot<'_> {
             audit.actions += 1;
             match Action::from_bytes(Outbox::ID, &key.encode(), value) {
                 Ok(action) => {
-                    should_wake += u64::from(!matches!(action.state, ActionState::Held | ActionState::Failed));
+                    should_wake +=
+                        u64::from(!matches!(action.state, ActionState::Held | ActionState::Failed));
                 }
                 Err(error) => note(&mut audit.wrong, error.to_string()),
             }
@@ -185,19 +197,27 @@ impl Snapshot<'_> {
             Ok(true)
         })?;
         let count = |all: &[(AccountId, u64)], account: AccountId| {
-            all.binary_search_by_key(&account, |(id, _)| *id).ok().and_then(|at| all.get(at)).map_or(0, |(_, n)| *n)
+            all.binary_search_by_key(&account, |(id, _)| *id)
+                .ok()
+                .and_then(|at| all.get(at))
+                .map_or(0, |(_, n)| *n)
         };
-        let mut accounts: Vec<AccountId> = said.iter().chain(&found).map(|(account, _)| *account).collect();
+        let mut accounts: Vec<AccountId> =
+            said.iter().chain(&found).map(|(account, _)| *account).collect();
         accounts.sort_unstable();
         accounts.dedup();
         for account in accounts {
             let (should, are) = (count(&said, account), count(&found, account));
             if should != are {
-                note(&mut audit.wrong, format!("account {account} should have {should} actions, and has {are}"));
+                note(
+                    &mut audit.wrong,
+                    format!("account {account} should have {should} actions, and has {are}"),
+                );
             }
         }
         if should_wake != woken {
-            let what = format!("{should_wake} actions wait, and {woken} are woken: run `restante repair`");
+            let what =
+                format!("{should_wake} actions wait, and {woken} are woken: run `restante repair`");
             note(&mut audit.wrong, what);
         }
         Ok(audit)

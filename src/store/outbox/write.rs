@@ -1,43 +1,60 @@
 //! Queued actions: in the same commit as what gave rise to them, and each with what wakes it.
 //!
-//! What must hold: an action that waits has one wake-up and no other has any; the account's count is that of its actions;
-//! octets, holds and the mark of its deed come and go with it.
+//! What must hold: an action that waits has one wake-up and no other has any; the account's count
+//! is that of its actions; octets, holds and the mark of its deed come and go with it.
 
-use crate::model::{AccountId, Action, ActionId, ActionKind, ActionState, BlobHash, DataType, UtcMillis, limits};
+use crate::model::{
+    AccountId, Action, ActionId, ActionKind, ActionState, BlobHash, DataType, UtcMillis, limits,
+};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{Destination, QueueMark, SameAction, decode_message, message_value, wake_of};
-use crate::store::table::keys::{ActionBlobKey, ActionKey, DueKey, SameKey, SiteKey, WakeCondition};
-use crate::store::table::{BlobRefs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, Site};
+use crate::store::row::{
+    Destination, QueueMark, SameAction, decode_message, message_value, wake_of,
+};
+use crate::store::table::keys::{
+    ActionBlobKey, ActionKey, DueKey, SameKey, SiteKey, WakeCondition,
+};
+use crate::store::table::{
+    BlobRefs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, Site,
+};
 use crate::store::txn::Txn;
 
-/// Actions that may depend on one another in a chain; what hangs further down goes with a later step.
+/// Actions that may depend on one another in a chain; what hangs further down goes with a later
+/// step.
 const MAX_CHAIN: usize = 1000;
 
 impl Txn<'_> {
-    /// Queues an action under a new id, with octets of its own; the id and the count of octets that it has are not looked
-    /// at. Where an equal deed waits already, that one's id is given back, and nothing is queued. One that depends on
-    /// another waits for it, if that is still to be done.
+    /// Queues an action under a new id, with octets of its own; the id and the count of octets that
+    /// it has are not looked at. Where an equal deed waits already, that one's id is given back,
+    /// and nothing is queued. One that depends on another waits for it, if that is still to be
+    /// done.
     ///
-    /// A message that it names must be put by this very commit, or be held by an email of this account.
+    /// A message that it names must be put by this very commit, or be held by an email of this
+    /// account.
     ///
     /// # Errors
-    /// `QueueFull`; `Conflict` where it has no recipient, or what it depends on has failed; those of reading.
+    /// `QueueFull`; `Conflict` where it has no recipient, or what it depends on has failed; those
+    /// of reading.
     pub fn queue_action(&mut self, action: Action, octets: &[u8]) -> Result<ActionId, Error> {
         if action.recipients.is_empty() {
             return Err(Error::Conflict("an action needs a recipient".into()));
         }
-        let most =
-            if action.kind == ActionKind::Report { 2 * limits::MAX_QUEUED_ACTIONS } else { limits::MAX_QUEUED_ACTIONS };
+        let most = if action.kind == ActionKind::Report {
+            2 * limits::MAX_QUEUED_ACTIONS
+        } else {
+            limits::MAX_QUEUED_ACTIONS
+        };
         if self.state.queued >= most {
             return Err(Error::QueueFull(self.account));
         }
         if let Some(hash) = action.same
-            && let Some(SameAction(known)) = self.row::<OutboxSame>(&SameKey { account: self.account, hash })?
+            && let Some(SameAction(known)) =
+                self.row::<OutboxSame>(&SameKey { account: self.account, hash })?
         {
             return Ok(known);
         }
-        let before = action.after.map(|id| self.row::<Outbox>(&self.action_key(id))).transpose()?.flatten();
+        let before =
+            action.after.map(|id| self.row::<Outbox>(&self.action_key(id))).transpose()?.flatten();
         let state = match before {
             Some(before) if before.state == ActionState::Failed => {
                 return Err(Error::Conflict("what it depends on has failed".into()));
@@ -54,28 +71,40 @@ impl Txn<'_> {
             self.put_bytes::<OutboxMessages>(&self.action_key(id), message_value(octets));
         }
         if let Some(blob) = action.blob {
-            self.put::<OutboxBlobs>(&ActionBlobKey { blob, account: self.account, action: id }, &Present);
+            self.put::<OutboxBlobs>(
+                &ActionBlobKey { blob, account: self.account, action: id },
+                &Present,
+            );
         }
         if let Some(hash) = &action.same {
-            self.put::<OutboxSame>(&SameKey { account: self.account, hash: *hash }, &SameAction(id));
+            self.put::<OutboxSame>(
+                &SameKey { account: self.account, hash: *hash },
+                &SameAction(id),
+            );
         }
         self.state.queued += 1;
         self.write_action(&action);
         Ok(id)
     }
 
-    /// Queues an action whose message no email holds: it is put beside, and its hash is the action's `blob`.
+    /// Queues an action whose message no email holds: it is put beside, and its hash is the
+    /// action's `blob`.
     ///
     /// # Errors
     /// Those of `queue_action`.
-    pub fn queue_message(&mut self, action: Action, hash: &BlobHash, raw: &[u8]) -> Result<ActionId, Error> {
+    pub fn queue_message(
+        &mut self,
+        action: Action,
+        hash: &BlobHash,
+        raw: &[u8],
+    ) -> Result<ActionId, Error> {
         let id = self.queue_action(Action { blob: Some(*hash), ..action }, b"")?;
         self.put_octets(hash, raw);
         Ok(id)
     }
 
-    /// Writes `new` in the place of an action that was read as `read`. One that is sent keeps its head alone; one that is
-    /// not open any more is no deed's.
+    /// Writes `new` in the place of an action that was read as `read`. One that is sent keeps its
+    /// head alone; one that is not open any more is no deed's.
     ///
     /// # Errors
     /// `NotFound` where it was removed since it was read, `Conflict` where it was changed.
@@ -107,7 +136,8 @@ impl Txn<'_> {
         Ok(old)
     }
 
-    /// Removes an action that is not done, and what depends on it; gives them back, the first first.
+    /// Removes an action that is not done, and what depends on it; gives them back, the first
+    /// first.
     ///
     /// # Errors
     /// `NotFound`.
@@ -117,14 +147,17 @@ impl Txn<'_> {
         Ok(gone)
     }
 
-    /// Removes an action whose message surely went to nobody, and what depends on it, as `remove_action` does. The copy of a
-    /// reply that was filed for its owner goes with it, as one that the owner destroys: it was never sent.
+    /// Removes an action whose message surely went to nobody, and what depends on it, as
+    /// `remove_action` does. The copy of a reply that was filed for its owner goes with it, as one
+    /// that the owner destroys: it was never sent.
     ///
     /// # Errors
     /// `NotFound`.
     pub fn remove_unsent_action(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
         let action = self.action(id)?;
-        let hash = |key: &[u8], row: &[u8]| Ok(BlobHash(*blake3::hash(decode_message(key, row)?).as_bytes()));
+        let hash = |key: &[u8], row: &[u8]| {
+            Ok(BlobHash(*blake3::hash(decode_message(key, row)?).as_bytes()))
+        };
         if action.kind == ActionKind::Reply
             && let Some(blob) = self.row_with::<OutboxMessages, _>(&self.action_key(id), hash)?
         {
@@ -150,7 +183,10 @@ impl Txn<'_> {
         for next in self.dependants(id)? {
             let action = self.action(next)?;
             let due = action.due.max(self.now);
-            self.update_action(&action, &Action { state: ActionState::Waiting, due, ..action.clone() })?;
+            self.update_action(
+                &action,
+                &Action { state: ActionState::Waiting, due, ..action.clone() },
+            )?;
         }
         Ok(())
     }
@@ -173,10 +209,13 @@ impl Txn<'_> {
 
     fn dependants(&self, id: ActionId) -> Result<Vec<ActionId>, Error> {
         let mut found = Vec::new();
-        self.keys(&KeyRange::<OutboxDue>::under(&(WakeCondition::After(id), self.account)), |key, _| {
-            found.push(key.action);
-            Ok(found.len() < MAX_CHAIN)
-        })?;
+        self.keys(
+            &KeyRange::<OutboxDue>::under(&(WakeCondition::After(id), self.account)),
+            |key, _| {
+                found.push(key.action);
+                Ok(found.len() < MAX_CHAIN)
+            },
+        )?;
         Ok(found)
     }
 
@@ -196,16 +235,23 @@ impl Txn<'_> {
         Ok(old)
     }
 
-    /// Puts off actions that wait until a time, with their place among the others. Those that are gone, or that something
-    /// else wakes by now than what the caller saw, are left as they are. Nobody is told: nothing was tried.
+    /// Puts off actions that wait until a time, with their place among the others. Those that are
+    /// gone, or that something else wakes by now than what the caller saw, are left as they are.
+    /// Nobody is told: nothing was tried.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn defer_actions(&mut self, seen: &[(ActionId, WakeCondition)], until: UtcMillis) -> Result<(), Error> {
+    pub fn defer_actions(
+        &mut self,
+        seen: &[(ActionId, WakeCondition)],
+        until: UtcMillis,
+    ) -> Result<(), Error> {
         for (id, wake) in seen {
             let found = self.row::<Outbox>(&self.action_key(*id))?;
             let is_as_seen = |action: &Action| {
-                action.state == ActionState::Waiting && wake_of(action) == Some(*wake) && action.due < until
+                action.state == ActionState::Waiting
+                    && wake_of(action) == Some(*wake)
+                    && action.due < until
             };
             if let Some(action) = found.filter(is_as_seen) {
                 self.wake(&action, false);
@@ -217,8 +263,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Makes sure that an action is still what the caller read before this commit: whoever acts on an older state would
-    /// undo what a person, a client or an attempt did to it since.
+    /// Makes sure that an action is still what the caller read before this commit: whoever acts on
+    /// an older state would undo what a person, a client or an attempt did to it since.
     ///
     /// # Errors
     /// `NotFound` where it was removed, `Conflict` where it was changed.

@@ -1,15 +1,19 @@
-//! A repair's writes: while an account is marked, nobody else writes it, and what the repair found holds until it is done.
+//! A repair's writes: while an account is marked, nobody else writes it, and what the repair found
+//! holds until it is done.
 
 use crate::model::{DataType, MaintainedListing};
 use crate::store::engine::Table;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::repair::references::{is_action_blob, is_email_blob, is_upload_blob, is_wakeup, shares_of};
+use crate::store::repair::references::{
+    is_action_blob, is_email_blob, is_upload_blob, is_wakeup, shares_of,
+};
 use crate::store::row::{AccountStateRow, RepairScope, Row as _};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{SharedKey, SiteKey};
 use crate::store::table::{
-    BlobRefs, Mailboxes, OutboxBlobs, OutboxDue, RepairMethod, Shared, Site, StrayKind, UploadBlobs, decode_key,
+    BlobRefs, Mailboxes, OutboxBlobs, OutboxDue, RepairMethod, Shared, Site, StrayKind,
+    UploadBlobs, decode_key,
 };
 use crate::store::txn::Txn;
 
@@ -61,7 +65,9 @@ impl Txn<'_> {
                 *low = now;
             }
         }
-        let renewed = |kept: &mut Vec<MaintainedListing>| kept.iter_mut().for_each(|entry| entry.restart_history(now));
+        let renewed = |kept: &mut Vec<MaintainedListing>| {
+            kept.iter_mut().for_each(|entry| entry.restart_history(now))
+        };
         renewed(&mut self.state.kept);
         let mut rows = Vec::new();
         self.rows(&KeyRange::<Mailboxes>::under(&(self.account,)), |key, mailbox| {
@@ -81,9 +87,12 @@ impl Txn<'_> {
         self.delete::<Site>(&SiteKey::Repair(self.account));
     }
 
-    /// Deletes references and hints that name nothing, as seen under the account's lock; says how many. A row whose key
-    /// cannot be read is nobody's, and stays.
-    pub(in crate::store) fn drop_strays(&mut self, rows: &[(Table, Vec<u8>)]) -> Result<u64, Error> {
+    /// Deletes references and hints that name nothing, as seen under the account's lock; says how
+    /// many. A row whose key cannot be read is nobody's, and stays.
+    pub(in crate::store) fn drop_strays(
+        &mut self,
+        rows: &[(Table, Vec<u8>)],
+    ) -> Result<u64, Error> {
         let mut gone = 0;
         for (table, key) in rows {
             let RepairMethod::Strays(kind) = table.repair() else { continue };
@@ -101,7 +110,8 @@ impl Txn<'_> {
 
     fn drop_blob_ref(&mut self, bytes: &[u8]) -> Result<bool, Error> {
         let Ok(key) = decode_key::<BlobRefs>(bytes) else { return Ok(false) };
-        let is_stray = key.account == self.account && !is_email_blob(self, key.account, key.email, &key.blob)?;
+        let is_stray =
+            key.account == self.account && !is_email_blob(self, key.account, key.email, &key.blob)?;
         if is_stray {
             self.release_email_blob(&key.blob, key.email);
         }
@@ -110,7 +120,8 @@ impl Txn<'_> {
 
     fn drop_due(&mut self, bytes: &[u8]) -> Result<bool, Error> {
         let Ok(key) = decode_key::<OutboxDue>(bytes) else { return Ok(false) };
-        let is_stray = key.account == self.account && !is_wakeup(self, key.account, key.action, bytes)?;
+        let is_stray =
+            key.account == self.account && !is_wakeup(self, key.account, key.action, bytes)?;
         if is_stray {
             self.delete::<OutboxDue>(&key);
         }
@@ -131,8 +142,9 @@ impl Txn<'_> {
         let Ok(key) = decode_key::<Shared>(bytes) else { return Ok(false) };
         let SharedKey { with, account: owner } = key;
         let is_mine = owner == self.account || self.snapshot().account(owner)?.is_none();
-        let is_stray =
-            is_mine && !(shares_of(self, owner)?.contains(&with) && self.snapshot().account(with)?.is_some());
+        let is_stray = is_mine
+            && !(shares_of(self, owner)?.contains(&with)
+                && self.snapshot().account(with)?.is_some());
         if is_stray {
             self.delete::<Shared>(&key);
         }

@@ -1,14 +1,16 @@
 //! Repair: what a check finds is put right, from what is authoritative
 //! (`docs/storage.md`, "Decide which row is right").
 //!
-//! An account in order is not touched, and its deliveries are not stopped. One that is not is marked, and from then on
-//! nobody else writes or reads it: deliveries to it are put off (451 4.3.0), and all other accounts go on. Then it is
-//! checked again in rounds, and every row that is not as it should be is written so, in batches, until a round finds
-//! nothing. It may be killed at any point: the mark stays, and the next repair, or the next start of the service, goes on.
+//! An account in order is not touched, and its deliveries are not stopped. One that is not is
+//! marked, and from then on nobody else writes or reads it: deliveries to it are put off (451
+//! 4.3.0), and all other accounts go on. Then it is checked again in rounds, and every row that is
+//! not as it should be is written so, in batches, until a round finds nothing. It may be killed at
+//! any point: the mark stays, and the next repair, or the next start of the service, goes on.
 //!
-//! Where anything of which clients know was wrong, the account's history begins anew: listings show each email since the
-//! change that made it, and every state of before is refused (`cannotCalculateChanges`), so that no client goes on with
-//! what was not so. What cannot be made again is named and left as it is.
+//! Where anything of which clients know was wrong, the account's history begins anew: listings show
+//! each email since the change that made it, and every state of before is refused
+//! (`cannotCalculateChanges`), so that no client goes on with what was not so. What cannot be made
+//! again is named and left as it is.
 
 pub mod check;
 mod mend;
@@ -43,7 +45,8 @@ pub struct RepairReport {
     pub left_count: u64,
 }
 
-/// Rounds after which what is still wrong is left: two are the most that were ever seen to be needed.
+/// Rounds after which what is still wrong is left: two are the most that were ever seen to be
+/// needed.
 const MAX_ROUNDS: u32 = 8;
 /// Of what is left, how much is named.
 const MAX_LISTED: usize = 1000;
@@ -81,8 +84,8 @@ impl Store {
     /// Puts right what is wrong, in these accounts or in all. `remake` is `message::rows`.
     ///
     /// # Errors
-    /// `NotFound` for an account that is not there; `Stopped`; those of reading and writing. What was done stays, and
-    /// a marked account stays marked.
+    /// `NotFound` for an account that is not there; `Stopped`; those of reading and writing. What
+    /// was done stays, and a marked account stays marked.
     pub fn repair(
         &self,
         scope: RepairScope,
@@ -136,7 +139,11 @@ impl Store {
         run: &CheckRun<'_>,
         done: &mut RepairReport,
     ) -> Result<(), Error> {
-        let marked = self.accounts_under_repair()?.into_iter().find(|(id, _)| *id == account).map(|(_, scope)| scope);
+        let marked = self
+            .accounts_under_repair()?
+            .into_iter()
+            .find(|(id, _)| *id == account)
+            .map(|(_, scope)| scope);
         run.enter(account);
         let mut scope = wished;
         let mut refold = marked.is_some() || wished == RepairScope::Rebuild;
@@ -240,7 +247,12 @@ impl Store {
         Ok(round)
     }
 
-    fn write_batch(&self, account: AccountId, gather: &mut RepairBatch, run: &CheckRun<'_>) -> Result<(), Error> {
+    fn write_batch(
+        &self,
+        account: AccountId,
+        gather: &mut RepairBatch,
+        run: &CheckRun<'_>,
+    ) -> Result<(), Error> {
         let rows = std::mem::take(gather).rows;
         if rows.is_empty() {
             return Ok(());
@@ -273,7 +285,12 @@ impl Store {
     }
 
     /// The tables that all accounts share.
-    fn repair_shared(&self, named: &[AccountId], run: &CheckRun<'_>, done: &mut RepairReport) -> Result<(), Error> {
+    fn repair_shared(
+        &self,
+        named: &[AccountId],
+        run: &CheckRun<'_>,
+        done: &mut RepairReport,
+    ) -> Result<(), Error> {
         let mut strays: Vec<(AccountId, Table, Vec<u8>)> = Vec::new();
         let read = self.0.engine.snapshot();
         check::check_shared_tables(&*read, run, &mut |fault| {
@@ -297,7 +314,8 @@ impl Store {
         strays.sort_unstable();
         for rows in std::mem::take(strays).chunk_by(|one, other| one.0 == other.0) {
             let Some((account, ..)) = rows.first() else { continue };
-            let rows: Vec<(Table, Vec<u8>)> = rows.iter().map(|(_, table, key)| (*table, key.clone())).collect();
+            let rows: Vec<(Table, Vec<u8>)> =
+                rows.iter().map(|(_, table, key)| (*table, key.clone())).collect();
             let (gone, ticket) = self.commit(*account, |txn| txn.drop_strays(&rows))?;
             ticket.wait_blocking()?;
             run.add_written(gone);

@@ -1,4 +1,5 @@
-//! Whether what a reference or a hint names is there: for the check, and for who removes what names nothing.
+//! Whether what a reference or a hint names is there: for the check, and for who removes what names
+//! nothing.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,9 @@ use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{RowFormat as _, wake_of};
 use crate::store::table::codec::Prefix as _;
-use crate::store::table::keys::{ActionBlobKey, ActionKey, DueKey, EmailKey, UploadBlobKey, UploadKey};
+use crate::store::table::keys::{
+    ActionBlobKey, ActionKey, DueKey, EmailKey, UploadBlobKey, UploadKey,
+};
 use crate::store::table::{
     EmailMetadata, Mailboxes, Outbox, OutboxBlobs, Table as _, UploadBlobs, Uploads, decode_key,
 };
@@ -31,26 +34,35 @@ pub(in crate::store) fn is_wakeup(
     action: ActionId,
     hint: &[u8],
 ) -> Result<bool, Error> {
-    let Some(found) = read.row_if_any::<Outbox>(&ActionKey { account, action })? else { return Ok(false) };
+    let Some(found) = read.row_if_any::<Outbox>(&ActionKey { account, action })? else {
+        return Ok(false);
+    };
     let is_hint = |wake| DueKey { wake, account, action }.encode() == hint;
     Ok(found.map_or(true, |found| wake_of(&found).is_some_and(is_hint)))
 }
 
 /// Whether the action of a hold sends that message. One that cannot be read may do so.
 pub(in crate::store) fn is_action_blob(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
-    let Ok(ActionBlobKey { account, action, blob }) = decode_key::<OutboxBlobs>(hold) else { return Ok(false) };
+    let Ok(ActionBlobKey { account, action, blob }) = decode_key::<OutboxBlobs>(hold) else {
+        return Ok(false);
+    };
     let found = read.row_if_any::<Outbox>(&ActionKey { account, action })?;
     Ok(found.is_some_and(|found| found.map_or(true, |found| found.blob == Some(blob))))
 }
 
 /// Whether there is the upload that a hold is of.
 pub(in crate::store) fn is_upload_blob(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
-    let Ok(UploadBlobKey { account, user, blob }) = decode_key::<UploadBlobs>(hold) else { return Ok(false) };
+    let Ok(UploadBlobKey { account, user, blob }) = decode_key::<UploadBlobs>(hold) else {
+        return Ok(false);
+    };
     Ok(read.bytes::<Uploads>(&UploadKey { account, user, blob })?.is_some())
 }
 
 /// With whom an account shares something, in as far as its mailboxes can be read.
-pub(in crate::store) fn shares_of(read: &dyn RowReader, owner: AccountId) -> Result<BTreeSet<AccountId>, Error> {
+pub(in crate::store) fn shares_of(
+    read: &dyn RowReader,
+    owner: AccountId,
+) -> Result<BTreeSet<AccountId>, Error> {
     let mut with = BTreeSet::new();
     let range = KeyRange::<Mailboxes>::under(&(owner,));
     read.raw_rows(&range, |key, value| {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::*;
 use crate::model::clock::FixedClock;
 use crate::model::{
-    AccountRow, Action, Address, AddressRow, BlobHash, DataType, Decision, EmailId, ListingFilter, Mailbox, MailboxUid,
-    MessageRows, Role, SenderIdentity, ThreadKey, ToldKey, ToldLifetime, UtcMillis, VacationResponse, Verdict,
+    AccountRow, Action, Address, AddressRow, BlobHash, DataType, Decision, EmailId, ListingFilter,
+    Mailbox, MailboxUid, MessageRows, Role, SenderIdentity, ThreadKey, ToldKey, ToldLifetime,
+    UtcMillis, VacationResponse, Verdict,
 };
 use crate::store::engine::fault::FaultyEngine;
 use crate::store::engine::memory::MemoryEngine;
@@ -16,7 +17,9 @@ use crate::store::row::{Object as _, Row as _};
 use crate::store::table::codec::Prefix;
 use crate::store::table::keys::{AccountKey, EmailKey, MailboxKey, ObjectKey};
 use crate::store::tests::action;
-use crate::store::{AccountStateRow, ClientState, EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options};
+use crate::store::{
+    AccountStateRow, ClientState, EncodedMessage, FoldSizes, NewEmail, NewMailbox, Options,
+};
 
 mod beside;
 mod damage;
@@ -45,10 +48,15 @@ fn remake(raw: &[u8]) -> MessageRows {
 
 fn open(engine: Arc<dyn Engine>) -> Store {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-    Store::open_engine(engine, &Options { ranked_above: Some(0), ..Options::small() }, clock).unwrap()
+    Store::open_engine(engine, &Options { ranked_above: Some(0), ..Options::small() }, clock)
+        .unwrap()
 }
 
-fn done<T>(store: &Store, account: AccountId, change: impl FnMut(&mut crate::store::Txn<'_>) -> Result<T, Error>) -> T {
+fn done<T>(
+    store: &Store,
+    account: AccountId,
+    change: impl FnMut(&mut crate::store::Txn<'_>) -> Result<T, Error>,
+) -> T {
     let (value, ticket) = store.commit(account, change).unwrap();
     ticket.wait_blocking().unwrap();
     value
@@ -62,8 +70,15 @@ fn make(store: &Store, account: AccountId, name: &str) {
     });
     done(store, account, |txn| {
         txn.set_account(&AccountRow::new(name, primary.clone(), UtcMillis(0)));
-        for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {
-            txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
+        for (name, role) in
+            [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)]
+        {
+            txn.create_mailbox(&NewMailbox {
+                name: name.into(),
+                parent: None,
+                role: Some(role),
+                sort_order: 0,
+            })?;
         }
         Ok(())
     });
@@ -72,14 +87,18 @@ fn make(store: &Store, account: AccountId, name: &str) {
 fn deliver(store: &Store, account: AccountId, n: u32) -> Result<EmailId, Error> {
     // One is long enough to lie in frames.
     let body = "long ".repeat(if n == 7 { 30_000 } else { 1 });
-    let raw = format!("Subject: letter {}\r\n\r\n{body}{n}\r\n", "x".repeat(n as usize % 11)).into_bytes();
+    let raw = format!("Subject: letter {}\r\n\r\n{body}{n}\r\n", "x".repeat(n as usize % 11))
+        .into_bytes();
     let encoded = EncodedMessage::new(&remake(&raw));
     let (mut results, ticket) = store.commit_message(&[account], &encoded, &raw, |txn| {
         let id = txn.create_email(&NewEmail {
             message: &encoded,
             prefix: b"Delivered-To: ann@example.org\r\n",
             mailboxes: BTreeSet::from([MailboxUid(1 + n % 3)]),
-            keywords: [["$seen"], ["$flagged"], ["$draft"]][n as usize % 3].iter().map(|word| (*word).into()).collect(),
+            keywords: [["$seen"], ["$flagged"], ["$draft"]][n as usize % 3]
+                .iter()
+                .map(|word| (*word).into())
+                .collect(),
             received_at: UtcMillis(i64::from(n) * 1000),
         })?;
         txn.remember_delivery(&[u8::try_from(n).unwrap(); 32], Some(id.0), &[])?;
@@ -117,11 +136,20 @@ fn life(store: &Store) {
             txn.remember_told(&ToldKey([1; 32]), &bob, &ToldLifetime::of(generation))?;
             let now = txn.now();
             let blob = txn.snapshot().email(account, ids[0])?.map(|email| email.blob);
-            let action = txn.queue_action(Action { blob, same: Some([9; 16]), ..action() }, b"Subject: x\r\n\r\n")?;
+            let action = txn.queue_action(
+                Action { blob, same: Some([9; 16]), ..action() },
+                b"Subject: x\r\n\r\n",
+            )?;
             txn.create_object(&SenderIdentity::default())?;
             txn.create_object(&crate::model::EmailSubmission::default())?;
             txn.create_object(&crate::model::PushSubscription::default())?;
-            txn.put_upload(account, &BlobHash(*blake3::hash(b"uploaded").as_bytes()), b"uploaded", "text/plain", 99)?;
+            txn.put_upload(
+                account,
+                &BlobHash(*blake3::hash(b"uploaded").as_bytes()),
+                b"uploaded",
+                "text/plain",
+                99,
+            )?;
             txn.add_decision(&Decision {
                 at: now,
                 email: ids[0],
@@ -137,7 +165,14 @@ fn life(store: &Store) {
 
 /// A first fold of some of the account's emails.
 fn fold(store: &Store, account: AccountId) {
-    let sizes = FoldSizes { rows: 6, row_octets: 1 << 16, block: 256, fan: 4, piece: 1 << 12, last_level: 1 };
+    let sizes = FoldSizes {
+        rows: 6,
+        row_octets: 1 << 16,
+        block: 256,
+        fan: 4,
+        piece: 1 << 12,
+        last_level: 1,
+    };
     let piece = store.snapshot().next_fold_piece(account, &sizes).unwrap().unwrap();
     assert!(done(store, account, |txn| txn.write_folds(&piece)));
 }
@@ -172,9 +207,13 @@ fn repair(store: &Store, scope: RepairScope) -> RepairReport {
 
 /// Damages much of Ann's.
 fn hurt(engine: &dyn Engine, memory: &MemoryEngine) {
-    for table in
-        [Table::EmailByModseq, Table::MailboxEmailIndex, Table::Threads, Table::EmailTokens, Table::MailboxRank]
-    {
+    for table in [
+        Table::EmailByModseq,
+        Table::MailboxEmailIndex,
+        Table::Threads,
+        Table::EmailTokens,
+        Table::MailboxRank,
+    ] {
         for (key, _) in rows_of(memory, table, ANN).into_iter().step_by(3) {
             write(engine, table, &key, None);
         }

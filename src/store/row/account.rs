@@ -3,8 +3,8 @@
 use super::mailbox::{read_kept, write_kept};
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
-    AccessToken, AccountId, AccountRow, Address, AddressRow, DataType, ListingFilter, MailboxUid, MaintainedListing,
-    ModSeq, UtcMillis,
+    AccessToken, AccountId, AccountRow, Address, AddressRow, DataType, ListingFilter, MailboxUid,
+    MaintainedListing, ModSeq, UtcMillis,
 };
 use crate::store::engine::Table;
 
@@ -43,7 +43,9 @@ impl Row for AccountRow {
             out.signed(token.created.0);
             out.option(token.expires.as_ref(), |out, at| out.signed(at.0));
         });
-        out.option(self.addresses.as_ref(), |out, all| out.list(all.iter(), |out, address| out.text(address)));
+        out.option(self.addresses.as_ref(), |out, all| {
+            out.list(all.iter(), |out, address| out.text(address))
+        });
     }
 
     fn read(input: &mut FieldReader<'_>, version: u8) -> Result<Self, RowError> {
@@ -67,7 +69,11 @@ impl Row for AccountRow {
                     expires: input.option(|input| Ok(UtcMillis(input.signed()?)))?,
                 })
             })?,
-            addresses: if version < 2 { None } else { input.option(|input| input.list(FieldReader::text))? },
+            addresses: if version < 2 {
+                None
+            } else {
+                input.option(|input| input.list(FieldReader::text))?
+            },
         })
     }
 }
@@ -139,7 +145,10 @@ impl AccountStateRow {
     /// That of an account to be.
     #[must_use]
     pub fn fresh() -> Self {
-        Self { kept: vec![MaintainedListing::standard(ListingFilter::Flagged, ModSeq(0))], ..Self::default() }
+        Self {
+            kept: vec![MaintainedListing::standard(ListingFilter::Flagged, ModSeq(0))],
+            ..Self::default()
+        }
     }
 }
 
@@ -178,15 +187,16 @@ impl Row for AccountStateRow {
     }
 
     fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
-        let marks = |input: &mut FieldReader<'_>| -> Result<[ModSeq; DataType::ALL.len()], RowError> {
-            let known: Vec<ModSeq> = input.list(|input| Ok(ModSeq(input.num()?)))?;
-            let mut marks = [ModSeq(0); DataType::ALL.len()];
-            if known.len() > marks.len() {
-                return Err(RowError("marks of unknown data types"));
-            }
-            marks.iter_mut().zip(known).for_each(|(mark, known)| *mark = known);
-            Ok(marks)
-        };
+        let marks =
+            |input: &mut FieldReader<'_>| -> Result<[ModSeq; DataType::ALL.len()], RowError> {
+                let known: Vec<ModSeq> = input.list(|input| Ok(ModSeq(input.num()?)))?;
+                let mut marks = [ModSeq(0); DataType::ALL.len()];
+                if known.len() > marks.len() {
+                    return Err(RowError("marks of unknown data types"));
+                }
+                marks.iter_mut().zip(known).for_each(|(mark, known)| *mark = known);
+                Ok(marks)
+            };
         Ok(Self {
             modseq: ModSeq(input.num()?),
             last_thread: input.num()?,

@@ -3,8 +3,8 @@
 use super::account::{read_address, write_address};
 use super::{FieldReader, FieldWriter, Row, RowError, decode_with};
 use crate::model::{
-    AccountId, Action, ActionId, ActionKind, ActionState, Address, BlobHash, DsnNotify, DsnReturn, EmailId, ObjectId,
-    OriginalRecipient, RecipientState, Target, ToldKey, UtcMillis,
+    AccountId, Action, ActionId, ActionKind, ActionState, Address, BlobHash, DsnNotify, DsnReturn,
+    EmailId, ObjectId, OriginalRecipient, RecipientState, Target, ToldKey, UtcMillis,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -79,7 +79,8 @@ impl Row for Action {
     }
 }
 
-/// Kind and state of a queued action, which stand at the beginning of its row: nothing else of it is read.
+/// Kind and state of a queued action, which stand at the beginning of its row: nothing else of it
+/// is read.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -128,7 +129,9 @@ fn read_target(input: &mut FieldReader<'_>) -> Result<Target, RowError> {
             }
             Ok(DsnNotify { never: has(0), success: has(1), failure: has(2), delay: has(3) })
         })?,
-        original: input.option(|input| Ok(OriginalRecipient { kind: input.text()?, address: input.text()? }))?,
+        original: input.option(|input| {
+            Ok(OriginalRecipient { kind: input.text()?, address: input.text()? })
+        })?,
         fate: match input.num()? {
             0 => RecipientState::Waiting,
             1 => RecipientState::Sent(input.text()?),
@@ -142,7 +145,11 @@ pub(super) fn place<T: PartialEq + Copy>(all: &[T], one: T) -> u64 {
     all.iter().position(|known| *known == one).unwrap_or_default() as u64
 }
 
-pub(super) fn at_place<T: Copy>(all: &[T], input: &mut FieldReader<'_>, bad: &'static str) -> Result<T, RowError> {
+pub(super) fn at_place<T: Copy>(
+    all: &[T],
+    input: &mut FieldReader<'_>,
+    bad: &'static str,
+) -> Result<T, RowError> {
     usize::try_from(input.num()?).ok().and_then(|at| all.get(at)).copied().ok_or(RowError(bad))
 }
 
@@ -183,7 +190,8 @@ pub fn wake_of(action: &Action) -> Option<WakeCondition> {
     }
 }
 
-/// `outbox_due`: where a woken action goes. Digests that meet by chance only make two actions wait for each other.
+/// `outbox_due`: where a woken action goes. Digests that meet by chance only make two actions wait
+/// for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Destination {
     /// Digest of the account and the recipient: one action after the other.
@@ -232,7 +240,8 @@ impl Row for SameAction {
     }
 }
 
-/// The digest of an account and of an address in its folded form: what goes there from here goes in order.
+/// The digest of an account and of an address in its folded form: what goes there from here goes in
+/// order.
 #[must_use]
 pub fn lane_digest(account: AccountId, to: &Address) -> Digest {
     let mut hasher = blake3::Hasher::new();

@@ -1,5 +1,5 @@
-//! A message as received: one row where it is short, a head and frames where it is long, so that a part of it is read
-//! without the rest, and no row is so large that writing it stops all others.
+//! A message as received: one row where it is short, a head and frames where it is long, so that a
+//! part of it is read without the rest, and no row is so large that writing it stops all others.
 
 use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{BlobHash, UtcMillis};
@@ -105,12 +105,16 @@ pub fn blob_rows(hash: &BlobHash, raw: &[u8], at: UtcMillis) -> Vec<Put> {
 
 /// The `blobs` row of a message that is put at this time.
 pub(in crate::store) fn blob_head(raw: &[u8], at: UtcMillis) -> Vec<u8> {
-    let octets = if raw.len() > FRAME { BlobBytes::Framed(raw.len() as u64) } else { BlobBytes::Here(raw) };
+    let octets =
+        if raw.len() > FRAME { BlobBytes::Framed(raw.len() as u64) } else { BlobBytes::Here(raw) };
     BlobRow { at, octets }.encode()
 }
 
 /// The `blob_frames` rows of a message; a short one has none.
-pub(in crate::store) fn blob_frames(hash: &BlobHash, raw: &[u8]) -> impl Iterator<Item = (BlobFrameKey, Vec<u8>)> {
+pub(in crate::store) fn blob_frames(
+    hash: &BlobHash,
+    raw: &[u8],
+) -> impl Iterator<Item = (BlobFrameKey, Vec<u8>)> {
     let framed = if raw.len() > FRAME { raw } else { &[] };
     framed.chunks(FRAME).zip(0u32..).map(|(frame, number)| {
         let mut value = Vec::with_capacity(frame.len().saturating_add(1));
@@ -125,9 +129,13 @@ pub(in crate::store) fn blob_frames(hash: &BlobHash, raw: &[u8]) -> impl Iterato
 /// # Errors
 /// `Corrupt`.
 pub fn decode_frame<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Error> {
-    let frame = value.split_first().filter(|(version, frame)| **version == 1 && frame.len() <= FRAME);
+    let frame =
+        value.split_first().filter(|(version, frame)| **version == 1 && frame.len() <= FRAME);
     let what = || "not a frame of a message".to_owned();
-    let corrupt =
-        || Error::Corrupt { table: Table::BlobFrames.name(), key: crate::store::error::hex(key), what: what() };
+    let corrupt = || Error::Corrupt {
+        table: Table::BlobFrames.name(),
+        key: crate::store::error::hex(key),
+        what: what(),
+    };
     frame.map(|(_, frame)| frame).ok_or_else(corrupt)
 }

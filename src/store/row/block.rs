@@ -1,8 +1,9 @@
 //! Blocks of the search index: postings of many emails, in the order of their tokens.
 //!
-//! A posting says of a token and an email (by its ordinal in the fold) in which fields it stands, and at which positions.
-//! Postings ascend by token, ordinal and first position; one with very many positions goes on in the next. A block holds
-//! words or texts and begins with a whole posting, so that each can be read without the one before it:
+//! A posting says of a token and an email (by its ordinal in the fold) in which fields it stands,
+//! and at which positions. Postings ascend by token, ordinal and first position; one with very many
+//! positions goes on in the next. A block holds words or texts and begins with a whole posting, so
+//! that each can be read without the one before it:
 //!
 //! ```text
 //! version kind:1 { token ordinal fields positions }*
@@ -90,9 +91,12 @@ impl Blocks {
 
     fn one(&mut self, token: &Token, ordinal: u32, fields: u16, positions: &[u32]) {
         let mut entry = FieldWriter(Vec::with_capacity(16));
-        if self.open.is_some() && self.last.as_ref().is_some_and(|(last, _)| kind(last) == kind(token)) {
+        if self.open.is_some()
+            && self.last.as_ref().is_some_and(|(last, _)| kind(last) == kind(token))
+        {
             write(&mut entry, self.last.as_ref(), token, ordinal, fields, positions);
-            let fits = |block: &&mut Block| block.value.len().saturating_add(entry.0.len()) <= self.most;
+            let fits =
+                |block: &&mut Block| block.value.len().saturating_add(entry.0.len()) <= self.most;
             if let Some(block) = self.open.as_mut().filter(fits) {
                 block.value.extend_from_slice(&entry.0);
                 return self.remember(token, ordinal);
@@ -168,8 +172,8 @@ fn write_positions(out: &mut FieldWriter, positions: &[u32]) {
     });
 }
 
-/// Reads the postings of a block in order. `wanted` says which: of the others nothing is kept, and after `None` nothing
-/// is read.
+/// Reads the postings of a block in order. `wanted` says which: of the others nothing is kept, and
+/// after `None` nothing is read.
 ///
 /// # Errors
 /// `Corrupt`, also where they are not in order.
@@ -215,7 +219,8 @@ impl<B: AsRef<[u8]>> BlockReader<B> {
         Ok(Self { bytes, at: 2, token, ordinal: 0, first: true })
     }
 
-    /// The next posting that is wanted, as of `read_block`; nothing at the end, or where `wanted` ends it.
+    /// The next posting that is wanted, as of `read_block`; nothing at the end, or where `wanted`
+    /// ends it.
     ///
     /// # Errors
     /// `Corrupt`, also where they are not in order.
@@ -238,7 +243,12 @@ impl<B: AsRef<[u8]>> BlockReader<B> {
                 match wanted(token, *ordinal) {
                     Some(true) => {
                         let positions = read_positions(&mut input)?;
-                        return Ok(Some(Posting { token: token.clone(), ordinal: *ordinal, fields, positions }));
+                        return Ok(Some(Posting {
+                            token: token.clone(),
+                            ordinal: *ordinal,
+                            fields,
+                            positions,
+                        }));
                     }
                     Some(false) => {
                         for _ in 0..input.num()? {
@@ -267,8 +277,10 @@ fn read_token(input: &mut FieldReader<'_>, token: &mut Token) -> Result<bool, Ro
         Token::Text(text) => {
             let same = usize::try_from(input.num()?).map_err(|_| RowError("length too large"))?;
             let rest = input.bytes()?;
-            let begin = text.as_bytes().get(..same).ok_or(RowError("begins with more than there is"))?;
-            let next = String::from_utf8([begin, rest].concat()).map_err(|_| RowError("text is not UTF-8"))?;
+            let begin =
+                text.as_bytes().get(..same).ok_or(RowError("begins with more than there is"))?;
+            let next = String::from_utf8([begin, rest].concat())
+                .map_err(|_| RowError("text is not UTF-8"))?;
             let unchanged = next == *text;
             if next < *text {
                 return Err(RowError("texts out of order"));

@@ -5,8 +5,8 @@ use smallvec::smallvec;
 use super::account::{read_address, write_address};
 use super::{FieldReader, FieldWriter, RowError, decode_with};
 use crate::model::{
-    Address, BlobHash, DeliveredTo, EmailAddress, EmailContent, MessageRows, PartOffsets, SearchWord, SentAt,
-    ThreadKey, Tokens, UtcMillis, field,
+    Address, BlobHash, DeliveredTo, EmailAddress, EmailContent, MessageRows, PartOffsets,
+    SearchWord, SentAt, ThreadKey, Tokens, UtcMillis, field,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -14,13 +14,13 @@ use crate::store::error::Error;
 /// The version of an `email_content` row. It says by which rules its message was read, for the row
 /// and for the email's tokens: 1 the first; 2 better rules for charsets, addresses, transfer
 /// encodings, and where a header begins; 3 those by which the tokens say where an email was
-/// delivered, and an address on behalf of another is one mailbox. The layout is the same. What is made of a message by later rules may
-/// differ from what a row of an earlier version says.
+/// delivered, and an address on behalf of another is one mailbox. The layout is the same. What is
+/// made of a message by later rules may differ from what a row of an earlier version says.
 const CONTENT: u8 = 3;
 /// The newest version that changed the row itself, and not the tokens alone.
 const READING: u8 = 3;
-/// The version of an `email_tokens` row. 2 has the text of this email's own delivery before what all
-/// recipients share; of an email with a row of version 1 it is not known.
+/// The version of an `email_tokens` row. 2 has the text of this email's own delivery before what
+/// all recipients share; of an email with a row of version 1 it is not known.
 const TOKENS: u8 = 2;
 
 /// The finished rows of a message, encoded: the same bytes for each recipient.
@@ -65,7 +65,8 @@ pub fn content_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     out.0
 }
 
-/// The `email_tokens` row: version, where this email was delivered by its trace prefix, the shared part.
+/// The `email_tokens` row: version, where this email was delivered by its trace prefix, the shared
+/// part.
 #[must_use]
 pub fn tokens_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     let mut out = FieldWriter::new(TOKENS);
@@ -98,7 +99,8 @@ pub fn is_of_earlier_reading(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..READING).contains(version))
 }
 
-/// Whether the tokens of an email with this `email_content` row may have been made by earlier rules.
+/// Whether the tokens of an email with this `email_content` row may have been made by earlier
+/// rules.
 #[must_use]
 pub fn has_earlier_tokens(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..CONTENT).contains(version))
@@ -110,7 +112,11 @@ pub fn has_earlier_tokens(bytes: &[u8]) -> bool {
 /// `Corrupt`.
 pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     decode_with(Table::EmailTokens, key, bytes, TOKENS, |input, version| {
-        let own = if version < TOKENS { DeliveredTo::Unread.text() } else { input.option(FieldReader::text)? };
+        let own = if version < TOKENS {
+            DeliveredTo::Unread.text()
+        } else {
+            input.option(FieldReader::text)?
+        };
         let mut tokens = read_tokens(input)?;
         if let Some(text) = own {
             let at = tokens.texts.partition_point(|(known, _)| *known < text);
@@ -149,7 +155,9 @@ pub(super) fn read_addresses(input: &mut FieldReader<'_>) -> Result<Vec<Address>
 }
 
 fn write_content(out: &mut FieldWriter, content: &EmailContent) {
-    for people in [&content.from, &content.to, &content.cc, &content.bcc, &content.sender, &content.reply_to] {
+    for people in
+        [&content.from, &content.to, &content.cc, &content.bcc, &content.sender, &content.reply_to]
+    {
         write_people(out, people);
     }
     out.num(content.blank);
@@ -184,7 +192,8 @@ fn read_content(input: &mut FieldReader<'_>) -> Result<EmailContent, RowError> {
         subject: input.option(FieldReader::text)?,
         sent_at: input.option(|input| {
             let at = UtcMillis(input.signed()?);
-            let offset = i16::try_from(input.signed()?).map_err(|_| RowError("time zone too large"))?;
+            let offset =
+                i16::try_from(input.signed()?).map_err(|_| RowError("time zone too large"))?;
             Ok(SentAt { at, offset_minutes: offset })
         })?,
         message_id: ids(input)?,
@@ -227,12 +236,16 @@ fn write_tokens(out: &mut FieldWriter, tokens: &Tokens) {
 }
 
 fn read_tokens(input: &mut FieldReader<'_>) -> Result<Tokens, RowError> {
-    let fields = |input: &mut FieldReader<'_>| u16::try_from(input.num()?).map_err(|_| RowError("unknown fields"));
+    let fields = |input: &mut FieldReader<'_>| {
+        u16::try_from(input.num()?).map_err(|_| RowError("unknown fields"))
+    };
     let mut last = 0u32;
     let words = input.list(|input| {
         let step = input.num()?;
-        let hash =
-            u32::try_from(step >> 1).ok().and_then(|step| last.checked_add(step)).ok_or(RowError("hash too large"))?;
+        let hash = u32::try_from(step >> 1)
+            .ok()
+            .and_then(|step| last.checked_add(step))
+            .ok_or(RowError("hash too large"))?;
         last = hash;
         if step & 1 == 0 {
             return Ok(SearchWord { hash, positions: smallvec![input.num32()?] });

@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{FieldReader, FieldWriter, Row, RowError};
-use crate::model::{BlobHash, EmailId, EmailMetadata, ListingFilter, MailboxUid, ModSeq, ThreadId, UtcMillis, keyword};
+use crate::model::{
+    BlobHash, EmailId, EmailMetadata, ListingFilter, MailboxUid, ModSeq, ThreadId, UtcMillis,
+    keyword,
+};
 use crate::store::engine::Table;
 
-/// The keywords that most emails carry, by number; the rest are written out. Only ever added to at the end.
+/// The keywords that most emails carry, by number; the rest are written out. Only ever added to at
+/// the end.
 const COMMON: [&str; 8] = [
     keyword::SEEN,
     keyword::FLAGGED,
@@ -25,7 +29,11 @@ impl Row for EmailMetadata {
         out.num(self.thread.0);
         out.list(self.mailboxes.iter(), |out, uid| out.num(uid.0));
         out.list(self.keywords.iter(), |out, word| {
-            match COMMON.iter().position(|common| common == word).and_then(|at| u64::try_from(at).ok()) {
+            match COMMON
+                .iter()
+                .position(|common| common == word)
+                .and_then(|at| u64::try_from(at).ok())
+            {
                 Some(at) => out.num(at.saturating_add(1)),
                 None => {
                     out.num(0u8);
@@ -96,7 +104,8 @@ impl Thread {
         self.tally(&boxes, marks, trash, add);
     }
 
-    /// The same for one that is known by its mailboxes, and by whether it has `$seen`, has `$flagged` and is unread.
+    /// The same for one that is known by its mailboxes, and by whether it has `$seen`, has
+    /// `$flagged` and is unread.
     pub(in crate::store) fn tally(
         &mut self,
         boxes: &[MailboxUid],
@@ -157,7 +166,13 @@ impl Row for Thread {
         out.num(self.created.0);
         out.num(self.updated.0);
         out.bool(self.deleted);
-        for total in [self.emails, self.unseen, self.flagged, self.unread_outside_trash, self.unread_in_trash] {
+        for total in [
+            self.emails,
+            self.unseen,
+            self.flagged,
+            self.unread_outside_trash,
+            self.unread_in_trash,
+        ] {
             out.num(total);
         }
         out.list(self.members.iter(), |out, (uid, count)| {

@@ -1,7 +1,8 @@
 //! The folds of an account: which there are, what is being merged, and which emails each has.
 //!
-//! One row says all of it, so that a fold or a merge takes effect by the writing of that row and by nothing else: blocks
-//! that it does not name are none, and it names also those that are being made and those that are to go.
+//! One row says all of it, so that a fold or a merge takes effect by the writing of that row and by
+//! nothing else: blocks that it does not name are none, and it names also those that are being made
+//! and those that are to go.
 
 use super::{FieldReader, FieldWriter, Row, RowError, decode_with};
 use crate::model::{EmailId, ModSeq, Token};
@@ -35,8 +36,8 @@ pub struct Fold {
     pub newest: EmailId,
     /// The oldest.
     pub oldest: EmailId,
-    /// Whether its tokens say of every email where it was delivered (`model::delivered_to`): of a fold that an earlier version
-    /// began they do not.
+    /// Whether its tokens say of every email where it was delivered (`model::delivered_to`): of a
+    /// fold that an earlier version began they do not.
     pub knows_delivery: bool,
 }
 
@@ -65,7 +66,8 @@ impl Folds {
     #[must_use]
     pub fn free(&self, level: u8) -> Vec<Fold> {
         let taken = |id: &FoldId| self.merges.iter().any(|merge| merge.sources.contains(id));
-        let mut free: Vec<Fold> = self.live.iter().filter(|fold| fold.id.level == level).copied().collect();
+        let mut free: Vec<Fold> =
+            self.live.iter().filter(|fold| fold.id.level == level).copied().collect();
         free.retain(|fold| !taken(&fold.id));
         free.sort_by_key(|fold| fold.id.number);
         free
@@ -118,8 +120,16 @@ impl Row for Folds {
                     into: read_fold(input)?,
                     next: match input.num()? {
                         0 => MergePosition::Email(EmailId(input.num()?)),
-                        1 => MergePosition::Posting(Token::Word(input.num32()?), input.num32()?, input.num32()?),
-                        2 => MergePosition::Posting(Token::Text(input.text()?), input.num32()?, input.num32()?),
+                        1 => MergePosition::Posting(
+                            Token::Word(input.num32()?),
+                            input.num32()?,
+                            input.num32()?,
+                        ),
+                        2 => MergePosition::Posting(
+                            Token::Text(input.text()?),
+                            input.num32()?,
+                            input.num32()?,
+                        ),
                         _ => return Err(RowError("unknown step of a merge")),
                     },
                 })
@@ -232,7 +242,11 @@ mod tests {
             oldest: EmailId(u64::MAX),
             knows_delivery: number != 2,
         };
-        let merge = |number, next| FoldMerge { sources: vec![fold(0, number).id], into: fold(1, number + 50), next };
+        let merge = |number, next| FoldMerge {
+            sources: vec![fold(0, number).id],
+            into: fold(1, number + 50),
+            next,
+        };
         let folds = Folds {
             last: 99,
             live: vec![fold(0, 3), fold(0, 1), fold(0, 2), fold(1, 7)],

@@ -2,8 +2,8 @@
 
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
-    AccountId, EmailId, ListingFilter, ListingStage, ListingStats, Mailbox, MailboxCounts, MailboxUid,
-    MaintainedListing, ModSeq, Role, UtcMillis,
+    AccountId, EmailId, ListingFilter, ListingStage, ListingStats, Mailbox, MailboxCounts,
+    MailboxUid, MaintainedListing, ModSeq, Role, UtcMillis,
 };
 use crate::store::engine::Table;
 
@@ -26,7 +26,9 @@ impl Row for Mailbox {
             out.num(*rights);
         });
         let counts = &self.counts;
-        for count in [counts.total_emails, counts.unread_emails, counts.total_threads, counts.unread_threads] {
+        for count in
+            [counts.total_emails, counts.unread_emails, counts.total_threads, counts.unread_threads]
+        {
             out.num(count);
         }
         for mark in [self.created, self.updated, self.updated_not_counts, self.updated_shares] {

@@ -1,7 +1,9 @@
-//! Rows: values to bytes and back. Every row begins with a version; a newer one is refused, an older one is read.
+//! Rows: values to bytes and back. Every row begins with a version; a newer one is refused, an
+//! older one is read.
 //!
-//! Numbers are LEB128 (signed ones zigzag), texts and byte strings have their length before them. A reader takes any
-//! bytes and gives a row or an error; what follows the last field of a known version is an error too.
+//! Numbers are LEB128 (signed ones zigzag), texts and byte strings have their length before them. A
+//! reader takes any bytes and gives a row or an error; what follows the last field of a known
+//! version is an error too.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod account;
@@ -23,12 +25,14 @@ mod vacation;
 
 pub use account::AccountStateRow;
 pub(crate) use action::{Destination, SameAction};
-pub use action::{Digest, decode_message, domain_digest, kind_and_state, lane_digest, message_value, wake_of};
+pub use action::{
+    Digest, decode_message, domain_digest, kind_and_state, lane_digest, message_value, wake_of,
+};
 pub use blob::{BlobBytes, BlobRow, FRAME, blob_rows, decode_frame};
 pub(in crate::store) use blob::{blob_frames, blob_head};
 pub use content::{
-    EncodedMessage, content_prefix, content_value, decode_content, decode_tokens, has_earlier_tokens,
-    is_of_earlier_reading, tokens_value,
+    EncodedMessage, content_prefix, content_value, decode_content, decode_tokens,
+    has_earlier_tokens, is_of_earlier_reading, tokens_value,
 };
 pub use email::Thread;
 pub(crate) use list::RankCount;
@@ -117,7 +121,8 @@ impl<R: Row> RowFormat for R {
     }
 }
 
-/// An id as the whole row: eight bytes, without a version, as format 1 has them in the indexes by change number.
+/// An id as the whole row: eight bytes, without a version, as format 1 has them in the indexes by
+/// change number.
 macro_rules! bare_id {
     ($($name:ident),*) => {$(
         impl RowFormat for $name {
@@ -223,7 +228,11 @@ impl FieldWriter {
     }
 
     /// Values with their count before them.
-    pub fn list<T>(&mut self, values: impl ExactSizeIterator<Item = T>, mut write: impl FnMut(&mut Self, T)) {
+    pub fn list<T>(
+        &mut self,
+        values: impl ExactSizeIterator<Item = T>,
+        mut write: impl FnMut(&mut Self, T),
+    ) {
         self.len(values.len());
         for value in values {
             write(self, value);
@@ -322,14 +331,19 @@ impl<'a> FieldReader<'a> {
     /// # Errors
     /// Too short, or not UTF-8.
     pub fn text(&mut self) -> Result<String, RowError> {
-        std::str::from_utf8(self.bytes()?).map(str::to_owned).map_err(|_| RowError("text is not UTF-8"))
+        std::str::from_utf8(self.bytes()?)
+            .map(str::to_owned)
+            .map_err(|_| RowError("text is not UTF-8"))
     }
 
     /// A value or none.
     ///
     /// # Errors
     /// Those of the value.
-    pub fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, RowError>) -> Result<Option<T>, RowError> {
+    pub fn option<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, RowError>,
+    ) -> Result<Option<T>, RowError> {
         if self.bool()? { read(self).map(Some) } else { Ok(None) }
     }
 

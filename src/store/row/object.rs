@@ -1,4 +1,5 @@
-//! Small objects: one row each, with the changes that made and last changed it; of one that was destroyed these alone.
+//! Small objects: one row each, with the changes that made and last changed it; of one that was
+//! destroyed these alone.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +7,10 @@ use super::action::{at_place, place};
 use super::content::{read_people, write_people};
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
-    AccountId, ActionId, ChangedBy, DeliveryState, DeliveryStatus, EmailId, EmailSubmission, EnvelopeAddress,
-    MailboxUid, ModSeq, ObjectId, ObjectKind, PushKeys, PushSubscription, SenderIdentity, ShareNotification,
-    SubmissionRecipient, ThreadId, UndoStatus, UtcMillis, limits,
+    AccountId, ActionId, ChangedBy, DeliveryState, DeliveryStatus, EmailId, EmailSubmission,
+    EnvelopeAddress, MailboxUid, ModSeq, ObjectId, ObjectKind, PushKeys, PushSubscription,
+    SenderIdentity, ShareNotification, SubmissionRecipient, ThreadId, UndoStatus, UtcMillis,
+    limits,
 };
 use crate::store::engine::Table;
 use crate::store::error::Error;
@@ -125,7 +127,9 @@ fn write_path(out: &mut FieldWriter, path: &EnvelopeAddress) {
 fn read_path(input: &mut FieldReader<'_>) -> Result<EnvelopeAddress, RowError> {
     let email = input.text()?;
     let parameters = input.option(|input| {
-        input.list::<_, BTreeMap<String, Option<String>>>(|input| Ok((input.text()?, input.option(FieldReader::text)?)))
+        input.list::<_, BTreeMap<String, Option<String>>>(|input| {
+            Ok((input.text()?, input.option(FieldReader::text)?))
+        })
     })?;
     Ok(EnvelopeAddress { email, parameters })
 }
@@ -196,7 +200,9 @@ impl Object for PushSubscription {
         out.text(&self.code);
         out.bool(self.is_verified);
         out.signed(self.expires.0);
-        out.option(self.types.as_ref(), |out, types| out.list(types.iter(), |out, name| out.text(name)));
+        out.option(self.types.as_ref(), |out, types| {
+            out.list(types.iter(), |out, name| out.text(name))
+        });
         out.maybe_text(self.credential.as_ref());
     }
 
@@ -204,8 +210,9 @@ impl Object for PushSubscription {
         Ok(Self {
             device_client_id: input.text()?,
             url: input.text()?,
-            keys: input
-                .option(|input| Ok(PushKeys { p256dh: input.bytes()?.to_vec(), auth: input.bytes()?.to_vec() }))?,
+            keys: input.option(|input| {
+                Ok(PushKeys { p256dh: input.bytes()?.to_vec(), auth: input.bytes()?.to_vec() })
+            })?,
             code: input.text()?,
             is_verified: input.bool()?,
             expires: UtcMillis(input.signed()?),
@@ -232,7 +239,9 @@ impl Object for ShareNotification {
     }
 
     fn read(input: &mut FieldReader<'_>) -> Result<Self, RowError> {
-        let rights = |input: &mut FieldReader<'_>| u16::try_from(input.num()?).map_err(|_| RowError("unknown rights"));
+        let rights = |input: &mut FieldReader<'_>| {
+            u16::try_from(input.num()?).map_err(|_| RowError("unknown rights"))
+        };
         Ok(Self {
             created: UtcMillis(input.signed()?),
             by: ChangedBy {

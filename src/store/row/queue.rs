@@ -4,8 +4,8 @@ use super::{FieldReader, FieldWriter, decode_with};
 use crate::store::engine::Table;
 use crate::store::error::Error;
 
-/// Which line of history the queue is of, and why nothing is sent. A store that was restored from a backup has another
-/// epoch: what it holds may have been sent since the backup was made.
+/// Which line of history the queue is of, and why nothing is sent. A store that was restored from a
+/// backup has another epoch: what it holds may have been sent since the backup was made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueMark {
     /// The store's epoch when it was last accepted.

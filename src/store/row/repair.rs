@@ -16,7 +16,8 @@ impl RepairScope {
 
     /// The row of an account that is being repaired so.
     pub(in crate::store) fn row(self) -> Vec<u8> {
-        let number = Self::ALL.iter().find(|(scope, _)| *scope == self).map_or(0, |(_, number)| *number);
+        let number =
+            Self::ALL.iter().find(|(scope, _)| *scope == self).map_or(0, |(_, number)| *number);
         vec![1, number]
     }
 

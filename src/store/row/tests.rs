@@ -2,9 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{
-    Absence, AccountRow, Action, Address, AddressRow, Audience, Circle, Days, Decision, EmailMetadata, EmailSubmission,
-    Mailbox, MessageRows, PartOffsets, PushSubscription, SearchWord, SenderIdentity, SentAt, UtcMillis,
-    VacationResponse, Variant,
+    Absence, AccountRow, Action, Address, AddressRow, Audience, Circle, Days, Decision,
+    EmailMetadata, EmailSubmission, Mailbox, MessageRows, PartOffsets, PushSubscription,
+    SearchWord, SenderIdentity, SentAt, UtcMillis, VacationResponse, Variant,
 };
 
 fn any_bytes_never_panic<R: Row>(bytes: &[u8]) {
@@ -79,7 +79,8 @@ proptest! {
 #[test]
 fn a_newer_version_is_refused_and_so_is_what_follows_the_row() {
     let sender = Address::from_parts("bob", "example.net");
-    let told = ToldRow { generation: Some(3), at: UtcMillis(9), sender, until: Some(UtcMillis(99)) };
+    let told =
+        ToldRow { generation: Some(3), at: UtcMillis(9), sender, until: Some(UtcMillis(99)) };
     let mut row = told.encode();
     assert_eq!(ToldRow::decode(b"k", &row), Ok(told));
     row.push(0);
@@ -101,8 +102,16 @@ fn a_response_reads_as_it_was_written() {
         organisation: vec!["example.com".into()],
         language: Some("en".into()),
         variants: vec![
-            Variant { language: Some("de".into()), circle: Some(Circle::Outside), ..Variant::default() },
-            Variant { text_body: Some("x".into()), circle: Some(Circle::Organisation), ..Variant::default() },
+            Variant {
+                language: Some("de".into()),
+                circle: Some(Circle::Outside),
+                ..Variant::default()
+            },
+            Variant {
+                text_body: Some("x".into()),
+                circle: Some(Circle::Organisation),
+                ..Variant::default()
+            },
         ],
         days: vec![Days::Weekday(5), Days::Monthdays(24, 31)],
         copies: true,

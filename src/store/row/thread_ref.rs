@@ -1,12 +1,15 @@
 //! `thread_refs`: the threads that a message id, with a base subject, names.
 //!
-//! - A key names one thread, unless a guest filed a message whose key names only threads that the guest may not see: then it
-//!   names the guest's thread, too, behind those that it named before.
-//! - Who may read the whole account looks at the first live thread alone; a guest at the first one in sight.
-//! - A row holds `ThreadRefRow::MAX` threads at most. One that holds so many may have displaced another: it is deleted only as a
-//!   whole, for its age, so that a check can say of a row that is not there what it must have held.
+//! - A key names one thread, unless a guest filed a message whose key names only threads that the
+//!   guest may not see: then it names the guest's thread, too, behind those that it named before.
+//! - Who may read the whole account looks at the first live thread alone; a guest at the first one
+//!   in sight.
+//! - A row holds `ThreadRefRow::MAX` threads at most. One that holds so many may have displaced
+//!   another: it is deleted only as a whole, for its age, so that a check can say of a row that is
+//!   not there what it must have held.
 //!
-//! Version 1 is one thread, version 2 several: the number of the thread, and when it was last seen, in 8 octets each.
+//! Version 1 is one thread, version 2 several: the number of the thread, and when it was last seen,
+//! in 8 octets each.
 
 use super::{RowError, RowFormat, decode_with};
 use crate::model::{ThreadId, UtcMillis};
@@ -44,13 +47,14 @@ impl ThreadRefRow {
         self.is_full() || self.0.iter().any(|named| named.thread == thread)
     }
 
-    /// Names a thread behind those that are here, in the place of `dead` ones. Gives the youngest of those that are gone,
-    /// if it is younger than all that stay. A full row stays full: where no thread of it is dead, the one that was not seen
-    /// for longest makes room, and never the first.
+    /// Names a thread behind those that are here, in the place of `dead` ones. Gives the youngest
+    /// of those that are gone, if it is younger than all that stay. A full row stays full: where no
+    /// thread of it is dead, the one that was not seen for longest makes room, and never the first.
     pub fn add(&mut self, new: ThreadRef, dead: &[ThreadId]) -> Option<ThreadId> {
         let is_dead = |named: &ThreadRef| dead.contains(&named.thread);
         if self.is_full() {
-            let unseen = || (1..self.0.len()).min_by_key(|at| self.0.get(*at).map(|named| named.seen));
+            let unseen =
+                || (1..self.0.len()).min_by_key(|at| self.0.get(*at).map(|named| named.seen));
             if let Some(at) = self.0.iter().position(is_dead).or_else(unseen) {
                 self.0.remove(at);
             }
@@ -63,8 +67,8 @@ impl ThreadRefRow {
         gone.filter(|gone| self.0.iter().all(|named| named.thread < *gone))
     }
 
-    /// Adds a thread that was lost from the row, before the first younger one: what a guest filed is younger than what it
-    /// was not to join.
+    /// Adds a thread that was lost from the row, before the first younger one: what a guest filed
+    /// is younger than what it was not to join.
     pub fn restore(&mut self, lost: ThreadRef) {
         let at = self.0.iter().position(|named| named.thread > lost.thread).unwrap_or(self.0.len());
         self.0.insert(at, lost);

@@ -27,9 +27,11 @@ pub struct SweepRow {
     pub begun: UtcMillis,
     /// The key where it goes on; empty where it is through.
     pub next: Vec<u8>,
-    /// What was last of use then or before may be gone: the highest time up to which a round forgot.
+    /// What was last of use then or before may be gone: the highest time up to which a round
+    /// forgot.
     pub upto: UtcMillis,
-    /// Of references to threads: the highest thread whose references were forgotten because it was dead.
+    /// Of references to threads: the highest thread whose references were forgotten because it was
+    /// dead.
     pub thread: ThreadId,
 }
 

@@ -4,8 +4,8 @@ use super::account::{read_address, write_address};
 use super::content::{read_addresses, read_person, write_addresses, write_person};
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
-    Absence, ActionId, Address, Audience, Circle, Days, Decision, EmailId, ExcludedSender, UtcMillis, VacationResponse,
-    Variant, Verdict,
+    Absence, ActionId, Address, Audience, Circle, Days, Decision, EmailId, ExcludedSender,
+    UtcMillis, VacationResponse, Variant, Verdict,
 };
 use crate::store::engine::Table;
 
@@ -79,7 +79,11 @@ impl Row for VacationResponse {
             })?,
             copies: input.bool()?,
             report: input.bool()?,
-            absence: Absence { began: read_time(input)?, ended: read_time(input)?, reported: input.bool()? },
+            absence: Absence {
+                began: read_time(input)?,
+                ended: read_time(input)?,
+                reported: input.bool()?,
+            },
         })
     }
 }
@@ -121,7 +125,9 @@ fn read_variant(input: &mut FieldReader<'_>) -> Result<Variant, RowError> {
 
 fn read_except(input: &mut FieldReader<'_>) -> Result<ExcludedSender, RowError> {
     match input.num()? {
-        0 => Address::parse(&input.text()?).map(ExcludedSender::Address).map_err(|_| RowError("no address")),
+        0 => Address::parse(&input.text()?)
+            .map(ExcludedSender::Address)
+            .map_err(|_| RowError("no address")),
         1 => Ok(ExcludedSender::Domain(input.text()?)),
         _ => Err(RowError("unknown kind of exception")),
     }

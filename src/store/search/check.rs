@@ -1,4 +1,5 @@
-//! The search index: every live email is in it once, and every row of it is of a fold that there is.
+//! The search index: every live email is in it once, and every row of it is of a fold that there
+//! is.
 
 use std::hash::Hasher;
 
@@ -36,25 +37,39 @@ impl Checker<'_> {
                 self.report(Table::EmailTokens, &found.key, error.to_string(), RowFix::Delete)?;
             }
             let id = found.id().map(|key| key.email);
-            let at = id.and_then(|id| self.census.mails.binary_search_by_key(&id, |mail| mail.id).ok());
+            let at =
+                id.and_then(|id| self.census.mails.binary_search_by_key(&id, |mail| mail.id).ok());
             if let Some(count) = at.and_then(|at| places.get_mut(at)) {
                 *count = count.saturating_add(1);
             }
         }
         let folds = match found {
-            Some(Err(error)) => return self.report(Table::SearchFolds, &own, error.to_string(), RowFix::Delete),
+            Some(Err(error)) => {
+                return self.report(Table::SearchFolds, &own, error.to_string(), RowFix::Delete);
+            }
             found => found.and_then(Result::ok).unwrap_or_default(),
         };
         for fold in &folds.live {
             for id in self.check_fold(fold)? {
-                let Ok(at) = self.census.mails.binary_search_by_key(&id, |mail| mail.id) else { continue };
-                let mail = self.census.mails.get(at).filter(|mail| mail.is_live() && mail.created <= fold.made.0);
+                let Ok(at) = self.census.mails.binary_search_by_key(&id, |mail| mail.id) else {
+                    continue;
+                };
+                let mail = self
+                    .census
+                    .mails
+                    .get(at)
+                    .filter(|mail| mail.is_live() && mail.created <= fold.made.0);
                 if let (Some(_), Some(count)) = (mail, places.get_mut(at)) {
                     *count = count.saturating_add(1);
                 }
             }
         }
-        let wrong = self.census.mails.iter().zip(places).filter(|(mail, count)| mail.is_live() && *count != 1);
+        let wrong = self
+            .census
+            .mails
+            .iter()
+            .zip(places)
+            .filter(|(mail, count)| mail.is_live() && *count != 1);
         for (mail, count) in wrong {
             let key = EmailKey { account: self.account, email: mail.id }.encode();
             let what = format!("{count} times in the search index, and not once");
@@ -66,7 +81,8 @@ impl Checker<'_> {
             match strange(&snapshot, self.account, self.depth.reread, |raw| remake(raw).tokens) {
                 Ok(all) => {
                     for id in all {
-                        let what = "the tokens in the search index are not those of its message".to_owned();
+                        let what = "the tokens in the search index are not those of its message"
+                            .to_owned();
                         let key = EmailKey { account: self.account, email: id }.encode();
                         self.report(Table::EmailTokens, &key, what, RowFix::Delete)?;
                     }
@@ -93,45 +109,56 @@ impl Checker<'_> {
         let mut last: Option<(Token, u32, u32)> = None;
         let mut wrong: Vec<(Vec<u8>, String)> = Vec::new();
         let account = self.account;
-        self.read.raw_rows(&KeyRange::<SearchFolds>::under(&(account, fold.id)), |key, value| {
-            if key.starts_with(&(account, fold.id, FoldRows::Emails).encode()) {
-                let first = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-                if key != FoldKey::emails(account, fold.id, first).encode() {
-                    wrong.push((key.to_vec(), format!("should begin with ordinal {first}")));
-                }
-                match read_fold_emails(key, value) {
-                    Ok(some) => ids.extend(some),
-                    Err(error) => wrong.push((key.to_vec(), error.to_string())),
-                }
-                return Ok(true);
-            }
-            let mut first = true;
-            let mut fault = None;
-            let read = read_block(
-                key,
-                value,
-                |_, _| Some(true),
-                |posting| {
-                    let place = (posting.place().0.clone(), posting.ordinal, posting.place().2);
-                    if std::mem::take(&mut first)
-                        && key != FoldKey::block(account, fold.id, &place.0, place.1, place.2).encode()
-                    {
-                        fault = Some("the key is not that of its first posting");
+        self.read.raw_rows(
+            &KeyRange::<SearchFolds>::under(&(account, fold.id)),
+            |key, value| {
+                if key.starts_with(&(account, fold.id, FoldRows::Emails).encode()) {
+                    let first = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+                    if key != FoldKey::emails(account, fold.id, first).encode() {
+                        wrong.push((key.to_vec(), format!("should begin with ordinal {first}")));
                     }
-                    if posting.ordinal >= fold.emails || last.as_ref().is_some_and(|last| *last >= place) {
-                        fault = Some("postings out of order, or of no email of the fold");
+                    match read_fold_emails(key, value) {
+                        Ok(some) => ids.extend(some),
+                        Err(error) => wrong.push((key.to_vec(), error.to_string())),
                     }
-                    last = Some(place);
-                },
-            );
-            let fault = read.err().map(|error| error.to_string()).or(fault.map(str::to_owned));
-            wrong.extend(fault.map(|fault| (key.to_vec(), fault)));
-            Ok(true)
-        })?;
+                    return Ok(true);
+                }
+                let mut first = true;
+                let mut fault = None;
+                let read = read_block(
+                    key,
+                    value,
+                    |_, _| Some(true),
+                    |posting| {
+                        let place = (posting.place().0.clone(), posting.ordinal, posting.place().2);
+                        if std::mem::take(&mut first)
+                            && key
+                                != FoldKey::block(account, fold.id, &place.0, place.1, place.2)
+                                    .encode()
+                        {
+                            fault = Some("the key is not that of its first posting");
+                        }
+                        if posting.ordinal >= fold.emails
+                            || last.as_ref().is_some_and(|last| *last >= place)
+                        {
+                            fault = Some("postings out of order, or of no email of the fold");
+                        }
+                        last = Some(place);
+                    },
+                );
+                let fault = read.err().map(|error| error.to_string()).or(fault.map(str::to_owned));
+                wrong.extend(fault.map(|fault| (key.to_vec(), fault)));
+                Ok(true)
+            },
+        )?;
         let sorted = ids.windows(2).all(|pair| matches!(pair, [one, next] if one < next));
-        let ends = (ids.first().copied(), ids.last().copied()) == (Some(fold.newest), Some(fold.oldest));
+        let ends =
+            (ids.first().copied(), ids.last().copied()) == (Some(fold.newest), Some(fold.oldest));
         if ids.len() as u64 != u64::from(fold.emails) || !sorted || !ends {
-            wrong.push(((account, fold.id).encode(), format!("its {} emails are not those of {fold:?}", ids.len())));
+            wrong.push((
+                (account, fold.id).encode(),
+                format!("its {} emails are not those of {fold:?}", ids.len()),
+            ));
         }
         for (key, what) in wrong {
             self.report(Table::SearchFolds, &key, what, RowFix::Delete)?;
@@ -142,12 +169,15 @@ impl Checker<'_> {
     /// Every row is of a fold that is searched, being made, or to go.
     fn check_fold_rows(&self, folds: &Folds) -> Result<(), Error> {
         let live = folds.live.iter().map(|fold| fold.id);
-        let known: Vec<FoldId> =
-            live.chain(folds.merges.iter().map(|merge| merge.into.id)).chain(folds.dropped.iter().copied()).collect();
+        let known: Vec<FoldId> = live
+            .chain(folds.merges.iter().map(|merge| merge.into.id))
+            .chain(folds.dropped.iter().copied())
+            .collect();
         let mut orphans = Vec::new();
         let mut rows = self.rows::<SearchFolds>();
         while let Some(found) = rows.next()? {
-            let is_known = found.id().is_some_and(|key| key.fold().is_none_or(|fold| known.contains(&fold)));
+            let is_known =
+                found.id().is_some_and(|key| key.fold().is_none_or(|fold| known.contains(&fold)));
             if !is_known {
                 orphans.push(found.key);
             }
@@ -156,7 +186,8 @@ impl Checker<'_> {
             self.report(Table::SearchFolds, &key, "of a fold that there is not", RowFix::Delete)?;
         }
         for merge in &folds.merges {
-            if merge.sources.iter().any(|source| !folds.live.iter().any(|fold| fold.id == *source)) {
+            if merge.sources.iter().any(|source| !folds.live.iter().any(|fold| fold.id == *source))
+            {
                 let what = format!("{:?} is made of folds that are gone", merge.into.id);
                 let list = FoldKey::list(self.account).encode();
                 self.report(Table::SearchFolds, &list, what, RowFix::Delete)?;
@@ -174,13 +205,21 @@ impl RowReader for BorrowedReader<'_> {
         self.0.get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         self.0.scan(table, from, to, reverse, each)
     }
 }
 
-/// The live emails of which the index has other tokens than those that `again` makes of their messages and the trace
-/// prefix of their delivery. Emails whose tokens were made by earlier rules are looked at where they are to be `reread`.
+/// The live emails of which the index has other tokens than those that `again` makes of their
+/// messages and the trace prefix of their delivery. Emails whose tokens were made by earlier rules
+/// are looked at where they are to be `reread`.
 fn strange(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -197,17 +236,23 @@ fn strange(
         }
         let Some(raw) = snapshot.raw_message(&email.blob)? else { return Ok(()) };
         let own = DeliveredTo::of(&content_prefix(&content).unwrap_or_default()).text();
-        let own = own.map_or(0, |text| token_digest(&Token::Text(text), field::DELIVERED_HERE, &[]));
+        let own =
+            own.map_or(0, |text| token_digest(&Token::Text(text), field::DELIVERED_HERE, &[]));
         if digest(&again(&raw)).wrapping_add(own) != found {
             strange.push(id);
         }
         Ok(())
     };
-    snapshot.scan_unfolded_tokens(account, EmailId(0), |id, tokens| one(id, digest(&tokens)).map(|()| true))?;
+    snapshot.scan_unfolded_tokens(account, EmailId(0), |id, tokens| {
+        one(id, digest(&tokens)).map(|()| true)
+    })?;
     for fold in snapshot.folds(account)?.live {
         let ids = snapshot.fold_emails(account, fold.id)?;
         let mut sums = vec![0u64; ids.len()];
-        let blocks = KeyRange::<SearchFolds>::from(&(account, fold.id), &(account, fold.id, FoldRows::Words));
+        let blocks = KeyRange::<SearchFolds>::from(
+            &(account, fold.id),
+            &(account, fold.id, FoldRows::Words),
+        );
         read.raw_rows(&blocks, |key, value| {
             read_block(
                 key,
@@ -216,7 +261,11 @@ fn strange(
                 |posting| {
                     let sum = usize::try_from(posting.ordinal).ok().and_then(|at| sums.get_mut(at));
                     if let Some(sum) = sum {
-                        *sum = sum.wrapping_add(token_digest(&posting.token, posting.fields, &posting.positions));
+                        *sum = sum.wrapping_add(token_digest(
+                            &posting.token,
+                            posting.fields,
+                            &posting.positions,
+                        ));
                     }
                 },
             )?;
@@ -233,8 +282,14 @@ fn strange(
 
 /// A sum over tokens in any order, in one piece or several.
 fn digest(tokens: &Tokens) -> u64 {
-    let words = tokens.words.iter().map(|word| token_digest(&Token::Word(word.hash), word.fields(), &word.positions));
-    let texts = tokens.texts.iter().map(|(text, fields)| token_digest(&Token::Text(text.clone()), *fields, &[]));
+    let words = tokens
+        .words
+        .iter()
+        .map(|word| token_digest(&Token::Word(word.hash), word.fields(), &word.positions));
+    let texts = tokens
+        .texts
+        .iter()
+        .map(|(text, fields)| token_digest(&Token::Text(text.clone()), *fields, &[]));
     words.chain(texts).fold(0, u64::wrapping_add)
 }
 

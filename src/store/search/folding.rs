@@ -1,12 +1,13 @@
 //! The next small piece of an account's folding, made from a snapshot without the account's lock;
 //! [`Txn::write_folds`](crate::store::Txn::write_folds) writes it.
 //!
-//! A fold inverts token rows into blocks. When enough folds of a level have gathered they are merged into one of the next,
-//! piece by piece; where a merge stands is in its row, so that whoever comes next goes on from there, after a kill too.
-//! Emails that are gone are left out of a merge. Folds of the last level stay, so that the largest has a bounded size.
+//! A fold inverts token rows into blocks. When enough folds of a level have gathered they are
+//! merged into one of the next, piece by piece; where a merge stands is in its row, so that whoever
+//! comes next goes on from there, after a kill too. Emails that are gone are left out of a merge.
+//! Folds of the last level stay, so that the largest has a bounded size.
 //!
-//! Newest first: folding goes before merging, or a search would read ever more token rows; but when folds have piled up
-//! (a large import), merging goes first.
+//! Newest first: folding goes before merging, or a search would read ever more token rows; but when
+//! folds have piled up (a large import), merging goes first.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,14 @@ pub struct FoldSizes {
 
 impl Default for FoldSizes {
     fn default() -> Self {
-        Self { rows: 512, row_octets: 4 << 20, block: 8192, fan: 16, piece: 256 << 10, last_level: 2 }
+        Self {
+            rows: 512,
+            row_octets: 4 << 20,
+            block: 8192,
+            fan: 16,
+            piece: 256 << 10,
+            last_level: 2,
+        }
     }
 }
 
@@ -69,11 +77,22 @@ impl FoldPiece {
         Self { before, after, puts: Vec::new(), gone: Vec::new(), folded: Vec::new() }
     }
 
-    pub(in crate::store) fn put_emails(&mut self, account: AccountId, fold: FoldId, first: u32, ids: &[EmailId]) {
+    pub(in crate::store) fn put_emails(
+        &mut self,
+        account: AccountId,
+        fold: FoldId,
+        first: u32,
+        ids: &[EmailId],
+    ) {
         self.puts.push((FoldKey::emails(account, fold, first), fold_emails(ids)));
     }
 
-    pub(in crate::store) fn put_blocks(&mut self, account: AccountId, fold: FoldId, blocks: Vec<Block>) {
+    pub(in crate::store) fn put_blocks(
+        &mut self,
+        account: AccountId,
+        fold: FoldId,
+        blocks: Vec<Block>,
+    ) {
         for block in blocks {
             let key = FoldKey::block(account, fold, &block.token, block.ordinal, block.position);
             self.puts.push((key, block.value));
@@ -86,21 +105,29 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn next_fold_piece(&self, account: AccountId, sizes: &FoldSizes) -> Result<Option<FoldPiece>, Error> {
+    pub fn next_fold_piece(
+        &self,
+        account: AccountId,
+        sizes: &FoldSizes,
+    ) -> Result<Option<FoldPiece>, Error> {
         let folds = self.folds(account)?;
         let unfolded = self.account_state(account)?.unfolded;
         let piled = folds.free(0).len() >= sizes.fan.saturating_mul(4) && sizes.last_level > 0;
         if unfolded >= sizes.rows as u64 && !piled {
-            // A last piece takes all: rows left over would sink below the remains of those that were folded, and every
-            // search would walk over these to reach them.
-            let all = usize::try_from(unfolded).ok().filter(|all| *all < sizes.rows.saturating_mul(2));
+            // A last piece takes all: rows left over would sink below the remains of those that
+            // were folded, and every search would walk over these to reach them.
+            let all =
+                usize::try_from(unfolded).ok().filter(|all| *all < sizes.rows.saturating_mul(2));
             return self.fold_rows(account, &folds, all.unwrap_or(sizes.rows), sizes);
         }
         if let Some(gone) = folds.dropped.first() {
             return self.drop_rows(account, &folds, *gone, sizes).map(Some);
         }
         for level in 0..sizes.last_level {
-            let running = folds.merges.iter().position(|merge| merge.into.id.level == level.saturating_add(1));
+            let running = folds
+                .merges
+                .iter()
+                .position(|merge| merge.into.id.level == level.saturating_add(1));
             match running {
                 Some(at) => return self.merge_on(account, &folds, at, sizes).map(Some),
                 None if folds.free(level).len() >= sizes.fan => {
@@ -122,13 +149,19 @@ impl Snapshot<'_> {
     ) -> Result<Option<FoldPiece>, Error> {
         let (mut rows, mut octets) = (Vec::new(), 0);
         let decode = |key: &[u8], value: &[u8]| Ok((value.len(), decode_tokens(key, value)?));
-        self.read.rows_with::<EmailTokens, _>(&KeyRange::under(&(account,)), decode, |key, (length, tokens)| {
-            octets += length;
-            rows.push((key.email, tokens));
-            Ok(rows.len() < most && octets < sizes.row_octets)
-        })?;
+        self.read.rows_with::<EmailTokens, _>(
+            &KeyRange::under(&(account,)),
+            decode,
+            |key, (length, tokens)| {
+                octets += length;
+                rows.push((key.email, tokens));
+                Ok(rows.len() < most && octets < sizes.row_octets)
+            },
+        )?;
         let ids: Vec<EmailId> = rows.iter().map(|(id, _)| *id).collect();
-        let (Some(newest), Some(oldest)) = (ids.first().copied(), ids.last().copied()) else { return Ok(None) };
+        let (Some(newest), Some(oldest)) = (ids.first().copied(), ids.last().copied()) else {
+            return Ok(None);
+        };
         let mut piece = FoldPiece::of(folds);
         piece.after.last += 1;
         let id = FoldId { level: 0, number: piece.after.last };
@@ -139,7 +172,14 @@ impl Snapshot<'_> {
         }
         piece.put_blocks(account, id, invert(&rows, sizes.block));
         let made = self.account_state(account)?.modseq;
-        piece.after.live.push(Fold { id, made, emails: first, newest, oldest, knows_delivery: true });
+        piece.after.live.push(Fold {
+            id,
+            made,
+            emails: first,
+            newest,
+            oldest,
+            knows_delivery: true,
+        });
         piece.folded = ids;
         Ok(Some(piece))
     }

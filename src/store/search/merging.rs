@@ -1,8 +1,8 @@
 //! Merging folds: first the emails of the new fold, then its postings, each in pieces.
 //!
-//! The emails are chosen once and written, so that their ordinals stay while the postings are merged; an email that goes
-//! meanwhile is left out by the next merge. Where two sources name one id (it was purged and came again), the newer
-//! source has the email that lives.
+//! The emails are chosen once and written, so that their ordinals stay while the postings are
+//! merged; an email that goes meanwhile is left out by the next merge. Where two sources name one
+//! id (it was purged and came again), the newer source has the email that lives.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -54,7 +54,9 @@ impl Snapshot<'_> {
         let mut piece = FoldPiece::of(folds);
         let merge = piece.after.merges.remove(at);
         match &merge.next {
-            MergePosition::Email(from) => self.merge_emails(account, &mut piece, &merge, *from, sizes)?,
+            MergePosition::Email(from) => {
+                self.merge_emails(account, &mut piece, &merge, *from, sizes)?
+            }
             MergePosition::Posting(token, ordinal, position) => {
                 let from = (token.clone(), *ordinal, *position);
                 self.merge_postings(account, &mut piece, &merge, &from, sizes)?;
@@ -74,7 +76,8 @@ impl Snapshot<'_> {
     ) -> Result<(), Error> {
         let mut all: Vec<(EmailId, ModSeq)> = Vec::new();
         for source in &merge.sources {
-            let made = piece.before.live.iter().find(|fold| fold.id == *source).map(|fold| fold.made);
+            let made =
+                piece.before.live.iter().find(|fold| fold.id == *source).map(|fold| fold.made);
             let ids = self.fold_emails(account, *source)?.into_iter().filter(|id| *id >= from);
             all.extend(ids.map(|id| (id, made.unwrap_or_default())));
         }
@@ -82,7 +85,8 @@ impl Snapshot<'_> {
         all.sort_unstable_by_key(|(id, made)| (*id, Reverse(*made)));
         all.dedup_by_key(|(id, _)| *id);
         let many = sizes.emails_of_row();
-        let (now, later) = all.split_at_checked(many.saturating_mul(EMAIL_ROWS)).unwrap_or((&all, &[]));
+        let (now, later) =
+            all.split_at_checked(many.saturating_mul(EMAIL_ROWS)).unwrap_or((&all, &[]));
         let mut ids: Vec<EmailId> = Vec::with_capacity(now.len());
         for (id, made) in now {
             if self.is_current_in_fold(account, *made, *id)? {
@@ -96,14 +100,17 @@ impl Snapshot<'_> {
                 merge.into.newest = some.first().copied().unwrap_or_default();
             }
             merge.into.oldest = some.last().copied().unwrap_or_default();
-            merge.into.emails = merge.into.emails.saturating_add(u32::try_from(some.len()).unwrap_or(u32::MAX));
+            merge.into.emails =
+                merge.into.emails.saturating_add(u32::try_from(some.len()).unwrap_or(u32::MAX));
         }
-        merge.next = later.first().map_or(MergePosition::FIRST_POSTING, |(id, _)| MergePosition::Email(*id));
+        merge.next =
+            later.first().map_or(MergePosition::FIRST_POSTING, |(id, _)| MergePosition::Email(*id));
         piece.after.merges.push(merge);
         Ok(())
     }
 
-    /// Writes postings from a place on; behind the last one the new fold takes the place of its sources.
+    /// Writes postings from a place on; behind the last one the new fold takes the place of its
+    /// sources.
     fn merge_postings(
         &self,
         account: AccountId,
@@ -128,7 +135,9 @@ impl Snapshot<'_> {
                 break;
             }
             blocks.push(&posting.token, posting.ordinal, posting.fields, &posting.positions);
-            if let Some(posting) = streams.get_mut(stream).map_or(Ok(None), |stream| stream.next(self, from))? {
+            if let Some(posting) =
+                streams.get_mut(stream).map_or(Ok(None), |stream| stream.next(self, from))?
+            {
                 heap.push(Reverse(NextPosting { posting, stream }));
             }
         }
@@ -167,24 +176,36 @@ impl Snapshot<'_> {
                 }
                 ordinals.push(at.and_then(|at| u32::try_from(at).ok()));
             }
-            let first = ordinals.iter().position(|to| to.is_some_and(|to| to >= from.1)).unwrap_or(ordinals.len());
-            // Of an email behind the one at which the last piece ended, all positions are still to come.
+            let first = ordinals
+                .iter()
+                .position(|to| to.is_some_and(|to| to >= from.1))
+                .unwrap_or(ordinals.len());
+            // Of an email behind the one at which the last piece ended, all positions are still to
+            // come.
             let is_same = ordinals.get(first).copied().flatten() == Some(from.1);
             let position = if is_same { from.2 } else { 0 };
             let first = u32::try_from(first).unwrap_or(u32::MAX);
             // The last block that begins no later, and all that follow.
             let place = FoldKey::block(account, source, &from.0, first, position);
             let blocks = (account, source, FoldRows::Words);
-            let start = self.read.first_key(&KeyRange::<SearchFolds>::through(&blocks, &place).reversed())?;
+            let start = self
+                .read
+                .first_key(&KeyRange::<SearchFolds>::through(&blocks, &place).reversed())?;
             let rest = match start {
                 Some(start) => KeyRange::from(&(account, source), &start),
                 None => KeyRange::from(&(account, source), &blocks),
             };
-            let knows_delivery = folds.live.iter().any(|fold| fold.id == source && fold.knows_delivery);
+            let knows_delivery =
+                folds.live.iter().any(|fold| fold.id == source && fold.knows_delivery);
             if merge.into.knows_delivery && !knows_delivery {
                 out.push(PostingStream::unread((account, source), &ordinals, from));
             }
-            out.push(PostingStream { fold: (account, source), ordinals, rest: Some(rest), ahead: Vec::new() });
+            out.push(PostingStream {
+                fold: (account, source),
+                ordinals,
+                rest: Some(rest),
+                ahead: Vec::new(),
+            });
         }
         Ok(out)
     }
@@ -201,8 +222,13 @@ struct PostingStream {
 }
 
 impl PostingStream {
-    /// Says of the emails of a source that does not say where they were delivered that their header is to be read.
-    fn unread(fold: (AccountId, FoldId), ordinals: &[Option<u32>], from: &(Token, u32, u32)) -> Self {
+    /// Says of the emails of a source that does not say where they were delivered that their header
+    /// is to be read.
+    fn unread(
+        fold: (AccountId, FoldId),
+        ordinals: &[Option<u32>],
+        from: &(Token, u32, u32),
+    ) -> Self {
         let posting = |ordinal: &u32| Posting {
             token: Token::Text(delivered_to::TEXT.to_owned()),
             ordinal: *ordinal,
@@ -210,12 +236,17 @@ impl PostingStream {
             positions: Positions::new(),
         };
         let all = ordinals.iter().flatten().map(posting);
-        let mut ahead: Vec<Posting> = all.filter(|posting| posting.place() >= (&from.0, from.1, from.2)).collect();
+        let mut ahead: Vec<Posting> =
+            all.filter(|posting| posting.place() >= (&from.0, from.1, from.2)).collect();
         ahead.reverse();
         Self { fold, ordinals: Vec::new(), rest: None, ahead }
     }
 
-    fn next(&mut self, snapshot: &Snapshot<'_>, from: &(Token, u32, u32)) -> Result<Option<Posting>, Error> {
+    fn next(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        from: &(Token, u32, u32),
+    ) -> Result<Option<Posting>, Error> {
         loop {
             if let Some(posting) = self.ahead.pop() {
                 return Ok(Some(posting));
@@ -231,10 +262,15 @@ impl PostingStream {
             self.rest = Some(KeyRange::behind(&self.fold, &block));
             let ordinals = &self.ordinals;
             let live = ahead.into_iter().filter_map(|posting| {
-                let ordinal = usize::try_from(posting.ordinal).ok().and_then(|at| ordinals.get(at)).copied().flatten();
+                let ordinal = usize::try_from(posting.ordinal)
+                    .ok()
+                    .and_then(|at| ordinals.get(at))
+                    .copied()
+                    .flatten();
                 ordinal.map(|ordinal| Posting { ordinal, ..posting })
             });
-            self.ahead = live.filter(|posting| posting.place() >= (&from.0, from.1, from.2)).collect();
+            self.ahead =
+                live.filter(|posting| posting.place() >= (&from.0, from.1, from.2)).collect();
             self.ahead.reverse();
         }
     }

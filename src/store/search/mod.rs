@@ -1,4 +1,5 @@
-//! The search index: what a fold is made of, how it is written, read and checked. `upkeep` says when to fold.
+//! The search index: what a fold is made of, how it is written, read and checked. `upkeep` says
+//! when to fold.
 
 pub(in crate::store) mod check;
 pub(in crate::store) mod folding;

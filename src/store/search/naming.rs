@@ -5,8 +5,9 @@ use crate::store::error::Error;
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// Live emails that have a text (as `message::tokens` writes addresses) in one of these fields: first those that are
-    /// not folded, then fold by fold, newest first in each. `each` says whether to go on.
+    /// Live emails that have a text (as `message::tokens` writes addresses) in one of these fields:
+    /// first those that are not folded, then fold by fold, newest first in each. `each` says
+    /// whether to go on.
     ///
     /// # Errors
     /// Those of reading, and of `each`.
@@ -20,7 +21,8 @@ impl Snapshot<'_> {
         let mut open = true;
         self.scan_unfolded_tokens(account, EmailId(0), |id, tokens| {
             let at = tokens.texts.binary_search_by(|(known, _)| known.as_str().cmp(text)).ok();
-            if at.and_then(|at| tokens.texts.get(at)).is_some_and(|(_, known)| known & fields != 0) {
+            if at.and_then(|at| tokens.texts.get(at)).is_some_and(|(_, known)| known & fields != 0)
+            {
                 open = each(id)?;
             }
             Ok(open)

@@ -1,6 +1,8 @@
-//! The postings of one token in one fold, walked: a block is read when something in it is asked for.
+//! The postings of one token in one fold, walked: a block is read when something in it is asked
+//! for.
 //!
-//! A posting that goes on in the next block is put together here, so that nobody above knows of blocks.
+//! A posting that goes on in the next block is put together here, so that nobody above knows of
+//! blocks.
 
 use crate::model::{AccountId, Token};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -15,7 +17,16 @@ impl Snapshot<'_> {
     /// The postings of a token in a fold, to be walked.
     #[must_use]
     pub fn postings(&self, account: AccountId, fold: FoldId, token: Token) -> Postings<'_> {
-        Postings { snapshot: self, account, fold, token, block: None, open: true, at: None, ahead: None }
+        Postings {
+            snapshot: self,
+            account,
+            fold,
+            token,
+            block: None,
+            open: true,
+            at: None,
+            ahead: None,
+        }
     }
 }
 
@@ -37,7 +48,8 @@ pub struct Postings<'v> {
 }
 
 impl Postings<'_> {
-    /// The first posting of an email not before `ordinal`; ordinals must not descend from call to call.
+    /// The first posting of an email not before `ordinal`; ordinals must not descend from call to
+    /// call.
     ///
     /// # Errors
     /// Those of reading.
@@ -81,7 +93,9 @@ impl Postings<'_> {
         loop {
             match self.pull(ordinal)? {
                 Some(more) if more.ordinal == ordinal => {
-                    self.at.iter_mut().for_each(|posting| posting.positions.extend_from_slice(&more.positions));
+                    self.at
+                        .iter_mut()
+                        .for_each(|posting| posting.positions.extend_from_slice(&more.positions));
                 }
                 None if self.next_block()? => {}
                 more => {
@@ -95,7 +109,8 @@ impl Postings<'_> {
     /// Goes on to the block that follows, if that begins with the token.
     fn next_block(&mut self) -> Result<bool, Error> {
         let own = (self.account, self.fold, FoldRows::Token(&self.token));
-        let range = self.block.as_ref().map(|(key, _)| KeyRange::behind(&own, key)).filter(|_| self.open);
+        let range =
+            self.block.as_ref().map(|(key, _)| KeyRange::behind(&own, key)).filter(|_| self.open);
         self.open = range.map_or(Ok(false), |range| self.load_first(&range))?;
         Ok(self.open)
     }
@@ -120,10 +135,13 @@ impl Postings<'_> {
         }
         let own = (self.account, self.fold, FoldRows::Token(&self.token));
         let target = FoldKey::block(self.account, self.fold, &self.token, ordinal, 0);
-        // The last block that begins no later than the target, if it is not read yet, else the one that follows.
+        // The last block that begins no later than the target, if it is not read yet, else the one
+        // that follows.
         let (before, next) = match &self.block {
             Some((block, _)) if *block >= target => (None, KeyRange::behind(&own, block)),
-            Some((block, _)) => (Some(KeyRange::behind_through(block, &target)), KeyRange::behind(&own, &target)),
+            Some((block, _)) => {
+                (Some(KeyRange::behind_through(block, &target)), KeyRange::behind(&own, &target))
+            }
             None => {
                 let first = (self.account, self.fold, FoldRows::Words);
                 (Some(KeyRange::through(&first, &target)), KeyRange::behind(&own, &target))

@@ -1,7 +1,8 @@
 //! The search index: token rows that are not folded yet, and the postings of the folds.
 //!
-//! A fold numbers its emails newest first, and its postings name them by that ordinal. Postings may be of emails that are
-//! gone: whoever walks them asks [`Snapshot::is_current_in_fold`]. Nothing is read before it is asked for.
+//! A fold numbers its emails newest first, and its postings name them by that ordinal. Postings may
+//! be of emails that are gone: whoever walks them asks [`Snapshot::is_current_in_fold`]. Nothing is
+//! read before it is asked for.
 
 use crate::model::{AccountId, EmailId, ModSeq, Token, Tokens};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -21,10 +22,14 @@ impl Snapshot<'_> {
     /// # Errors
     /// Those of reading; so for every function here.
     pub fn folds(&self, account: AccountId) -> Result<Folds, Error> {
-        Ok(self.read.row_with::<SearchFolds, _>(&FoldKey::list(account), Folds::decode)?.unwrap_or_default())
+        Ok(self
+            .read
+            .row_with::<SearchFolds, _>(&FoldKey::list(account), Folds::decode)?
+            .unwrap_or_default())
     }
 
-    /// The emails that are not folded and their tokens, newest first, from `start` on; `each` says whether to go on.
+    /// The emails that are not folded and their tokens, newest first, from `start` on; `each` says
+    /// whether to go on.
     ///
     /// # Errors
     /// Those of reading.
@@ -35,15 +40,22 @@ impl Snapshot<'_> {
         mut each: impl FnMut(EmailId, Tokens) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let range = KeyRange::from(&(account,), &EmailKey { account, email: start });
-        self.read.rows_with::<EmailTokens, _>(&range, decode_tokens, |key, tokens| each(key.email, tokens))
+        self.read.rows_with::<EmailTokens, _>(&range, decode_tokens, |key, tokens| {
+            each(key.email, tokens)
+        })
     }
 
-    /// Whether an email that a fold has is still that email, and live. An id may come again after a purge, if mail with
-    /// the same date is imported: that email is younger than the fold.
+    /// Whether an email that a fold has is still that email, and live. An id may come again after a
+    /// purge, if mail with the same date is imported: that email is younger than the fold.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn is_current_in_fold(&self, account: AccountId, made: ModSeq, id: EmailId) -> Result<bool, Error> {
+    pub fn is_current_in_fold(
+        &self,
+        account: AccountId,
+        made: ModSeq,
+        id: EmailId,
+    ) -> Result<bool, Error> {
         let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })?;
         Ok(row.is_some_and(|email| email.deleted.is_none() && email.created <= made))
     }
@@ -72,7 +84,12 @@ impl Snapshot<'_> {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn postings_of_text(&self, account: AccountId, fold: FoldId, text: &str) -> Result<Vec<(u32, u16)>, Error> {
+    pub fn postings_of_text(
+        &self,
+        account: AccountId,
+        fold: FoldId,
+        text: &str,
+    ) -> Result<Vec<(u32, u16)>, Error> {
         let (mut out, mut next) = (Vec::new(), 0);
         let mut postings = self.postings(account, fold, Token::Text(text.to_owned()));
         while let Some(posting) = postings.seek(next)? {
@@ -82,11 +99,17 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The texts of a fold that begin so, each once, in order. Blocks of nothing but one text's emails are passed over.
+    /// The texts of a fold that begin so, each once, in order. Blocks of nothing but one text's
+    /// emails are passed over.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn texts(&self, account: AccountId, fold: FoldId, prefix: &str) -> Result<Vec<String>, Error> {
+    pub fn texts(
+        &self,
+        account: AccountId,
+        fold: FoldId,
+        prefix: &str,
+    ) -> Result<Vec<String>, Error> {
         let all = (account, fold, FoldRows::Texts(""));
         let first = (account, fold, FoldRows::Texts(prefix));
         let mut texts = Vec::<String>::new();
@@ -97,15 +120,23 @@ impl Snapshot<'_> {
             let (upto, behind) = match &last {
                 Some(last) => {
                     let last = (account, fold, FoldRows::Token(last));
-                    (KeyRange::<SearchFolds>::through(&all, &last), KeyRange::<SearchFolds>::behind(&first, &last))
+                    (
+                        KeyRange::<SearchFolds>::through(&all, &last),
+                        KeyRange::<SearchFolds>::behind(&first, &last),
+                    )
                 }
                 None => (KeyRange::before(&all, &first), KeyRange::under(&first)),
             };
-            // The last of them may end with the texts that follow; else the next block begins with one.
-            let mut take = |key: FoldKey, value: &[u8]| more_texts(&key, value, prefix, &mut texts).map(|()| false);
+            // The last of them may end with the texts that follow; else the next block begins with
+            // one.
+            let mut take = |key: FoldKey, value: &[u8]| {
+                more_texts(&key, value, prefix, &mut texts).map(|()| false)
+            };
             self.read.keys(&upto.reversed(), &mut take)?;
             if texts.len() == known {
-                let mut take = |key: FoldKey, value: &[u8]| more_texts(&key, value, prefix, &mut texts).map(|()| false);
+                let mut take = |key: FoldKey, value: &[u8]| {
+                    more_texts(&key, value, prefix, &mut texts).map(|()| false)
+                };
                 self.read.keys(&behind, &mut take)?;
             }
             if texts.len() == known {
@@ -114,11 +145,17 @@ impl Snapshot<'_> {
         }
     }
 
-    /// The emails of a fold that have a text with this beginning, by ordinal, each with the fields of all such texts.
+    /// The emails of a fold that have a text with this beginning, by ordinal, each with the fields
+    /// of all such texts.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn postings_of_texts(&self, account: AccountId, fold: FoldId, prefix: &str) -> Result<Vec<(u32, u16)>, Error> {
+    pub fn postings_of_texts(
+        &self,
+        account: AccountId,
+        fold: FoldId,
+        prefix: &str,
+    ) -> Result<Vec<(u32, u16)>, Error> {
         let mut out: Vec<(u32, u16)> = Vec::new();
         let first = (account, fold, FoldRows::Texts(prefix));
         let mut take = |key: &FoldKey, value: &[u8]| {
@@ -127,7 +164,9 @@ impl Snapshot<'_> {
                 Token::Text(text) if text.as_str() > prefix => None,
                 _ => Some(false),
             };
-            read_block(&key.encode(), value, wanted, |posting| out.push((posting.ordinal, posting.fields)))
+            read_block(&key.encode(), value, wanted, |posting| {
+                out.push((posting.ordinal, posting.fields))
+            })
         };
         // The block before may end with such texts.
         let before = KeyRange::<SearchFolds>::before(&(account, fold, FoldRows::Texts("")), &first);
@@ -152,7 +191,12 @@ impl Snapshot<'_> {
 }
 
 /// Adds the texts of a block that begin so and come behind those that are known.
-fn more_texts(key: &FoldKey, value: &[u8], prefix: &str, known: &mut Vec<String>) -> Result<(), Error> {
+fn more_texts(
+    key: &FoldKey,
+    value: &[u8],
+    prefix: &str,
+    known: &mut Vec<String>,
+) -> Result<(), Error> {
     let each = |token: &Token, _| {
         let Token::Text(text) = token else { return None };
         let is_meant = text.starts_with(prefix);
@@ -219,7 +263,8 @@ impl Ordinals<'_> {
         self.ids.last().is_some_and(|last| *last >= id)
     }
 
-    /// Reads the row of the first email that is not before `id`, if there is one; it is behind the row that was read last.
+    /// Reads the row of the first email that is not before `id`, if there is one; it is behind the
+    /// row that was read last.
     fn load_by_halves(&mut self, id: EmailId) -> Result<(), Error> {
         // What stands before `low` is before the email, and what stands from `high` on is not.
         let (mut low, mut high) = (self.end(), self.fold.emails);
@@ -256,12 +301,16 @@ impl Ordinals<'_> {
         let all = (self.account, self.fold.id, FoldRows::Emails);
         let range = KeyRange::through(&all, &FoldKey::emails(self.account, self.fold.id, ordinal));
         (self.first, self.ids) = (0, Vec::new());
-        self.snapshot.read.rows_with::<SearchFolds, _>(&range.reversed(), read_fold_emails, |key, ids| {
-            if let FoldKey::Emails(FoldEmailsKey { first, .. }) = key {
-                (self.first, self.ids) = (first, ids);
-            }
-            Ok(false)
-        })?;
+        self.snapshot.read.rows_with::<SearchFolds, _>(
+            &range.reversed(),
+            read_fold_emails,
+            |key, ids| {
+                if let FoldKey::Emails(FoldEmailsKey { first, .. }) = key {
+                    (self.first, self.ids) = (first, ids);
+                }
+                Ok(false)
+            },
+        )?;
         Ok(())
     }
 

@@ -18,14 +18,16 @@ pub(crate) enum Home {
 pub(crate) enum RepairMethod {
     /// Each row by itself. Nobody else reads the account meanwhile.
     Rows,
-    /// Each row by itself, which is a change of the directory. It can be read meanwhile: who has an account stays known.
+    /// Each row by itself, which is a change of the directory. It can be read meanwhile: who has an
+    /// account stays known.
     Directory,
     /// By the fields of the account's state. It can be read meanwhile.
     State,
-    /// The search index as a whole, for a row of it is of many emails. Nobody else reads the account meanwhile.
+    /// The search index as a whole, for a row of it is of many emails. Nobody else reads the
+    /// account meanwhile.
     SearchIndex,
-    /// Rows that name nothing are deleted by an ordinary commit of their account. They are spread over the table, so they
-    /// are looked for once for all accounts.
+    /// Rows that name nothing are deleted by an ordinary commit of their account. They are spread
+    /// over the table, so they are looked for once for all accounts.
     Strays(StrayKind),
     /// Not at all: the check names what is wrong.
     Never,

@@ -1,7 +1,8 @@
 //! Keys as bytes, and back.
 //!
-//! A key is the concatenation of its fields, each of a fixed width and big-endian, so that the order of keys is the
-//! order of their bytes. Only a text at the end of a key, and the token of a search block, have a length of their own.
+//! A key is the concatenation of its fields, each of a fixed width and big-endian, so that the
+//! order of keys is the order of their bytes. Only a text at the end of a key, and the token of a
+//! search block, have a length of their own.
 //!
 //! - `decode(encode(key)) == key`;
 //! - `a < b` exactly if `encode(a) < encode(b)`;
@@ -11,8 +12,8 @@
 use std::cmp::Reverse;
 
 use crate::model::{
-    AccountId, ActionId, BlobHash, EmailId, Listing, ListingFilter, MailboxUid, ModSeq, ObjectId, ObjectKind, Shape,
-    ThreadId, ThreadKey, Token, ToldKey, UtcMillis,
+    AccountId, ActionId, BlobHash, EmailId, Listing, ListingFilter, MailboxUid, ModSeq, ObjectId,
+    ObjectKind, Shape, ThreadId, ThreadKey, Token, ToldKey, UtcMillis,
 };
 use crate::store::row::RowError;
 
@@ -209,12 +210,16 @@ impl<const N: u8> KeyPart for Tag<N> {
     }
 
     fn read(input: &mut &[u8]) -> Result<Self, RowError> {
-        if u8::read(input)? == N { Ok(Self) } else { Err(RowError("the key is of another kind of row")) }
+        if u8::read(input)? == N {
+            Ok(Self)
+        } else {
+            Err(RowError("the key is of another kind of row"))
+        }
     }
 }
 
-/// A token: words by their hash before texts by their bytes. A NUL in a text is written as 0 255 and the text ends with
-/// 0 1, so that a text sorts before every longer one that begins with it.
+/// A token: words by their hash before texts by their bytes. A NUL in a text is written as 0 255
+/// and the text ends with 0 1, so that a text sorts before every longer one that begins with it.
 impl KeyPart for Token {
     const WIDTH: usize = 0;
 
@@ -268,8 +273,8 @@ fn read_text(input: &mut &[u8]) -> Result<String, RowError> {
     String::from_utf8(text).map_err(|_| RowError("a text in the key is not UTF-8"))
 }
 
-/// Declares a key as a struct: the order of its fields is the order of rows. Each leading run of fields, as a tuple, is
-/// a [`Prefix`] of it.
+/// Declares a key as a struct: the order of its fields is the order of rows. Each leading run of
+/// fields, as a tuple, is a [`Prefix`] of it.
 macro_rules! key {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $part:ty),+ $(,)? })*) => {$(
         $(#[$doc])*

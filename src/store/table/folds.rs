@@ -1,4 +1,5 @@
-//! The keys of the search index: one row with the list of an account's folds, and the rows of each fold.
+//! The keys of the search index: one row with the list of an account's folds, and the rows of each
+//! fold.
 //!
 //! - Later folds of a level sort first;
 //! - the rows of a fold's emails sort before its blocks;
@@ -51,9 +52,22 @@ impl FoldKey {
     }
 
     /// The block of a fold that begins with a posting.
-    pub(crate) fn block(account: AccountId, fold: FoldId, token: &Token, ordinal: u32, position: u32) -> Self {
+    pub(crate) fn block(
+        account: AccountId,
+        fold: FoldId,
+        token: &Token,
+        ordinal: u32,
+        position: u32,
+    ) -> Self {
         let (FoldId { level, number }, token) = (fold, token.clone());
-        Self::Block(FoldBlockKey { account, level, number: Reverse(number), token, ordinal, position })
+        Self::Block(FoldBlockKey {
+            account,
+            level,
+            number: Reverse(number),
+            token,
+            ordinal,
+            position,
+        })
     }
 
     /// The fold that the row is a piece of.

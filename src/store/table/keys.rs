@@ -1,14 +1,14 @@
 //! The keys of all tables.
 //!
-//! The fields stand in the order in which they are written, which is the order of the rows. A key of an account's own
-//! table begins with the account.
+//! The fields stand in the order in which they are written, which is the order of the rows. A key
+//! of an account's own table begins with the account.
 
 use std::cmp::Reverse;
 
 use super::codec::{Key, KeyPart, KeyTime, Prefix, key};
 use crate::model::{
-    AccountId, ActionId, BlobHash, EmailId, Listing, ListingFilter, MailboxUid, ModSeq, ObjectId, ObjectKind, ThreadId,
-    ThreadKey, ToldKey, UtcMillis,
+    AccountId, ActionId, BlobHash, EmailId, Listing, ListingFilter, MailboxUid, ModSeq, ObjectId,
+    ObjectKind, ThreadId, ThreadKey, ToldKey, UtcMillis,
 };
 use crate::store::row::RowError;
 
@@ -144,7 +144,8 @@ impl KeyPart for AddressKey {
     }
 
     fn read(input: &mut &[u8]) -> Result<Self, RowError> {
-        let text = std::str::from_utf8(std::mem::take(input)).map_err(|_| RowError("the key is not UTF-8"))?;
+        let text = std::str::from_utf8(std::mem::take(input))
+            .map_err(|_| RowError("the key is not UTF-8"))?;
         Ok(Self(text.to_owned()))
     }
 }
@@ -167,7 +168,8 @@ impl SiteKey {
     const REPAIR: &[u8] = b"repair:";
     const STORE: &[u8] = b"store";
 
-    /// Whether the key is that of an account's own repair, the one row of the site that the account's commits write.
+    /// Whether the key is that of an account's own repair, the one row of the site that the
+    /// account's commits write.
     pub(crate) fn is_of(key: &[u8], account: AccountId) -> bool {
         key == Prefix::<Self>::encode(&Self::Repair(account))
     }

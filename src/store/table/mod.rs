@@ -1,13 +1,17 @@
-//! The tables of the store, each declared once: number, name, key, row, and what is true of its rows.
+//! The tables of the store, each declared once: number, name, key, row, and what is true of its
+//! rows.
 //!
-//! - The number and the name of a table never change and are never used again; the name is the column family of
-//!   RocksDB. Batches are written in the order of the numbers.
+//! - The number and the name of a table never change and are never used again; the name is the
+//!   column family of RocksDB. Batches are written in the order of the numbers.
 //! - `key` and `row` are what [`Txn::put`](super::Txn) takes and what typed reads give.
-//! - `home` says whose partition a row is in. The commit of an account writes only rows of its own home, and hints.
+//! - `home` says whose partition a row is in. The commit of an account writes only rows of its own
+//!   home, and hints.
 //! - `erased`: the rows that begin with an account go when the account is erased.
-//! - `seen_by_clients`: clients know of the rows by their states, so that a repair of one must refuse those states.
+//! - `seen_by_clients`: clients know of the rows by their states, so that a repair of one must
+//!   refuse those states.
 //! - `repair`: how a repair puts the rows right.
-//! - `tuning`: how the rows are written and asked for, as far as an engine can profit from knowing it.
+//! - `tuning`: how the rows are written and asked for, as far as an engine can profit from knowing
+//!   it.
 //!
 //! [`keys`] and [`folds`] have the keys, [`codec`] how they become bytes, `store::row` the rows.
 
@@ -24,20 +28,21 @@ pub(crate) use attributes::{Home, RepairMethod, StrayKind, Tuning};
 use codec::{Key, KeyPart as _};
 use folds::FoldKey;
 use keys::{
-    AccountKey, ActionBlobKey, ActionKey, AddressKey, BlobFrameKey, BlobKey, BlobPurgeKey, BlobRefKey, DecisionKey,
-    DeliveryKey, DeliveryTimeKey, DueKey, EmailKey, HistoryKey, IndexKey, ListKey, MailboxKey, ModSeqKey, ObjectKey,
-    ObjectModSeqKey, PurgeKey, RankKey, SameKey, SharedKey, SiteKey, SubscriptionKey, SweepKey, ThreadEmailKey,
-    ThreadIdKey, ThreadIndexKey, ThreadRefKey, ToldTimeKey, UploadBlobKey, UploadKey, VacationToldKey,
+    AccountKey, ActionBlobKey, ActionKey, AddressKey, BlobFrameKey, BlobKey, BlobPurgeKey,
+    BlobRefKey, DecisionKey, DeliveryKey, DeliveryTimeKey, DueKey, EmailKey, HistoryKey, IndexKey,
+    ListKey, MailboxKey, ModSeqKey, ObjectKey, ObjectModSeqKey, PurgeKey, RankKey, SameKey,
+    SharedKey, SiteKey, SubscriptionKey, SweepKey, ThreadEmailKey, ThreadIdKey, ThreadIndexKey,
+    ThreadRefKey, ToldTimeKey, UploadBlobKey, UploadKey, VacationToldKey,
 };
 
 use super::error::Error;
 use super::row::{
-    AccountStateRow, DeliveryRow, Destination, HistoryRow, RankCount, RowError, SameAction, SweepRow, Thread,
-    ThreadRefRow, ToldRow, UploadRow,
+    AccountStateRow, DeliveryRow, Destination, HistoryRow, RankCount, RowError, SameAction,
+    SweepRow, Thread, ThreadRefRow, ToldRow, UploadRow,
 };
 use crate::model::{
-    AccountRow, Action, AddressRow, Decision, EmailId, EmailMetadata as EmailMetadataRow, Mailbox, ModSeq, ObjectId,
-    ThreadId, VacationResponse,
+    AccountRow, Action, AddressRow, Decision, EmailId, EmailMetadata as EmailMetadataRow, Mailbox,
+    ModSeq, ObjectId, ThreadId, VacationResponse,
 };
 
 /// A table: what the compiler needs to know so that a key or a row of another table does not fit.
@@ -136,7 +141,8 @@ macro_rules! table {
 }
 
 table! {
-    /// Format, epoch and secrets of the store; the repairs that have not ended; whether the queue may send.
+    /// Format, epoch and secrets of the store; the repairs that have not ended; whether the queue
+    /// may send.
     Site = 1 "site" {
         key: SiteKey, row: Encoded, home: Site, erased: false, seen_by_clients: false,
         repair: Never, tuning: []

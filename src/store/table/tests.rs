@@ -11,13 +11,21 @@ use super::folds::{FoldBlockKey, FoldId, FoldKey, FoldRows};
 use super::keys::*;
 use super::*;
 use crate::model::{
-    AccountId, ActionId, BlobHash, Listing, ListingFilter, MailboxUid, ObjectKind, Shape, ThreadKey, Token, ToldKey,
-    UtcMillis,
+    AccountId, ActionId, BlobHash, Listing, ListingFilter, MailboxUid, ObjectKind, Shape,
+    ThreadKey, Token, ToldKey, UtcMillis,
 };
 
 /// Numbers that share bytes, so that some fields are equal and the next one decides.
 fn number() -> impl Strategy<Value = u64> {
-    prop_oneof![0u64..3, Just(255), Just(256), Just(1 << 32), Just(u64::MAX - 1), Just(u64::MAX), any::<u64>()]
+    prop_oneof![
+        0u64..3,
+        Just(255),
+        Just(256),
+        Just(1 << 32),
+        Just(u64::MAX - 1),
+        Just(u64::MAX),
+        any::<u64>()
+    ]
 }
 
 fn narrow() -> impl Strategy<Value = u32> {
@@ -29,7 +37,8 @@ fn account() -> impl Strategy<Value = AccountId> {
 }
 
 fn time() -> impl Strategy<Value = KeyTime> {
-    number().prop_map(|millis| KeyTime::from(UtcMillis(i64::try_from(millis / 2).unwrap_or(i64::MAX))))
+    number()
+        .prop_map(|millis| KeyTime::from(UtcMillis(i64::try_from(millis / 2).unwrap_or(i64::MAX))))
 }
 
 fn hash<const N: usize>() -> impl Strategy<Value = [u8; N]> {
@@ -79,7 +88,10 @@ fn hold<T: Table<Key: Ord + Clone + Debug>>(first: &T::Key, second: &T::Key) {
     assert_eq!(T::ID.check_key(&right), Ok(()));
     assert!(left.is_empty() || decode_key::<T>(&left[..left.len() - 1]).as_ref() != Ok(first));
     if T::ID != TableId::Addresses {
-        assert!(decode_key::<T>(&[left.as_slice(), &[0]].concat()).is_err(), "{first:?} and an octet more");
+        assert!(
+            decode_key::<T>(&[left.as_slice(), &[0]].concat()).is_err(),
+            "{first:?} and an octet more"
+        );
     }
 }
 
@@ -112,11 +124,13 @@ fn email_key() -> impl Strategy<Value = EmailKey> {
 }
 
 fn modseq_key() -> impl Strategy<Value = ModSeqKey> {
-    (account(), number()).prop_map(|(account, modseq)| ModSeqKey { account, modseq: ModSeq(modseq) })
+    (account(), number())
+        .prop_map(|(account, modseq)| ModSeqKey { account, modseq: ModSeq(modseq) })
 }
 
 fn action_key() -> impl Strategy<Value = ActionKey> {
-    (account(), number()).prop_map(|(account, action)| ActionKey { account, action: ActionId(action) })
+    (account(), number())
+        .prop_map(|(account, action)| ActionKey { account, action: ActionId(action) })
 }
 
 fn site_key() -> impl Strategy<Value = SiteKey> {
@@ -124,11 +138,19 @@ fn site_key() -> impl Strategy<Value = SiteKey> {
 }
 
 fn fold_key() -> impl Strategy<Value = FoldKey> {
-    // The list of an account's folds sorts before the folds, and the emails of a fold before its blocks; the derived
-    // order of the enum knows nothing of that, so that each kind is compared with itself.
+    // The list of an account's folds sorts before the folds, and the emails of a fold before its
+    // blocks; the derived order of the enum knows nothing of that, so that each kind is compared
+    // with itself.
     (account(), 0u8..3, number(), token(), narrow(), narrow()).prop_map(
         |(account, level, number, token, ordinal, position)| {
-            FoldKey::Block(FoldBlockKey { account, level, number: Reverse(number), token, ordinal, position })
+            FoldKey::Block(FoldBlockKey {
+                account,
+                level,
+                number: Reverse(number),
+                token,
+                ordinal,
+                position,
+            })
         },
     )
 }
@@ -274,7 +296,8 @@ fn folds_run_newest_first_in_their_level() {
 /// A number or a name that changes makes a store unreadable.
 #[test]
 fn numbers_and_names_are_those_of_format_1() {
-    let listed: Vec<String> = TableId::ALL.iter().map(|table| format!("{} {table}", *table as u8)).collect();
+    let listed: Vec<String> =
+        TableId::ALL.iter().map(|table| format!("{} {table}", *table as u8)).collect();
     insta::assert_snapshot!(listed.join("\n"));
 }
 

@@ -1,6 +1,7 @@
-//! Many at once in one account: who delivers, moves, flags, destroys and restores, upkeep that purges, folds, makes and drops
-//! lists, and readers. At every state that any of them sees all invariants hold, what a client is told puts right what it
-//! knew, and a list's history replays; also while the disk refuses writes every now and then.
+//! Many at once in one account: who delivers, moves, flags, destroys and restores, upkeep that
+//! purges, folds, makes and drops lists, and readers. At every state that any of them sees all
+//! invariants hold, what a client is told puts right what it knew, and a list's history replays;
+//! also while the disk refuses writes every now and then.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +45,11 @@ fn may_fail<T>(done: Result<T, Error>) -> Option<T> {
     }
 }
 
-fn on<T>(store: &Store, account: AccountId, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Option<T> {
+fn on<T>(
+    store: &Store,
+    account: AccountId,
+    change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+) -> Option<T> {
     let done = store.commit(account, change);
     may_fail(done.and_then(|(value, ticket)| ticket.wait_blocking().map(|()| value)))
 }
@@ -58,7 +63,8 @@ fn pick(store: &Store, dice: &mut SeededRng) -> Option<EmailId> {
 fn delivers(store: &Store, who: u32, times: u32) {
     let mut dice = SeededRng::of(who.into());
     for n in 0..times {
-        let keys: Vec<u8> = (0..dice.below(3)).map(|_| u8::try_from(dice.below(5)).unwrap()).collect();
+        let keys: Vec<u8> =
+            (0..dice.below(3)).map(|_| u8::try_from(dice.below(5)).unwrap()).collect();
         let at = i64::try_from(dice.below(6)).unwrap();
         may_fail(deliver_to(store, ACCOUNT, who * 10_000 + n, &keys, at));
     }
@@ -72,9 +78,14 @@ fn changes(store: &Store, who: u64, times: u32) {
             let dead = store.snapshot().destroyed_emails(ACCOUNT, UtcMillis(0), 20).unwrap();
             if let Some(one) = dead.get(dice.below(dead.len().max(1))) {
                 let size = one.email.size - b"Delivered-To: ann@example.org\r\n".len() as u64;
-                let message =
-                    EncodedMessage::new(&MessageRows { blob: one.email.blob, size, ..MessageRows::default() });
-                on(store, ACCOUNT, |txn| txn.restore_email(one.id, &message, Duration::from_secs(99)));
+                let message = EncodedMessage::new(&MessageRows {
+                    blob: one.email.blob,
+                    size,
+                    ..MessageRows::default()
+                });
+                on(store, ACCOUNT, |txn| {
+                    txn.restore_email(one.id, &message, Duration::from_secs(99))
+                });
             }
             continue;
         }
@@ -91,7 +102,9 @@ fn changes(store: &Store, who: u64, times: u32) {
                     txn.update_email(id, BTreeSet::from([MailboxUid(1)]), keywords.clone())
                 });
             }
-            _ => drop(on(store, ACCOUNT, |txn| txn.update_email(id, boxes.clone(), keywords.clone()))),
+            _ => drop(on(store, ACCOUNT, |txn| {
+                txn.update_email(id, boxes.clone(), keywords.clone())
+            })),
         }
     }
 }
@@ -99,10 +112,13 @@ fn changes(store: &Store, who: u64, times: u32) {
 fn keeps(store: &Store, times: u32) {
     let mut dice = SeededRng::of(77);
     for _ in 0..times {
-        let (uid, view) = (MailboxUid(u32::try_from(dice.below(4)).unwrap()), ListingFilter::ALL[dice.below(6)]);
+        let (uid, view) =
+            (MailboxUid(u32::try_from(dice.below(4)).unwrap()), ListingFilter::ALL[dice.below(6)]);
         let most = 1 + dice.below(5);
         match dice.below(12) {
-            0 if !view.is_permanent(uid) => drop(on(store, ACCOUNT, |txn| txn.drop_listing(uid, view, most))),
+            0 if !view.is_permanent(uid) => {
+                drop(on(store, ACCOUNT, |txn| txn.drop_listing(uid, view, most)))
+            }
             1 => drop(on(store, ACCOUNT, |txn| txn.purge_emails(txn.now(), most))),
             2 => {
                 on(store, ACCOUNT, |txn| {
@@ -110,7 +126,9 @@ fn keeps(store: &Store, times: u32) {
                     txn.purge_history(txn.now(), most)
                 });
             }
-            3 => drop(on(store, ACCOUNT, |txn| txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most))),
+            3 => drop(on(store, ACCOUNT, |txn| {
+                txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most)
+            })),
             4 => drop(on(store, AccountId::SITE, |txn| txn.collect_blobs(txn.now(), most))),
             5 => drop(on(store, AccountId::SITE, |txn| txn.sweep_blobs(Duration::ZERO, most))),
             _ => drop(on(store, ACCOUNT, |txn| txn.extend_listing(uid, view, most))),
@@ -119,7 +137,8 @@ fn keeps(store: &Store, times: u32) {
 }
 
 fn folds(store: &Store, times: u32) {
-    let sizes = FoldSizes { rows: 3, row_octets: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
+    let sizes =
+        FoldSizes { rows: 3, row_octets: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
     for _ in 0..times {
         match store.snapshot().next_fold_piece(ACCOUNT, &sizes).unwrap() {
             Some(piece) => drop(on(store, ACCOUNT, |txn| txn.write_folds(&piece))),
@@ -143,7 +162,10 @@ struct ChangesClient {
 
 impl ChangesClient {
     fn new(snapshot: &Snapshot<'_>) -> Self {
-        Self { known: facts(snapshot), since: ClientState::at(snapshot.state(ACCOUNT, DataType::Email).unwrap()) }
+        Self {
+            known: facts(snapshot),
+            since: ClientState::at(snapshot.state(ACCOUNT, DataType::Email).unwrap()),
+        }
     }
 
     /// One answer; says whether there is more.
@@ -177,12 +199,17 @@ fn replays(snapshot: &Snapshot<'_>, lists: &mut Lists) {
             for shape in [Shape::Emails, Shape::Threads] {
                 let listing = Listing { uid, view: filter, shape };
                 let before = lists.remove(&listing);
-                let Some(kept) = kept.filter(|kept| kept.shapes().contains(&shape)) else { continue };
+                let Some(kept) = kept.filter(|kept| kept.shapes().contains(&shape)) else {
+                    continue;
+                };
                 let shown = snapshot.listing(ACCOUNT, listing, None, 1000).unwrap();
                 assert_eq!(kept.tally(shape).total, shown.len() as u64, "{listing:?}");
                 let shown: BTreeSet<EmailId> = shown.into_iter().map(|(id, _)| id).collect();
-                if let Some((since, mut old)) = before.filter(|(since, _)| *since >= kept.tally(shape).low) {
-                    let moves = snapshot.listing_moves(ACCOUNT, listing, since, 10_000).unwrap().unwrap();
+                if let Some((since, mut old)) =
+                    before.filter(|(since, _)| *since >= kept.tally(shape).low)
+                {
+                    let moves =
+                        snapshot.listing_moves(ACCOUNT, listing, since, 10_000).unwrap().unwrap();
                     for (id, ..) in &moves.gone {
                         assert!(old.remove(id), "{listing:?} since {since}");
                     }

@@ -22,7 +22,10 @@ fn thread_changes_only_when_it_gains_or_loses_an_email() {
     assert!(update(1, &["$seen"]) && update(3, &["$seen"]) && update(2, &["$seen", "$flagged"]));
     let changes = told(since);
     assert_eq!((changes.created, changes.updated, changes.destroyed), (vec![], vec![], vec![]));
-    assert_eq!(bed.store.snapshot().email_changes(ACCOUNT, since, 99).unwrap().unwrap().updated, [first]);
+    assert_eq!(
+        bed.store.snapshot().email_changes(ACCOUNT, since, 99).unwrap().unwrap().updated,
+        [first]
+    );
     let second = bed.deliver(2, b"k");
     assert_eq!(told(since).updated, [thread]);
     let since = state(&bed.store);
@@ -48,7 +51,8 @@ fn what_came_and_went_since_a_state_is_not_told_as_destroyed() {
     assert_eq!((threads(before).destroyed, threads(between).destroyed), (vec![], vec![thread]));
 }
 
-/// A row of an index by change number holds an id and nothing else: of other bytes no id is made up, least of all 0.
+/// A row of an index by change number holds an id and nothing else: of other bytes no id is made
+/// up, least of all 0.
 #[test]
 fn a_damaged_row_of_a_change_index_is_corrupt_and_no_id() {
     let bed = bed();
@@ -59,7 +63,11 @@ fn a_damaged_row_of_a_change_index_is_corrupt_and_no_id() {
         for damaged in [vec![], vec![0; 7], vec![0; 9]] {
             let sound = bed.engine.inner().rows(table);
             let write = |value: &dyn Fn(&[u8]) -> Vec<u8>| {
-                let put = |(key, row): &(Vec<u8>, Vec<u8>)| Put { table, key: key.clone(), value: Some(value(row)) };
+                let put = |(key, row): &(Vec<u8>, Vec<u8>)| Put {
+                    table,
+                    key: key.clone(),
+                    value: Some(value(row)),
+                };
                 bed.engine.write(&[Arc::new(Batch::of(sound.iter().map(put).collect()))]).unwrap();
             };
             write(&|_| damaged.clone());
@@ -69,7 +77,10 @@ fn a_damaged_row_of_a_change_index_is_corrupt_and_no_id() {
                 Table::ThreadByModseq => snapshot.thread_changes(ACCOUNT, since, 99).map(drop),
                 _ => snapshot.object_changes::<SenderIdentity>(ACCOUNT, since, 99).map(drop),
             };
-            assert!(matches!(&told, Err(Error::Corrupt { table: of, .. }) if *of == table.name()), "{table}: {told:?}");
+            assert!(
+                matches!(&told, Err(Error::Corrupt { table: of, .. }) if *of == table.name()),
+                "{table}: {told:?}"
+            );
             drop(snapshot);
             write(&|row| row.to_vec());
         }

@@ -51,7 +51,8 @@ fn concurrent_commits_to_few_accounts_share_writes_and_lose_nothing() {
             scope.spawn(move || {
                 for n in 0..25u32 {
                     let account = AccountId(1 + (worker + n) % 2);
-                    deliver_to(&store, account, worker * 1000 + n, &[(n % 3) as u8], i64::from(n)).unwrap();
+                    deliver_to(&store, account, worker * 1000 + n, &[(n % 3) as u8], i64::from(n))
+                        .unwrap();
                 }
             });
         }
@@ -61,7 +62,8 @@ fn concurrent_commits_to_few_accounts_share_writes_and_lose_nothing() {
     assert_clean(&store);
 }
 
-/// Holds the committer in the middle of a group until it is let go, so that what is queued meanwhile is one group.
+/// Holds the committer in the middle of a group until it is let go, so that what is queued
+/// meanwhile is one group.
 fn held(store: &Store) -> mpsc::Sender<()> {
     make_account(store, AccountId(9));
     let (go, wait) = mpsc::channel::<()>();
@@ -93,9 +95,13 @@ fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
     let store = store_over(engine.clone());
     make_account(&store, AccountId(2));
     let go = held(&store);
-    let (first, second, third) =
-        (rename(&store, ACCOUNT, "a"), rename(&store, AccountId(2), "b"), rename(&store, ACCOUNT, "c"));
-    // Another writer, as a store over several machines would have: the account's state is not what it was.
+    let (first, second, third) = (
+        rename(&store, ACCOUNT, "a"),
+        rename(&store, AccountId(2), "b"),
+        rename(&store, ACCOUNT, "c"),
+    );
+    // Another writer, as a store over several machines would have: the account's state is not what
+    // it was.
     let key = AccountKey { account: ACCOUNT }.encode();
     let state = store.snapshot().account_state(ACCOUNT).unwrap();
     let value = Some(AccountStateRow { told: 77, ..state }.encode());
@@ -105,10 +111,16 @@ fn one_that_was_overtaken_does_not_fail_the_others_of_its_group() {
     assert_eq!(first.wait_blocking(), Err(Error::Overtaken(ACCOUNT)));
     second.wait_blocking().unwrap();
     assert!(third.wait_blocking().is_err(), "built on what failed");
-    assert_eq!(store.snapshot().account(AccountId(2)).unwrap().unwrap().display_name.as_deref(), Some("b"));
+    assert_eq!(
+        store.snapshot().account(AccountId(2)).unwrap().unwrap().display_name.as_deref(),
+        Some("b")
+    );
     // And the account goes on from what is there now.
     rename(&store, ACCOUNT, "d").wait_blocking().unwrap();
-    assert_eq!(store.snapshot().account(ACCOUNT).unwrap().unwrap().display_name.as_deref(), Some("d"));
+    assert_eq!(
+        store.snapshot().account(ACCOUNT).unwrap().unwrap().display_name.as_deref(),
+        Some("d")
+    );
     assert!(store.health().is_ok());
 }
 
@@ -120,7 +132,10 @@ fn a_panic_of_the_committer_is_told_to_whoever_waits_and_to_whoever_comes() {
     assert!(begun.wait_blocking().is_err());
     let watch = Stopwatch::start();
     while store.health().is_ok() {
-        assert!(watch.elapsed() < Duration::from_secs(20), "a store without a committer calls itself well");
+        assert!(
+            watch.elapsed() < Duration::from_secs(20),
+            "a store without a committer calls itself well"
+        );
         std::thread::yield_now();
     }
     let refused = store.commit(ACCOUNT, |txn| txn.snapshot().account(ACCOUNT).map(drop));
@@ -152,7 +167,8 @@ fn a_full_queue_takes_no_more_and_says_that_it_is_for_now() {
     let engine = Arc::new(MemoryEngine::new());
     let store = store_over(engine.clone());
     let queue = |kind| {
-        let queued = store.commit(ACCOUNT, |txn| txn.queue_action(Action { kind, ..action() }, b""));
+        let queued =
+            store.commit(ACCOUNT, |txn| txn.queue_action(Action { kind, ..action() }, b""));
         queued.map(|(_, ticket)| ticket.wait_blocking().unwrap())
     };
     queue(ActionKind::Reply).unwrap();
@@ -162,8 +178,11 @@ fn a_full_queue_takes_no_more_and_says_that_it_is_for_now() {
     assert_eq!(counts, [one(ActionKind::Reply), one(ActionKind::Redirect)].into());
     // As if there were as many as may be.
     let state = store.snapshot().account_state(ACCOUNT).unwrap();
-    let value = Some(AccountStateRow { queued: crate::model::limits::MAX_QUEUED_ACTIONS, ..state }.encode());
-    let put = Put { table: Table::AccountState, key: AccountKey { account: ACCOUNT }.encode(), value };
+    let value = Some(
+        AccountStateRow { queued: crate::model::limits::MAX_QUEUED_ACTIONS, ..state }.encode(),
+    );
+    let put =
+        Put { table: Table::AccountState, key: AccountKey { account: ACCOUNT }.encode(), value };
     engine.write(&[Arc::new(Batch::of(vec![put]))]).unwrap();
     let refused = queue(ActionKind::Reply).unwrap_err();
     assert!(refused == Error::QueueFull(ACCOUNT) && refused.is_temporary());

@@ -51,7 +51,13 @@ fn a_long_message_goes_with_all_its_frames() {
     let (mut results, ticket) = bed.store.commit_message(&[ACCOUNT], &message, &raw, |txn| {
         let mailboxes = BTreeSet::from([txn.state().inbox]);
         let (keywords, received_at) = (BTreeSet::new(), UtcMillis(1));
-        txn.create_email(&NewEmail { message: &message, prefix: b"", mailboxes, keywords, received_at })
+        txn.create_email(&NewEmail {
+            message: &message,
+            prefix: b"",
+            mailboxes,
+            keywords,
+            received_at,
+        })
     });
     ticket.wait_blocking().unwrap();
     let (id, _) = results.pop().unwrap().1.unwrap();
@@ -83,7 +89,10 @@ fn a_delivery_between_look_and_commit_keeps_its_message() {
     assert!(bed.store.snapshot().message(ACCOUNT, filed.unwrap()).unwrap().is_some());
     assert_clean(&bed.store);
     // The next look finds it held.
-    assert_eq!(bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap().blobs, 0);
+    assert_eq!(
+        bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap().blobs,
+        0
+    );
     assert_eq!(bed.rows(Table::BlobPurge), 0);
     assert_clean(&bed.store);
 }
@@ -99,7 +108,8 @@ fn a_message_is_put_with_a_reference_or_not_at_all_and_a_round_finds_what_is_loo
     assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::Deliveries)), (0, 1));
     // Loose ones, as a fault would leave them.
     let hash = |n| BlobHash(*blake3::hash(&raw(n)).as_bytes());
-    let mut puts: Vec<Put> = (0..5u32).flat_map(|n| row::blob_rows(&hash(n), &raw(n), bed.clock.now())).collect();
+    let mut puts: Vec<Put> =
+        (0..5u32).flat_map(|n| row::blob_rows(&hash(n), &raw(n), bed.clock.now())).collect();
     puts.sort_by(|one, other| one.key.cmp(&other.key));
     bed.engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let held = bed.deliver(3, &[]);
@@ -134,7 +144,10 @@ fn an_erased_account_lets_go_of_its_messages() {
     while bed.done(|txn| txn.erase(7)).unwrap() {
         bed.done(|txn| txn.purge_emails(bed.clock.now(), 9)).unwrap();
     }
-    assert_eq!((bed.rows(Table::History), bed.rows(Table::Sweeps), bed.rows(Table::BlobPurge)), (0, 0, 5));
+    assert_eq!(
+        (bed.rows(Table::History), bed.rows(Table::Sweeps), bed.rows(Table::BlobPurge)),
+        (0, 0, 5)
+    );
     assert_clean(&bed.store);
     bed.clock.advance(DAY);
     bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap();
@@ -146,7 +159,8 @@ fn an_erased_account_lets_go_of_its_messages() {
 fn who_was_told_is_forgotten_in_time_once_the_response_is_over() {
     let bed = bed();
     let end = bed.clock.now().after(2 * DAY);
-    let response = VacationResponse { enabled: true, to_date: Some(end), ..VacationResponse::default() };
+    let response =
+        VacationResponse { enabled: true, to_date: Some(end), ..VacationResponse::default() };
     bed.done(|txn| txn.set_vacation(&response)).unwrap();
     let generation = bed.store.snapshot().vacation(ACCOUNT).unwrap().generation;
     let memory = ToldLifetime::of(generation);
@@ -190,9 +204,13 @@ fn whom_a_script_told_is_remembered_for_its_time_whatever_becomes_of_the_respons
     assert!(told(1, &of).unwrap().is_some() && told(1, &week).unwrap().is_none());
     assert!(told(2, &week).unwrap().is_some() && told(2, &of).unwrap().is_none());
     // What was told before this absence began counts no more.
-    let later = ToldLifetime::Response { generation, since: Some(UtcMillis(bed.clock.now().0 + 1)) };
+    let later =
+        ToldLifetime::Response { generation, since: Some(UtcMillis(bed.clock.now().0 + 1)) };
     assert!(told(1, &later).unwrap().is_none());
-    bed.done(|txn| txn.set_vacation(&VacationResponse { subject: Some("x".into()), ..response.clone() })).unwrap();
+    bed.done(|txn| {
+        txn.set_vacation(&VacationResponse { subject: Some("x".into()), ..response.clone() })
+    })
+    .unwrap();
     assert_eq!((bed.rows(Table::VacationTold), bed.rows(Table::ToldByTime)), (1, 1));
     assert_clean(&bed.store);
     bed.clock.advance(7 * DAY - MS);
@@ -217,14 +235,21 @@ fn the_oldest_of_very_many_is_forgotten_first() {
     let bob = Address::from_parts("bob", "example.net");
     for piece in 0..most / 1000 {
         bed.done(|txn| {
-            (0..1000).try_for_each(|n| txn.remember_told(&key(piece * 1000 + n), &bob, &ToldLifetime::of(0)))
+            (0..1000).try_for_each(|n| {
+                txn.remember_told(&key(piece * 1000 + n), &bob, &ToldLifetime::of(0))
+            })
         })
         .unwrap();
         bed.clock.advance(MS);
     }
     bed.done(|txn| txn.remember_told(&key(most), &bob, &ToldLifetime::of(0))).unwrap();
-    let told =
-        |n| bed.store.snapshot().last_told(ACCOUNT, &key(n), &ToldLifetime::of(0), bed.clock.now()).unwrap().is_some();
+    let told = |n| {
+        bed.store
+            .snapshot()
+            .last_told(ACCOUNT, &key(n), &ToldLifetime::of(0), bed.clock.now())
+            .unwrap()
+            .is_some()
+    };
     assert!(!told(0) && told(1) && told(most - 1) && told(most));
     assert_eq!(bed.rows(Table::VacationTold) as u64, most);
 }
@@ -237,13 +262,21 @@ fn deliveries_and_decisions_of_a_quiet_account_go_in_time() {
         bed.done(|txn| {
             let verdict = Verdict::Silent { reason: "disabled".into(), detail: String::new() };
             let recipient = Address::from_parts("ann", "example.org");
-            txn.add_decision(&Decision { at: txn.now(), email: EmailId(n.into()), sender: None, recipient, verdict });
+            txn.add_decision(&Decision {
+                at: txn.now(),
+                email: EmailId(n.into()),
+                sender: None,
+                recipient,
+                verdict,
+            });
             txn.remember_delivery(&[n + 1; 32], None, &[])
         })
         .unwrap();
     }
     let expire = || while bed.done(|txn| txn.expire_deliveries_and_decisions(2)).unwrap() {};
-    let rows = || (bed.rows(Table::Deliveries), bed.rows(Table::DeliveryByTime), bed.rows(Table::Decisions));
+    let rows = || {
+        (bed.rows(Table::Deliveries), bed.rows(Table::DeliveryByTime), bed.rows(Table::Decisions))
+    };
     bed.clock.advance(DELIVERY_RETENTION - MS);
     expire();
     assert_eq!(rows(), (3, 3, 3));
@@ -267,7 +300,8 @@ fn references_to_threads_go_when_unseen_for_long_or_dead() {
     let sweep = |every| {
         let mut forgotten = 0;
         loop {
-            let (gone, left) = bed.done(|txn| txn.sweep_thread_refs(bed.upto(GRACE), every, 3)).unwrap();
+            let (gone, left) =
+                bed.done(|txn| txn.sweep_thread_refs(bed.upto(GRACE), every, 3)).unwrap();
             forgotten += gone;
             if !left {
                 return forgotten;

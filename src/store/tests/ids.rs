@@ -5,9 +5,11 @@ use super::*;
 
 /// Takes all ids of a time.
 fn fill(engine: &CountingEngine, at: i64) {
-    let row = |unique| EmailKey { account: ACCOUNT, email: EmailId::new(UtcMillis(at), unique) }.encode();
-    let mut puts: Vec<Put> =
-        (0..=u16::MAX).map(|n| Put { table: Table::EmailMetadata, key: row(n), value: Some(vec![1]) }).collect();
+    let row =
+        |unique| EmailKey { account: ACCOUNT, email: EmailId::new(UtcMillis(at), unique) }.encode();
+    let mut puts: Vec<Put> = (0..=u16::MAX)
+        .map(|n| Put { table: Table::EmailMetadata, key: row(n), value: Some(vec![1]) })
+        .collect();
     puts.sort_by(|one, other| one.key.cmp(&other.key));
     engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
 }
@@ -34,7 +36,10 @@ fn where_time_itself_ends_an_email_is_refused() {
     let engine = Arc::new(CountingEngine::default());
     let store = store_over(engine.clone());
     let last = EmailId(0).received_at().0;
-    assert_eq!(deliver_to(&store, ACCOUNT, 1, &[], i64::MAX).unwrap().received_at(), UtcMillis(last));
+    assert_eq!(
+        deliver_to(&store, ACCOUNT, 1, &[], i64::MAX).unwrap().received_at(),
+        UtcMillis(last)
+    );
     fill(&engine, last);
     assert!(matches!(deliver_to(&store, ACCOUNT, 2, &[], i64::MAX), Err(Error::Conflict(_))));
     deliver_to(&store, ACCOUNT, 3, &[], last - 1).unwrap();

@@ -1,5 +1,5 @@
-//! What happens after filing: restore and copy, purge and expiry, collection; each time at its boundary, and each step at
-//! every place where it can be cut off.
+//! What happens after filing: restore and copy, purge and expiry, collection; each time at its
+//! boundary, and each step at every place where it can be cut off.
 
 use super::super::engine::fault::FaultyEngine;
 use super::*;
@@ -36,7 +36,10 @@ impl Fixture {
         Ok(value)
     }
 
-    pub(super) fn done<T>(&self, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    pub(super) fn done<T>(
+        &self,
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         self.on(ACCOUNT, change)
     }
 
@@ -45,17 +48,23 @@ impl Fixture {
         self.deliver_to(ACCOUNT, n, keys).unwrap()
     }
 
-    pub(super) fn deliver_to(&self, account: AccountId, n: u32, keys: &[u8]) -> Result<EmailId, Error> {
+    pub(super) fn deliver_to(
+        &self,
+        account: AccountId,
+        n: u32,
+        keys: &[u8],
+    ) -> Result<EmailId, Error> {
         let (message, _) = message(n, keys);
-        let (mut results, ticket) = self.store.commit_message(&[account], &message, &raw(n), |txn| {
-            txn.create_email(&NewEmail {
-                message: &message,
-                prefix: PREFIX,
-                mailboxes: BTreeSet::from([txn.state().inbox]),
-                keywords: BTreeSet::new(),
-                received_at: UtcMillis(i64::from(n)),
-            })
-        });
+        let (mut results, ticket) =
+            self.store.commit_message(&[account], &message, &raw(n), |txn| {
+                txn.create_email(&NewEmail {
+                    message: &message,
+                    prefix: PREFIX,
+                    mailboxes: BTreeSet::from([txn.state().inbox]),
+                    keywords: BTreeSet::new(),
+                    received_at: UtcMillis(i64::from(n)),
+                })
+            });
         let (id, _) = results.pop().unwrap().1?;
         ticket.wait_blocking()?;
         Ok(id)
@@ -112,9 +121,13 @@ fn what_was_destroyed_comes_back_under_a_new_id_once() {
     let bed = bed();
     let (gone, other) = (bed.deliver(1, &[1]), bed.deliver(2, &[2]));
     let archive = MailboxUid(3);
-    bed.done(|txn| txn.update_email(gone, BTreeSet::from([archive]), words(&["$seen", "work"]))).unwrap();
+    bed.done(|txn| txn.update_email(gone, BTreeSet::from([archive]), words(&["$seen", "work"])))
+        .unwrap();
     bed.destroy(gone);
-    assert_eq!(bed.store.snapshot().destroyed_emails(ACCOUNT, UtcMillis(0), 9).unwrap()[0].id, gone);
+    assert_eq!(
+        bed.store.snapshot().destroyed_emails(ACCOUNT, UtcMillis(0), 9).unwrap()[0].id,
+        gone
+    );
     assert_eq!(bed.restore(other, 2), Err(Error::Conflict("it was not destroyed".into())));
     assert_eq!(bed.restore(EmailId(7), 1), Err(Error::NotFound("destroyed email")));
     assert!(matches!(bed.restore(gone, 2), Err(Error::Conflict(_))), "another message's rows");
@@ -123,7 +136,10 @@ fn what_was_destroyed_comes_back_under_a_new_id_once() {
     let snapshot = bed.store.snapshot();
     let email = snapshot.email(ACCOUNT, back).unwrap().unwrap();
     assert_ne!(back, gone);
-    assert_eq!((email.mailboxes, email.keywords), (BTreeSet::from([archive]), words(&["$seen", "work"])));
+    assert_eq!(
+        (email.mailboxes, email.keywords),
+        (BTreeSet::from([archive]), words(&["$seen", "work"]))
+    );
     assert_eq!((email.received_at, email.created), (UtcMillis(1), before.modseq.next()));
     assert_eq!(snapshot.message(ACCOUNT, back).unwrap().unwrap(), [PREFIX, &raw(1)].concat());
     // What was told of as destroyed stays so, and the new one is told of as new.
@@ -132,7 +148,9 @@ fn what_was_destroyed_comes_back_under_a_new_id_once() {
     assert_eq!((changes.created, changes.updated, changes.destroyed), (vec![back], vec![], vec![]));
     assert!(snapshot.email_or_tombstone(ACCOUNT, gone).unwrap().unwrap().deleted.is_some());
     assert_eq!(snapshot.destroyed_emails(ACCOUNT, UtcMillis(0), 9).unwrap(), []);
-    assert!(matches!(bed.restore(gone, 1), Err(Error::Conflict(what)) if what.contains("restored before")));
+    assert!(
+        matches!(bed.restore(gone, 1), Err(Error::Conflict(what)) if what.contains("restored before"))
+    );
     assert_clean(&bed.store);
     // The old id's end is purged in its time, and takes nothing of the new email with it.
     bed.clock.advance(GRACE);
@@ -150,7 +168,10 @@ fn restoring_ends_with_the_grace_time_and_keeps_to_quota_and_mailboxes() {
     ids.iter().for_each(|id| bed.destroy(*id));
     bed.done(|txn| txn.destroy_mailbox(archive)).unwrap();
     bed.clock.advance(GRACE - MS);
-    assert_eq!(bed.store.snapshot().destroyed_emails(ACCOUNT, bed.upto(GRACE), 9).unwrap().len(), 4);
+    assert_eq!(
+        bed.store.snapshot().destroyed_emails(ACCOUNT, bed.upto(GRACE), 9).unwrap().len(),
+        4
+    );
     bed.restore(ids[0], 0).unwrap();
     let inbox = bed.restore(ids[2], 2).unwrap();
     let email = bed.store.snapshot().email(ACCOUNT, inbox).unwrap().unwrap();
@@ -171,7 +192,9 @@ fn restoring_ends_with_the_grace_time_and_keeps_to_quota_and_mailboxes() {
     bed.restore(ids[1], 1).unwrap();
     bed.clock.advance(MS);
     assert_eq!(bed.store.snapshot().destroyed_emails(ACCOUNT, bed.upto(GRACE), 9).unwrap(), []);
-    assert!(matches!(bed.restore(ids[3], 3), Err(Error::Conflict(what)) if what.contains("is over")));
+    assert!(
+        matches!(bed.restore(ids[3], 3), Err(Error::Conflict(what)) if what.contains("is over"))
+    );
     assert_clean(&bed.store);
 }
 
@@ -213,7 +236,10 @@ fn emails_of_two_accounts_with_one_message_hold_it_each() {
         let snapshot = bed.store.snapshot();
         assert_eq!(snapshot.message(account, copy).unwrap().as_ref(), Some(&raw));
         let email = snapshot.email(account, copy).unwrap().unwrap();
-        assert_eq!((email.mailboxes, email.received_at), (BTreeSet::from([MailboxUid(uid)]), UtcMillis(77)));
+        assert_eq!(
+            (email.mailboxes, email.received_at),
+            (BTreeSet::from([MailboxUid(uid)]), UtcMillis(77))
+        );
     }
     assert!(copy(bob, 9).is_err(), "no such mailbox");
     // Each holds the message by itself.
@@ -247,7 +273,11 @@ fn a_purge_takes_what_is_over_its_time_and_moves_the_marks() {
     assert_clean(&bed.store);
     let changes = |since: u64| {
         let since = ClientState::at(ModSeq(since));
-        bed.store.snapshot().email_changes(ACCOUNT, since, 9).unwrap().map(|changes| changes.destroyed)
+        bed.store
+            .snapshot()
+            .email_changes(ACCOUNT, since, 9)
+            .unwrap()
+            .map(|changes| changes.destroyed)
     };
     assert_eq!((changes(first.0 - 1), changes(first.0)), (None, Some(vec![two])));
     // The thread died by the second: it goes with it.
@@ -256,8 +286,12 @@ fn a_purge_takes_what_is_over_its_time_and_moves_the_marks() {
     assert_eq!((bed.low(DataType::Email), bed.low(DataType::Thread)), (second, second));
     let state = bed.store.snapshot().account_state(ACCOUNT).unwrap();
     assert_eq!((state.modseq, state.unfolded, state.emails), (second, 1, 1));
-    assert_eq!((bed.rows(Table::Threads), bed.rows(Table::EmailContent), bed.rows(Table::BlobRefs)), (1, 1, 1));
-    let threads = |since| bed.store.snapshot().thread_changes(ACCOUNT, ClientState::at(since), 9).unwrap();
+    assert_eq!(
+        (bed.rows(Table::Threads), bed.rows(Table::EmailContent), bed.rows(Table::BlobRefs)),
+        (1, 1, 1)
+    );
+    let threads =
+        |since| bed.store.snapshot().thread_changes(ACCOUNT, ClientState::at(since), 9).unwrap();
     assert!(threads(first).is_none() && threads(second).is_some());
     assert_clean(&bed.store);
     // One alone, at once.
@@ -290,7 +324,10 @@ fn history_goes_when_a_note_of_then_covers_it() {
     let inbox = MailboxUid(1);
     let listing = |shape| Listing { uid: inbox, view: ListingFilter::Every, shape };
     let ids: Vec<EmailId> = (0..3u8).map(|n| bed.deliver(u32::from(n), &[n])).collect();
-    let archive = |id| bed.done(|txn| txn.update_email(id, BTreeSet::from([MailboxUid(3)]), BTreeSet::new())).unwrap();
+    let archive = |id| {
+        bed.done(|txn| txn.update_email(id, BTreeSet::from([MailboxUid(3)]), BTreeSet::new()))
+            .unwrap()
+    };
     archive(ids[0]);
     archive(ids[1]);
     let noted = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
@@ -303,10 +340,20 @@ fn history_goes_when_a_note_of_then_covers_it() {
     assert!(bed.done(|txn| txn.note_history(DAY)).unwrap());
     bed.clock.advance(DAY);
     assert!(!bed.done(|txn| txn.note_history(DAY)).unwrap());
-    let kept = || bed.store.snapshot().maintained_listing(ACCOUNT, inbox, ListingFilter::Every).unwrap().unwrap();
+    let kept = || {
+        bed.store
+            .snapshot()
+            .maintained_listing(ACCOUNT, inbox, ListingFilter::Every)
+            .unwrap()
+            .unwrap()
+    };
     let gone_since = |since: u64| {
-        let moves =
-            bed.store.snapshot().listing_moves(ACCOUNT, listing(Shape::Emails), ModSeq(since), 99).unwrap().unwrap();
+        let moves = bed
+            .store
+            .snapshot()
+            .listing_moves(ACCOUNT, listing(Shape::Emails), ModSeq(since), 99)
+            .unwrap()
+            .unwrap();
         moves.gone.len()
     };
     let purge = |most| bed.done(|txn| txn.purge_history(bed.upto(GRACE), most)).unwrap();
@@ -320,7 +367,8 @@ fn history_goes_when_a_note_of_then_covers_it() {
     assert_clean(&bed.store);
     while purge(1) {}
     assert_eq!((kept().emails.low, gone_since(noted.0)), (noted, 1));
-    let state = bed.store.snapshot().listing_state(ACCOUNT, listing(Shape::Emails), &kept()).unwrap();
+    let state =
+        bed.store.snapshot().listing_state(ACCOUNT, listing(Shape::Emails), &kept()).unwrap();
     assert_eq!(state.0, noted.0 + 1);
     bed.clock.advance(DAY);
     assert!(!purge(99));
@@ -339,7 +387,8 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
     let archive = MailboxUid(3);
     for n in 0..6u8 {
         let id = bed.deliver(u32::from(n), &[n % 2]);
-        bed.done(|txn| txn.update_email(id, BTreeSet::from([archive]), words(&["$flagged"]))).unwrap();
+        bed.done(|txn| txn.update_email(id, BTreeSet::from([archive]), words(&["$flagged"])))
+            .unwrap();
     }
     make_account(&bed.store, AccountId(2));
     bed.done(|txn| txn.subscribe(archive, AccountId(2), true)).unwrap();
@@ -351,12 +400,15 @@ fn a_destroyed_mailbox_leaves_nothing_and_its_end_is_told_for_its_time() {
     while bed.done(|txn| txn.empty_mailbox(archive, 2)).unwrap() {}
     bed.done(|txn| txn.destroy_mailbox(archive)).unwrap();
     assert_clean(&bed.store);
-    let changes = |since| bed.store.snapshot().mailbox_changes(ACCOUNT, ClientState::at(since), 99).unwrap();
+    let changes =
+        |since| bed.store.snapshot().mailbox_changes(ACCOUNT, ClientState::at(since), 99).unwrap();
     assert_eq!(changes(before).unwrap().changes.destroyed, [archive]);
     let under = |table: Table| {
         let rows = bed.engine.inner().rows(table);
         rows.iter()
-            .filter(|(key, _)| key.starts_with(&MailboxKey { account: ACCOUNT, mailbox: archive }.encode()))
+            .filter(|(key, _)| {
+                key.starts_with(&MailboxKey { account: ACCOUNT, mailbox: archive }.encode())
+            })
             .count()
     };
     assert!(under(Table::MailboxEmailList) > 5);
@@ -391,7 +443,8 @@ fn live(bed: &Fixture) -> Result<(), Error> {
         bed.deliver_to(ACCOUNT, n.into(), &[n % 3])?;
         bed.clock.advance(DAY);
     }
-    let ids: Vec<EmailId> = bed.store.snapshot().emails(ACCOUNT, None, 9)?.into_iter().map(|(id, _)| id).collect();
+    let ids: Vec<EmailId> =
+        bed.store.snapshot().emails(ACCOUNT, None, 9)?.into_iter().map(|(id, _)| id).collect();
     let archive = MailboxUid(3);
     for id in ids.iter().take(4) {
         bed.done(|txn| txn.update_email(*id, BTreeSet::from([archive]), BTreeSet::new()))?;

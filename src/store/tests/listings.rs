@@ -1,6 +1,6 @@
-//! Listings against a naive reading: random changes of a small account, views kept and dropped at any time, ranked and
-//! not, mailboxes destroyed, and history purged; every page, every position, and what moved since every past state that is
-//! not purged.
+//! Listings against a naive reading: random changes of a small account, views kept and dropped at
+//! any time, ranked and not, mailboxes destroyed, and history purged; every page, every position,
+//! and what moved since every past state that is not purged.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,10 @@ fn acts() -> impl Strategy<Value = Vec<ListingAct>> {
     proptest::collection::vec(act, 1..40)
 }
 
-fn done<T>(store: &Store, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+fn done<T>(
+    store: &Store,
+    change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
     let (value, ticket) = store.commit(ACCOUNT, change)?;
     ticket.wait_blocking()?;
     Ok(value)
@@ -93,8 +96,13 @@ fn done<T>(store: &Store, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) 
 fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
     let store = &world.store;
     let uid_of = |uid: u32| world.boxes[uid as usize];
-    let live: Vec<EmailId> =
-        store.snapshot().emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
+    let live: Vec<EmailId> = store
+        .snapshot()
+        .emails(ACCOUNT, None, 1000)
+        .unwrap()
+        .into_iter()
+        .map(|(id, _)| id)
+        .collect();
     let pick = |which: usize| live.get(which % live.len().max(1)).copied();
     match act {
         ListingAct::Deliver { keys, at, mailbox } => {
@@ -113,10 +121,13 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
         }
         ListingAct::Change { which, mailboxes, keywords } => {
             let words = ["$seen", "$flagged", "$draft"].iter().enumerate();
-            let words = words.filter(|(bit, _)| keywords >> bit & 1 == 1).map(|(_, word)| (*word).to_owned());
+            let words = words
+                .filter(|(bit, _)| keywords >> bit & 1 == 1)
+                .map(|(_, word)| (*word).to_owned());
             let boxes: BTreeSet<MailboxUid> = mailboxes.iter().map(|uid| uid_of(*uid)).collect();
             if let Some(id) = pick(*which) {
-                done(store, |txn| txn.update_email(id, boxes.clone(), words.clone().collect())).unwrap();
+                done(store, |txn| txn.update_email(id, boxes.clone(), words.clone().collect()))
+                    .unwrap();
             }
         }
         ListingAct::Destroy { which } => {
@@ -125,13 +136,18 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
             }
         }
         ListingAct::Keep { uid, view, most } => {
-            done(store, |txn| txn.extend_listing(uid_of(*uid), ListingFilter::ALL[*view], *most)).unwrap();
+            done(store, |txn| txn.extend_listing(uid_of(*uid), ListingFilter::ALL[*view], *most))
+                .unwrap();
         }
-        ListingAct::Drop { uid, view, most } if !ListingFilter::ALL[*view].is_permanent(uid_of(*uid)) => {
-            done(store, |txn| txn.drop_listing(uid_of(*uid), ListingFilter::ALL[*view], *most)).unwrap();
+        ListingAct::Drop { uid, view, most }
+            if !ListingFilter::ALL[*view].is_permanent(uid_of(*uid)) =>
+        {
+            done(store, |txn| txn.drop_listing(uid_of(*uid), ListingFilter::ALL[*view], *most))
+                .unwrap();
         }
         ListingAct::Trash { uid } => {
-            let role = |txn: &mut Txn<'_>, uid, role| txn.update_mailbox(uid, |row| row.role = role);
+            let role =
+                |txn: &mut Txn<'_>, uid, role| txn.update_mailbox(uid, |row| row.role = role);
             done(store, |txn| {
                 if txn.state().trash != MailboxUid(0) {
                     let old = txn.state().trash;
@@ -144,22 +160,37 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
             })
             .unwrap();
         }
-        ListingAct::Empty { uid } => while done(store, |txn| txn.empty_mailbox(uid_of(*uid), 2)).unwrap() {},
+        ListingAct::Empty { uid } => {
+            while done(store, |txn| txn.empty_mailbox(uid_of(*uid), 2)).unwrap() {}
+        }
         ListingAct::Remake { uid } => {
             let old = uid_of(*uid);
             while done(store, |txn| txn.empty_mailbox(old, 2)).unwrap() {}
             let new = done(store, |txn| {
                 txn.destroy_mailbox(old)?;
-                txn.create_mailbox(&NewMailbox { name: format!("again {n}"), parent: None, role: None, sort_order: 0 })
+                txn.create_mailbox(&NewMailbox {
+                    name: format!("again {n}"),
+                    parent: None,
+                    role: None,
+                    sort_order: 0,
+                })
             });
             world.boxes[*uid as usize] = new.unwrap();
             assert_clean(&world.store);
         }
         ListingAct::Restore { which } => {
-            let dead = store.snapshot().destroyed_emails(ACCOUNT, world.clock.now().before(DAY * 3), 99).unwrap();
+            let dead = store
+                .snapshot()
+                .destroyed_emails(ACCOUNT, world.clock.now().before(DAY * 3), 99)
+                .unwrap();
             if let Some(one) = which.checked_rem(dead.len()).and_then(|at| dead.get(at)) {
-                let rows = MessageRows { blob: one.email.blob, size: one.email.size, ..MessageRows::default() };
-                done(store, |txn| txn.restore_email(one.id, &EncodedMessage::new(&rows), DAY * 3)).unwrap();
+                let rows = MessageRows {
+                    blob: one.email.blob,
+                    size: one.email.size,
+                    ..MessageRows::default()
+                };
+                done(store, |txn| txn.restore_email(one.id, &EncodedMessage::new(&rows), DAY * 3))
+                    .unwrap();
                 assert_clean(store);
             }
         }
@@ -171,7 +202,9 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
                 left = done(store, |txn| {
                     txn.note_history(DAY)?;
                     let purged = txn.purge_emails(upto, *most)?.left;
-                    Ok(txn.purge_history(upto, *most)? | txn.clear_destroyed_mailboxes(*most)? | purged)
+                    Ok(txn.purge_history(upto, *most)?
+                        | txn.clear_destroyed_mailboxes(*most)?
+                        | purged)
                 })
                 .unwrap();
                 assert_clean(store);
@@ -191,12 +224,20 @@ fn naive(store: &Store, listing: Listing) -> Vec<EmailId> {
         ListingFilter::Every => true,
         ListingFilter::Unseen => !has(email, "$seen"),
         ListingFilter::Flagged => has(email, "$flagged"),
-        ListingFilter::ThreadUnseen => in_thread(email.thread).any(|(_, other)| !has(other, "$seen")),
-        ListingFilter::ThreadFlagged => in_thread(email.thread).any(|(_, other)| has(other, "$flagged")),
-        ListingFilter::ThreadUntouched => in_thread(email.thread).all(|(_, other)| !has(other, "$seen")),
+        ListingFilter::ThreadUnseen => {
+            in_thread(email.thread).any(|(_, other)| !has(other, "$seen"))
+        }
+        ListingFilter::ThreadFlagged => {
+            in_thread(email.thread).any(|(_, other)| has(other, "$flagged"))
+        }
+        ListingFilter::ThreadUntouched => {
+            in_thread(email.thread).all(|(_, other)| !has(other, "$seen"))
+        }
     };
     let mut threads = BTreeSet::new();
-    let here = all.iter().filter(|(_, email)| listing.uid.0 == 0 || email.mailboxes.contains(&listing.uid));
+    let here = all
+        .iter()
+        .filter(|(_, email)| listing.uid.0 == 0 || email.mailboxes.contains(&listing.uid));
     here.filter(|(_, email)| matches(email))
         .filter(|(_, email)| listing.shape == Shape::Emails || threads.insert(email.thread))
         .map(|(id, _)| *id)
@@ -224,7 +265,10 @@ fn compare(world: &ListingWorld, histories: &mut Histories) {
                 history.retain(|since, _| *since >= kept.tally(*shape).low);
                 history.insert(modseq, wanted.clone());
                 let state = snapshot.listing_state(ACCOUNT, listing, &kept).unwrap();
-                assert!(state <= modseq && history.iter().all(|(at, ids)| *at < state || *ids == wanted));
+                assert!(
+                    state <= modseq
+                        && history.iter().all(|(at, ids)| *at < state || *ids == wanted)
+                );
                 for (since, old) in history.iter() {
                     replay(&snapshot, listing, *since, old, &wanted);
                 }
@@ -242,7 +286,11 @@ fn pages(snapshot: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wa
     let ends = [EmailId(0), EmailId(u64::MAX)];
     let places = wanted.iter().copied().chain(between).chain(ends);
     for id in places.clone() {
-        assert_eq!(snapshot.listing_position(ACCOUNT, listing, tally, id).unwrap(), before(id), "{listing:?} {id:?}");
+        assert_eq!(
+            snapshot.listing_position(ACCOUNT, listing, tally, id).unwrap(),
+            before(id),
+            "{listing:?} {id:?}"
+        );
         assert_eq!(snapshot.is_in_listing(ACCOUNT, listing, id).unwrap(), wanted.contains(&id));
     }
     for near in places.map(|id| (Some(id), before(id))).chain([(None, tally.total)]) {
@@ -259,14 +307,28 @@ fn pages(snapshot: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wa
 }
 
 /// What moved, put to the old list, gives the new list; and nothing is named that did not move.
-fn replay(snapshot: &Snapshot<'_>, listing: Listing, since: ModSeq, old: &[EmailId], new: &[EmailId]) {
+fn replay(
+    snapshot: &Snapshot<'_>,
+    listing: Listing,
+    since: ModSeq,
+    old: &[EmailId],
+    new: &[EmailId],
+) {
     let moves = snapshot.listing_moves(ACCOUNT, listing, since, 1000).unwrap().unwrap();
     let came: BTreeSet<EmailId> = moves.came.iter().map(|(id, ..)| *id).collect();
     let gone: BTreeSet<EmailId> = moves.gone.iter().map(|(id, ..)| *id).collect();
     let (old, new): (BTreeSet<EmailId>, BTreeSet<EmailId>) =
         (old.iter().copied().collect(), new.iter().copied().collect());
-    assert_eq!(gone.difference(&came).copied().collect::<BTreeSet<_>>(), &old - &new, "{listing:?} since {since}");
-    assert_eq!(came.difference(&gone).copied().collect::<BTreeSet<_>>(), &new - &old, "{listing:?} since {since}");
+    assert_eq!(
+        gone.difference(&came).copied().collect::<BTreeSet<_>>(),
+        &old - &new,
+        "{listing:?} since {since}"
+    );
+    assert_eq!(
+        came.difference(&gone).copied().collect::<BTreeSet<_>>(),
+        &new - &old,
+        "{listing:?} since {since}"
+    );
 }
 
 fn drive(acts: &[ListingAct], ranked_above: Option<u64>) {
@@ -292,15 +354,25 @@ proptest! {
     }
 }
 
-/// Every 23rd position and email of the Inbox, against its emails one after the other; and the checker counts all rows.
+/// Every 23rd position and email of the Inbox, against its emails one after the other; and the
+/// checker counts all rows.
 fn check_ranks(store: &Store) {
     let snapshot = store.snapshot();
-    let (inbox, listing) =
-        (MailboxUid(1), Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails });
-    let tally =
-        snapshot.maintained_listing(ACCOUNT, inbox, ListingFilter::Every).unwrap().unwrap().tally(Shape::Emails);
-    let all: Vec<EmailId> =
-        snapshot.listing(ACCOUNT, listing, None, usize::MAX).unwrap().into_iter().map(|(id, _)| id).collect();
+    let (inbox, listing) = (
+        MailboxUid(1),
+        Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails },
+    );
+    let tally = snapshot
+        .maintained_listing(ACCOUNT, inbox, ListingFilter::Every)
+        .unwrap()
+        .unwrap()
+        .tally(Shape::Emails);
+    let all: Vec<EmailId> = snapshot
+        .listing(ACCOUNT, listing, None, usize::MAX)
+        .unwrap()
+        .into_iter()
+        .map(|(id, _)| id)
+        .collect();
     assert_eq!(tally.total, all.len() as u64);
     for (at, id) in all.iter().enumerate().step_by(23) {
         assert_eq!(snapshot.listing_position(ACCOUNT, listing, tally, *id).unwrap(), at as u64);
@@ -349,8 +421,13 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
         check_ranks(&store);
     }
     // Out and in again, neither in the order of time.
-    let all: Vec<EmailId> =
-        store.snapshot().emails(ACCOUNT, None, usize::MAX).unwrap().iter().map(|(id, _)| *id).collect();
+    let all: Vec<EmailId> = store
+        .snapshot()
+        .emails(ACCOUNT, None, usize::MAX)
+        .unwrap()
+        .iter()
+        .map(|(id, _)| *id)
+        .collect();
     for (uid, step) in [(3, 7), (1, 5), (3, 3)] {
         done(&store, |txn| {
             (0..all.len()).step_by(step).try_for_each(|at| {
@@ -365,12 +442,17 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
 
 #[test]
 fn the_frontier_divides_what_is_followed_from_what_is_taken_up() {
-    // An exemplar beyond the frontier is displaced by a newer one within it, and the other way round.
+    // An exemplar beyond the frontier is displaced by a newer one within it, and the other way
+    // round.
     let deliver = |key: u8, at: i64| ListingAct::Deliver { keys: vec![key], at, mailbox: 1 };
     for uid in [0, 1] {
         for view in 0..6 {
             let keep = || ListingAct::Keep { uid, view, most: 1 };
-            let change = |which, keywords| ListingAct::Change { which, mailboxes: BTreeSet::from([1]), keywords };
+            let change = |which, keywords| ListingAct::Change {
+                which,
+                mailboxes: BTreeSet::from([1]),
+                keywords,
+            };
             let acts = [
                 deliver(1, 0),
                 deliver(2, 1),

@@ -1,4 +1,5 @@
-//! Attributes and subscriptions of mailboxes: kept, bounded, told by `changes`, and gone with their mailbox.
+//! Attributes and subscriptions of mailboxes: kept, bounded, told by `changes`, and gone with their
+//! mailbox.
 
 use super::life::bed;
 use super::*;
@@ -11,14 +12,26 @@ const INBOX: MailboxUid = MailboxUid(1);
 fn attributes_are_kept_and_bounded_and_told_as_a_change_of_the_mailbox() {
     let bed = bed();
     let set = |pairs: Vec<(String, String)>| {
-        bed.done(|txn| txn.update_mailbox(INBOX, |row| row.attributes = pairs.iter().cloned().collect()))
+        bed.done(|txn| {
+            txn.update_mailbox(INBOX, |row| row.attributes = pairs.iter().cloned().collect())
+        })
     };
-    let pairs =
-        |all: &[(&str, &str)]| all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let pairs = |all: &[(&str, &str)]| {
+        all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
     let before = bed.store.snapshot().account_state(ACCOUNT).unwrap().modseq;
     assert_eq!(set(pairs(&[("color", "#1E90ff"), ("x.note", "of Ann's")])), Ok(true));
-    assert_eq!(set(pairs(&[("color", "#1E90ff"), ("x.note", "of Ann's")])), Ok(false), "a change of nothing is none");
-    let told = bed.store.snapshot().mailbox_changes(ACCOUNT, ClientState::at(before), 99).unwrap().unwrap();
+    assert_eq!(
+        set(pairs(&[("color", "#1E90ff"), ("x.note", "of Ann's")])),
+        Ok(false),
+        "a change of nothing is none"
+    );
+    let told = bed
+        .store
+        .snapshot()
+        .mailbox_changes(ACCOUNT, ClientState::at(before), 99)
+        .unwrap()
+        .unwrap();
     assert_eq!((told.changes.updated, told.only_counts), (vec![INBOX], false));
     // A delivery writes the row, and leaves them as they are.
     bed.deliver(1, &[]);
@@ -37,9 +50,14 @@ fn attributes_are_kept_and_bounded_and_told_as_a_change_of_the_mailbox() {
         ("n".repeat(33).as_str(), "x"),
         ("note", "v".repeat(256).as_str()),
     ] {
-        assert!(matches!(set(pairs(&[(name, value)])), Err(Error::Mailbox { .. })), "{name}={value}");
+        assert!(
+            matches!(set(pairs(&[(name, value)])), Err(Error::Mailbox { .. })),
+            "{name}={value}"
+        );
     }
-    let many = |count: u32, octets: usize| (0..count).map(|n| (format!("a{n:02}"), "v".repeat(octets))).collect();
+    let many = |count: u32, octets: usize| {
+        (0..count).map(|n| (format!("a{n:02}"), "v".repeat(octets))).collect()
+    };
     assert!(set(many(17, 1)).is_err() && set(many(5, 255)).is_err());
     assert_eq!(known().len(), 2);
     assert_eq!(set(many(16, 61)), Ok(true), "1,024 octets");
@@ -66,7 +84,12 @@ fn everybody_is_subscribed_for_himself() {
     assert_eq!(subscribe(MailboxUid(9), BOB, true), Err(Error::NotFound("mailbox")));
     assert_eq!(subscribed(ACCOUNT), all.iter().copied().filter(|uid| *uid != INBOX).collect());
     assert_eq!(subscribed(BOB), BTreeSet::from([INBOX, MailboxUid(3)]));
-    let told = bed.store.snapshot().mailbox_changes(ACCOUNT, ClientState::at(before), 99).unwrap().unwrap();
+    let told = bed
+        .store
+        .snapshot()
+        .mailbox_changes(ACCOUNT, ClientState::at(before), 99)
+        .unwrap()
+        .unwrap();
     assert_eq!((told.changes.updated.len(), told.only_counts), (2, false));
     assert_eq!(bed.store.snapshot().subscribers(ACCOUNT, INBOX, AccountId(0), 9).unwrap(), [BOB]);
     assert_eq!(bed.store.snapshot().subscribers(ACCOUNT, INBOX, AccountId(3), 9).unwrap(), []);

@@ -1,4 +1,5 @@
-//! The store against its own checker: random changes of an account, failing writes, concurrent commits.
+//! The store against its own checker: random changes of an account, failing writes, concurrent
+//! commits.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +12,9 @@ use super::table::keys::{AccountKey, BlobKey, EmailKey, MailboxKey};
 use super::*;
 use crate::model::clock::FixedClock;
 use crate::model::{
-    AccountRow, Action, ActionKind, ActionState, Address, BlobHash, EmailId, Listing, ListingFilter, MailboxUid,
-    MessageRows, Role, Shape, Target, ThreadKey, ToldKey, ToldLifetime, UtcMillis, VacationResponse,
+    AccountRow, Action, ActionKind, ActionState, Address, BlobHash, EmailId, Listing,
+    ListingFilter, MailboxUid, MessageRows, Role, Shape, Target, ThreadKey, ToldKey, ToldLifetime,
+    UtcMillis, VacationResponse,
 };
 
 mod actors;
@@ -52,12 +54,23 @@ fn store_over(engine: Arc<dyn Engine>) -> Store {
 fn make_account(store: &Store, account: AccountId) {
     let row = AccountRow {
         quota_emails: Some(500),
-        ..AccountRow::new(format!("{account}"), Address::from_parts(format!("{account}"), "example.org"), UtcMillis(0))
+        ..AccountRow::new(
+            format!("{account}"),
+            Address::from_parts(format!("{account}"), "example.org"),
+            UtcMillis(0),
+        )
     };
     let made = store.commit(account, |txn| {
         txn.register(&row);
-        for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {
-            txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
+        for (name, role) in
+            [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)]
+        {
+            txn.create_mailbox(&NewMailbox {
+                name: name.into(),
+                parent: None,
+                role: Some(role),
+                sort_order: 0,
+            })?;
         }
         Ok(())
     });
@@ -77,7 +90,13 @@ fn message(n: u32, keys: &[u8]) -> (EncodedMessage, Vec<Put>) {
     (EncodedMessage::new(&rows), row::blob_rows(&hash, &raw, UtcMillis(0)))
 }
 
-fn deliver_to(store: &Store, account: AccountId, n: u32, keys: &[u8], at: i64) -> Result<EmailId, Error> {
+fn deliver_to(
+    store: &Store,
+    account: AccountId,
+    n: u32,
+    keys: &[u8],
+    at: i64,
+) -> Result<EmailId, Error> {
     let (message, blob) = message(n, keys);
     let (mut results, ticket) = store.commit_many(&[account], blob, |txn| {
         let inbox = txn.state().inbox;
@@ -97,7 +116,11 @@ fn deliver_to(store: &Store, account: AccountId, n: u32, keys: &[u8], at: i64) -
 
 fn assert_clean(store: &Store) {
     let breaches = store.check().unwrap();
-    assert!(breaches.is_empty(), "{}", breaches.iter().map(|b| format!("{b}\n")).collect::<String>());
+    assert!(
+        breaches.is_empty(),
+        "{}",
+        breaches.iter().map(|b| format!("{b}\n")).collect::<String>()
+    );
 }
 
 #[derive(Debug, Clone)]
@@ -123,27 +146,45 @@ fn run(store: &Store, ops: &[StoreOp]) {
     for (n, op) in ops.iter().enumerate() {
         match op {
             StoreOp::Deliver { keys, at } => {
-                live.push(deliver_to(store, ACCOUNT, u32::try_from(n).unwrap(), keys, *at).unwrap());
+                live.push(
+                    deliver_to(store, ACCOUNT, u32::try_from(n).unwrap(), keys, *at).unwrap(),
+                );
             }
             StoreOp::Move { which, mailboxes, keywords } if !live.is_empty() => {
                 let id = live[which % live.len()];
                 let words = ["$seen", "$flagged", "$draft"].iter().enumerate();
-                let words = words.filter(|(bit, _)| keywords >> bit & 1 == 1).map(|(_, word)| (*word).to_owned());
-                let boxes: BTreeSet<MailboxUid> = mailboxes.iter().map(|uid| MailboxUid(*uid)).collect();
-                let (_, ticket) =
-                    store.commit(ACCOUNT, |txn| txn.update_email(id, boxes.clone(), words.clone().collect())).unwrap();
+                let words = words
+                    .filter(|(bit, _)| keywords >> bit & 1 == 1)
+                    .map(|(_, word)| (*word).to_owned());
+                let boxes: BTreeSet<MailboxUid> =
+                    mailboxes.iter().map(|uid| MailboxUid(*uid)).collect();
+                let (_, ticket) = store
+                    .commit(ACCOUNT, |txn| {
+                        txn.update_email(id, boxes.clone(), words.clone().collect())
+                    })
+                    .unwrap();
                 ticket.wait_blocking().unwrap();
             }
             StoreOp::Destroy { which } if !live.is_empty() => {
                 let id = live.remove(which % live.len());
-                store.commit(ACCOUNT, |txn| txn.destroy_email(id)).unwrap().1.wait_blocking().unwrap();
+                store
+                    .commit(ACCOUNT, |txn| txn.destroy_email(id))
+                    .unwrap()
+                    .1
+                    .wait_blocking()
+                    .unwrap();
             }
             StoreOp::Move { .. } | StoreOp::Destroy { .. } => {}
         }
     }
     assert_clean(store);
-    let mut seen: Vec<EmailId> =
-        store.snapshot().emails(ACCOUNT, None, 1000).unwrap().into_iter().map(|(id, _)| id).collect();
+    let mut seen: Vec<EmailId> = store
+        .snapshot()
+        .emails(ACCOUNT, None, 1000)
+        .unwrap()
+        .into_iter()
+        .map(|(id, _)| id)
+        .collect();
     seen.sort_unstable();
     live.sort_unstable();
     assert_eq!(seen, live);
@@ -188,9 +229,19 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
             let same = Some([3; 16]);
             let blob = Some(txn.snapshot().emails(ACCOUNT, None, 1)?[0].1.blob);
             txn.queue_action(Action { same, blob, ..action() }, b"Subject: x\r\n\r\n")?;
-            txn.remember_told(&ToldKey([1; 32]), &Address::from_parts("bob", "example.net"), &ToldLifetime::of(0))?;
+            txn.remember_told(
+                &ToldKey([1; 32]),
+                &Address::from_parts("bob", "example.net"),
+                &ToldLifetime::of(0),
+            )?;
             txn.create_object(&crate::model::SenderIdentity::default())?;
-            txn.put_upload(ACCOUNT, &BlobHash(*blake3::hash(b"x").as_bytes()), b"x", "text/plain", 9)?;
+            txn.put_upload(
+                ACCOUNT,
+                &BlobHash(*blake3::hash(b"x").as_bytes()),
+                b"x",
+                "text/plain",
+                9,
+            )?;
             txn.remember_delivery(&[7; 32], None, &[])
         });
         done.unwrap().1.wait_blocking().unwrap();
@@ -216,7 +267,13 @@ fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
         let (mut results, ticket) = store.commit_message(&[ACCOUNT], &message, &raw, |txn| {
             let mailboxes = BTreeSet::from([txn.state().inbox]);
             let (keywords, received_at) = (BTreeSet::new(), UtcMillis(7));
-            txn.create_email(&NewEmail { message: &message, prefix, mailboxes, keywords, received_at })
+            txn.create_email(&NewEmail {
+                message: &message,
+                prefix,
+                mailboxes,
+                keywords,
+                received_at,
+            })
         });
         let (id, _) = results.pop().unwrap().1.unwrap();
         ticket.wait_blocking().unwrap();
@@ -228,7 +285,8 @@ fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
         let ends = [0, 1, prefix.len(), seam - 1, seam, seam + 1, whole.len(), whole.len() + 9];
         for (from, to) in ends.iter().flat_map(|from| ends.iter().map(move |to| (*from, *to))) {
             let wanted = whole.get(from.min(whole.len())..to.min(whole.len())).unwrap_or_default();
-            let found = snapshot.message_part(ACCOUNT, id, from as u64..to as u64).unwrap().unwrap();
+            let found =
+                snapshot.message_part(ACCOUNT, id, from as u64..to as u64).unwrap().unwrap();
             assert!(found == wanted, "{from}..{to} of {length}");
         }
         let frames = engine.rows(Table::BlobFrames);
@@ -238,9 +296,12 @@ fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
             engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
             assert_eq!(store.check().unwrap().len(), 1);
             assert!(store.snapshot().message(ACCOUNT, id).is_err());
-            let head = Put { table: Table::Blobs, key: BlobKey { blob: hash }.encode(), value: None };
+            let head =
+                Put { table: Table::Blobs, key: BlobKey { blob: hash }.encode(), value: None };
             engine.write(&[Arc::new(Batch::of(vec![head]))]).unwrap();
-            assert!(store.check().unwrap().iter().any(|breach| breach.what == "a frame of no message"));
+            assert!(
+                store.check().unwrap().iter().any(|breach| breach.what == "a frame of no message")
+            );
         }
     }
 }
@@ -300,12 +361,19 @@ fn messages_that_share_an_id_and_subject_share_a_thread_and_the_oldest_wins() {
 #[test]
 fn a_page_is_newest_first_and_collapses_threads() {
     let store = store_over(Arc::new(MemoryEngine::new()));
-    let ids: Vec<EmailId> =
-        (0..6).map(|n| deliver_to(&store, ACCOUNT, n, &[(n % 2) as u8], i64::from(n)).unwrap()).collect();
+    let ids: Vec<EmailId> = (0..6)
+        .map(|n| deliver_to(&store, ACCOUNT, n, &[(n % 2) as u8], i64::from(n)).unwrap())
+        .collect();
     let inbox = store.snapshot().account_state(ACCOUNT).unwrap().inbox;
     let listing = |shape| Listing { uid: inbox, view: ListingFilter::Every, shape };
     let page = |shape, after, limit| -> Vec<EmailId> {
-        store.snapshot().listing(ACCOUNT, listing(shape), after, limit).unwrap().into_iter().map(|(id, _)| id).collect()
+        store
+            .snapshot()
+            .listing(ACCOUNT, listing(shape), after, limit)
+            .unwrap()
+            .into_iter()
+            .map(|(id, _)| id)
+            .collect()
     };
     assert_eq!(page(Shape::Emails, None, 2), [ids[5], ids[4]]);
     assert_eq!(page(Shape::Emails, Some(ids[4]), 2), [ids[3], ids[2]]);
@@ -322,10 +390,14 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
         ticket.wait_blocking().unwrap();
         changed
     };
-    let mut response =
-        VacationResponse { enabled: true, text_body: Some("Away".into()), ..VacationResponse::default() };
+    let mut response = VacationResponse {
+        enabled: true,
+        text_body: Some("Away".into()),
+        ..VacationResponse::default()
+    };
     assert!(set(&response));
-    let (who, generation) = (ToldKey([3; 32]), store.snapshot().vacation(ACCOUNT).unwrap().generation);
+    let (who, generation) =
+        (ToldKey([3; 32]), store.snapshot().vacation(ACCOUNT).unwrap().generation);
     let bob = Address::from_parts("bob", "example.net");
     store
         .commit(ACCOUNT, |txn| txn.remember_told(&who, &bob, &ToldLifetime::of(generation)))
@@ -339,7 +411,10 @@ fn a_response_that_changes_forgets_who_was_told_and_a_mere_save_does_not() {
     response.except.push("example.com".parse().unwrap());
     assert!(set(&response));
     let told_at = |generation| {
-        store.snapshot().last_told(ACCOUNT, &who, &ToldLifetime::of(generation), store.clock().now()).unwrap()
+        store
+            .snapshot()
+            .last_told(ACCOUNT, &who, &ToldLifetime::of(generation), store.clock().now())
+            .unwrap()
     };
     assert!(told_at(generation).is_some());
     response.text_body = Some("Away still".into());

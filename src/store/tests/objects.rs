@@ -1,13 +1,21 @@
-//! Small objects: a client that follows changes holds what there is, whatever happened and whatever was purged.
+//! Small objects: a client that follows changes holds what there is, whatever happened and whatever
+//! was purged.
 
 use std::collections::BTreeMap;
 
 use super::life::{DAY, Fixture, GRACE, MS, bed};
 use super::*;
-use crate::model::{DataType, EmailSubmission, ModSeq, ObjectId, PushSubscription, SenderIdentity, UndoStatus, limits};
+use crate::model::{
+    DataType, EmailSubmission, ModSeq, ObjectId, PushSubscription, SenderIdentity, UndoStatus,
+    limits,
+};
 
 fn identity(n: u8) -> SenderIdentity {
-    SenderIdentity { email: "ann@example.org".into(), text_signature: format!("{n}"), ..SenderIdentity::default() }
+    SenderIdentity {
+        email: "ann@example.org".into(),
+        text_signature: format!("{n}"),
+        ..SenderIdentity::default()
+    }
 }
 
 /// A client that knows what it was told, and nothing else.
@@ -28,12 +36,16 @@ impl ObjectClient {
         };
         let Some(changes) = changes else {
             self.known = snapshot.objects(ACCOUNT).unwrap().into_iter().collect();
-            self.since = Some(ClientState::at(snapshot.state(ACCOUNT, DataType::Identity).unwrap()));
+            self.since =
+                Some(ClientState::at(snapshot.state(ACCOUNT, DataType::Identity).unwrap()));
             return false;
         };
         assert!(changes.created.len() + changes.updated.len() + changes.destroyed.len() <= most);
         for id in &changes.created {
-            assert!(!self.known.contains_key(id) || self.since.is_some_and(|since| since.base < since.mark));
+            assert!(
+                !self.known.contains_key(id)
+                    || self.since.is_some_and(|since| since.base < since.mark)
+            );
         }
         for id in changes.created.iter().chain(&changes.updated) {
             match snapshot.object(ACCOUNT, *id).unwrap() {
@@ -129,8 +141,12 @@ fn states_of_before_what_was_purged_are_refused_and_the_purged_state_itself_is_s
     let before = bed.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap();
     bed.done(|txn| txn.destroy_object::<SenderIdentity>(id)).unwrap();
     let after = bed.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap();
-    let changes =
-        |since| bed.store.snapshot().object_changes::<SenderIdentity>(ACCOUNT, ClientState::at(since), 9).unwrap();
+    let changes = |since| {
+        bed.store
+            .snapshot()
+            .object_changes::<SenderIdentity>(ACCOUNT, ClientState::at(since), 9)
+            .unwrap()
+    };
     assert_eq!(changes(before).unwrap().destroyed, [id]);
     bed.done(|txn| txn.note_history(MS)).unwrap();
     bed.clock.advance(GRACE);
@@ -149,21 +165,25 @@ fn states_of_before_what_was_purged_are_refused_and_the_purged_state_itself_is_s
 fn objects_are_few_and_small_and_go_when_their_time_is_over() {
     let bed = bed();
     let push = |bed: &Fixture, expires| {
-        bed.done(|txn| txn.create_object(&PushSubscription { expires, ..PushSubscription::default() }))
+        bed.done(|txn| {
+            txn.create_object(&PushSubscription { expires, ..PushSubscription::default() })
+        })
     };
     let now = bed.clock.now();
     for _ in 0..limits::MAX_PUSH_SUBSCRIPTIONS {
         push(&bed, now.after(DAY)).unwrap();
     }
     assert_eq!(push(&bed, now.after(DAY)), Err(Error::Quota));
-    let large = SenderIdentity { html_signature: "x".repeat(limits::MAX_OBJECT_BYTES), ..identity(1) };
+    let large =
+        SenderIdentity { html_signature: "x".repeat(limits::MAX_OBJECT_BYTES), ..identity(1) };
     assert!(matches!(bed.done(|txn| txn.create_object(&large)), Err(Error::Conflict(_))));
     let submission = |undo, ended| {
         let one = EmailSubmission { undo, ended, ..EmailSubmission::default() };
         bed.done(|txn| txn.create_object(&one)).unwrap()
     };
     let pending = submission(UndoStatus::Pending, None);
-    let (sent, canceled) = (submission(UndoStatus::Final, Some(now)), submission(UndoStatus::Canceled, Some(now)));
+    let (sent, canceled) =
+        (submission(UndoStatus::Final, Some(now)), submission(UndoStatus::Canceled, Some(now)));
     let late = submission(UndoStatus::Final, Some(now.after(MS)));
     let there = || {
         let all = bed.store.snapshot().objects::<EmailSubmission>(ACCOUNT).unwrap();
@@ -187,17 +207,23 @@ fn objects_are_few_and_small_and_go_when_their_time_is_over() {
 #[test]
 fn an_account_has_identities_by_itself_and_their_states_tell_of_them() {
     let bed = bed();
-    let addresses = ["ann@example.org", "lee@example.org"].map(|text| Address::parse(text).unwrap());
+    let addresses =
+        ["ann@example.org", "lee@example.org"].map(|text| Address::parse(text).unwrap());
     assert!(bed.done(|txn| txn.update_own_identities(&addresses, "Ann")).unwrap());
     assert!(!bed.done(|txn| txn.update_own_identities(&addresses, "Ann")).unwrap());
     let since = ClientState::at(bed.store.snapshot().state(ACCOUNT, DataType::Identity).unwrap());
     let all = || bed.store.snapshot().objects::<SenderIdentity>(ACCOUNT).unwrap();
     let ids: Vec<ObjectId> = all().into_iter().map(|(id, _)| id).collect();
-    bed.done(|txn| txn.update_object(ids[1], |one: &mut SenderIdentity| one.text_signature = "x".into())).unwrap();
+    bed.done(|txn| {
+        txn.update_object(ids[1], |one: &mut SenderIdentity| one.text_signature = "x".into())
+    })
+    .unwrap();
     assert!(bed.done(|txn| txn.update_own_identities(&addresses[..1], "Ann Lee")).unwrap());
-    let changes = bed.store.snapshot().object_changes::<SenderIdentity>(ACCOUNT, since, 9).unwrap().unwrap();
+    let changes =
+        bed.store.snapshot().object_changes::<SenderIdentity>(ACCOUNT, since, 9).unwrap().unwrap();
     assert_eq!((changes.created, changes.updated.len(), changes.destroyed), (vec![], 2, vec![]));
-    let found: Vec<(String, bool)> = all().into_iter().map(|(_, one)| (one.name.clone(), one.may_delete())).collect();
+    let found: Vec<(String, bool)> =
+        all().into_iter().map(|(_, one)| (one.name.clone(), one.may_delete())).collect();
     assert_eq!(found, [("Ann Lee".into(), false), ("Ann".into(), true)]);
     assert!(bed.done(|txn| txn.update_own_identities(&[], "Ann Lee")).unwrap());
     assert_eq!(all().len(), 1);

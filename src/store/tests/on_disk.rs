@@ -55,7 +55,8 @@ fn crash(dir: &Path) -> tempfile::TempDir {
 /// The logs, oldest first.
 fn logs_of(dir: &Path) -> Vec<std::path::PathBuf> {
     let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
-    let mut logs: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
+    let mut logs: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
     logs.sort();
     logs
 }
@@ -71,13 +72,23 @@ fn a_log_that_is_gone_or_cut_before_the_last_one_refuses_to_open() {
     make_account(&store, ACCOUNT);
     // Enough for one table to be flushed, and so for a second log; the others still need the first.
     for n in 0..60u32 {
-        let raw: Vec<u8> = (0..60_000u32).map(|at| ((at ^ n).wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
-        let rows = MessageRows { blob: BlobHash(*blake3::hash(&raw).as_bytes()), ..MessageRows::default() };
+        let raw: Vec<u8> =
+            (0..60_000u32).map(|at| ((at ^ n).wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+        let rows = MessageRows {
+            blob: BlobHash(*blake3::hash(&raw).as_bytes()),
+            ..MessageRows::default()
+        };
         let encoded = EncodedMessage::new(&rows);
         let (_, ticket) = store.commit_message(&[ACCOUNT], &encoded, &raw, |txn| {
             let mailboxes = BTreeSet::from([txn.state().inbox]);
             let (prefix, keywords, received_at) = (&b""[..], BTreeSet::new(), txn.now());
-            txn.create_email(&NewEmail { message: &encoded, prefix, mailboxes, keywords, received_at })
+            txn.create_email(&NewEmail {
+                message: &encoded,
+                prefix,
+                mailboxes,
+                keywords,
+                received_at,
+            })
         });
         ticket.wait_blocking().unwrap();
     }

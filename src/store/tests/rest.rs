@@ -1,6 +1,9 @@
-//! What one ranked listing shows and another, which shows a part of it, does not: by position, against a plain filter.
+//! What one ranked listing shows and another, which shows a part of it, does not: by position,
+//! against a plain filter.
 
-use crate::model::{EmailId, Listing, ListingFilter, ListingStats, MailboxUid, ModSeq, Shape, ThreadId};
+use crate::model::{
+    EmailId, Listing, ListingFilter, ListingStats, MailboxUid, ModSeq, Shape, ThreadId,
+};
 use crate::store::engine::watched::CountingEngine;
 use crate::store::engine::{Batch, Engine, Put};
 use crate::store::listing::rank::{Ranking, front_of, rows_of};
@@ -19,8 +22,15 @@ fn ids() -> impl Iterator<Item = EmailId> {
     (1..=EMAILS).map(|n| EmailId(n * n * 5 + n))
 }
 
-/// The rows of a ranked listing of these emails, and its length. `levels` are the fewest that it must have.
-fn listing(ranking: Ranking, view: ListingFilter, ids: &[EmailId], levels: u8, puts: &mut Vec<Put>) -> CountedListing {
+/// The rows of a ranked listing of these emails, and its length. `levels` are the fewest that it
+/// must have.
+fn listing(
+    ranking: Ranking,
+    view: ListingFilter,
+    ids: &[EmailId],
+    levels: u8,
+    puts: &mut Vec<Put>,
+) -> CountedListing {
     let listing = Listing { uid: MailboxUid(1), view, shape: Shape::Emails };
     let ranks = rows_of(ranking, ACCOUNT, listing, ids);
     let highest = ranks.keys().map(|key| key.level).max().unwrap_or(0);
@@ -30,15 +40,20 @@ fn listing(ranking: Ranking, view: ListingFilter, ids: &[EmailId], levels: u8, p
         Put::row::<MailboxEmailIndex>(&key, &(ModSeq(1), ThreadId(id.0)))
     }));
     puts.extend(ranks.iter().map(|(key, count)| Put::row::<MailboxRank>(key, &RankCount(*count))));
-    let tally = ListingStats { total: ids.len() as u64, front: Some(front_of(ranking, ids)), low: ModSeq(0) };
+    let tally = ListingStats {
+        total: ids.len() as u64,
+        front: Some(front_of(ranking, ids)),
+        low: ModSeq(0),
+    };
     CountedListing { listing, tally }
 }
 
-/// Asks for the rest from every position on, and for the position of every email of it. `is_in_both` is asked with the
-/// number of an email, 0 being the newest.
+/// Asks for the rest from every position on, and for the position of every email of it.
+/// `is_in_both` is asked with the number of an email, 0 being the newest.
 fn every_position(key: u8, is_in_both: impl Fn(u64) -> bool) {
     let ranking = Ranking { key: [key; 16], above: 0, below: 0 };
-    let both: Vec<EmailId> = (0..).zip(ids()).filter(|(n, _)| is_in_both(*n)).map(|(_, id)| id).collect();
+    let both: Vec<EmailId> =
+        (0..).zip(ids()).filter(|(n, _)| is_in_both(*n)).map(|(_, id)| id).collect();
     let rest: Vec<EmailId> = ids().filter(|id| both.binary_search(id).is_err()).collect();
     let mut puts = Vec::new();
     let all = listing(ranking, ListingFilter::Every, &ids().collect::<Vec<_>>(), 3, &mut puts);
@@ -47,16 +62,32 @@ fn every_position(key: u8, is_in_both: impl Fn(u64) -> bool) {
     engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
     let snapshot = Snapshot::of(engine.snapshot(), Thresholds::SMALL);
     for (at, id) in (0..).zip(&rest) {
-        let index = |of: CountedListing| snapshot.listing_position(ACCOUNT, of.listing, of.tally, *id).unwrap();
+        let index = |of: CountedListing| {
+            snapshot.listing_position(ACCOUNT, of.listing, of.tally, *id).unwrap()
+        };
         assert_eq!(index(all) - index(without), at as u64, "the position of an email, key {key}");
         engine.read();
         let page = snapshot.listing_difference(ACCOUNT, all, without, at as u64, LIMIT).unwrap();
         let rows = engine.read();
         let wanted: Vec<EmailId> = rest.iter().skip(at).take(LIMIT).copied().collect();
-        assert_eq!(page, wanted, "from {at} of {}, {} in both listings, key {key}", rest.len(), both.len());
-        assert!(rows < 1_500, "{rows} rows from {at} of {}, {} in both listings", rest.len(), both.len());
+        assert_eq!(
+            page,
+            wanted,
+            "from {at} of {}, {} in both listings, key {key}",
+            rest.len(),
+            both.len()
+        );
+        assert!(
+            rows < 1_500,
+            "{rows} rows from {at} of {}, {} in both listings",
+            rest.len(),
+            both.len()
+        );
     }
-    assert_eq!(snapshot.listing_difference(ACCOUNT, all, without, rest.len() as u64, LIMIT).unwrap(), []);
+    assert_eq!(
+        snapshot.listing_difference(ACCOUNT, all, without, rest.len() as u64, LIMIT).unwrap(),
+        []
+    );
 }
 
 #[test]
@@ -68,7 +99,8 @@ fn rest_of_a_ranked_listing_is_found_at_every_position() {
     }
 }
 
-/// A stretch between two boundaries of the smaller listing has nearly all emails, or none of the rest.
+/// A stretch between two boundaries of the smaller listing has nearly all emails, or none of the
+/// rest.
 #[test]
 fn rest_is_found_at_every_position_beside_emails_that_stand_together() {
     every_position(1, |n| n >= EMAILS - 200);

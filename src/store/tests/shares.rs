@@ -35,14 +35,26 @@ fn what_is_shared_is_found_by_whom_it_is_shared_with() {
     assert_eq!((with(BOB), rights(BOB)), (vec![], BTreeMap::new()));
     let before = bed.store.snapshot().state(ACCOUNT, DataType::Mailbox).unwrap();
     assert!(share(&bed, INBOX, &[(BOB, 1), (EVE, 3)]).unwrap());
-    let since = bed.store.snapshot().mailbox_changes(ACCOUNT, ClientState::at(before), 99).unwrap().unwrap();
-    assert_eq!((since.changes.updated, since.only_counts), (vec![INBOX], false), "its users learn of it");
+    let since = bed
+        .store
+        .snapshot()
+        .mailbox_changes(ACCOUNT, ClientState::at(before), 99)
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (since.changes.updated, since.only_counts),
+        (vec![INBOX], false),
+        "its users learn of it"
+    );
     assert!(share(&bed, ARCHIVE, &[(BOB, mailbox::ALL_RIGHTS)]).unwrap());
     assert!(!share(&bed, INBOX, &[(BOB, 1), (EVE, 3)]).unwrap(), "a change of nothing is none");
     assert_eq!((with(BOB), with(EVE), with(ACCOUNT)), (vec![ACCOUNT], vec![ACCOUNT], vec![]));
     assert_eq!(rights(BOB), [(INBOX, 1), (ARCHIVE, mailbox::ALL_RIGHTS)].into());
     assert_eq!(rights(EVE), [(INBOX, 3)].into());
-    assert!(rights(ACCOUNT).values().all(|rights| *rights == mailbox::ALL_RIGHTS) && rights(ACCOUNT).len() == 3);
+    assert!(
+        rights(ACCOUNT).values().all(|rights| *rights == mailbox::ALL_RIGHTS)
+            && rights(ACCOUNT).len() == 3
+    );
     // One mailbox less is still something; none is nothing.
     share(&bed, INBOX, &[]).unwrap();
     assert_eq!((with(BOB), with(EVE)), (vec![ACCOUNT], vec![]));
@@ -56,9 +68,14 @@ fn shares_that_cannot_be_are_refused() {
     let bed = three();
     let many: Vec<(AccountId, u16)> =
         (0..=limits::MAX_SHARES).map(|n| (AccountId(u32::try_from(n).unwrap() + 9), 1)).collect();
-    for wrong in
-        [&[(ACCOUNT, 1)][..], &[(AccountId::SITE, 1)], &[(BOB, 0)], &[(BOB, 1 << 9)], &[(AccountId(99), 1)], &many]
-    {
+    for wrong in [
+        &[(ACCOUNT, 1)][..],
+        &[(AccountId::SITE, 1)],
+        &[(BOB, 0)],
+        &[(BOB, 1 << 9)],
+        &[(AccountId(99), 1)],
+        &many,
+    ] {
         let refused = share(&bed, INBOX, wrong);
         let fault = |refused: &Result<bool, Error>| match refused {
             Err(Error::Mailbox { fault, .. }) => format!("{fault:?}").starts_with("Share("),

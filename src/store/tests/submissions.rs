@@ -1,10 +1,11 @@
-//! A submission says what became of its action, and is taken back only while nothing of it went out.
+//! A submission says what became of its action, and is taken back only while nothing of it went
+//! out.
 
 use super::life::{DAY, Fixture, bed};
 use super::*;
 use crate::model::{
-    ActionId, DeliveryState, EmailSubmission, EnvelopeAddress, ObjectId, RecipientState, SubmissionRecipient,
-    UndoStatus,
+    ActionId, DeliveryState, EmailSubmission, EnvelopeAddress, ObjectId, RecipientState,
+    SubmissionRecipient, UndoStatus,
 };
 
 fn submit(bed: &Fixture, to: &[&str]) -> (ObjectId, ActionId) {
@@ -25,7 +26,11 @@ fn read(bed: &Fixture, id: ObjectId) -> EmailSubmission {
 }
 
 fn said(bed: &Fixture, id: ObjectId) -> Vec<(DeliveryState, String)> {
-    read(bed, id).rcpt_to.into_iter().map(|to| (to.status.delivered, to.status.smtp_reply)).collect()
+    read(bed, id)
+        .rcpt_to
+        .into_iter()
+        .map(|to| (to.status.delivered, to.status.smtp_reply))
+        .collect()
 }
 
 fn change(bed: &Fixture, id: ActionId, change: impl Fn(&mut Action)) {
@@ -46,7 +51,9 @@ fn what_becomes_of_an_action_is_said_by_its_submission() {
     let queued = || (DeliveryState::Queued, "250 2.0.0 queued".to_owned());
     assert_eq!(said(&bed, id), [queued(), queued()]);
     // A temporary failure: it can still be taken back.
-    change(&bed, action, |action| (action.attempts, action.last_error) = (1, Some("no route".into())));
+    change(&bed, action, |action| {
+        (action.attempts, action.last_error) = (1, Some("no route".into()))
+    });
     assert_eq!(
         (said(&bed, id)[0].clone(), read(&bed, id).undo),
         ((DeliveryState::Queued, "451 4.4.0 no route".into()), UndoStatus::Pending)
@@ -61,7 +68,8 @@ fn what_becomes_of_an_action_is_said_by_its_submission() {
     bed.clock.advance(DAY);
     change(&bed, action, |action| {
         action.state = ActionState::Failed;
-        action.recipients[1].fate = RecipientState::Failed { status: [5, 1, 1], text: "gone".into() };
+        action.recipients[1].fate =
+            RecipientState::Failed { status: [5, 1, 1], text: "gone".into() };
     });
     assert_eq!(said(&bed, id)[0], (DeliveryState::No, "550 5.1.1 gone".into()));
     assert_eq!(read(&bed, id).ended, Some(bed.clock.now()));
@@ -90,7 +98,10 @@ fn it_is_taken_back_with_its_action_or_not_at_all() {
     assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(true));
     let canceled = read(&bed, id);
     assert_eq!((canceled.undo, canceled.ended), (UndoStatus::Canceled, Some(bed.clock.now())));
-    assert_eq!((said(&bed, id)[0].0, bed.store.snapshot().action(ACCOUNT, action).unwrap()), (DeliveryState::No, None));
+    assert_eq!(
+        (said(&bed, id)[0].0, bed.store.snapshot().action(ACCOUNT, action).unwrap()),
+        (DeliveryState::No, None)
+    );
     assert_eq!(bed.done(|txn| txn.cancel_submission(id)), Ok(true), "once more is the same");
     for (state, may) in [
         (ActionState::Held, true),
@@ -121,12 +132,18 @@ fn the_two_are_written_by_one_commit() {
     bed.engine.fail_after(0, Error::Full);
     let both = bed.done(|txn| {
         let read = txn.action(action)?;
-        let recipients = vec![Target { fate: RecipientState::Sent("250 ok".into()), ..read.recipients[0].clone() }];
+        let recipients = vec![Target {
+            fate: RecipientState::Sent("250 ok".into()),
+            ..read.recipients[0].clone()
+        }];
         txn.update_action(&read, &Action { state: ActionState::Sent, recipients, ..read.clone() })
     });
     assert_eq!(both, Err(Error::Full));
     bed.engine.heal();
     assert_eq!(read(&bed, id).undo, UndoStatus::Pending);
-    assert_eq!(bed.store.snapshot().action(ACCOUNT, action).unwrap().unwrap().state, ActionState::Waiting);
+    assert_eq!(
+        bed.store.snapshot().action(ACCOUNT, action).unwrap().unwrap().state,
+        ActionState::Waiting
+    );
     assert_clean(&bed.store);
 }

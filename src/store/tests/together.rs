@@ -1,8 +1,9 @@
 //! Several stores over one engine, as several processes on one database would be.
 //!
-//! A baton lets one store at a time run up to its next engine call, and a seed decides which: so a failure is found again
-//! by its seed. What each commit read and wrote is replayed, in the order in which the engine wrote it, over a naive
-//! account: a commit that was built on anything but the state right before it stands out.
+//! A baton lets one store at a time run up to its next engine call, and a seed decides which: so a
+//! failure is found again by its seed. What each commit read and wrote is replayed, in the order in
+//! which the engine wrote it, over a naive account: a commit that was built on anything but the
+//! state right before it stands out.
 
 mod baton;
 
@@ -41,7 +42,11 @@ fn rows_of(raw: &[u8]) -> MessageRows {
     MessageRows {
         blob: BlobHash(*blake3::hash(raw).as_bytes()),
         size: raw.len() as u64,
-        thread_keys: keys.iter().filter(|byte| byte.is_ascii_digit()).map(|key| ThreadKey([*key; 32])).collect(),
+        thread_keys: keys
+            .iter()
+            .filter(|byte| byte.is_ascii_digit())
+            .map(|key| ThreadKey([*key; 32]))
+            .collect(),
         ..MessageRows::default()
     }
 }
@@ -62,7 +67,8 @@ struct Actor {
 }
 
 impl Actor {
-    /// The value of a commit that may be refused, but for reasons that are somebody else's doing alone.
+    /// The value of a commit that may be refused, but for reasons that are somebody else's doing
+    /// alone.
     fn allowed<T>(&mut self, done: Result<T, Error>) -> Option<T> {
         match done {
             Ok(value) => Some(value),
@@ -75,7 +81,11 @@ impl Actor {
         }
     }
 
-    fn commit<T>(&mut self, account: AccountId, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Option<T> {
+    fn commit<T>(
+        &mut self,
+        account: AccountId,
+        change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> Option<T> {
         self.engine.written.lock().clear();
         let done = self.store.commit(account, change);
         let done = done.and_then(|(value, ticket)| ticket.wait_blocking().map(|()| value));
@@ -83,7 +93,11 @@ impl Actor {
     }
 
     /// A commit that does what it says.
-    fn deed(&mut self, account: AccountId, change: impl FnMut(&mut Txn<'_>) -> Result<Deed, Error>) {
+    fn deed(
+        &mut self,
+        account: AccountId,
+        change: impl FnMut(&mut Txn<'_>) -> Result<Deed, Error>,
+    ) {
         if let Some(deed) = self.commit(account, change) {
             self.note(account, deed);
         }
@@ -105,8 +119,15 @@ impl Actor {
                 return Ok(());
             }
             txn.register(&row);
-            for (name, role) in [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)] {
-                txn.create_mailbox(&NewMailbox { name: name.into(), parent: None, role: Some(role), sort_order: 0 })?;
+            for (name, role) in
+                [("Inbox", Role::Inbox), ("Trash", Role::Trash), ("Archive", Role::Archive)]
+            {
+                txn.create_mailbox(&NewMailbox {
+                    name: name.into(),
+                    parent: None,
+                    role: Some(role),
+                    sort_order: 0,
+                })?;
             }
             Ok(())
         });
@@ -114,9 +135,11 @@ impl Actor {
 
     fn deliver(&mut self) {
         let accounts: &[AccountId] = [&[ACCOUNT][..], &[BOB], &[ACCOUNT, BOB]][self.dice.below(3)];
-        let keys: String = (0..self.dice.below(3)).map(|_| ['0', '1', '2', '3'][self.dice.below(4)]).collect();
+        let keys: String =
+            (0..self.dice.below(3)).map(|_| ['0', '1', '2', '3'][self.dice.below(4)]).collect();
         // Few messages, so that one is delivered while another store collects it.
-        let raw = format!("Subject: {keys}\r\n\r\n{}\r\n", ["a", "b"][self.dice.below(2)]).into_bytes();
+        let raw =
+            format!("Subject: {keys}\r\n\r\n{}\r\n", ["a", "b"][self.dice.below(2)]).into_bytes();
         let encoded = EncodedMessage::new(&rows_of(&raw));
         self.engine.written.lock().clear();
         let (results, ticket) = self.store.commit_message(accounts, &encoded, &raw, |txn| {
@@ -173,7 +196,8 @@ impl Actor {
         };
         let Some(seen) = known.get(self.dice.below(known.len().max(1))).filter(|_| what > 0) else {
             return self.deed(account, |txn| {
-                let id = txn.queue_action(Action { due, email: None, told: None, ..action() }, b"x")?;
+                let id =
+                    txn.queue_action(Action { due, email: None, told: None, ..action() }, b"x")?;
                 Ok(Deed::Queued { id, due })
             });
         };
@@ -197,7 +221,10 @@ impl Actor {
         let mut before = 0;
         let done = self.store.commit_together(&[AccountId::SITE, account], |txn| {
             if txn.account() == AccountId::SITE {
-                txn.set_address(&format!("{account}@example.org"), Some(&crate::model::AddressRow::Primary(account)));
+                txn.set_address(
+                    &format!("{account}@example.org"),
+                    Some(&crate::model::AddressRow::Primary(account)),
+                );
                 return Ok(());
             }
             let row = txn.snapshot().account(account)?.ok_or(Error::NotFound("account"))?;
@@ -214,19 +241,32 @@ impl Actor {
         let most = 1 + self.dice.below(4);
         let (uid, view) = (MailboxUid(1), ListingFilter::ALL[self.dice.below(6)]);
         match self.dice.below(8) {
-            0 => drop(
-                self.commit(AccountId::SITE, |txn| txn.collect_blobs(txn.now().before(Duration::from_millis(4)), most)),
-            ),
+            0 => drop(self.commit(AccountId::SITE, |txn| {
+                txn.collect_blobs(txn.now().before(Duration::from_millis(4)), most)
+            })),
             1 => drop(self.commit(AccountId::SITE, |txn| txn.sweep_blobs(Duration::ZERO, most))),
             2 => drop(self.commit(account, |txn| txn.purge_emails(txn.now(), most))),
             3 => drop(self.commit(account, |txn| {
                 txn.note_history(Duration::ZERO)?;
                 txn.purge_history(txn.now(), most)
             })),
-            4 => drop(self.commit(account, |txn| txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most))),
-            5 if !view.is_permanent(uid) => drop(self.commit(account, |txn| txn.drop_listing(uid, view, most))),
+            4 => {
+                drop(self.commit(account, |txn| {
+                    txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most)
+                }))
+            }
+            5 if !view.is_permanent(uid) => {
+                drop(self.commit(account, |txn| txn.drop_listing(uid, view, most)))
+            }
             6 => {
-                let sizes = FoldSizes { rows: 3, row_octets: 1 << 20, block: 200, fan: 2, piece: 300, last_level: 2 };
+                let sizes = FoldSizes {
+                    rows: 3,
+                    row_octets: 1 << 20,
+                    block: 200,
+                    fan: 2,
+                    piece: 300,
+                    last_level: 2,
+                };
                 let piece = self.store.snapshot().next_fold_piece(account, &sizes);
                 if let Some(piece) = self.allowed(piece).flatten() {
                     self.commit(account, |txn| txn.write_folds(&piece));
@@ -245,14 +285,18 @@ impl Actor {
             7..=9 => self.act(account),
             10 | 11 => self.count(account),
             12 if self.who == 0 => {
-                let repaired =
-                    self.store
-                        .repair(repair::RepairScope::Rebuild, Some(&[account]), &|raw| rows_of(raw), &mut |_| true);
+                let repaired = self.store.repair(
+                    repair::RepairScope::Rebuild,
+                    Some(&[account]),
+                    &|raw| rows_of(raw),
+                    &mut |_| true,
+                );
                 self.allowed(repaired);
             }
             13 => {
                 let found = self.store.check().unwrap();
-                let is_repaired = found.iter().any(|breach| breach.what.contains("was not finished"));
+                let is_repaired =
+                    found.iter().any(|breach| breach.what.contains("was not finished"));
                 assert!(found.is_empty() || is_repaired, "store {}: {found:?}", self.who);
             }
             _ => self.keep_up(account),
@@ -273,16 +317,23 @@ impl Naive {
         match deed.clone() {
             Deed::Delivered { id, emails } => {
                 assert_eq!(emails, self.emails.len() as u64, "{deed:?}");
-                let new = self.emails.insert(id, (BTreeSet::from([MailboxUid(1)]), BTreeSet::new()));
+                let new =
+                    self.emails.insert(id, (BTreeSet::from([MailboxUid(1)]), BTreeSet::new()));
                 assert_eq!(new, None, "{deed:?}");
             }
-            Deed::Changed { id, before, after } => assert_eq!(self.emails.insert(id, after), Some(before), "{deed:?}"),
-            Deed::Destroyed { id, before } => assert_eq!(self.emails.remove(&id), Some(before), "{deed:?}"),
+            Deed::Changed { id, before, after } => {
+                assert_eq!(self.emails.insert(id, after), Some(before), "{deed:?}")
+            }
+            Deed::Destroyed { id, before } => {
+                assert_eq!(self.emails.remove(&id), Some(before), "{deed:?}")
+            }
             Deed::Queued { id, due } => assert_eq!(self.actions.insert(id, due), None, "{deed:?}"),
             Deed::Deferred { id, before, after } => {
                 assert_eq!(self.actions.insert(id, after), Some(before), "{deed:?}");
             }
-            Deed::Removed { id, due } => assert_eq!(self.actions.remove(&id), Some(due), "{deed:?}"),
+            Deed::Removed { id, due } => {
+                assert_eq!(self.actions.remove(&id), Some(due), "{deed:?}")
+            }
             Deed::Counted { before } => {
                 assert_eq!(self.count, before, "{deed:?}");
                 self.count += 1;
@@ -295,13 +346,19 @@ impl Naive {
         let emails = snapshot.emails(account, None, 10_000).unwrap().into_iter();
         Self {
             emails: emails.map(|(id, email)| (id, (email.mailboxes, email.keywords))).collect(),
-            actions: snapshot.outbox(account).unwrap().into_iter().map(|action| (action.id, action.due)).collect(),
+            actions: snapshot
+                .outbox(account)
+                .unwrap()
+                .into_iter()
+                .map(|action| (action.id, action.due))
+                .collect(),
             count: count_of(&snapshot.account(account).unwrap().unwrap()),
         }
     }
 }
 
-/// Runs the stores to their end; returns how many batches were stale, and how many commits were overtaken too often.
+/// Runs the stores to their end; returns how many batches were stale, and how many commits were
+/// overtaken too often.
 fn run_together(seed: u64) -> (u64, usize) {
     let memory = MemoryEngine::new();
     let (baton, writes) = (Arc::new(Baton::new(seed)), Arc::new(AtomicU64::new(0)));
@@ -310,7 +367,14 @@ fn run_together(seed: u64) -> (u64, usize) {
     let engines: Vec<Arc<BatonEngine>> = (0..STORES)
         .map(|who| {
             let (inner, baton, clock) = (memory.beside(), Arc::clone(&baton), Arc::clone(&writes));
-            Arc::new(BatonEngine { inner, baton, who, clock, stale: AtomicU64::default(), written: Mutex::default() })
+            Arc::new(BatonEngine {
+                inner,
+                baton,
+                who,
+                clock,
+                stale: AtomicU64::default(),
+                written: Mutex::default(),
+            })
         })
         .collect();
     let ended: Vec<_> = std::thread::scope(|scope| {
@@ -321,7 +385,8 @@ fn run_together(seed: u64) -> (u64, usize) {
                     (Arc::clone(engine), Arc::clone(&baton), Arc::clone(&clock), options.clone());
                 scope.spawn(move || {
                     let _leaves = Leaves(baton, engine.who);
-                    let store = Store::open_engine(engine.clone(), &options, clock.clone()).unwrap();
+                    let store =
+                        Store::open_engine(engine.clone(), &options, clock.clone()).unwrap();
                     let dice = SeededRng::of(seed * 31 + engine.who as u64);
                     let (deeds, who) = (Vec::new(), engine.who);
                     let mut actor = Actor { who, store, engine, clock, dice, deeds, overtaken: 0 };
@@ -330,20 +395,30 @@ fn run_together(seed: u64) -> (u64, usize) {
                     for _ in 0..STEPS {
                         actor.step();
                     }
-                    (actor.store.epoch(), actor.store.secrets().clone(), actor.deeds, actor.overtaken)
+                    (
+                        actor.store.epoch(),
+                        actor.store.secrets().clone(),
+                        actor.deeds,
+                        actor.overtaken,
+                    )
                 })
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert!(ended.iter().all(|(epoch, secrets, ..)| (epoch, &secrets.threads) == (&ended[0].0, &ended[0].1.threads)));
+    assert!(ended.iter().all(
+        |(epoch, secrets, ..)| (epoch, &secrets.threads) == (&ended[0].0, &ended[0].1.threads)
+    ));
     let mut deeds: Vec<_> = ended.iter().flat_map(|(_, _, deeds, _)| deeds.clone()).collect();
     deeds.sort_by_key(|(number, ..)| *number);
     let store = Store::open_engine(Arc::new(memory.beside()), &options, clock).unwrap();
     assert_clean(&store);
     for account in [ACCOUNT, BOB] {
         let mut naive = Naive::default();
-        deeds.iter().filter(|(_, of, _)| *of == account).for_each(|(_, _, deed)| naive.replay(deed));
+        deeds
+            .iter()
+            .filter(|(_, of, _)| *of == account)
+            .for_each(|(_, _, deed)| naive.replay(deed));
         assert_eq!(Naive::of(&store, account), naive, "{account}");
     }
     let stale = engines.iter().map(|engine| engine.stale.load(Ordering::SeqCst)).sum();
@@ -354,22 +429,24 @@ fn run_together(seed: u64) -> (u64, usize) {
 fn stores_over_one_engine_do_what_one_store_would_do() {
     let mut all = (0, 0);
     for seed in 1..=u64::from(cases(40)) {
-        let (stale, overtaken) =
-            std::panic::catch_unwind(|| run_together(seed)).unwrap_or_else(|_| panic!("seed {seed}"));
+        let (stale, overtaken) = std::panic::catch_unwind(|| run_together(seed))
+            .unwrap_or_else(|_| panic!("seed {seed}"));
         all = (all.0 + stale, all.1 + overtaken);
     }
     assert!(all.0 > 0, "no change was run again");
     assert!(all.1 as u64 * 20 < all.0, "{} of {} were overtaken too often", all.1, all.0);
 }
 
-/// Several threads of several stores at once, so that commits are also built on what is still on its way.
+/// Several threads of several stores at once, so that commits are also built on what is still on
+/// its way.
 #[test]
 fn threads_of_several_stores_lose_no_update() {
     let memory = MemoryEngine::new();
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let options = Options { repeat_pause: Duration::from_millis(3), ..Options::small() };
     let engines = [memory.beside(), memory.beside()];
-    let stores = engines.map(|engine| Store::open_engine(Arc::new(engine), &options, clock.clone()).unwrap());
+    let stores = engines
+        .map(|engine| Store::open_engine(Arc::new(engine), &options, clock.clone()).unwrap());
     make_account(&stores[0], ACCOUNT);
     let counted: u64 = std::thread::scope(|scope| {
         let count = |store: &Store| {
@@ -410,7 +487,8 @@ fn threads_of_several_stores_lose_no_update() {
 fn a_store_knows_of_the_repairs_of_another() {
     let memory = MemoryEngine::new();
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
-    let open = || Store::open_engine(Arc::new(memory.beside()), &Options::small(), clock.clone()).unwrap();
+    let open =
+        || Store::open_engine(Arc::new(memory.beside()), &Options::small(), clock.clone()).unwrap();
     let (one, other) = (open(), open());
     make_account(&one, ACCOUNT);
     let mark = |txn: &mut Txn<'_>| {

@@ -1,4 +1,5 @@
-//! RocksDB after the power went: the log ends in the middle of a record, in zeros, or is damaged further up.
+//! RocksDB after the power went: the log ends in the middle of a record, in zeros, or is damaged
+//! further up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,9 +46,12 @@ fn a_write_torn_by_a_power_failure_takes_only_what_was_not_acknowledged() {
         let [(before, kept), (behind, _)] = pair else { continue };
         assert!(before < behind);
         for (case, cut) in
-            [*before, before + 1, before + 6, before + 7, (before + behind) / 2, behind - 1].iter().enumerate()
+            [*before, before + 1, before + 6, before + 7, (before + behind) / 2, behind - 1]
+                .iter()
+                .enumerate()
         {
-            // As many zeros as leave the record too short. A record that has its length but not its sum is damage.
+            // As many zeros as leave the record too short. A record that has its length but not its
+            // sum is damage.
             for zeros in [0, (behind - cut - 1).min(100)] {
                 let torn = root.path().join(format!("torn-{at}-{case}-{zeros}"));
                 copy(&dir, &torn);
@@ -55,7 +59,11 @@ fn a_write_torn_by_a_power_failure_takes_only_what_was_not_acknowledged() {
                 file.set_len(*cut).unwrap();
                 file.set_len(cut + zeros).unwrap();
                 let again = open(&torn).unwrap();
-                assert_eq!(emails(&again), *kept, "cut at {cut} of {before}..{behind}, {zeros} zeros behind");
+                assert_eq!(
+                    emails(&again),
+                    *kept,
+                    "cut at {cut} of {before}..{behind}, {zeros} zeros behind"
+                );
                 assert_clean(&again);
                 deliver_to(&again, ACCOUNT, 77, &[1], 9).unwrap();
                 assert_clean(&again);
@@ -77,14 +85,18 @@ fn damage_further_up_the_log_is_no_torn_write_and_refuses_to_open() {
         deliver_to(&store, ACCOUNT, n, &[1], 5).unwrap();
     }
     let whole = fs::read(log(&dir)).unwrap();
-    for (case, at) in [usize::try_from(begin).unwrap() + 40, whole.len() - 1].into_iter().enumerate() {
+    for (case, at) in
+        [usize::try_from(begin).unwrap() + 40, whole.len() - 1].into_iter().enumerate()
+    {
         let damaged = root.path().join(format!("damaged-{case}"));
         copy(&dir, &damaged);
         let mut octets = whole.clone();
         octets[at] ^= 1;
         fs::write(log(&damaged), octets).unwrap();
         match open(&damaged) {
-            Err(Error::Open(why)) => assert!(why.contains("damaged") && why.contains("backup"), "{why}"),
+            Err(Error::Open(why)) => {
+                assert!(why.contains("damaged") && why.contains("backup"), "{why}")
+            }
             other => panic!("{other:?}"),
         }
     }

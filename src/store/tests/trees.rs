@@ -1,5 +1,6 @@
-//! Mailboxes beside a naive tree of them: what may be and what is refused, counts by the words of RFC 8621 §2 whichever
-//! mailbox is the Trash, and Mailbox/changes from every past state, before and after what is over was purged.
+//! Mailboxes beside a naive tree of them: what may be and what is refused, counts by the words of
+//! RFC 8621 §2 whichever mailbox is the Trash, and Mailbox/changes from every past state, before
+//! and after what is over was purged.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,14 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 fn acts() -> impl Strategy<Value = Vec<TreeAct>> {
     let name = || proptest::sample::select(&NAMES[..]);
     let parent = || proptest::option::of(0usize..7);
-    let role = || proptest::sample::select(vec![None, Some(Role::Trash), Some(Role::Archive), Some(Role::Inbox)]);
+    let role = || {
+        proptest::sample::select(vec![
+            None,
+            Some(Role::Trash),
+            Some(Role::Archive),
+            Some(Role::Inbox),
+        ])
+    };
     let act = prop_oneof![
         3 => (name(), parent(), role()).prop_map(|(name, parent, role)| TreeAct::Create { name, parent, role }),
         2 => (0usize..7, name()).prop_map(|(which, name)| TreeAct::Rename { which, name }),
@@ -70,14 +78,18 @@ struct TreeWorld {
     past: Vec<(ModSeq, ShownThreads)>,
     /// When which mailbox changed, and whether more of it than counts.
     changed: Vec<(ModSeq, MailboxUid, bool)>,
-    /// When another mailbox became the Trash: counts were made anew then, and may have come out the same.
+    /// When another mailbox became the Trash: counts were made anew then, and may have come out the
+    /// same.
     recounted: Vec<ModSeq>,
     /// When the mailboxes that are not purged yet were destroyed.
     ended: Vec<ModSeq>,
     low: ModSeq,
 }
 
-fn done<T>(store: &Store, change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>) -> Result<T, Error> {
+fn done<T>(
+    store: &Store,
+    change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
     let (value, ticket) = store.commit(ACCOUNT, change)?;
     ticket.wait_blocking()?;
     Ok(value)
@@ -94,7 +106,8 @@ impl TreeWorld {
         let low = ModSeq(0);
         let (boxes, mails, past) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let (changed, recounted, ended) = (Vec::new(), Vec::new(), Vec::new());
-        let mut world = Self { store, boxes, mails, delivered: 0, past, changed, recounted, ended, low };
+        let mut world =
+            Self { store, boxes, mails, delivered: 0, past, changed, recounted, ended, low };
         world.past.push((world.modseq(), ShownThreads::new()));
         world
     }
@@ -115,7 +128,8 @@ impl TreeWorld {
     fn may(&self, uid: Option<MailboxUid>, wish: &MailboxWish) -> bool {
         let mut others = self.boxes.iter().filter(|(other, _)| Some(**other) != uid);
         if others.any(|(_, one)| {
-            (one.name == wish.name && one.parent == wish.parent) || (wish.role.is_some() && one.role == wish.role)
+            (one.name == wish.name && one.parent == wish.parent)
+                || (wish.role.is_some() && one.role == wish.role)
         }) {
             return false;
         }
@@ -148,13 +162,22 @@ impl TreeWorld {
             }
             self.boxes.insert(uid, wish);
         } else {
-            assert!(matches!(made, Err(Error::Mailbox { .. })), "{made:?} for {wish:?} among {:?}", self.boxes);
+            assert!(
+                matches!(made, Err(Error::Mailbox { .. })),
+                "{made:?} for {wish:?} among {:?}",
+                self.boxes
+            );
         }
     }
 
     /// Some of the mailboxes, by bits.
     fn some(&self, bits: u8) -> BTreeSet<MailboxUid> {
-        self.boxes.keys().enumerate().filter(|(at, _)| bits >> (at % 5) & 1 == 1).map(|(_, uid)| *uid).collect()
+        self.boxes
+            .keys()
+            .enumerate()
+            .filter(|(at, _)| bits >> (at % 5) & 1 == 1)
+            .map(|(_, uid)| *uid)
+            .collect()
     }
 
     fn act(&mut self, act: &TreeAct) {
@@ -162,7 +185,8 @@ impl TreeWorld {
             TreeAct::Create { name, parent, role } if self.boxes.len() < 6 => {
                 // The last is one that there never was.
                 let parent = parent.map(|at| self.at(at).unwrap_or(MailboxUid(999)));
-                let wish = MailboxWish { name, parent, role: *role, sort_order: 0, subscribed: true };
+                let wish =
+                    MailboxWish { name, parent, role: *role, sort_order: 0, subscribed: true };
                 let new = NewMailbox { name: (*name).into(), parent, role: *role, sort_order: 0 };
                 let made = done(&self.store, |txn| txn.create_mailbox(&new));
                 if self.may(None, &wish) {
@@ -178,7 +202,9 @@ impl TreeWorld {
             }
             TreeAct::Role { which, role } => self.change(*which, |wish| wish.role = *role),
             TreeAct::Sort { which, order, subscribed } => {
-                self.change(*which, |wish| (wish.sort_order, wish.subscribed) = (*order, *subscribed));
+                self.change(*which, |wish| {
+                    (wish.sort_order, wish.subscribed) = (*order, *subscribed)
+                });
             }
             TreeAct::Remove { which } => {
                 let Some(uid) = self.at(*which) else { return };
@@ -200,7 +226,8 @@ impl TreeWorld {
                 }
                 self.delivered += 1;
                 let (message, blob) = message(self.delivered, keys);
-                let keywords: BTreeSet<String> = seen.then(|| "$seen".to_owned()).into_iter().collect();
+                let keywords: BTreeSet<String> =
+                    seen.then(|| "$seen".to_owned()).into_iter().collect();
                 let (mut results, ticket) = self.store.commit_many(&[ACCOUNT], blob, |txn| {
                     txn.create_email(&NewEmail {
                         message: &message,
@@ -215,13 +242,20 @@ impl TreeWorld {
                 self.mails.insert(id, TreeMail { thread, boxes, unread: !seen });
             }
             TreeAct::Update { which, boxes, keywords } => {
-                let (boxes, Some(id)) = (self.some(*boxes), self.mails.keys().nth(*which).copied()) else { return };
+                let (boxes, Some(id)) = (self.some(*boxes), self.mails.keys().nth(*which).copied())
+                else {
+                    return;
+                };
                 if boxes.is_empty() {
                     return;
                 }
-                let words = ["$seen", "$draft"].iter().enumerate().filter(|(bit, _)| keywords >> bit & 1 == 1);
+                let words = ["$seen", "$draft"]
+                    .iter()
+                    .enumerate()
+                    .filter(|(bit, _)| keywords >> bit & 1 == 1);
                 let words: BTreeSet<String> = words.map(|(_, word)| (*word).to_owned()).collect();
-                done(&self.store, |txn| txn.update_email(id, boxes.clone(), words.clone())).unwrap();
+                done(&self.store, |txn| txn.update_email(id, boxes.clone(), words.clone()))
+                    .unwrap();
                 let mail = self.mails.get_mut(&id).unwrap();
                 (mail.boxes, mail.unread) = (boxes, *keywords == 0);
             }
@@ -241,11 +275,12 @@ impl TreeWorld {
         }
     }
 
-    /// RFC 8621 §2: an email that is only in the Trash does not make its thread unread elsewhere, and in the Trash only what
-    /// is there counts.
+    /// RFC 8621 §2: an email that is only in the Trash does not make its thread unread elsewhere,
+    /// and in the Trash only what is there counts.
     fn counts(&self, uid: MailboxUid) -> MailboxCounts {
         let trash = self.trash();
-        let here: Vec<&TreeMail> = self.mails.values().filter(|mail| mail.boxes.contains(&uid)).collect();
+        let here: Vec<&TreeMail> =
+            self.mails.values().filter(|mail| mail.boxes.contains(&uid)).collect();
         let threads: BTreeSet<ThreadId> = here.iter().map(|mail| mail.thread).collect();
         let weighs = |mail: &&TreeMail| match trash {
             Some(trash) if trash == uid => mail.boxes.contains(&trash),
@@ -253,7 +288,11 @@ impl TreeWorld {
             None => true,
         };
         let is_unread = |thread: &&ThreadId| {
-            self.mails.values().filter(|mail| mail.thread == **thread).filter(weighs).any(|mail| mail.unread)
+            self.mails
+                .values()
+                .filter(|mail| mail.thread == **thread)
+                .filter(weighs)
+                .any(|mail| mail.unread)
         };
         MailboxCounts {
             total_emails: here.len() as u64,
@@ -264,8 +303,11 @@ impl TreeWorld {
     }
 
     fn compare(&mut self) {
-        let now: ShownThreads =
-            self.boxes.iter().map(|(uid, wish)| (*uid, (wish.clone(), self.counts(*uid)))).collect();
+        let now: ShownThreads = self
+            .boxes
+            .iter()
+            .map(|(uid, wish)| (*uid, (wish.clone(), self.counts(*uid))))
+            .collect();
         let (modseq, before) = (self.modseq(), &self.past.last().unwrap().1);
         for (uid, (wish, counts)) in &now {
             if let Some((old, then)) = before.get(uid)
@@ -279,7 +321,10 @@ impl TreeWorld {
         assert_eq!(found.len(), now.len());
         for (uid, row) in found {
             let (wish, counts) = &now[&uid];
-            assert_eq!((row.name.as_str(), row.parent, row.role), (wish.name, wish.parent, wish.role));
+            assert_eq!(
+                (row.name.as_str(), row.parent, row.role),
+                (wish.name, wish.parent, wish.role)
+            );
             assert_eq!(
                 (row.sort_order, row.subscribed, row.counts),
                 (wish.sort_order, wish.subscribed, *counts),
@@ -290,7 +335,8 @@ impl TreeWorld {
         self.past.push((modseq, now));
         let new = &self.past.last().unwrap().1;
         for (since, old) in &self.past {
-            let told = snapshot.mailbox_changes(ACCOUNT, ClientState::at(*since), usize::MAX).unwrap();
+            let told =
+                snapshot.mailbox_changes(ACCOUNT, ClientState::at(*since), usize::MAX).unwrap();
             let Some(told) = told else {
                 assert!(*since < self.low, "{since} is not from before {}", self.low);
                 continue;
@@ -306,22 +352,35 @@ impl TreeWorld {
                 let other = other.clone();
                 move |uid: &MailboxUid| !other.contains_key(uid)
             };
-            assert_eq!(uids(told.created), new.keys().copied().filter(not_in(old)).collect::<BTreeSet<_>>());
-            assert_eq!(uids(told.destroyed), old.keys().copied().filter(not_in(new)).collect::<BTreeSet<_>>());
+            assert_eq!(
+                uids(told.created),
+                new.keys().copied().filter(not_in(old)).collect::<BTreeSet<_>>()
+            );
+            assert_eq!(
+                uids(told.destroyed),
+                old.keys().copied().filter(not_in(new)).collect::<BTreeSet<_>>()
+            );
             let said = uids(told.updated);
             if self.recounted.iter().any(|at| at > since) {
                 assert!(said.is_superset(&updated), "{said:?} and not {updated:?} since {since}");
             } else {
                 assert_eq!(said, updated, "since {since}");
             }
-            assert_eq!(only_counts, !said.is_empty() && !later().any(|(_, _, more)| *more), "since {since}");
-            // Told a mailbox at a time it is the same, but for what was made and is gone, and nothing twice.
+            assert_eq!(
+                only_counts,
+                !said.is_empty() && !later().any(|(_, _, more)| *more),
+                "since {since}"
+            );
+            // Told a mailbox at a time it is the same, but for what was made and is gone, and
+            // nothing twice.
             let (mut at, mut told) = (ClientState::at(*since), Vec::new());
             loop {
                 let step = snapshot.mailbox_changes(ACCOUNT, at, 1).unwrap().unwrap().changes;
                 assert!(step.created.len() + step.updated.len() + step.destroyed.len() <= 1);
                 assert!((step.state.mark, step.state.last) > (at.mark, at.last) || !step.more);
-                told.extend(step.created.iter().chain(&step.updated).chain(&step.destroyed).copied());
+                told.extend(
+                    step.created.iter().chain(&step.updated).chain(&step.destroyed).copied(),
+                );
                 at = step.state;
                 if !step.more {
                     break;
@@ -332,8 +391,14 @@ impl TreeWorld {
             let told = uids(told);
             assert_eq!(told.len(), count, "since {since}");
             let known = |uid: &&MailboxUid| old.contains_key(uid) || new.contains_key(uid);
-            let wanted = uids(whole.created.into_iter().chain(whole.updated).chain(whole.destroyed).collect());
-            assert_eq!(told.iter().filter(known).copied().collect::<BTreeSet<_>>(), wanted, "since {since}");
+            let wanted = uids(
+                whole.created.into_iter().chain(whole.updated).chain(whole.destroyed).collect(),
+            );
+            assert_eq!(
+                told.iter().filter(known).copied().collect::<BTreeSet<_>>(),
+                wanted,
+                "since {since}"
+            );
         }
         assert_clean(&self.store);
     }

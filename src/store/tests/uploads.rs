@@ -28,13 +28,18 @@ fn an_upload_is_its_users_alone_and_goes_after_its_time() {
     make_account(&bed.store, BOB);
     put(&bed, BOB, b"one").unwrap();
     assert!(is_there(&bed, BOB, b"one") && !is_there(&bed, ACCOUNT, b"one"));
-    assert_eq!(bed.store.snapshot().upload(BOB, BOB, &hash(b"one")).unwrap(), None, "it is in the other account");
+    assert_eq!(
+        bed.store.snapshot().upload(BOB, BOB, &hash(b"one")).unwrap(),
+        None,
+        "it is in the other account"
+    );
     let expire = |kept| while bed.done(|txn| txn.expire_uploads(bed.upto(kept), 1)).unwrap() {};
     bed.clock.advance(DAY - MS);
     expire(DAY);
     assert!(is_there(&bed, BOB, b"one"));
     // The same again: its time begins anew, and its type is the new one.
-    let again = bed.done(|txn| txn.put_upload(BOB, &hash(b"one"), b"one", "text/html", ROOM)).unwrap();
+    let again =
+        bed.done(|txn| txn.put_upload(BOB, &hash(b"one"), b"one", "text/html", ROOM)).unwrap();
     bed.clock.advance(MS);
     expire(DAY);
     assert_eq!(bed.store.snapshot().upload(ACCOUNT, BOB, &hash(b"one")).unwrap(), Some(again));
@@ -43,7 +48,8 @@ fn an_upload_is_its_users_alone_and_goes_after_its_time() {
     assert!(!is_there(&bed, BOB, b"one"));
     assert_clean(&bed.store);
     // Its octets go when nobody holds them, and not in the commit that let them go (RFC 8620 §6).
-    let collect = || bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap().blobs;
+    let collect =
+        || bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap().blobs;
     assert_eq!((collect(), bed.rows(Table::Blobs)), (0, 1));
     bed.clock.advance(DAY);
     assert_eq!((collect(), bed.rows(Table::Blobs)), (1, 0));
@@ -81,7 +87,8 @@ fn uploads_are_few() {
     let hash = |n: usize| BlobHash(*blake3::hash(&n.to_be_bytes()).as_bytes());
     bed.done(|txn| {
         (0..limits::MAX_UPLOADS + 1).try_for_each(|n| {
-            txn.put_upload(ACCOUNT, &hash(n), &n.to_be_bytes(), "", limits::MAX_UPLOADED_BYTES).map(drop)
+            txn.put_upload(ACCOUNT, &hash(n), &n.to_be_bytes(), "", limits::MAX_UPLOADED_BYTES)
+                .map(drop)
         })
     })
     .unwrap();
@@ -119,7 +126,8 @@ fn octets_that_are_there_are_held_without_being_put_and_collected_ones_do_not_co
         assert_clean(&bed.store);
         bed.on(BOB, |txn| txn.expire_uploads(txn.now(), 9)).unwrap();
         bed.clock.advance(DAY);
-        // Collected between the other's look and its commit: the head does not come back without its frames.
+        // Collected between the other's look and its commit: the head does not come back without
+        // its frames.
         let late = bed.on(BOB, |txn| {
             txn.hold_upload(BOB, &id, "", room)?;
             assert_eq!(collect().unwrap().blobs, 1);
@@ -130,7 +138,10 @@ fn octets_that_are_there_are_held_without_being_put_and_collected_ones_do_not_co
         bed.on(BOB, |txn| txn.expire_uploads(txn.now(), 9)).unwrap();
         bed.clock.advance(DAY);
         collect().unwrap();
-        assert_eq!(bed.on(BOB, |txn| txn.hold_upload(BOB, &id, "", room)), Err(Error::NotFound("blob")));
+        assert_eq!(
+            bed.on(BOB, |txn| txn.hold_upload(BOB, &id, "", room)),
+            Err(Error::NotFound("blob"))
+        );
     }
 }
 
@@ -140,6 +151,9 @@ fn an_account_that_is_erased_lets_its_uploads_go() {
     put(&bed, ACCOUNT, b"one").unwrap();
     bed.clock.advance(DAY);
     assert!(!bed.done(|txn| txn.erase(999)).unwrap());
-    assert_eq!((bed.rows(Table::Uploads), bed.rows(Table::UploadBlobs), bed.rows(Table::BlobPurge)), (0, 0, 1));
+    assert_eq!(
+        (bed.rows(Table::Uploads), bed.rows(Table::UploadBlobs), bed.rows(Table::BlobPurge)),
+        (0, 0, 1)
+    );
     assert_clean(&bed.store);
 }

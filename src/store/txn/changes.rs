@@ -1,9 +1,10 @@
 //! What changed since a state: emails, threads (RFC 8620 §5.2), mailboxes (RFC 8621 §2.2).
 //!
-//! Every object has one row in the order of its last change, so changes cost the changes. An intermediate state says how
-//! far has been told (`mark`) and where the client stood when it began (`base`): what was created after `base` is
-//! created, even if it moved along the index since; what was destroyed is left out only if it was created after `mark`,
-//! for before that it may have been told of.
+//! Every object has one row in the order of its last change, so changes cost the changes. An
+//! intermediate state says how far has been told (`mark`) and where the client stood when it began
+//! (`base`): what was created after `base` is created, even if it moved along the index since; what
+//! was destroyed is left out only if it was created after `mark`, for before that it may have been
+//! told of.
 
 use std::fmt::Display;
 
@@ -81,7 +82,8 @@ pub struct MailboxChanges {
 }
 
 impl Snapshot<'_> {
-    /// Email/changes: `most` objects at most; `None` where the state is from before what was purged, or from the future.
+    /// Email/changes: `most` objects at most; `None` where the state is from before what was
+    /// purged, or from the future.
     ///
     /// # Errors
     /// Those of reading; so for every function here.
@@ -92,10 +94,13 @@ impl Snapshot<'_> {
         most: usize,
     ) -> Result<Option<Changes<EmailId>>, Error> {
         let range = KeyRange::from(&(account,), &ModSeqKey { account, modseq: since.mark.next() });
-        let index = ChangeIndex::<EmailByModseq> { data: DataType::Email, range, modseq: |key| key.modseq };
+        let index =
+            ChangeIndex::<EmailByModseq> { data: DataType::Email, range, modseq: |key| key.modseq };
         self.changes(account, index, since, most, |email| {
             let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email })?;
-            Ok(row.map(|row| (ChangeMarks { created: row.created, updated: row.updated }, row.deleted.is_some())))
+            Ok(row.map(|row| {
+                (ChangeMarks { created: row.created, updated: row.updated }, row.deleted.is_some())
+            }))
         })
     }
 
@@ -110,15 +115,21 @@ impl Snapshot<'_> {
         most: usize,
     ) -> Result<Option<Changes<ThreadId>>, Error> {
         let range = KeyRange::from(&(account,), &ModSeqKey { account, modseq: since.mark.next() });
-        let index = ChangeIndex::<ThreadByModseq> { data: DataType::Thread, range, modseq: |key| key.modseq };
+        let index = ChangeIndex::<ThreadByModseq> {
+            data: DataType::Thread,
+            range,
+            modseq: |key| key.modseq,
+        };
         self.changes(account, index, since, most, |thread| {
             let row = self.read.row::<Threads>(&ThreadIdKey { account, thread })?;
-            Ok(row.map(|row| (ChangeMarks { created: row.created, updated: row.updated }, row.deleted)))
+            Ok(row.map(|row| {
+                (ChangeMarks { created: row.created, updated: row.updated }, row.deleted)
+            }))
         })
     }
 
-    /// The objects that an index names behind a state; `object` says when one was made and changed last, and whether it
-    /// is destroyed.
+    /// The objects that an index names behind a state; `object` says when one was made and changed
+    /// last, and whether it is destroyed.
     pub(in crate::store) fn changes<T: Table<Row: RowFormat + Copy + Display>>(
         &self,
         account: AccountId,
@@ -130,8 +141,13 @@ impl Snapshot<'_> {
         let ChangeIndex { data, range, modseq } = index;
         let Some(high) = self.within(account, data, since)? else { return Ok(None) };
         let now = ClientState::at(high);
-        let mut out =
-            Changes { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), state: now, more: false };
+        let mut out = Changes {
+            created: Vec::new(),
+            updated: Vec::new(),
+            destroyed: Vec::new(),
+            state: now,
+            more: false,
+        };
         let mut mark = since.mark;
         self.read.rows(&range, |key, id| {
             if out.created.len() + out.updated.len() + out.destroyed.len() >= most {
@@ -139,8 +155,10 @@ impl Snapshot<'_> {
                 return Ok(false);
             }
             mark = modseq(&key);
-            // A row that names another object than the one that changed then is damaged. Going on would miss a change.
-            let Some((marks, destroyed)) = object(id)?.filter(|(marks, _)| marks.updated == mark) else {
+            // A row that names another object than the one that changed then is damaged. Going on
+            // would miss a change.
+            let Some((marks, destroyed)) = object(id)?.filter(|(marks, _)| marks.updated == mark)
+            else {
                 let what = format!("names {id}, which did not change then: run `restante repair`");
                 return Err(Error::Corrupt { table: T::ID.name(), key: hex(&key.encode()), what });
             };
@@ -159,15 +177,20 @@ impl Snapshot<'_> {
     }
 
     /// The newest state of a type, if changes since a state can be told.
-    fn within(&self, account: AccountId, data: DataType, since: ClientState) -> Result<Option<ModSeq>, Error> {
+    fn within(
+        &self,
+        account: AccountId,
+        data: DataType,
+        since: ClientState,
+    ) -> Result<Option<ModSeq>, Error> {
         let state = self.account_state(account)?;
         let (high, low) = (state.state(data), state.low_mark(data));
         Ok((since.mark <= state.modseq && since.mark >= low && since.base <= since.mark)
             .then_some(high.max(since.mark)))
     }
 
-    /// Mailbox/changes: `most` mailboxes at most, in the order of their last changes. One change of an email may change
-    /// several mailboxes: those it changed are told in the order of their uids.
+    /// Mailbox/changes: `most` mailboxes at most, in the order of their last changes. One change of
+    /// an email may change several mailboxes: those it changed are told in the order of their uids.
     ///
     /// # Errors
     /// Those of reading.
@@ -189,10 +212,18 @@ impl Snapshot<'_> {
         let more = changed.len() > most;
         changed.truncate(most);
         let state = match changed.last().filter(|_| more) {
-            Some((uid, mailbox)) => ClientState { mark: mailbox.updated, base: since.base, last: uid.0 },
+            Some((uid, mailbox)) => {
+                ClientState { mark: mailbox.updated, base: since.base, last: uid.0 }
+            }
             None => ClientState::at(high),
         };
-        let mut changes = Changes { created: Vec::new(), updated: Vec::new(), destroyed: Vec::new(), state, more };
+        let mut changes = Changes {
+            created: Vec::new(),
+            updated: Vec::new(),
+            destroyed: Vec::new(),
+            state,
+            more,
+        };
         let mut only_counts = true;
         for (uid, mailbox) in changed {
             match (mailbox.deleted, mailbox.created > since.base) {
@@ -200,12 +231,16 @@ impl Snapshot<'_> {
                 (true, _) => {}
                 (false, true) => changes.created.push(uid),
                 (false, false) => {
-                    // What was told between `base` and `mark` is not kept: only what is older than both is known.
+                    // What was told between `base` and `mark` is not kept: only what is older than
+                    // both is known.
                     only_counts &= mailbox.updated_not_counts <= since.base;
                     changes.updated.push(uid);
                 }
             }
         }
-        Ok(Some(MailboxChanges { only_counts: only_counts && !changes.updated.is_empty(), changes }))
+        Ok(Some(MailboxChanges {
+            only_counts: only_counts && !changes.updated.is_empty(),
+            changes,
+        }))
     }
 }

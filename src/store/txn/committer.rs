@@ -1,11 +1,12 @@
 //! One thread takes all queued batches, writes them under one sync, and redeems their tickets.
 //!
-//! Rows are queued while the account's lock is held, so queue order is the order of change numbers. Where a write fails,
-//! whatever was built on its rows must fail too: each account has an epoch that a failure moves, and rows that were built
-//! in an older epoch are refused.
+//! Rows are queued while the account's lock is held, so queue order is the order of change numbers.
+//! Where a write fails, whatever was built on its rows must fail too: each account has an epoch
+//! that a failure moves, and rows that were built in an older epoch are refused.
 //!
-//! Where the engine is shared with other processes, a change that one of them overtook is run again, on what is there
-//! now; so a commit waits for its write before it returns, and its ticket is redeemed already.
+//! Where the engine is shared with other processes, a change that one of them overtook is run
+//! again, on what is there now; so a commit waits for its write before it returns, and its ticket
+//! is redeemed already.
 
 mod group;
 
@@ -31,7 +32,8 @@ use crate::store::{Options, Thresholds};
 /// How often a change is run again that another process overtook.
 const MAX_REPEATS: u32 = 8;
 
-/// What became of a commit's write: the accounts whose change was overtaken, and of which nothing was written.
+/// What became of a commit's write: the accounts whose change was overtaken, and of which nothing
+/// was written.
 type WriteResult = Result<Vec<AccountId>, Error>;
 
 /// Says when a commit is durable and visible.
@@ -53,18 +55,19 @@ impl Ticket {
     /// Waits for the disk.
     ///
     /// # Errors
-    /// `Full`, `Away`, `Overtaken`, `Poisoned` or what the engine said; then nothing of the commit was written, or with
-    /// `Overtaken` nothing of at least one of its accounts.
+    /// `Full`, `Away`, `Overtaken`, `Poisoned` or what the engine said; then nothing of the commit
+    /// was written, or with `Overtaken` nothing of at least one of its accounts.
     pub async fn wait(self) -> Result<(), Error> {
         all_written(self.overtaken().await)
     }
 
-    /// Waits for the disk, and returns the accounts of which nothing was written, for another change of theirs came first
-    /// or an earlier one failed. The changes of the others are written.
+    /// Waits for the disk, and returns the accounts of which nothing was written, for another
+    /// change of theirs came first or an earlier one failed. The changes of the others are written.
     ///
     /// # Errors
-    /// `Full`, `Away`, `Poisoned` or what the engine said; then nothing of the commit was written, unless other processes
-    /// share the engine: there an earlier try may have written some of the accounts.
+    /// `Full`, `Away`, `Poisoned` or what the engine said; then nothing of the commit was written,
+    /// unless other processes share the engine: there an earlier try may have written some of the
+    /// accounts.
     pub async fn overtaken(self) -> WriteResult {
         match self.0 {
             TicketState::Ended(result) => result,
@@ -84,7 +87,9 @@ impl Ticket {
     fn overtaken_blocking(self) -> WriteResult {
         match self.0 {
             TicketState::Ended(result) => result,
-            TicketState::Waiting(waiting) => waiting.blocking_recv().unwrap_or_else(|_| Err(gone())),
+            TicketState::Waiting(waiting) => {
+                waiting.blocking_recv().unwrap_or_else(|_| Err(gone()))
+            }
         }
     }
 }
@@ -170,7 +175,9 @@ struct CommitQueue {
 
 impl std::fmt::Debug for Committer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Committer").field("queued", &self.shared.queue.lock().items.len()).finish_non_exhaustive()
+        out.debug_struct("Committer")
+            .field("queued", &self.shared.queue.lock().items.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -202,7 +209,8 @@ impl Committer {
                 own.give_up();
             }
         });
-        let thread = thread.map_err(|error| Error::Open(format!("cannot start the committer: {error}")))?;
+        let thread =
+            thread.map_err(|error| Error::Open(format!("cannot start the committer: {error}")))?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -223,8 +231,12 @@ impl Committer {
         self.shared.poison.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// What `look` sees while no repair begins or ends; it is told which accounts are being repaired.
-    pub(in crate::store) fn with_accounts_under_repair<T>(&self, look: impl FnOnce(&BTreeSet<AccountId>) -> T) -> T {
+    /// What `look` sees while no repair begins or ends; it is told which accounts are being
+    /// repaired.
+    pub(in crate::store) fn with_accounts_under_repair<T>(
+        &self,
+        look: impl FnOnce(&BTreeSet<AccountId>) -> T,
+    ) -> T {
         look(&self.shared.marked.read())
     }
 
@@ -240,8 +252,11 @@ impl Committer {
         account: AccountId,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
-        let (mut results, ticket) = self.commit_as(CommitKind::Repair, now, &[account], Vec::new(), change);
-        results.pop().map_or(Err(Error::NotFound("account")), |(_, result)| result.map(|value| (value, ticket)))
+        let (mut results, ticket) =
+            self.commit_as(CommitKind::Repair, now, &[account], Vec::new(), change);
+        results.pop().map_or(Err(Error::NotFound("account")), |(_, result)| {
+            result.map(|value| (value, ticket))
+        })
     }
 
     /// See `Store::commit_many`.
@@ -297,7 +312,9 @@ impl Committer {
                 Err(error) => break Err(error),
             }
             if repeats == MAX_REPEATS {
-                results.extend(left.into_iter().map(|account| (account, Err(Error::Overtaken(account)))));
+                results.extend(
+                    left.into_iter().map(|account| (account, Err(Error::Overtaken(account)))),
+                );
                 break Ok(Vec::new());
             }
             repeats += 1;
@@ -316,7 +333,8 @@ impl Committer {
         change: &mut impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
         let is_repair = kind == CommitKind::Repair;
-        let cells: Vec<Arc<AccountQueue>> = accounts.iter().map(|account| self.shared.cell(*account)).collect();
+        let cells: Vec<Arc<AccountQueue>> =
+            accounts.iter().map(|account| self.shared.cell(*account)).collect();
         let guards: Vec<_> = cells.iter().map(|cell| cell.lock.lock()).collect();
         let mut results = Vec::with_capacity(accounts.len());
         let mut parts = Vec::with_capacity(accounts.len());
@@ -328,17 +346,25 @@ impl Committer {
             };
             waits |= !pending.is_empty();
             let done = self.shared.may_write(*account, is_repair).and_then(|()| {
-                let (engine, ranking, thresholds) = (&*self.shared.engine, self.shared.ranking, self.shared.thresholds);
-                let mut txn = Txn::begin(*account, now, engine, ranking, thresholds, pending, is_repair)?;
+                let (engine, ranking, thresholds) =
+                    (&*self.shared.engine, self.shared.ranking, self.shared.thresholds);
+                let mut txn =
+                    Txn::begin(*account, now, engine, ranking, thresholds, pending, is_repair)?;
                 let value = change(&mut txn)?;
                 Ok((value, txn.finish()))
             });
             results.push((
                 *account,
                 done.map(|(value, rows)| {
-                    let rows = rows.map(|(batch, change)| (Arc::new(with_message(batch, message)), change));
+                    let rows = rows
+                        .map(|(batch, change)| (Arc::new(with_message(batch, message)), change));
                     writes |= rows.is_some();
-                    parts.push(AccountBatch { account: *account, cell: Arc::clone(cell), epoch, rows });
+                    parts.push(AccountBatch {
+                        account: *account,
+                        cell: Arc::clone(cell),
+                        epoch,
+                        rows,
+                    });
                     value
                 }),
             ));
@@ -349,7 +375,8 @@ impl Committer {
             }
             merge(&mut parts);
         }
-        // Even what stages nothing may have read rows that are still on their way: it waits for them.
+        // Even what stages nothing may have read rows that are still on their way: it waits for
+        // them.
         if parts.is_empty() || !(writes || waits) {
             return (results, Ticket::ended(Ok(Vec::new())));
         }
@@ -368,21 +395,26 @@ impl Committer {
     }
 }
 
-/// Adds the rows of a message to a batch that refers to it. A message to which nothing refers would be one that nobody
-/// ever collects.
+/// Adds the rows of a message to a batch that refers to it. A message to which nothing refers would
+/// be one that nobody ever collects.
 fn with_message(mut batch: Batch, message: Option<&Arc<Vec<Put>>>) -> Batch {
     let refers = |blob| {
         batch.sets_any(&KeyRange::<BlobRefs>::under(&(blob,)))
             || batch.sets_any(&KeyRange::<OutboxBlobs>::under(&(blob,)))
     };
-    batch.shared = message.filter(|rows| rows.first().and_then(message_of).is_some_and(refers)).cloned();
+    batch.shared =
+        message.filter(|rows| rows.first().and_then(message_of).is_some_and(refers)).cloned();
     batch
 }
 
-/// Makes one batch of all: it is written whole or not at all, also where one of its accounts was overtaken.
+/// Makes one batch of all: it is written whole or not at all, also where one of its accounts was
+/// overtaken.
 fn merge(parts: &mut [AccountBatch]) {
-    let batches: Vec<Arc<Batch>> =
-        parts.iter().filter_map(|part| part.rows.as_ref()).map(|(batch, _)| Arc::clone(batch)).collect();
+    let batches: Vec<Arc<Batch>> = parts
+        .iter()
+        .filter_map(|part| part.rows.as_ref())
+        .map(|(batch, _)| Arc::clone(batch))
+        .collect();
     if batches.len() < 2 {
         return;
     }
@@ -402,7 +434,11 @@ fn merge(parts: &mut [AccountBatch]) {
 
 /// The message with whose hash the key of a row begins, in the tables of messages.
 fn message_of(put: &Put) -> Option<BlobHash> {
-    if put.table.home() == Home::Message { BlobHash::read(&mut put.key.as_slice()).ok() } else { None }
+    if put.table.home() == Home::Message {
+        BlobHash::read(&mut put.key.as_slice()).ok()
+    } else {
+        None
+    }
 }
 
 impl Drop for Committer {
@@ -433,10 +469,13 @@ impl CommitterState {
         Ok(())
     }
 
-    /// Drops the queue when the committing thread has ended. Callers that wait get an error, because their channels close.
+    /// Drops the queue when the committing thread has ended. Callers that wait get an error,
+    /// because their channels close.
     fn give_up(&self) {
         self.poison.get_or_init(|| Error::Poisoned("the committer ended by a panic".into()));
-        tracing::error!("the committer ended by a panic: the store takes no more until the service is restarted");
+        tracing::error!(
+            "the committer ended by a panic: the store takes no more until the service is restarted"
+        );
         let mut queue = self.queue.lock();
         queue.closed = true;
         queue.items.clear();
@@ -454,7 +493,8 @@ impl CommitterState {
         }
     }
 
-    /// Waits for a random while before a change is run again, so that processes overtaken by the same write differ.
+    /// Waits for a random while before a change is run again, so that processes overtaken by the
+    /// same write differ.
     fn pause(&self) {
         let mut dice = [0u8; 1];
         // Without randomness it is the whole pause.

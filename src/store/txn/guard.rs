@@ -8,7 +8,8 @@ use crate::store::error::Error;
 use crate::store::table::Home;
 use crate::store::table::codec::KeyPart as _;
 
-/// Reads all but the rows of these accounts. Who they are and what they hold in all stays to be seen.
+/// Reads all but the rows of these accounts. Who they are and what they hold in all stays to be
+/// seen.
 pub(in crate::store) struct Guard<'a> {
     pub(in crate::store) read: Box<dyn RowReader + 'a>,
     pub(in crate::store) closed: BTreeSet<AccountId>,
@@ -31,17 +32,36 @@ impl RowReader for Guard<'_> {
         self.read.get(table, key)
     }
 
-    fn get_many(&self, table: Table, keys: &[Vec<u8>], each: &mut LookupFn<'_>) -> Result<(), Error> {
+    fn get_many(
+        &self,
+        table: Table,
+        keys: &[Vec<u8>],
+        each: &mut LookupFn<'_>,
+    ) -> Result<(), Error> {
         keys.iter().try_for_each(|key| self.check_open(table, key))?;
         self.read.get_many(table, keys, each)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         self.check_open(table, from)?;
         self.read.scan(table, from, to, reverse, each)
     }
 
-    fn walk(&self, table: Table, from: &[u8], to: &[u8], first: WalkStep, each: &mut WalkFn<'_>) -> Result<(), Error> {
+    fn walk(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        first: WalkStep,
+        each: &mut WalkFn<'_>,
+    ) -> Result<(), Error> {
         self.check_open(table, from)?;
         self.read.walk(table, from, to, first, each)
     }

@@ -1,9 +1,9 @@
 //! The history of listings, and how old a change is.
 //!
-//! Rows of history bear change numbers and no time. So an account that changed is noted once a day: how far its changes had
-//! come at that time. What a note covers happened before the note was made: what is purged by a note is at least as old as
-//! the note, and never younger. A time in every row would cost every change; a note costs one row a day of an account that
-//! changes.
+//! Rows of history bear change numbers and no time. So an account that changed is noted once a day:
+//! how far its changes had come at that time. What a note covers happened before the note was made:
+//! what is purged by a note is at least as old as the note, and never younger. A time in every row
+//! would cost every change; a note costs one row a day of an account that changes.
 
 use std::time::Duration;
 
@@ -16,14 +16,15 @@ use crate::store::table::{History, MailboxEmailList};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Notes how far the account's changes have come, where it changed and `every` went by since the last note. Says
-    /// whether it did.
+    /// Notes how far the account's changes have come, where it changed and `every` went by since
+    /// the last note. Says whether it did.
     ///
     /// # Errors
     /// Those of reading.
     pub fn note_history(&mut self, every: Duration) -> Result<bool, Error> {
         let last = self.noted(UtcMillis(i64::MAX - 1))?;
-        let current = last.is_some_and(|(at, modseq)| modseq == self.state.modseq || self.now < at.after(every));
+        let current = last
+            .is_some_and(|(at, modseq)| modseq == self.state.modseq || self.now < at.after(every));
         if !current {
             let key = HistoryKey { account: self.account, at: self.now.into() };
             self.put::<History>(&key, &HistoryRow(self.state.modseq));
@@ -31,8 +32,9 @@ impl Txn<'_> {
         Ok(!current)
     }
 
-    /// Deletes up to `most` rows of history that were over at `upto` or before: of listings what left them, with the
-    /// listing's low mark moved to the last that went; then tombstones of mailboxes and of small objects. Says whether more may be left.
+    /// Deletes up to `most` rows of history that were over at `upto` or before: of listings what
+    /// left them, with the listing's low mark moved to the last that went; then tombstones of
+    /// mailboxes and of small objects. Says whether more may be left.
     ///
     /// # Errors
     /// Those of reading.
@@ -76,7 +78,8 @@ impl Txn<'_> {
             for entry in kept.iter_mut().filter(|entry| entry.is_whole()) {
                 for shape in entry.shapes() {
                     let listing = Listing { uid, view: entry.view, shape: *shape };
-                    let (gone, last) = self.purge_listing(listing, bound, most.saturating_sub(rows))?;
+                    let (gone, last) =
+                        self.purge_listing(listing, bound, most.saturating_sub(rows))?;
                     rows += gone;
                     let low = &mut entry.tally_mut(*shape).low;
                     *low = last.max(*low);
@@ -90,11 +93,17 @@ impl Txn<'_> {
     }
 
     /// Gives how many rows it deleted, and the last change among them.
-    fn purge_listing(&mut self, listing: Listing, bound: ModSeq, most: usize) -> Result<(usize, ModSeq), Error> {
+    fn purge_listing(
+        &mut self,
+        listing: Listing,
+        bound: ModSeq,
+        most: usize,
+    ) -> Result<(usize, ModSeq), Error> {
         let mut gone = Vec::new();
         if most > 0 {
             let removed = |modseq| (self.account, listing, modseq);
-            let left = KeyRange::<MailboxEmailList>::between(&removed(ModSeq(1)), &removed(bound.next()));
+            let left =
+                KeyRange::<MailboxEmailList>::between(&removed(ModSeq(1)), &removed(bound.next()));
             self.keys(&left, |key, _| {
                 gone.push(key);
                 Ok(gone.len() < most)

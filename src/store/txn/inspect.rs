@@ -1,15 +1,16 @@
 //! What tests and fuzz targets read of a store, and nothing of the product does.
 
 use crate::model::{
-    AccountId, Action, AddressRow, Decision, EmailId, Listing, ListingFilter, MailboxUid, MaintainedListing, ModSeq,
-    ThreadId, Tokens,
+    AccountId, Action, AddressRow, Decision, EmailId, Listing, ListingFilter, MailboxUid,
+    MaintainedListing, ModSeq, ThreadId, Tokens,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{DeliveryRow, decode_tokens};
 use crate::store::table::keys::{AddressKey, EmailKey, SubscriptionKey};
 use crate::store::table::{
-    Addresses, Decisions, Deliveries, EmailTokens, MailboxEmailList, MailboxThreadIndex, Subscriptions,
+    Addresses, Decisions, Deliveries, EmailTokens, MailboxEmailList, MailboxThreadIndex,
+    Subscriptions,
 };
 use crate::store::txn::snapshot::Snapshot;
 
@@ -62,10 +63,13 @@ impl Snapshot<'_> {
         let mut out = Vec::new();
         if limit > 0 {
             let first = SubscriptionKey { account, mailbox: uid, subscriber: from };
-            self.read.keys::<Subscriptions>(&KeyRange::from(&(account, uid), &first), |key, _| {
-                out.push(key.subscriber);
-                Ok(out.len() < limit)
-            })?;
+            self.read.keys::<Subscriptions>(
+                &KeyRange::from(&(account, uid), &first),
+                |key, _| {
+                    out.push(key.subscriber);
+                    Ok(out.len() < limit)
+                },
+            )?;
         }
         Ok(out)
     }
@@ -80,7 +84,8 @@ impl Snapshot<'_> {
         let shown = KeyRange::under(&(account, listing, ModSeq(0)));
         let left = KeyRange::from(&(account, listing), &(account, listing, ModSeq(1)));
         let came = self.read.first_key::<MailboxEmailList>(&shown.reversed())?.map(|key| key.added);
-        let gone = self.read.first_key::<MailboxEmailList>(&left.reversed())?.map(|key| key.removed);
+        let gone =
+            self.read.first_key::<MailboxEmailList>(&left.reversed())?.map(|key| key.removed);
         let low = kept.tally(listing.shape).low;
         Ok(low.max(came.unwrap_or_default()).max(gone.unwrap_or_default()))
     }
@@ -96,7 +101,8 @@ impl Snapshot<'_> {
             return self.thread_emails(account, thread);
         }
         let mut out = Vec::new();
-        let range = KeyRange::<MailboxThreadIndex>::under(&(account, uid, ListingFilter::Every, thread));
+        let range =
+            KeyRange::<MailboxThreadIndex>::under(&(account, uid, ListingFilter::Every, thread));
         self.read.keys(&range, |key, _| {
             out.push(key.email);
             Ok(true)

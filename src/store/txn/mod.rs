@@ -1,7 +1,8 @@
 //! THE CHOKE POINT: the only code that makes a batch.
 //!
-//! A `Txn` is one account's change under its lock. It reads the store overlaid with the account's queued rows and with
-//! its own, so that what it builds on is what will be on disk when its rows arrive there.
+//! A `Txn` is one account's change under its lock. It reads the store overlaid with the account's
+//! queued rows and with its own, so that what it builds on is what will be on disk when its rows
+//! arrive there.
 
 pub(in crate::store) mod changes;
 pub(in crate::store) mod committer;
@@ -38,8 +39,8 @@ pub struct Txn<'s> {
     pub(in crate::store) account: AccountId,
     pub(in crate::store) now: UtcMillis,
     pub(in crate::store) engine: &'s dyn Engine,
-    /// The state that the transaction reads where other processes write to the same store. `None`: the newest state of
-    /// the engine, which nobody else changes while the account is locked.
+    /// The state that the transaction reads where other processes write to the same store. `None`:
+    /// the newest state of the engine, which nobody else changes while the account is locked.
     pub(in crate::store) snapshot: Option<Box<dyn RowReader + 's>>,
     pub(in crate::store) ranking: Ranking,
     pub(in crate::store) thresholds: Thresholds,
@@ -77,7 +78,8 @@ impl<'s> Txn<'s> {
             account,
             now,
             engine,
-            // Behind the queued batches: what of them is not in the snapshot is read from the queue.
+            // Behind the queued batches: what of them is not in the snapshot is read from the
+            // queue.
             snapshot: engine.is_shared().then(|| engine.snapshot()),
             ranking,
             thresholds,
@@ -89,13 +91,21 @@ impl<'s> Txn<'s> {
             state_before: None,
             share_changes: Vec::new(),
         };
-        let queued = txn.pending.iter().rev().flat_map(|batch| &batch.bases).find(|base| base.account == account);
+        let queued = txn
+            .pending
+            .iter()
+            .rev()
+            .flat_map(|batch| &batch.bases)
+            .find(|base| base.account == account);
         txn.base = match queued {
             Some(queued) => queued.version + 1,
             None => txn.stored().base(account)?,
         };
         // Here the committer knows only of its own repairs.
-        if txn.snapshot.is_some() && !repairs && txn.bytes::<Site>(&SiteKey::Repair(account))?.is_some() {
+        if txn.snapshot.is_some()
+            && !repairs
+            && txn.bytes::<Site>(&SiteKey::Repair(account))?.is_some()
+        {
             return Err(Error::Rebuilding(account));
         }
         let key = txn.account_key();
@@ -177,12 +187,20 @@ impl<'s> Txn<'s> {
     }
 
     /// Stages a row.
-    pub(in crate::store) fn put<T: table::Table<Row: RowFormat>>(&mut self, key: &T::Key, row: &T::Row) {
+    pub(in crate::store) fn put<T: table::Table<Row: RowFormat>>(
+        &mut self,
+        key: &T::Key,
+        row: &T::Row,
+    ) {
         self.stage_row(T::ID, key.encode(), Some(row.to_bytes()));
     }
 
     /// Stages a row whose bytes were encoded by `store::row`.
-    pub(in crate::store) fn put_bytes<T: table::Table<Row = Encoded>>(&mut self, key: &T::Key, bytes: Vec<u8>) {
+    pub(in crate::store) fn put_bytes<T: table::Table<Row = Encoded>>(
+        &mut self,
+        key: &T::Key,
+        bytes: Vec<u8>,
+    ) {
         self.stage_row(T::ID, key.encode(), Some(bytes));
     }
 
@@ -191,8 +209,8 @@ impl<'s> Txn<'s> {
         self.stage_row(T::ID, key.encode(), None);
     }
 
-    /// Stages the deletion of the first `most` rows of a range and returns their number. The values are not decoded, so
-    /// damaged rows are deleted, too.
+    /// Stages the deletion of the first `most` rows of a range and returns their number. The values
+    /// are not decoded, so damaged rows are deleted, too.
     pub(in crate::store) fn delete_range<T: table::Table>(
         &mut self,
         range: &KeyRange<T>,
@@ -210,32 +228,46 @@ impl<'s> Txn<'s> {
         Ok(rows)
     }
 
-    /// Stages a row, or its deletion, in a table that is known at run time alone. Only the repair, which writes what the
-    /// check found, and the erasing of an account use it: everything else writes typed keys and rows.
-    pub(in crate::store) fn stage_row(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
+    /// Stages a row, or its deletion, in a table that is known at run time alone. Only the repair,
+    /// which writes what the check found, and the erasing of an account use it: everything else
+    /// writes typed keys and rows.
+    pub(in crate::store) fn stage_row(
+        &mut self,
+        table: Table,
+        key: Vec<u8>,
+        value: Option<Vec<u8>>,
+    ) {
         if value.is_some() {
             self.assert_at_home(table, &key);
         }
         self.stage.insert((table, key), value);
     }
 
-    /// Asserts in debug builds that the key is one of the table and, where the table's home is an account or the site,
-    /// that the row belongs to this account.
+    /// Asserts in debug builds that the key is one of the table and, where the table's home is an
+    /// account or the site, that the row belongs to this account.
     pub(in crate::store) fn assert_at_home(&self, table: Table, key: &[u8]) {
         debug_assert_eq!(table.check_key(key), Ok(()));
         let is_home = match table.home() {
             Home::Account => key.starts_with(&self.account.0.to_be_bytes()),
-            // An account's addresses are also written by its own commits: with a new account, and by repairs.
+            // An account's addresses are also written by its own commits: with a new account, and
+            // by repairs.
             Home::Site => {
-                self.account == AccountId::SITE || table == Table::Addresses || SiteKey::is_of(key, self.account)
+                self.account == AccountId::SITE
+                    || table == Table::Addresses
+                    || SiteKey::is_of(key, self.account)
             }
             Home::Message | Home::Hint => true,
         };
         debug_assert!(is_home, "account {} writes {} of another home", self.account, table);
     }
 
-    /// Makes the write of this change depend on a row: if its value differs by then, nothing is written.
-    pub(in crate::store) fn assert_unchanged<T: table::Table>(&mut self, key: &T::Key, value: Vec<u8>) {
+    /// Makes the write of this change depend on a row: if its value differs by then, nothing is
+    /// written.
+    pub(in crate::store) fn assert_unchanged<T: table::Table>(
+        &mut self,
+        key: &T::Key,
+        value: Vec<u8>,
+    ) {
         self.asserts.push(Put { table: T::ID, key: key.encode(), value: Some(value) });
     }
 
@@ -252,25 +284,30 @@ impl<'s> Txn<'s> {
         self.stage_row(Table::AccountState, self.account_key().encode(), Some(row));
     }
 
-    /// Ends the transaction. Returns the batch and the change that listeners are told, or `None` if nothing was staged.
+    /// Ends the transaction. Returns the batch and the change that listeners are told, or `None` if
+    /// nothing was staged.
     pub(in crate::store) fn finish(mut self) -> Option<(Batch, Change)> {
         if self.stage.is_empty() {
             return None;
         }
         let key = self.account_key().encode();
         let before = match &self.state_before {
-            Some(row) => {
-                AccountStateRow::from_bytes(Table::AccountState, &key, row).unwrap_or_else(|_| AccountStateRow::fresh())
-            }
+            Some(row) => AccountStateRow::from_bytes(Table::AccountState, &key, row)
+                .unwrap_or_else(|_| AccountStateRow::fresh()),
             None => AccountStateRow::fresh(),
         };
         let types = DataType::ALL.iter().zip(self.state.high.iter().zip(&before.high));
-        let types = types.filter(|(_, (now, was))| now != was).map(|(data, (now, _))| (*data, *now)).collect();
-        let fence = Put { table: Table::AccountState, key: key.clone(), value: self.state_before.take() };
+        let types = types
+            .filter(|(_, (now, was))| now != was)
+            .map(|(data, (now, _))| (*data, *now))
+            .collect();
+        let fence =
+            Put { table: Table::AccountState, key: key.clone(), value: self.state_before.take() };
         if self.state != before {
             self.stage.insert((Table::AccountState, key), Some(self.state.to_bytes()));
         }
-        let puts = self.stage.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
+        let puts =
+            self.stage.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
         let mut asserts = self.asserts;
         asserts.push(fence);
         let change = Change { account: self.account, types, remains: false };
@@ -290,7 +327,14 @@ impl RowReader for Txn<'_> {
         self.stored().get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         if from >= to {
             return Ok(());
         }
@@ -328,7 +372,14 @@ impl RowReader for &Txn<'_> {
         (*self).get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         (*self).scan(table, from, to, reverse, each)
     }
 }

@@ -1,8 +1,9 @@
-//! An account's rows that are not on disk yet, in the order of their keys: a change's own over those that are queued, and
-//! of these the later over the earlier.
+//! An account's rows that are not on disk yet, in the order of their keys: a change's own over
+//! those that are queued, and of these the later over the earlier.
 //!
-//! A change of a thousand emails has as many rows of a table as a mailbox, and looks into it thousands of times: so rows
-//! are merged as they are asked for, and what lies behind the last that is wanted costs nothing.
+//! A change of a thousand emails has as many rows of a table as a mailbox, and looks into it
+//! thousands of times: so rows are merged as they are asked for, and what lies behind the last that
+//! is wanted costs nothing.
 
 use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;
@@ -51,9 +52,12 @@ impl<'a> Overlay<'a> {
         [from, to]: [&[u8]; 2],
         reverse: bool,
     ) -> Self {
-        let queued = queued.iter().map(|batch| OverlaySource::Queued(batch.range(table, from, to).iter()));
+        let queued =
+            queued.iter().map(|batch| OverlaySource::Queued(batch.range(table, from, to).iter()));
         let own = OverlaySource::Own(own.range((table, from.to_vec())..(table, to.to_vec())));
-        let sources = queued.chain([own]).filter_map(|mut source| source.next(reverse).map(|next| (source, next)));
+        let sources = queued
+            .chain([own])
+            .filter_map(|mut source| source.next(reverse).map(|next| (source, next)));
         Self { sources: sources.collect(), reverse }
     }
 

@@ -1,4 +1,5 @@
-//! Slow rounds over whole tables, in pieces: where a round is stands in a row, so that it goes on there after a restart.
+//! Slow rounds over whole tables, in pieces: where a round is stands in a row, so that it goes on
+//! there after a restart.
 
 use std::time::Duration;
 
@@ -17,15 +18,22 @@ pub(in crate::store) const THREAD_REFS: u8 = 1;
 pub(in crate::store) const BLOBS: u8 = 2;
 
 impl Txn<'_> {
-    /// A step, of `most` rows at most, of a round that forgets by which message ids threads are found: those last seen at
-    /// `upto` or before, and those of threads that are dead. A round begins no sooner than `every` after the last one
-    /// began. Gives how many were forgotten, and whether more of the round is left. What may be gone is noted in the round's
-    /// row: the check goes by it. A full row goes only as a whole (`row::thread_ref`).
+    /// A step, of `most` rows at most, of a round that forgets by which message ids threads are
+    /// found: those last seen at `upto` or before, and those of threads that are dead. A round
+    /// begins no sooner than `every` after the last one began. Gives how many were forgotten, and
+    /// whether more of the round is left. What may be gone is noted in the round's row: the check
+    /// goes by it. A full row goes only as a whole (`row::thread_ref`).
     ///
     /// # Errors
     /// Those of reading.
-    pub fn sweep_thread_refs(&mut self, upto: UtcMillis, every: Duration, most: usize) -> Result<(usize, bool), Error> {
-        let range = self.begin_or_resume_sweep::<ThreadRefs>(THREAD_REFS, &(self.account,), every)?;
+    pub fn sweep_thread_refs(
+        &mut self,
+        upto: UtcMillis,
+        every: Duration,
+        most: usize,
+    ) -> Result<(usize, bool), Error> {
+        let range =
+            self.begin_or_resume_sweep::<ThreadRefs>(THREAD_REFS, &(self.account,), every)?;
         let Some(range) = range else { return Ok((0, false)) };
         let mut seen = Vec::new();
         self.keys(&range, |key, row| {
@@ -63,13 +71,17 @@ impl Txn<'_> {
         }
         let key = self.sweep_key(THREAD_REFS);
         let known = self.row::<Sweeps>(&key)?.unwrap_or_default();
-        let noted = SweepRow { upto: known.upto.max(upto), thread: known.thread.max(dead), ..known.clone() };
+        let noted = SweepRow {
+            upto: known.upto.max(upto),
+            thread: known.thread.max(dead),
+            ..known.clone()
+        };
         self.put::<Sweeps>(&key, &noted);
         Ok((forgotten, self.note_sweep_progress::<ThreadRefs>(THREAD_REFS, next.as_ref())?))
     }
 
-    /// What a round over the rows that begin with `prefix` has still to look at: all of them where it begins now. `None`
-    /// where the last round began less than `every` ago and is through.
+    /// What a round over the rows that begin with `prefix` has still to look at: all of them where
+    /// it begins now. `None` where the last round began less than `every` ago and is through.
     pub(in crate::store) fn begin_or_resume_sweep<T: Table>(
         &mut self,
         round: u8,
@@ -82,14 +94,16 @@ impl Txn<'_> {
             Some(sweep) if !sweep.next.is_empty() => Some(KeyRange::resumed(prefix, sweep.next)),
             Some(sweep) if self.now < sweep.begun.after(every) => None,
             _ => {
-                let begun = SweepRow { begun: self.now, next: Vec::new(), ..known.unwrap_or_default() };
+                let begun =
+                    SweepRow { begun: self.now, next: Vec::new(), ..known.unwrap_or_default() };
                 self.put::<Sweeps>(&key, &begun);
                 Some(KeyRange::under(prefix))
             }
         })
     }
 
-    /// Notes the last row that a round looked at, or that the round is through. Returns whether rows are left.
+    /// Notes the last row that a round looked at, or that the round is through. Returns whether
+    /// rows are left.
     pub(in crate::store) fn note_sweep_progress<T: Table>(
         &mut self,
         round: u8,

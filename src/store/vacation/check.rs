@@ -9,7 +9,8 @@ use crate::store::row::RowFormat as _;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, DeliveryTimeKey, ToldTimeKey};
 use crate::store::table::{
-    Decisions, Deliveries, DeliveryByTime, Present, Table as _, ThreadRefs, ToldByTime, Vacation, VacationTold,
+    Decisions, Deliveries, DeliveryByTime, Present, Table as _, ThreadRefs, ToldByTime, Vacation,
+    VacationTold,
 };
 
 impl Checker<'_> {
@@ -28,7 +29,9 @@ impl Checker<'_> {
             match found.row() {
                 Ok(Decision { verdict: Verdict::Answered(action), .. }) => self.note_action(action),
                 Ok(_) => {}
-                Err(error) => self.report(Table::Decisions, &found.key, error.to_string(), RowFix::Delete)?,
+                Err(error) => {
+                    self.report(Table::Decisions, &found.key, error.to_string(), RowFix::Delete)?
+                }
             }
         }
         self.check_actions()
@@ -36,8 +39,12 @@ impl Checker<'_> {
 
     fn check_told_rows(&mut self) -> Result<(), Error> {
         let account = self.account;
-        let (own, found) = (AccountKey { account }.encode(), self.read.bytes::<Vacation>(&AccountKey { account })?);
-        let response = match found.map(|row| VacationResponse::from_bytes(Vacation::ID, &own, &row)) {
+        let (own, found) = (
+            AccountKey { account }.encode(),
+            self.read.bytes::<Vacation>(&AccountKey { account })?,
+        );
+        let response = match found.map(|row| VacationResponse::from_bytes(Vacation::ID, &own, &row))
+        {
             None => Some(VacationResponse::default()),
             Some(Ok(response)) => Some(response),
             Some(Err(error)) => {
@@ -58,7 +65,10 @@ impl Checker<'_> {
                 )?;
                 continue;
             };
-            if response.as_ref().is_some_and(|response| told.generation.is_some_and(|of| of != response.generation)) {
+            if response
+                .as_ref()
+                .is_some_and(|response| told.generation.is_some_and(|of| of != response.generation))
+            {
                 let what = "told in another generation of the response";
                 self.report(Table::VacationTold, &found.key, what, RowFix::Delete)?;
                 continue;
@@ -81,10 +91,17 @@ impl Checker<'_> {
                 continue;
             };
             by_time.push(DeliveryTimeKey { account, at: delivery.at.into(), hash: key.hash });
-            // Of what was purged the deliveries stay for their time, so that a retry is still answered.
-            let purged = self.found.as_ref().is_none_or(|state| state.low_mark(DataType::Email) > ModSeq(0));
+            // Of what was purged the deliveries stay for their time, so that a retry is still
+            // answered.
+            let purged =
+                self.found.as_ref().is_none_or(|state| state.low_mark(DataType::Email) > ModSeq(0));
             if delivery.email.is_some_and(|email| !purged && !self.census.knows(email)) {
-                self.report(Table::Deliveries, &found.key, "made an email that is not there", RowFix::Nothing)?;
+                self.report(
+                    Table::Deliveries,
+                    &found.key,
+                    "made an email that is not there",
+                    RowFix::Nothing,
+                )?;
             }
         }
         by_time.sort_unstable();

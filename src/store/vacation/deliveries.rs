@@ -17,8 +17,8 @@ const EXPIRE_EVERY: u8 = 32;
 const EXPIRY_BATCH: usize = 64;
 
 impl Txn<'_> {
-    /// Whether this transaction was served before: a retry is answered, not repeated. What was served longer ago than any
-    /// queue tries again is not a retry.
+    /// Whether this transaction was served before: a retry is answered, not repeated. What was
+    /// served longer ago than any queue tries again is not a retry.
     ///
     /// # Errors
     /// Those of reading.
@@ -27,7 +27,8 @@ impl Txn<'_> {
         Ok(known.filter(|known| known.at.after(limits::DELIVERY_RETENTION) > self.now))
     }
 
-    /// Remembers that a transaction was served for these recipients; those of an earlier serving stay.
+    /// Remembers that a transaction was served for these recipients; those of an earlier serving
+    /// stay.
     ///
     /// # Errors
     /// Those of reading.
@@ -77,8 +78,9 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Forgets up to `most` served transactions and as many decisions that were kept for their time, the oldest first; says
-    /// whether more may be left. Deliveries do so by and by; upkeep does it for accounts that get none.
+    /// Forgets up to `most` served transactions and as many decisions that were kept for their
+    /// time, the oldest first; says whether more may be left. Deliveries do so by and by; upkeep
+    /// does it for accounts that get none.
     ///
     /// # Errors
     /// Those of reading.
@@ -86,12 +88,16 @@ impl Txn<'_> {
         let account = self.account;
         let mut served: Vec<[u8; 32]> = Vec::new();
         let over = UtcMillis(self.now.before(limits::DELIVERY_RETENTION).0.saturating_add(1));
-        self.keys(&KeyRange::<DeliveryByTime>::before(&(account,), &(account, KeyTime::from(over))), |key, _| {
-            served.push(key.hash);
-            Ok(served.len() < most)
-        })?;
+        self.keys(
+            &KeyRange::<DeliveryByTime>::before(&(account,), &(account, KeyTime::from(over))),
+            |key, _| {
+                served.push(key.hash);
+                Ok(served.len() < most)
+            },
+        )?;
         let at = Reverse(self.now.before(limits::DECISION_RETENTION).into());
-        let oldest = KeyRange::from(&(account,), &DecisionKey { account, at, email: EmailId(0) }).reversed();
+        let oldest =
+            KeyRange::from(&(account,), &DecisionKey { account, at, email: EmailId(0) }).reversed();
         let decided = self.delete_range::<Decisions>(&oldest, most)?;
         let left = served.len() >= most || decided >= most;
         served.iter().try_for_each(|hash| self.forget_delivery(hash))?;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::{
-    Absence, Action, ActionKind, Address, DataType, Decision, EmailId, ToldKey, ToldLifetime, UtcMillis,
-    VacationResponse, Verdict, limits,
+    Absence, Action, ActionKind, Address, DataType, Decision, EmailId, ToldKey, ToldLifetime,
+    UtcMillis, VacationResponse, Verdict, limits,
 };
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
@@ -17,8 +17,8 @@ use crate::store::table::{Decisions, Present, ToldByTime, Vacation, VacationTold
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Sets the response. A change of what it says or when, and switching it on again, begins a new generation: who was
-    /// told before is forgotten. Says whether anything changed.
+    /// Sets the response. A change of what it says or when, and switching it on again, begins a new
+    /// generation: who was told before is forgotten. Says whether anything changed.
     ///
     /// # Errors
     /// Those of reading.
@@ -41,18 +41,21 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// A correction while it is on goes on with the same absence; so does a mere re-save after its end.
+    /// A correction while it is on goes on with the same absence; so does a mere re-save after its
+    /// end.
     fn absence(&self, old: &VacationResponse, new: &VacationResponse, anew: bool) -> Absence {
         let was_on = old.enabled && !old.is_over(self.now);
         match (was_on, new.enabled) {
-            (false, true) if anew => Absence { began: Some(self.now), ended: None, reported: false },
+            (false, true) if anew => {
+                Absence { began: Some(self.now), ended: None, reported: false }
+            }
             (true, false) => Absence { ended: Some(self.now), ..old.absence },
             _ => old.absence,
         }
     }
 
-    /// Remembers that the report of the response's last absence was filed; false where there is nothing to report any more,
-    /// for it was, or another absence began.
+    /// Remembers that the report of the response's last absence was filed; false where there is
+    /// nothing to report any more, for it was, or another absence began.
     ///
     /// # Errors
     /// Those of reading.
@@ -93,11 +96,17 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Remembers that a sender, whose key is `who`, was told; beyond `limits::MAX_TOLD_SENDERS` the oldest is forgotten.
+    /// Remembers that a sender, whose key is `who`, was told; beyond `limits::MAX_TOLD_SENDERS` the
+    /// oldest is forgotten.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn remember_told(&mut self, who: &ToldKey, sender: &Address, memory: &ToldLifetime) -> Result<(), Error> {
+    pub fn remember_told(
+        &mut self,
+        who: &ToldKey,
+        sender: &Address,
+        memory: &ToldLifetime,
+    ) -> Result<(), Error> {
         let (account, at) = (self.account, self.now);
         let (generation, until) = match memory {
             ToldLifetime::Response { generation, .. } => (Some(*generation), None),
@@ -134,9 +143,10 @@ impl Txn<'_> {
         Ok(told.is_some())
     }
 
-    /// Forgets up to `most` of those who need not be remembered any more: whom a script told, once its time is over; whom
-    /// the response told at `upto` or before, once it is off or over: until then they are not told again however long it
-    /// lasts, and a new beginning forgets them anyway. Says whether more may be left.
+    /// Forgets up to `most` of those who need not be remembered any more: whom a script told, once
+    /// its time is over; whom the response told at `upto` or before, once it is off or over: until
+    /// then they are not told again however long it lasts, and a new beginning forgets them anyway.
+    /// Says whether more may be left.
     ///
     /// # Errors
     /// Those of reading.
@@ -145,17 +155,20 @@ impl Txn<'_> {
         let response = self.row::<Vacation>(&self.account_key())?.unwrap_or_default();
         let over = !response.enabled || response.to_date.is_some_and(|end| now >= end);
         let mut gone = Vec::new();
-        self.keys(&KeyRange::<ToldByTime>::under(&(account,)), |ToldTimeKey { told: who, .. }, _| {
-            let told = self.row::<VacationTold>(&VacationToldKey { account, told: who })?;
-            let expired = |told: &ToldRow| match told.until {
-                Some(until) => until <= now,
-                None => over && told.at <= upto,
-            };
-            if told.is_some_and(|told| expired(&told)) {
-                gone.push(who);
-            }
-            Ok(gone.len() < most)
-        })?;
+        self.keys(
+            &KeyRange::<ToldByTime>::under(&(account,)),
+            |ToldTimeKey { told: who, .. }, _| {
+                let told = self.row::<VacationTold>(&VacationToldKey { account, told: who })?;
+                let expired = |told: &ToldRow| match told.until {
+                    Some(until) => until <= now,
+                    None => over && told.at <= upto,
+                };
+                if told.is_some_and(|told| expired(&told)) {
+                    gone.push(who);
+                }
+                Ok(gone.len() < most)
+            },
+        )?;
         for who in &gone {
             self.remove_told(who)?;
         }
@@ -171,14 +184,21 @@ impl Txn<'_> {
         DecisionKey { account: self.account, at: Reverse(at.into()), email }
     }
 
-    /// Puts right what was decided for a message: the reply that was queued for it did not go out, and why. Nothing
-    /// happens where the action is no reply, or the decision is kept no more.
+    /// Puts right what was decided for a message: the reply that was queued for it did not go out,
+    /// and why. Nothing happens where the action is no reply, or the decision is kept no more.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn take_back_answer(&mut self, action: &Action, reason: &str, detail: &str) -> Result<(), Error> {
+    pub fn take_back_answer(
+        &mut self,
+        action: &Action,
+        reason: &str,
+        detail: &str,
+    ) -> Result<(), Error> {
         // The decision was made in the commit that queued the reply, at its time.
-        let Some(email) = action.email.filter(|_| action.kind == ActionKind::Reply) else { return Ok(()) };
+        let Some(email) = action.email.filter(|_| action.kind == ActionKind::Reply) else {
+            return Ok(());
+        };
         let key = self.decision_key(action.created, email);
         if let Some(decision) = self.row::<Decisions>(&key)?
             && decision.verdict == Verdict::Answered(action.id)

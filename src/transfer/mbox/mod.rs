@@ -1,5 +1,6 @@
-//! Mailbox files, in the form called mboxrd: messages behind lines that begin with `From `, and in a message every line of
-//! `>`s and `From ` with one `>` more, which is taken away again. So every message comes back.
+//! Mailbox files, in the form called mboxrd: messages behind lines that begin with `From `, and in
+//! a message every line of `>`s and `From ` with one `>` more, which is taken away again. So every
+//! message comes back.
 //!
 //! ```text
 //! From ann@example.org Sat Nov 21 09:00:00 2026      envelope sender, date in UTC (asctime)
@@ -12,10 +13,11 @@
 //!                                                    an empty line
 //! ```
 //!
-//! Line ends: a message whose every LF follows a CR is written with LF alone, as Unix programs expect, and `crlf` says so;
-//! any other is written as it is. `open` says that it did not end with a line end. Files of others have no X-Restante:
-//! marks are then read wherever they stand in the header and stay there, since the octets are not ours to change; and
-//! what has LF alone everywhere becomes CRLF.
+//! Line ends: a message whose every LF follows a CR is written with LF alone, as Unix programs
+//! expect, and `crlf` says so; any other is written as it is. `open` says that it did not end with
+//! a line end. Files of others have no X-Restante: marks are then read wherever they stand in the
+//! header and stay there, since the octets are not ours to change; and what has LF alone everywhere
+//! becomes CRLF.
 
 mod read;
 mod write;

@@ -35,7 +35,8 @@ pub struct MboxMessage {
     pub from_date: Option<UtcMillis>,
     /// The email that it is of, where we wrote it.
     pub id: Option<EmailId>,
-    /// Whether it is whole: all that we wrote of one of ours; of others, whether it ends as one does.
+    /// Whether it is whole: all that we wrote of one of ours; of others, whether it ends as one
+    /// does.
     pub whole: bool,
     /// Whether it is no more than the beginning of what we write on top: we were interrupted there.
     pub begun: bool,
@@ -136,7 +137,8 @@ impl<R: BufRead> MboxReader<R> {
             let end = memchr::memchr(b'\n', piece).map_or(piece.len(), |at| at.saturating_add(1));
             let piece = piece.get(..end).unwrap_or_default();
             let done = piece.is_empty() || piece.last() == Some(&b'\n');
-            let keep = piece.get(..most.saturating_sub(out.len()).min(piece.len())).unwrap_or_default();
+            let keep =
+                piece.get(..most.saturating_sub(out.len()).min(piece.len())).unwrap_or_default();
             whole &= keep.len() == piece.len();
             out.extend_from_slice(keep);
             self.input.consume(end);
@@ -242,7 +244,12 @@ fn mark(field: &Field<'_>) -> Option<ExportMark> {
     let octets = words.next()?.parse().ok()?;
     let rest: Vec<&str> = words.collect();
     let known = matches!(rest.as_slice(), [] | ["crlf"] | ["open"] | ["crlf", "open"]);
-    known.then(|| ExportMark { id, octets, crlf: rest.contains(&"crlf"), open: rest.contains(&"open") })
+    known.then(|| ExportMark {
+        id,
+        octets,
+        crlf: rest.contains(&"crlf"),
+        open: rest.contains(&"open"),
+    })
 }
 
 /// Whether a line begins a message: by its date, for not every program quotes.
@@ -267,7 +274,9 @@ fn pop_line(body: &mut Vec<u8>) {
     if body.last() == Some(&b'\n') {
         body.pop();
         // Only an empty line's own CR goes with it.
-        if body.last() == Some(&b'\r') && (body.len() == 1 || body.get(body.len().saturating_sub(2)) == Some(&b'\n')) {
+        if body.last() == Some(&b'\r')
+            && (body.len() == 1 || body.get(body.len().saturating_sub(2)) == Some(&b'\n'))
+        {
             body.pop();
         }
     }

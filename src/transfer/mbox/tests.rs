@@ -26,7 +26,9 @@ fn mails(file: &[u8]) -> Vec<MboxMessage> {
 
 fn written(messages: &[(EmailId, BTreeSet<String>, Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
-    messages.iter().for_each(|(id, keywords, octets)| write(&mut file, *id, keywords, octets).unwrap());
+    messages
+        .iter()
+        .for_each(|(id, keywords, octets)| write(&mut file, *id, keywords, octets).unwrap());
     file
 }
 
@@ -36,7 +38,9 @@ fn id(at: i64) -> EmailId {
 
 #[test]
 fn as_others_read_it() {
-    let octets = b"Return-Path: <ann@example.org>\r\nSubject: x\r\n\r\nFrom here\r\n>From there\r\n".to_vec();
+    let octets =
+        b"Return-Path: <ann@example.org>\r\nSubject: x\r\n\r\nFrom here\r\n>From there\r\n"
+            .to_vec();
     let id = id(1_795_251_600_123);
     let file = written(&[(id, set("$seen $flagged work"), octets.clone())]);
     let wanted = format!(
@@ -46,7 +50,10 @@ fn as_others_read_it() {
     );
     assert_eq!(String::from_utf8_lossy(&file), wanted);
     let mail = mails(&file).remove(0);
-    assert_eq!((mail.octets, mail.marks.keywords, mail.id), (octets, set("$seen $flagged work"), Some(id)));
+    assert_eq!(
+        (mail.octets, mail.marks.keywords, mail.id),
+        (octets, set("$seen $flagged work"), Some(id))
+    );
     assert!(mail.whole && mail.from_date == Some(UtcMillis(1_795_251_600_000)));
 }
 
@@ -57,7 +64,8 @@ fn files_of_others() {
                  From MAILER-DAEMON Fri Jul  8 12:08:34 2011\nSubject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA\n\nx\n\n\
                  From ann@example.org Sat, 21 Nov 2026 09:00:00 +0000 remote from uucp\r\nSubject: b\r\n\r\nlast";
     let entries = all(file);
-    let [MboxEntry::Mail(first), MboxEntry::Internal, MboxEntry::Mail(last)] = entries.as_slice() else {
+    let [MboxEntry::Mail(first), MboxEntry::Internal, MboxEntry::Mail(last)] = entries.as_slice()
+    else {
         panic!("{entries:?}")
     };
     let wanted = "Status: R\r\nX-Mozilla-Status: 0004\r\nSubject: a\r\n\r\nFrom the desk of:\r\nFrom x\r\n\r\nFrom nobody at all\r\n";
@@ -75,7 +83,10 @@ fn files_of_others() {
 
 #[test]
 fn what_was_cut_off_is_known() {
-    let file = written(&[(id(1000), set("a"), b"Subject: 1\r\n\r\n".to_vec()), (id(2000), set("b"), b"x".to_vec())]);
+    let file = written(&[
+        (id(1000), set("a"), b"Subject: 1\r\n\r\n".to_vec()),
+        (id(2000), set("b"), b"x".to_vec()),
+    ]);
     let second = mails(&file)[1].at;
     for end in 1..file.len() {
         let mut reader = MboxReader::new(&file[..end], MAX_BYTES);
@@ -101,12 +112,16 @@ fn what_is_too_large_is_passed_over() {
     let large = b"x".repeat(3 * MAX_BYTES);
     let mut lines = b"Subject: y\n\n".to_vec();
     lines.extend(b"a line\n".repeat(MAX_BYTES / 2));
-    let mut file = written(&[(id(1000), set(""), large), (id(2000), set(""), b"Subject: x\r\n\r\n".to_vec())]);
+    let mut file =
+        written(&[(id(1000), set(""), large), (id(2000), set(""), b"Subject: x\r\n\r\n".to_vec())]);
     file.extend_from_slice(b"From x Mon Jan  1 00:00:00 2001\n");
     file.extend_from_slice(&lines);
     let entries = all(&file);
     assert!(
-        matches!(&entries[..], [MboxEntry::TooLarge(0), MboxEntry::Mail(_), MboxEntry::TooLarge(_)]),
+        matches!(
+            &entries[..],
+            [MboxEntry::TooLarge(0), MboxEntry::Mail(_), MboxEntry::TooLarge(_)]
+        ),
         "{}",
         entries.len()
     );
@@ -131,7 +146,8 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever messages are made of: what was written is read again, octet for octet, with its marks.
+    /// Whatever messages are made of: what was written is read again, octet for octet, with its
+    /// marks.
     #[test]
     fn everything_comes_back(messages in proptest::collection::vec((message(), 0..4_000_000_000_000i64, "[a-z$]{0,3}"), 0..5)) {
         let messages: Vec<_> =

@@ -16,7 +16,12 @@ const MAX_SENDER_BYTES: usize = 320;
 ///
 /// # Errors
 /// Those of writing.
-pub fn write(out: &mut impl Write, id: EmailId, keywords: &BTreeSet<String>, octets: &[u8]) -> io::Result<()> {
+pub fn write(
+    out: &mut impl Write,
+    id: EmailId,
+    keywords: &BTreeSet<String>,
+    octets: &[u8],
+) -> io::Result<()> {
     let is_crlf = octets.contains(&b'\n') && !bare_lf(octets);
     let text = if is_crlf { without_cr(octets) } else { Cow::Borrowed(octets) };
     let is_open = text.last() != Some(&b'\n');
@@ -41,7 +46,8 @@ pub fn write(out: &mut impl Write, id: EmailId, keywords: &BTreeSet<String>, oct
 
 /// Whether an LF stands without a CR before it.
 fn bare_lf(octets: &[u8]) -> bool {
-    memchr::memchr_iter(b'\n', octets).any(|at| at.checked_sub(1).and_then(|at| octets.get(at)) != Some(&b'\r'))
+    memchr::memchr_iter(b'\n', octets)
+        .any(|at| at.checked_sub(1).and_then(|at| octets.get(at)) != Some(&b'\r'))
 }
 
 /// Every CRLF as LF.
@@ -61,7 +67,9 @@ fn without_cr(octets: &[u8]) -> Cow<'_, [u8]> {
 
 /// The envelope sender of the Return-Path, in one word.
 fn sender(octets: &[u8]) -> String {
-    let path = header::first(octets, "Return-Path").map(|field| field.unfolded()).unwrap_or_default();
-    let word: String = path.chars().filter(|c| c.is_ascii_graphic() && !matches!(c, '<' | '>')).collect();
+    let path =
+        header::first(octets, "Return-Path").map(|field| field.unfolded()).unwrap_or_default();
+    let word: String =
+        path.chars().filter(|c| c.is_ascii_graphic() && !matches!(c, '<' | '>')).collect();
     if (1..=MAX_SENDER_BYTES).contains(&word.len()) { word } else { "MAILER-DAEMON".into() }
 }

@@ -15,7 +15,8 @@ const ACCOUNT: AccountId = AccountId(1);
 
 fn deliver(store: &Store, count: i64) {
     for at in 0..count {
-        let raw = format!("To: w{0}@example.net\r\nSubject: number {at}\r\n\r\nlunch w{0}\r\n", at % 7);
+        let raw =
+            format!("To: w{0}@example.net\r\nSubject: number {at}\r\n\r\nlunch w{0}\r\n", at % 7);
         let message = EncodedMessage::new(&rows(raw.as_bytes(), store.secrets()));
         let (_, ticket) = store.commit_message(&[ACCOUNT], &message, raw.as_bytes(), |txn| {
             let mailboxes = BTreeSet::from([txn.state().inbox]);
@@ -34,11 +35,17 @@ fn deliver(store: &Store, count: i64) {
 
 fn store() -> Store {
     let clock = Arc::new(FixedClock::at(UtcMillis(0)));
-    let store = Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
+    let store =
+        Store::open_engine(Arc::new(MemoryEngine::new()), &Options::small(), clock).unwrap();
     let row = AccountRow::new("ann", Address::from_parts("ann", "example.org"), UtcMillis(0));
     let made = store.commit(ACCOUNT, |txn| {
         txn.register(&row);
-        txn.create_mailbox(&NewMailbox { name: "Inbox".into(), parent: None, role: Some(Role::Inbox), sort_order: 0 })
+        txn.create_mailbox(&NewMailbox {
+            name: "Inbox".into(),
+            parent: None,
+            role: Some(Role::Inbox),
+            sort_order: 0,
+        })
     });
     made.unwrap().1.wait_blocking().unwrap();
     store

@@ -3,8 +3,8 @@
 /// Codings of a field that are looked at.
 const MAX_CODINGS: usize = 32;
 
-/// Whether a client that says this in Accept-Encoding takes a coding as readily as any other that it names. What is not
-/// named is not taken, whatever `*` says.
+/// Whether a client that says this in Accept-Encoding takes a coding as readily as any other that
+/// it names. What is not named is not taken, whatever `*` says.
 #[must_use]
 pub fn prefers(accepted: &str, coding: &str) -> bool {
     let named = accepted.split(',').take(MAX_CODINGS).map(|one| {
@@ -17,7 +17,11 @@ pub fn prefers(accepted: &str, coding: &str) -> bool {
         (name, weight.unwrap_or(Some(1000)).unwrap_or(0))
     });
     let named: Vec<(&str, u32)> = named.collect();
-    let own = named.iter().filter(|(name, _)| name.eq_ignore_ascii_case(coding)).map(|(_, weight)| *weight).max();
+    let own = named
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(coding))
+        .map(|(_, weight)| *weight)
+        .max();
     own.is_some_and(|own| own > 0 && named.iter().all(|(_, weight)| *weight <= own))
 }
 

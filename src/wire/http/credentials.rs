@@ -49,7 +49,8 @@ pub fn credentials(field: &[u8]) -> Option<Credentials> {
         good.then(|| Credentials::Basic { name: name.to_owned(), password: password.to_owned() })
     } else if scheme.eq_ignore_ascii_case("bearer") {
         let token = rest.trim_end_matches('=');
-        let good = token.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-._~+/".contains(&octet));
+        let good =
+            token.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-._~+/".contains(&octet));
         (good && !token.is_empty()).then(|| Credentials::Bearer(rest.to_owned()))
     } else {
         None
@@ -68,8 +69,13 @@ mod tests {
 
     #[test]
     fn basic_of_rfc_7617() {
-        let of = |name: &str, password: &str| Some(Credentials::Basic { name: name.into(), password: password.into() });
-        assert_eq!(credentials(b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="), of("Aladdin", "open sesame"));
+        let of = |name: &str, password: &str| {
+            Some(Credentials::Basic { name: name.into(), password: password.into() })
+        };
+        assert_eq!(
+            credentials(b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
+            of("Aladdin", "open sesame")
+        );
         // RFC 7617 §2.1: the pound sign in UTF-8.
         assert_eq!(credentials("bASIC   dGVzdDoxMjPCow==".as_bytes()), of("test", "123£"));
         assert_eq!(basic("ann@example.org:a:b"), of("ann@example.org", "a:b"));
@@ -77,14 +83,24 @@ mod tests {
             assert_eq!(basic(pair), None, "{pair:?}");
         }
         // `test:123` and a pound sign in Latin-1, which is no UTF-8; no padding; not base64.
-        for field in ["Basic dGVzdDoxMjOj", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ", "Basic !", "Basic", "Basic ", ""] {
+        for field in [
+            "Basic dGVzdDoxMjOj",
+            "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ",
+            "Basic !",
+            "Basic",
+            "Basic ",
+            "",
+        ] {
             assert_eq!(credentials(field.as_bytes()), None, "{field}");
         }
     }
 
     #[test]
     fn bearer_of_rfc_6750() {
-        assert_eq!(credentials(b"Bearer mF_9.B5f-4.1JqM"), Some(Credentials::Bearer("mF_9.B5f-4.1JqM".into())));
+        assert_eq!(
+            credentials(b"Bearer mF_9.B5f-4.1JqM"),
+            Some(Credentials::Bearer("mF_9.B5f-4.1JqM".into()))
+        );
         assert_eq!(credentials(b"bearer a+/~=="), Some(Credentials::Bearer("a+/~==".into())));
         for field in ["Bearer ", "Bearer =", "Bearer a b", "Bearer a=b", "Digest a", "Bearer\ta"] {
             assert_eq!(credentials(field.as_bytes()), None, "{field}");

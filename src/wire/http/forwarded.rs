@@ -1,7 +1,7 @@
 //! Whom a proxy speaks for: `X-Forwarded-For`, and `Forwarded` (RFC 7239). And `Host`.
 //!
-//! Each proxy adds to the end. So the list is read from its end, and what stands before the first address that is not a
-//! proxy of ours is the stranger's own tale.
+//! Each proxy adds to the end. So the list is read from its end, and what stands before the first
+//! address that is not a proxy of ours is the stranger's own tale.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -26,7 +26,8 @@ impl FromStr for Network {
     type Err = BadNetwork;
 
     fn from_str(text: &str) -> Result<Self, BadNetwork> {
-        let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let (address, bits) =
+            text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| BadNetwork)?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(most), str::parse::<u8>).map_err(|_| BadNetwork)?;
@@ -40,7 +41,8 @@ impl Network {
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address.to_canonical(), address.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
-                let bits = if self.address.is_ipv6() { self.bits.saturating_sub(96) } else { self.bits };
+                let bits =
+                    if self.address.is_ipv6() { self.bits.saturating_sub(96) } else { self.bits };
                 let shift = 32_u32.saturating_sub(u32::from(bits));
                 own.to_bits().checked_shr(shift) == other.to_bits().checked_shr(shift)
             }
@@ -53,15 +55,21 @@ impl Network {
     }
 }
 
-/// The client: the last hop that is not one of `trusted`. Where a hop is not known it is the one that named it. `peer` is
-/// who is connected, and trusted; `None` on a Unix socket.
+/// The client: the last hop that is not one of `trusted`. Where a hop is not known it is the one
+/// that named it. `peer` is who is connected, and trusted; `None` on a Unix socket.
 #[must_use]
-pub fn client(peer: Option<IpAddr>, hops: &[Option<IpAddr>], trusted: &[Network]) -> Option<IpAddr> {
+pub fn client(
+    peer: Option<IpAddr>,
+    hops: &[Option<IpAddr>],
+    trusted: &[Network],
+) -> Option<IpAddr> {
     let mut nearest = peer;
     for hop in hops.iter().rev() {
         match hop {
             None => return nearest,
-            Some(address) if trusted.iter().any(|network| network.contains(*address)) => nearest = Some(*address),
+            Some(address) if trusted.iter().any(|network| network.contains(*address)) => {
+                nearest = Some(*address)
+            }
             Some(address) => return Some(*address),
         }
     }
@@ -75,8 +83,8 @@ pub fn x_forwarded_for<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<Option
     last(whole.split(',').map(|hop| node(hop.trim())).collect())
 }
 
-/// The hops of `Forwarded` fields (RFC 7239 §4), the nearest last. Fields that are not well-formed have none: of such the
-/// end cannot be told.
+/// The hops of `Forwarded` fields (RFC 7239 §4), the nearest last. Fields that are not well-formed
+/// have none: of such the end cannot be told.
 #[must_use]
 pub fn forwarded<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<Option<IpAddr>> {
     let hops = joined(fields).and_then(|whole| elements(&whole));
@@ -138,18 +146,23 @@ fn elements(whole: &str) -> Option<Vec<Option<IpAddr>>> {
     (!quoted).then_some(hops)
 }
 
-/// `node` of RFC 7239 §6: an address, of IPv6 in brackets, with or without a port. `unknown` and `_hidden` are none.
+/// `node` of RFC 7239 §6: an address, of IPv6 in brackets, with or without a port. `unknown` and
+/// `_hidden` are none.
 fn node(text: &str) -> Option<IpAddr> {
     if let Some(rest) = text.strip_prefix('[') {
         let (address, port) = rest.split_once(']')?;
-        let good = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+        let good = port.is_empty()
+            || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
         return address.parse::<IpAddr>().ok().filter(|address| good && address.is_ipv6());
     }
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address);
     }
     let (address, port) = text.split_once(':')?;
-    address.parse::<IpAddr>().ok().filter(|address| address.is_ipv4() && port.parse::<u16>().is_ok())
+    address
+        .parse::<IpAddr>()
+        .ok()
+        .filter(|address| address.is_ipv4() && port.parse::<u16>().is_ok())
 }
 
 /// `Host` (RFC 9110 §7.2), where it is one that a URL can be made of: `uri-host [ ":" port ]`.
@@ -165,7 +178,8 @@ pub fn authority(field: &[u8]) -> Option<&str> {
         None => text.find(':').map_or((text, ""), |at| text.split_at(at)),
     };
     let named = host.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-._".contains(&octet));
-    let ported = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    let ported =
+        port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
     (named && ported && (text.starts_with('[') || !host.is_empty())).then_some(text)
 }
 
@@ -181,7 +195,9 @@ mod tests {
 
     #[test]
     fn networks() {
-        let within = |network: &str, address: &str| network.parse::<Network>().unwrap().contains(ip(address));
+        let within = |network: &str, address: &str| {
+            network.parse::<Network>().unwrap().contains(ip(address))
+        };
         for (network, inside, outside) in [
             ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),
             ("192.0.2.7", "192.0.2.7", "192.0.2.8"),
@@ -192,8 +208,14 @@ mod tests {
         ] {
             assert!(within(network, inside) && !within(network, outside), "{network}");
         }
-        assert!(within("0.0.0.0/0", "192.0.2.1") && !within("0.0.0.0/0", "::1") && within("::/0", "::1"));
-        for text in ["", "localhost", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8"] {
+        assert!(
+            within("0.0.0.0/0", "192.0.2.1")
+                && !within("0.0.0.0/0", "::1")
+                && within("::/0", "::1")
+        );
+        for text in
+            ["", "localhost", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8"]
+        {
             assert_eq!(text.parse::<Network>(), Err(BadNetwork), "{text}");
         }
     }
@@ -234,10 +256,30 @@ mod tests {
 
     #[test]
     fn hosts_that_a_url_can_be_made_of() {
-        for text in ["example.org", "example.org:8443", "192.0.2.1", "[::1]:80", "[2001:db8::1]", "a_b.example"] {
+        for text in [
+            "example.org",
+            "example.org:8443",
+            "192.0.2.1",
+            "[::1]:80",
+            "[2001:db8::1]",
+            "a_b.example",
+        ] {
             assert_eq!(authority(text.as_bytes()), Some(text));
         }
-        for text in ["", ":80", "a b", "a/b", "a:b", "a:99999", "[::1", "[x]:1", "::1", "a@b", "a\"", "é.example"] {
+        for text in [
+            "",
+            ":80",
+            "a b",
+            "a/b",
+            "a:b",
+            "a:99999",
+            "[::1",
+            "[x]:1",
+            "::1",
+            "a@b",
+            "a\"",
+            "é.example",
+        ] {
             assert_eq!(authority(text.as_bytes()), None, "{text}");
         }
     }

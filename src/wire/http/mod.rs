@@ -1,7 +1,7 @@
 //! Fields of HTTP (RFC 9110) as octets: read and written here, without sockets.
 //!
-//! Everything read comes from strangers: each reader is bounded, takes any octets, and what it cannot read is `None` or
-//! means nothing, as the paragraph beside it says.
+//! Everything read comes from strangers: each reader is bounded, takes any octets, and what it
+//! cannot read is `None` or means nothing, as the paragraph beside it says.
 
 mod coding;
 mod credentials;

@@ -1,4 +1,5 @@
-//! `Range` (RFC 9110 §14.2): the one part of a download that is asked for; and entity tags (§8.8.3).
+//! `Range` (RFC 9110 §14.2): the one part of a download that is asked for; and entity tags
+//! (§8.8.3).
 
 use std::ops::Range;
 
@@ -13,8 +14,8 @@ pub enum RangeSelection {
     Nothing,
 }
 
-/// Reads the field, for something of `length` octets. Several ranges are answered with the whole, as is anything that is not
-/// well-formed (§14.2: a server may ignore the field).
+/// Reads the field, for something of `length` octets. Several ranges are answered with the whole,
+/// as is anything that is not well-formed (§14.2: a server may ignore the field).
 ///
 /// ```abnf
 /// bytes-range = "bytes=" ( first-pos "-" [ last-pos ] / "-" suffix-length )
@@ -22,11 +23,15 @@ pub enum RangeSelection {
 #[must_use]
 pub fn range(field: &[u8], length: u64) -> RangeSelection {
     let number = |text: &str| {
-        let digits = !text.is_empty() && text.len() <= 18 && text.bytes().all(|octet| octet.is_ascii_digit());
+        let digits = !text.is_empty()
+            && text.len() <= 18
+            && text.bytes().all(|octet| octet.is_ascii_digit());
         digits.then(|| text.parse::<u64>().ok()).flatten()
     };
     let unit = |text: &str| text.get(..6).is_some_and(|unit| unit.eq_ignore_ascii_case("bytes="));
-    let Some(text) = std::str::from_utf8(field).ok().filter(|text| unit(text)) else { return RangeSelection::Whole };
+    let Some(text) = std::str::from_utf8(field).ok().filter(|text| unit(text)) else {
+        return RangeSelection::Whole;
+    };
     let Some((first, last)) = text.get(6..).and_then(|range| range.trim().split_once('-')) else {
         return RangeSelection::Whole;
     };
@@ -39,11 +44,14 @@ pub fn range(field: &[u8], length: u64) -> RangeSelection {
     if wanted.is_empty() { RangeSelection::Nothing } else { RangeSelection::Part(wanted) }
 }
 
-/// Whether a list of entity tags (`If-None-Match`, `If-Range`) holds this one, or any (RFC 9110 §13.1.2).
+/// Whether a list of entity tags (`If-None-Match`, `If-Range`) holds this one, or any (RFC 9110
+/// §13.1.2).
 #[must_use]
 pub fn same_tag(field: &[u8], tag: &str) -> bool {
     let Ok(text) = std::str::from_utf8(field) else { return false };
-    text.split(',').map(str::trim).any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
+    text.split(',')
+        .map(str::trim)
+        .any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
 }
 
 #[cfg(test)]
@@ -79,8 +87,14 @@ mod tests {
 
     #[test]
     fn tags() {
-        assert!(same_tag(b"\"a\"", "\"a\"") && same_tag(b"\"x\", W/\"a\"", "\"a\"") && same_tag(b"*", "\"a\""));
-        assert!(!same_tag(b"a", "\"a\"") && !same_tag(b"\"ab\"", "\"a\"") && !same_tag(b"", "\"a\""));
+        assert!(
+            same_tag(b"\"a\"", "\"a\"")
+                && same_tag(b"\"x\", W/\"a\"", "\"a\"")
+                && same_tag(b"*", "\"a\"")
+        );
+        assert!(
+            !same_tag(b"a", "\"a\"") && !same_tag(b"\"ab\"", "\"a\"") && !same_tag(b"", "\"a\"")
+        );
     }
 
     proptest! {

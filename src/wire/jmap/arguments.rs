@@ -8,7 +8,9 @@
 use std::fmt;
 
 use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IntoDeserializer as _, MapAccess, Visitor};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Error as _, IntoDeserializer as _, MapAccess, Visitor,
+};
 use serde::{Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -35,10 +37,15 @@ pub struct Nullable<T>(pub T);
 ///
 /// # Errors
 /// `invalidArguments`.
-pub fn read<A: MethodArguments>(method: &str, mut members: Map<String, Value>) -> Result<A, MethodError> {
+pub fn read<A: MethodArguments>(
+    method: &str,
+    mut members: Map<String, Value>,
+) -> Result<A, MethodError> {
     let arguments = A::take(&mut members);
     match members.keys().next() {
-        Some(unknown) => Err(MethodError::InvalidArguments(format!("{method} has no argument {unknown}"))),
+        Some(unknown) => {
+            Err(MethodError::InvalidArguments(format!("{method} has no argument {unknown}")))
+        }
         None => arguments,
     }
 }
@@ -72,7 +79,8 @@ impl<A: Serialize, B: Serialize> Serialize for With<A, B> {
 
 impl<A: MethodArguments, B: MethodArguments> MethodArguments for With<A, B> {
     fn take(members: &mut Map<String, Value>) -> Result<Self, MethodError> {
-        // Both take what is theirs before an error ends it, so that what is left is unknown to both.
+        // Both take what is theirs before an error ends it, so that what is left is unknown to
+        // both.
         let (one, other) = (A::take(members), B::take(members));
         Ok(Self(one?, other?))
     }
@@ -142,16 +150,23 @@ struct GivenArguments {
 impl<'de> MapAccess<'de> for GivenArguments {
     type Error = ArgumentError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ArgumentError> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, ArgumentError> {
         self.value = self.rest.next();
         let Some((name, _)) = &self.value else { return Ok(None) };
         let name: StrDeserializer<'_, ArgumentError> = (*name).into_deserializer();
         seed.deserialize(name).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ArgumentError> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, ArgumentError> {
         let (name, value) = self.value.take().unwrap_or_default();
-        seed.deserialize(value).map_err(|error| ArgumentError(format!("{name}: {}", short(&error.to_string()))))
+        seed.deserialize(value)
+            .map_err(|error| ArgumentError(format!("{name}: {}", short(&error.to_string()))))
     }
 }
 
@@ -180,17 +195,32 @@ mod tests {
     #[test]
     fn arguments_are_read_and_errors_name_them() {
         let read = |given: Value| {
-            read::<With<Standard, Beside>>("Type/query", members(given)).map_err(|error| error.description())
+            read::<With<Standard, Beside>>("Type/query", members(given))
+                .map_err(|error| error.description())
         };
-        let wanted = |limit, as_tree| Ok(With(Standard { account_id: "a".into(), limit }, Beside { as_tree }));
-        assert_eq!(read(json!({"accountId": "a", "limit": 3, "asTree": true})), wanted(Some(3), true));
-        assert_eq!(read(json!({"accountId": "a", "limit": null, "asTree": null})), wanted(None, false));
+        let wanted = |limit, as_tree| {
+            Ok(With(Standard { account_id: "a".into(), limit }, Beside { as_tree }))
+        };
+        assert_eq!(
+            read(json!({"accountId": "a", "limit": 3, "asTree": true})),
+            wanted(Some(3), true)
+        );
+        assert_eq!(
+            read(json!({"accountId": "a", "limit": null, "asTree": null})),
+            wanted(None, false)
+        );
         for (given, why) in [
             (json!({"limit": 3}), "accountId is wanted"),
             (json!({"accountId": null}), "accountId is wanted"),
             (json!({"accountId": 1}), "accountId: invalid type: integer `1`, expected a string"),
-            (json!({"accountId": "a", "limit": -1}), "limit: invalid value: integer `-1`, expected u64"),
-            (json!({"accountId": "a", "asTree": "x"}), "asTree: invalid type: string \"x\", expected a boolean"),
+            (
+                json!({"accountId": "a", "limit": -1}),
+                "limit: invalid value: integer `-1`, expected u64",
+            ),
+            (
+                json!({"accountId": "a", "asTree": "x"}),
+                "asTree: invalid type: string \"x\", expected a boolean",
+            ),
             (json!({"limit": "x", "colour": 1}), "Type/query has no argument colour"),
         ] {
             assert_eq!(read(given), Err(why.to_owned()));

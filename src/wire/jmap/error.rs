@@ -1,4 +1,5 @@
-//! Errors of the three levels: of a request (RFC 8620 §3.6.1), of a method (§3.6.2), of one object of a /set (§5.3).
+//! Errors of the three levels: of a request (RFC 8620 §3.6.1), of a method (§3.6.2), of one object
+//! of a /set (§5.3).
 
 use serde_json::{Map, Value, json};
 
@@ -22,7 +23,9 @@ impl RequestError {
         let (kind, detail, limit) = match self {
             Self::NotJson(detail) => ("notJSON", detail.clone(), None),
             Self::NotRequest(detail) => ("notRequest", detail.clone(), None),
-            Self::UnknownCapability(which) => ("unknownCapability", format!("{which} is not known here"), None),
+            Self::UnknownCapability(which) => {
+                ("unknownCapability", format!("{which} is not known here"), None)
+            }
             Self::Limit(which) => ("limit", format!("beyond {which}"), Some(*which)),
         };
         let mut problem = json!({
@@ -89,7 +92,9 @@ impl MethodError {
             Self::AccountNotFound => ("accountNotFound", None),
             Self::AccountNotSupportedByMethod => ("accountNotSupportedByMethod", None),
             Self::FromAccountNotFound => ("fromAccountNotFound", None),
-            Self::RequestTooLarge(limit) => return json!({"type": "requestTooLarge", "description": limit}),
+            Self::RequestTooLarge(limit) => {
+                return json!({"type": "requestTooLarge", "description": limit});
+            }
             Self::NotFound(what) => ("notFound", Some(what)),
             Self::Conflict(what) => ("conflict", Some(what)),
             Self::StateMismatch => ("stateMismatch", None),
@@ -168,7 +173,8 @@ impl SetError {
     /// The `SetError` object.
     #[must_use]
     pub fn object(&self) -> Value {
-        let said = |kind: &str, description: &str| json!({"type": kind, "description": description});
+        let said =
+            |kind: &str, description: &str| json!({"type": kind, "description": description});
         match self {
             Self::InvalidProperties(properties, description) => {
                 json!({"type": "invalidProperties", "properties": properties, "description": description})

@@ -1,8 +1,9 @@
-//! I-JSON (RFC 7493), which JMAP requires (RFC 8620 §1.5): JSON in UTF-8 without repeated names, without noncharacters,
-//! and without whole numbers that a double cannot hold. Strict in what is read, and what is written keeps to it, too.
+//! I-JSON (RFC 7493), which JMAP requires (RFC 8620 §1.5): JSON in UTF-8 without repeated names,
+//! without noncharacters, and without whole numbers that a double cannot hold. Strict in what is
+//! read, and what is written keeps to it, too.
 //!
-//! Reading is bounded: depth before anything is built, and the number of values while it is, for a value needs ten times
-//! the memory of its text.
+//! Reading is bounded: depth before anything is built, and the number of values while it is, for a
+//! value needs ten times the memory of its text.
 
 use std::fmt;
 
@@ -38,8 +39,12 @@ pub fn read(text: &[u8]) -> Result<Value, JsonError> {
     }
     let mut room = limits::MAX_JSON_VALUES;
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let value = StrictValue(&mut room).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-    value.map_err(|error| if room == 0 { JsonError::Many } else { JsonError::NoJson(error.to_string()) })
+    let value = StrictValue(&mut room)
+        .deserialize(&mut reader)
+        .and_then(|value| reader.end().map(|()| value));
+    value.map_err(
+        |error| if room == 0 { JsonError::Many } else { JsonError::NoJson(error.to_string()) },
+    )
 }
 
 /// Writes I-JSON: what mail may hold and JSON between machines may not becomes U+FFFD.
@@ -207,7 +212,11 @@ fn too_large<E: serde::de::Error>() -> E {
 }
 
 fn text<E: serde::de::Error>(value: &str) -> Result<(), E> {
-    if !value.is_ascii() && value.contains(is_noncharacter) { Err(E::custom("a noncharacter")) } else { Ok(()) }
+    if !value.is_ascii() && value.contains(is_noncharacter) {
+        Err(E::custom("a noncharacter"))
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -221,7 +230,10 @@ mod tests {
     #[test]
     fn only_i_json_is_read() {
         for (text, wanted) in [
-            ("{\"a\":[1,-2,1.5,true,null,\"é\\ud83d\\ude00\"]}", json!({"a": [1, -2, 1.5, true, null, "é😀"]})),
+            (
+                "{\"a\":[1,-2,1.5,true,null,\"é\\ud83d\\ude00\"]}",
+                json!({"a": [1, -2, 1.5, true, null, "é😀"]}),
+            ),
             ("9007199254740991", json!(9_007_199_254_740_991_u64)),
             (" -9007199254740991 ", json!(-9_007_199_254_740_991_i64)),
             ("{\"a\":{\"a\":1},\"b\":{\"a\":1}}", json!({"a": {"a": 1}, "b": {"a": 1}})),
@@ -260,7 +272,10 @@ mod tests {
     #[test]
     fn what_is_written_has_no_noncharacters() {
         let written = write(&json!({"a": "x\u{fffe}y\u{fdd0}\u{10ffff}😀\u{feff}"}));
-        assert_eq!(String::from_utf8(written).unwrap(), "{\"a\":\"x\u{fffd}y\u{fffd}\u{fffd}😀\u{feff}\"}");
+        assert_eq!(
+            String::from_utf8(written).unwrap(),
+            "{\"a\":\"x\u{fffd}y\u{fffd}\u{fffd}😀\u{feff}\"}"
+        );
     }
 
     proptest! {

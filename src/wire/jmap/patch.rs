@@ -1,4 +1,5 @@
-//! `PatchObject` (RFC 8620 §5.3): which values of an object are set, by JSON pointers without the leading slash.
+//! `PatchObject` (RFC 8620 §5.3): which values of an object are set, by JSON pointers without the
+//! leading slash.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +13,8 @@ impl<'p> Patch<'p> {
     /// Reads a patch.
     ///
     /// # Errors
-    /// `invalidPatch` where it is no object, or one of its pointers begins with the whole of another.
+    /// `invalidPatch` where it is no object, or one of its pointers begins with the whole of
+    /// another.
     pub fn read(patch: &'p Value) -> Result<Self, SetError> {
         let bad = |what: &str| SetError::InvalidPatch(what.to_owned());
         let members = patch.as_object().ok_or_else(|| bad("a patch is an object"))?;
@@ -33,14 +35,20 @@ impl<'p> Patch<'p> {
         Ok(Self(all))
     }
 
-    /// The properties of an object that a patch touches, with the values that they then have; null for one that is gone.
+    /// The properties of an object that a patch touches, with the values that they then have; null
+    /// for one that is gone.
     ///
     /// # Errors
     /// `invalidPatch`.
-    pub fn wishes(patch: &'p Value, object: &Map<String, Value>) -> Result<Vec<(String, Value)>, SetError> {
+    pub fn wishes(
+        patch: &'p Value,
+        object: &Map<String, Value>,
+    ) -> Result<Vec<(String, Value)>, SetError> {
         let (read, mut wished) = (Self::read(patch)?, object.clone());
         read.apply(&mut wished)?;
-        let touched = read.properties().map(|name| (name.to_owned(), wished.get(name).cloned().unwrap_or_default()));
+        let touched = read
+            .properties()
+            .map(|name| (name.to_owned(), wished.get(name).cloned().unwrap_or_default()));
         Ok(touched.collect())
     }
 
@@ -53,11 +61,13 @@ impl<'p> Patch<'p> {
         })
     }
 
-    /// Applies the patch to an object that has all its properties. A property that is set to null is null in the result:
-    /// what that stands for is the property's own matter. Below a property null takes a name away.
+    /// Applies the patch to an object that has all its properties. A property that is set to null
+    /// is null in the result: what that stands for is the property's own matter. Below a property
+    /// null takes a name away.
     ///
     /// # Errors
-    /// `invalidPatch` where a pointer leads through what is not there or is no object (an array may not be descended into).
+    /// `invalidPatch` where a pointer leads through what is not there or is no object (an array may
+    /// not be descended into).
     pub fn apply(&self, object: &mut Map<String, Value>) -> Result<(), SetError> {
         for (steps, value) in &self.0 {
             let lost = || SetError::InvalidPatch(format!("{} leads nowhere", steps.join("/")));
@@ -118,11 +128,13 @@ mod tests {
         wanted["keywords"] = json!({"$seen": true, "x~y": true});
         wanted["name"] = json!(null);
         wanted["new"] = json!({"a": 1});
-        let patch =
-            json!({"keywords/a~1b": null, "keywords/x~0y": true, "name": null, "new": {"a": 1}, "keywords/not": null});
+        let patch = json!({"keywords/a~1b": null, "keywords/x~0y": true, "name": null, "new": {"a": 1}, "keywords/not": null});
         assert_eq!(patched(&patch), Ok(wanted));
         let read = json!({"keywords/b": true, "name": "y", "keywords/a": true, "keyword": 1});
-        assert_eq!(Patch::read(&read).unwrap().properties().collect::<Vec<_>>(), ["keyword", "keywords", "name"]);
+        assert_eq!(
+            Patch::read(&read).unwrap().properties().collect::<Vec<_>>(),
+            ["keyword", "keywords", "name"]
+        );
     }
 
     #[test]

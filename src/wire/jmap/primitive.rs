@@ -13,7 +13,8 @@ pub struct Id(pub String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnsignedInt(pub u64);
 
-/// `Date` (RFC 8620 §1.4). A client that writes it in its own zone where a `UTCDate` is wanted means no other time.
+/// `Date` (RFC 8620 §1.4). A client that writes it in its own zone where a `UTCDate` is wanted
+/// means no other time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Date(pub UtcMillis);
 
@@ -35,7 +36,10 @@ impl<'de> Deserialize<'de> for UnsignedInt {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let number = u64::deserialize(from)?;
         if number > MAX_SAFE_INTEGER {
-            return Err(D::Error::invalid_value(Unexpected::Unsigned(number), &"a whole number below 2^53"));
+            return Err(D::Error::invalid_value(
+                Unexpected::Unsigned(number),
+                &"a whole number below 2^53",
+            ));
         }
         Ok(Self(number))
     }
@@ -44,6 +48,7 @@ impl<'de> Deserialize<'de> for UnsignedInt {
 impl<'de> Deserialize<'de> for Date {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let at = UtcMillis::parse_rfc3339(&String::deserialize(from)?);
-        at.map(Self).ok_or_else(|| D::Error::custom("a date such as 2026-12-24T09:00:00Z is wanted"))
+        at.map(Self)
+            .ok_or_else(|| D::Error::custom("a date such as 2026-12-24T09:00:00Z is wanted"))
     }
 }

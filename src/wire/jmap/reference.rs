@@ -1,7 +1,7 @@
 //! Result references (RFC 8620 §3.7): an argument taken from the answer to an earlier call.
 //!
-//! What they copy is bounded: without that, calls that each refer twice to the one before would double the answer with
-//! every call.
+//! What they copy is bounded: without that, calls that each refer twice to the one before would
+//! double the answer with every call.
 
 use serde_json::{Map, Value};
 
@@ -14,10 +14,14 @@ use crate::model::limits;
 /// Replaces each `#name` argument by what it refers to in the answers so far.
 ///
 /// # Errors
-/// `invalidResultReference` where it leads nowhere or to more than `limits::MAX_REFERENCED_BYTES`, all arguments of the call
-/// together; `invalidArguments` where `name` is there too.
-pub fn resolve(arguments: &mut Map<String, Value>, answers: &[Invocation]) -> Result<(), MethodError> {
-    let references: Vec<String> = arguments.keys().filter(|key| key.starts_with('#')).cloned().collect();
+/// `invalidResultReference` where it leads nowhere or to more than `limits::MAX_REFERENCED_BYTES`,
+/// all arguments of the call together; `invalidArguments` where `name` is there too.
+pub fn resolve(
+    arguments: &mut Map<String, Value>,
+    answers: &[Invocation],
+) -> Result<(), MethodError> {
+    let references: Vec<String> =
+        arguments.keys().filter(|key| key.starts_with('#')).cloned().collect();
     let mut room = limits::MAX_REFERENCED_BYTES;
     for key in references {
         let name = key.strip_prefix('#').unwrap_or_default().to_owned();
@@ -37,7 +41,11 @@ type ReferenceError = &'static str;
 const NOWHERE: ReferenceError = "nowhere";
 const TOO_FAR: ReferenceError = "to more than one call may refer to";
 
-fn follow(reference: &Value, answers: &[Invocation], room: &mut usize) -> Result<Value, ReferenceError> {
+fn follow(
+    reference: &Value,
+    answers: &[Invocation],
+    room: &mut usize,
+) -> Result<Value, ReferenceError> {
     let part = |name: &str| reference.get(name).and_then(Value::as_str).ok_or(NOWHERE);
     let (result_of, name, path) = (part("resultOf")?, part("name")?, part("path")?);
     let mut answered = answers.iter().filter(|answer| answer.id == result_of);
@@ -50,10 +58,9 @@ fn follow(reference: &Value, answers: &[Invocation], room: &mut usize) -> Result
     match steps.split_first() {
         Some((step, rest)) => pointer(answer.arguments.get(step).ok_or(NOWHERE)?, rest, room),
         None => {
-            answer
-                .arguments
-                .iter()
-                .try_for_each(|(name, value)| take(name.len(), room).and_then(|()| weigh(value, room)))?;
+            answer.arguments.iter().try_for_each(|(name, value)| {
+                take(name.len(), room).and_then(|()| weigh(value, room))
+            })?;
             Ok(Value::Object(answer.arguments.clone()))
         }
     }
@@ -77,7 +84,8 @@ fn pointer(value: &Value, steps: &[String], room: &mut usize) -> Result<Value, R
             Ok(Value::Array(all))
         }
         Value::Array(items) => {
-            let whole = step == "0" || (!step.starts_with('0') && step.bytes().all(|digit| digit.is_ascii_digit()));
+            let whole = step == "0"
+                || (!step.starts_with('0') && step.bytes().all(|digit| digit.is_ascii_digit()));
             let at = whole.then(|| step.parse::<usize>().ok()).flatten().ok_or(NOWHERE)?;
             pointer(items.get(at).ok_or(NOWHERE)?, rest, room)
         }
@@ -106,23 +114,30 @@ mod tests {
     fn references() {
         let answers = [Invocation {
             name: "Foo/get".into(),
-            arguments: json!({"list": [{"id": "a", "to": ["x", "y"]}, {"id": "b", "to": []}], "a/b": 1})
-                .as_object()
-                .unwrap()
-                .clone(),
+            arguments:
+                json!({"list": [{"id": "a", "to": ["x", "y"]}, {"id": "b", "to": []}], "a/b": 1})
+                    .as_object()
+                    .unwrap()
+                    .clone(),
             id: "0".into(),
         }];
         let reference = |path: &str| {
             let mut arguments = Map::new();
-            arguments.insert("#ids".into(), json!({"resultOf": "0", "name": "Foo/get", "path": path}));
+            arguments
+                .insert("#ids".into(), json!({"resultOf": "0", "name": "Foo/get", "path": path}));
             resolve(&mut arguments, &answers).map(|()| arguments.remove("ids").unwrap())
         };
         assert_eq!(reference("/list/*/id"), Ok(json!(["a", "b"])));
         assert_eq!(reference("/list/*/to"), Ok(json!(["x", "y"])));
         assert_eq!(reference("/list/1/id"), Ok(json!("b")));
         assert_eq!(reference("/a~1b"), Ok(json!(1)));
-        for path in ["/list/2/id", "/list/01/id", "/nothing", "list", "/list/*/no", "/a~2b", "/list/-"] {
-            assert!(matches!(reference(path), Err(MethodError::InvalidResultReference(_))), "{path}");
+        for path in
+            ["/list/2/id", "/list/01/id", "/nothing", "list", "/list/*/no", "/a~2b", "/list/-"]
+        {
+            assert!(
+                matches!(reference(path), Err(MethodError::InvalidResultReference(_))),
+                "{path}"
+            );
         }
         assert_eq!(reference(""), Ok(Value::Object(answers[0].arguments.clone())));
         let mut both = Map::new();
@@ -142,7 +157,10 @@ mod tests {
             let mut arguments = Map::new();
             for name in ["#a", "#b"] {
                 let before = n.saturating_sub(1).to_string();
-                arguments.insert(name.into(), json!({"resultOf": before, "name": "Core/echo", "path": ""}));
+                arguments.insert(
+                    name.into(),
+                    json!({"resultOf": before, "name": "Core/echo", "path": ""}),
+                );
             }
             if n == 0 {
                 arguments = json!({"a": "x".repeat(1000)}).as_object().unwrap().clone();

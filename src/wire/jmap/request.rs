@@ -7,9 +7,9 @@ use super::json::{self, JsonError};
 use super::session::SessionState;
 use crate::model::limits;
 
-/// Capabilities of IANA's registry that a client may name though they may not be offered: there are clients that name all
-/// that they know in every request, without a look at the session. Of any other it is said that it is not known
-/// (RFC 8620 §3.6.1).
+/// Capabilities of IANA's registry that a client may name though they may not be offered: there are
+/// clients that name all that they know in every request, without a look at the session. Of any
+/// other it is said that it is not known (RFC 8620 §3.6.1).
 const PASSED_OVER: [&str; 6] = [
     "urn:ietf:params:jmap:calendars",
     "urn:ietf:params:jmap:contacts",
@@ -52,9 +52,13 @@ pub struct Response {
 impl Response {
     #[must_use]
     pub fn json(self) -> Value {
-        let responses: Vec<Value> =
-            self.responses.into_iter().map(|one| object!([one.name, one.arguments, one.id])).collect();
-        let mut whole = object!({"methodResponses": responses, "sessionState": self.session_state.to_string()});
+        let responses: Vec<Value> = self
+            .responses
+            .into_iter()
+            .map(|one| object!([one.name, one.arguments, one.id]))
+            .collect();
+        let mut whole =
+            object!({"methodResponses": responses, "sessionState": self.session_state.to_string()});
         if let (Some(ids), Some(members)) = (self.created_ids, whole.as_object_mut()) {
             members.insert("createdIds".into(), Value::Object(ids));
         }
@@ -85,7 +89,8 @@ pub fn of_value(whole: Value, known: &[&str]) -> Result<Request, RequestError> {
         Some(Value::Array(using)) => using,
         _ => return Err(bad("`using` is an array of texts")),
     };
-    let using: Option<Vec<String>> = using.iter().map(|one| one.as_str().map(str::to_owned)).collect();
+    let using: Option<Vec<String>> =
+        using.iter().map(|one| one.as_str().map(str::to_owned)).collect();
     let using = using.ok_or_else(|| bad("`using` is an array of texts"))?;
     let is_known = |one: &str| known.contains(&one) || PASSED_OVER.contains(&one);
     if let Some(unknown) = using.iter().find(|one| !is_known(one)) {
@@ -109,7 +114,9 @@ pub fn of_value(whole: Value, known: &[&str]) -> Result<Request, RequestError> {
 
 fn invocation(call: Value) -> Option<Invocation> {
     let Value::Array(parts) = call else { return None };
-    let [Value::String(name), Value::Object(arguments), Value::String(id)] = <[Value; 3]>::try_from(parts).ok()? else {
+    let [Value::String(name), Value::Object(arguments), Value::String(id)] =
+        <[Value; 3]>::try_from(parts).ok()?
+    else {
         return None;
     };
     Some(Invocation { name, arguments, id })
@@ -124,9 +131,13 @@ mod tests {
     fn error(body: &str) -> String {
         match parse(body.as_bytes(), &["a"]) {
             Ok(_) => "none".into(),
-            Err(error) => {
-                error.problem()["type"].as_str().unwrap_or_default().rsplit(':').next().unwrap_or_default().into()
-            }
+            Err(error) => error.problem()["type"]
+                .as_str()
+                .unwrap_or_default()
+                .rsplit(':')
+                .next()
+                .unwrap_or_default()
+                .into(),
         }
     }
 
@@ -134,7 +145,11 @@ mod tests {
     fn errors_of_a_request() {
         let many = vec![r#"["a",{},"0"]"#; limits::MAX_REQUEST_CALLS + 1].join(",");
         let many = format!(r#"{{"using":[],"methodCalls":[{many}]}}"#);
-        let deep = format!(r#"{{"using":[],"methodCalls":[["a",{{"x":{}1{}}},"0"]]}}"#, "[".repeat(99), "]".repeat(99));
+        let deep = format!(
+            r#"{{"using":[],"methodCalls":[["a",{{"x":{}1{}}},"0"]]}}"#,
+            "[".repeat(99),
+            "]".repeat(99)
+        );
         for (body, wanted) in [
             ("", "notJSON"),
             ("{", "notJSON"),

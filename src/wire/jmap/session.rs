@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 /// A capability and what is said of it.
 pub type Capability = (&'static str, Value);
 
-/// Where each thing of the service is, below the base URL. Variables of a URI template (RFC 6570, level 1) in braces.
+/// Where each thing of the service is, below the base URL. Variables of a URI template (RFC 6570,
+/// level 1) in braces.
 pub mod path {
     /// The session, where clients look for it (RFC 8620 §2.2).
     pub const WELL_KNOWN: &str = "/.well-known/jmap";
@@ -38,8 +39,8 @@ pub struct SessionAccount {
     pub is_read_only: bool,
     /// What can be done with it.
     pub capabilities: Vec<Capability>,
-    /// More members of one of its capabilities, which change as mail comes: they are as they were when the session was
-    /// asked for, and no part of its state.
+    /// More members of one of its capabilities, which change as mail comes: they are as they were
+    /// when the session was asked for, and no part of its state.
     pub passing: Option<Capability>,
 }
 
@@ -58,7 +59,8 @@ fn objects(all: &[Capability]) -> Map<String, Value> {
     all.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// The state of a session (RFC 8620 §2 `state`, §3.4 `sessionState`), shown as 16 hexadecimal digits.
+/// The state of a session (RFC 8620 §2 `state`, §3.4 `sessionState`), shown as 16 hexadecimal
+/// digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionState(pub u64);
 
@@ -106,8 +108,10 @@ impl SessionObject {
         });
         for account in &self.accounts {
             let Some((name, Value::Object(passing))) = &account.passing else { continue };
-            let known = whole.get_mut("accounts").and_then(|accounts| accounts.get_mut(&account.id));
-            let known = known.and_then(|account| account.get_mut("accountCapabilities")?.get_mut(*name));
+            let known =
+                whole.get_mut("accounts").and_then(|accounts| accounts.get_mut(&account.id));
+            let known =
+                known.and_then(|account| account.get_mut("accountCapabilities")?.get_mut(*name));
             if let Some(Value::Object(members)) = known {
                 members.extend(passing.clone());
             }
@@ -132,16 +136,29 @@ mod tests {
         };
         let session = SessionObject {
             capabilities: vec![("urn:x", json!({"most": 3}))],
-            accounts: vec![account("b", true, "urn:x"), account("a", true, "urn:x"), account("c", false, "urn:y")],
+            accounts: vec![
+                account("b", true, "urn:x"),
+                account("a", true, "urn:x"),
+                account("c", false, "urn:y"),
+            ],
             username: "ann@example.org".into(),
             base: "https://mail.example.org".into(),
             state: SessionState(0x1f),
         };
         let whole = session.json();
-        for name in ["capabilities", "accounts", "primaryAccounts", "username", "apiUrl", "downloadUrl", "uploadUrl"] {
+        for name in [
+            "capabilities",
+            "accounts",
+            "primaryAccounts",
+            "username",
+            "apiUrl",
+            "downloadUrl",
+            "uploadUrl",
+        ] {
             assert!(whole.get(name).is_some(), "{name}");
         }
-        // The first of the user's own accounts; none for what only others' accounts can (RFC 8620 §2).
+        // The first of the user's own accounts; none for what only others' accounts can (RFC 8620
+        // §2).
         assert_eq!(whole["primaryAccounts"], json!({"urn:x": "b"}));
         assert_eq!(whole["accounts"]["c"]["isPersonal"], false);
         let contains = |url: &str, names: &[&str]| {
@@ -158,7 +175,10 @@ mod tests {
         counted.accounts[1].passing = Some(("urn:x", json!({"unread": 2})));
         counted.accounts[2].passing = Some(("urn:x", json!({"unread": 2})));
         let told = counted.json();
-        assert_eq!(told["accounts"]["a"]["accountCapabilities"], json!({"urn:x": {"a": 1, "unread": 2}}));
+        assert_eq!(
+            told["accounts"]["a"]["accountCapabilities"],
+            json!({"urn:x": {"a": 1, "unread": 2}})
+        );
         assert_eq!(
             (&told["accounts"]["b"], &told["accounts"]["c"]),
             (&whole["accounts"]["b"], &whole["accounts"]["c"])

@@ -1,5 +1,5 @@
-//! JMAP over a WebSocket (RFC 8887): what a message is, and what is answered. One `@type` more than over HTTP, and an id by
-//! which a request's answer is known.
+//! JMAP over a WebSocket (RFC 8887): what a message is, and what is answered. One `@type` more than
+//! over HTTP, and an id by which a request's answer is known.
 
 use serde_json::{Value, json};
 
@@ -28,12 +28,17 @@ pub enum SocketMessage {
 pub fn read(text: &[u8], known: &[&str]) -> Result<SocketMessage, Value> {
     let whole = json::read(text).map_err(|error| match error {
         JsonError::NoJson(what) => refusal(&RequestError::NotJson(what).problem(), None),
-        JsonError::Deep | JsonError::Many => refusal(&RequestError::NotRequest(error.to_string()).problem(), None),
+        JsonError::Deep | JsonError::Many => {
+            refusal(&RequestError::NotRequest(error.to_string()).problem(), None)
+        }
     })?;
     let id = whole.get("id").and_then(Value::as_str).map(str::to_owned);
-    let wrong = |what: &str| refusal(&RequestError::NotRequest(what.into()).problem(), id.as_deref());
+    let wrong =
+        |what: &str| refusal(&RequestError::NotRequest(what.into()).problem(), id.as_deref());
     match whole.get("@type").and_then(Value::as_str) {
-        Some("Request") if whole.get("id").is_some_and(|id| !id.is_string()) => Err(wrong("`id` is a text")),
+        Some("Request") if whole.get("id").is_some_and(|id| !id.is_string()) => {
+            Err(wrong("`id` is a text"))
+        }
         Some("Request") => match of_value(whole, known) {
             Ok(request) => Ok(SocketMessage::Request(request, id)),
             Err(error) => Err(refusal(&error.problem(), id.as_deref())),
@@ -43,7 +48,9 @@ pub fn read(text: &[u8], known: &[&str]) -> Result<SocketMessage, Value> {
                 None | Some(Value::Null) => None,
                 Some(types) => {
                     let all = types.as_array().filter(|all| all.len() <= MAX_TYPES);
-                    let names = all.and_then(|all| all.iter().map(|one| one.as_str().map(str::to_owned)).collect());
+                    let names = all.and_then(|all| {
+                        all.iter().map(|one| one.as_str().map(str::to_owned)).collect()
+                    });
                     Some(names.ok_or_else(|| wrong("`dataTypes` is an array of texts, or null"))?)
                 }
             };
@@ -100,15 +107,25 @@ mod tests {
 
     #[test]
     fn messages_of_rfc_8887() {
-        let request = r#"{"@type":"Request","id":"R1","using":["a"],"methodCalls":[["Core/echo",{},"0"]]}"#;
-        let Ok(SocketMessage::Request(read_as, id)) = read(request.as_bytes(), &["a"]) else { panic!() };
+        let request =
+            r#"{"@type":"Request","id":"R1","using":["a"],"methodCalls":[["Core/echo",{},"0"]]}"#;
+        let Ok(SocketMessage::Request(read_as, id)) = read(request.as_bytes(), &["a"]) else {
+            panic!()
+        };
         assert_eq!((read_as.calls.len(), id.as_deref()), (1, Some("R1")));
-        let enable = r#"{"@type":"WebSocketPushEnable","dataTypes":["Mailbox","Email"],"pushState":"aaa"}"#;
+        let enable =
+            r#"{"@type":"WebSocketPushEnable","dataTypes":["Mailbox","Email"],"pushState":"aaa"}"#;
         let types = Some(vec!["Mailbox".to_owned(), "Email".to_owned()]);
-        assert_eq!(read(enable.as_bytes(), &[]), Ok(SocketMessage::PushEnable(types, Some("aaa".into()))));
+        assert_eq!(
+            read(enable.as_bytes(), &[]),
+            Ok(SocketMessage::PushEnable(types, Some("aaa".into())))
+        );
         let all = br#"{"@type":"WebSocketPushEnable","dataTypes":null}"#;
         assert_eq!(read(all, &[]), Ok(SocketMessage::PushEnable(None, None)));
-        assert_eq!(read(br#"{"@type":"WebSocketPushDisable"}"#, &[]), Ok(SocketMessage::PushDisable));
+        assert_eq!(
+            read(br#"{"@type":"WebSocketPushDisable"}"#, &[]),
+            Ok(SocketMessage::PushDisable)
+        );
     }
 
     #[test]
@@ -117,8 +134,16 @@ mod tests {
             ("{", "notJSON", Value::Null),
             ("[]", "notRequest", Value::Null),
             (r#"{"@type":"Request","id":"R1"}"#, "notRequest", json!("R1")),
-            (r#"{"@type":"Request","id":7,"using":[],"methodCalls":[]}"#, "notRequest", Value::Null),
-            (r#"{"@type":"Request","id":"R2","using":["b"],"methodCalls":[]}"#, "unknownCapability", json!("R2")),
+            (
+                r#"{"@type":"Request","id":7,"using":[],"methodCalls":[]}"#,
+                "notRequest",
+                Value::Null,
+            ),
+            (
+                r#"{"@type":"Request","id":"R2","using":["b"],"methodCalls":[]}"#,
+                "unknownCapability",
+                json!("R2"),
+            ),
             (r#"{"@type":"Other","id":"R3"}"#, "notRequest", json!("R3")),
             (r#"{"@type":"WebSocketPushEnable","dataTypes":[1]}"#, "notRequest", Value::Null),
             (r#"{"using":[],"methodCalls":[]}"#, "notRequest", Value::Null),

@@ -1,6 +1,9 @@
-//! What MAIL, RCPT and XFORWARD carry beyond a path: the extensions' parameters, read into the envelope.
+//! What MAIL, RCPT and XFORWARD carry beyond a path: the extensions' parameters, read into the
+//! envelope.
 
-use crate::model::{BodyType, ClientInfo, DsnNotify, DsnReturn, Envelope, OriginalRecipient, Recipient};
+use crate::model::{
+    BodyType, ClientInfo, DsnNotify, DsnReturn, Envelope, OriginalRecipient, Recipient,
+};
 use crate::wire::smtp::Reply;
 use crate::wire::smtp::path::{utf8_addr, xtext};
 
@@ -14,7 +17,8 @@ fn unknown(keyword: &str) -> Reply {
     Reply::new(555, [5, 5, 4], format!("{keyword}: parameter not known"))
 }
 
-/// MAIL's: SIZE (RFC 1870), BODY (RFC 6152, 3030), SMTPUTF8 (RFC 6531), RET and ENVID (RFC 3461), AUTH (RFC 4954 §5).
+/// MAIL's: SIZE (RFC 1870), BODY (RFC 6152, 3030), SMTPUTF8 (RFC 6531), RET and ENVID (RFC 3461),
+/// AUTH (RFC 4954 §5).
 pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Result<(), Reply> {
     for (keyword, value) in parameters {
         let bad = || bad_value(keyword);
@@ -36,7 +40,10 @@ pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Res
                     _ => return Err(bad()),
                 }
             }
-            "ENVID" => envelope.envid = Some(xtext(value).ok().filter(|id| id.len() <= 100).ok_or_else(bad)?),
+            "ENVID" => {
+                envelope.envid =
+                    Some(xtext(value).ok().filter(|id| id.len() <= 100).ok_or_else(bad)?)
+            }
             // Who submitted it is nothing to a last hop; it must be well formed and is not kept.
             "AUTH" => drop(xtext(value).map_err(|_| bad())?),
             _ => return Err(unknown(keyword)),
@@ -51,7 +58,10 @@ pub(super) fn rcpt(recipient: &mut Recipient, parameters: &EsmtpParameters) -> R
         let bad = || bad_value(keyword);
         match keyword.as_str() {
             "NOTIFY" => recipient.notify = DsnNotify::of(value).ok_or_else(bad)?,
-            "ORCPT" => recipient.original = Some(original(value).filter(|_| value.len() <= 500).ok_or_else(bad)?),
+            "ORCPT" => {
+                recipient.original =
+                    Some(original(value).filter(|_| value.len() <= 500).ok_or_else(bad)?)
+            }
             _ => return Err(unknown(keyword)),
         }
     }
@@ -66,7 +76,10 @@ fn original(value: &str) -> Option<OriginalRecipient> {
 }
 
 /// XFORWARD's and XCLIENT's attributes, over what is known so far.
-pub(super) fn client(client: &mut ClientInfo, attributes: Vec<(String, Option<String>)>) -> Result<(), Reply> {
+pub(super) fn client(
+    client: &mut ClientInfo,
+    attributes: Vec<(String, Option<String>)>,
+) -> Result<(), Reply> {
     for (name, value) in attributes {
         match name.as_str() {
             "NAME" => client.name = value,

@@ -1,4 +1,5 @@
-//! The message of a transaction: DATA (RFC 5321 §4.1.1.4) and BDAT (RFC 3030), and a reply for each recipient (RFC 2033 §4.2).
+//! The message of a transaction: DATA (RFC 5321 §4.1.1.4) and BDAT (RFC 3030), and a reply for each
+//! recipient (RFC 2033 §4.2).
 
 use super::session::{Mode, Session, Transaction, Transition};
 use crate::model::BodyType;
@@ -36,7 +37,8 @@ impl Session {
         if is_done && !is_kept {
             return (taken, self.end(transaction));
         }
-        self.mode = if is_done { Mode::End(transaction) } else { Mode::Data { transaction, unstuff } };
+        self.mode =
+            if is_done { Mode::End(transaction) } else { Mode::Data { transaction, unstuff } };
         (taken, if is_kept { Transition::Body } else { Transition::NeedInput })
     }
 
@@ -49,8 +51,8 @@ impl Session {
         self.refusal.is_none() && bytes > 0
     }
 
-    /// The message cannot be kept: the rest of it is read and thrown away, and this is said once for
-    /// each recipient.
+    /// The message cannot be kept: the rest of it is read and thrown away, and this is said once
+    /// for each recipient.
     pub fn refuse_body(&mut self, reply: Reply) {
         self.refusal.get_or_insert(reply);
     }

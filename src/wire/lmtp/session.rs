@@ -1,7 +1,8 @@
 //! One LMTP session as a state machine over octets.
 //!
-//! `step` takes octets and says what the driver must do. What must hold: exactly one reply for each command but the last of
-//! a message, which gets one for each accepted recipient; no octet of a message is ever read as a command.
+//! `step` takes octets and says what the driver must do. What must hold: exactly one reply for each
+//! command but the last of a message, which gets one for each accepted recipient; no octet of a
+//! message is ever read as a command.
 
 use std::mem::discriminant;
 
@@ -122,7 +123,8 @@ impl Session {
     /// Whether a message is under way: then a drain waits for it.
     #[must_use]
     pub fn in_message(&self) -> bool {
-        self.message_bytes > 0 || !matches!(self.mode, Mode::Command | Mode::LongLine | Mode::Closed)
+        self.message_bytes > 0
+            || !matches!(self.mode, Mode::Command | Mode::LongLine | Mode::Closed)
     }
 
     /// Ends the session with 421.
@@ -131,9 +133,9 @@ impl Session {
         self.mode = Mode::Closed;
     }
 
-    /// Takes octets, of as many pipelined commands as there are (RFC 2920): how many were taken, and what is to be done
-    /// next. Where it takes none and says `NeedInput`, only more
-    /// octets help.
+    /// Takes octets, of as many pipelined commands as there are (RFC 2920): how many were taken,
+    /// and what is to be done next. Where it takes none and says `NeedInput`, only more octets
+    /// help.
     pub fn step(&mut self, input: &[u8]) -> (usize, Step<'_>) {
         let (taken, next) = self.advance(input);
         let step = match next {
@@ -162,7 +164,9 @@ impl Session {
                 Mode::Command => self.command_line(input),
                 Mode::LongLine => self.long_line(input),
                 Mode::Data { transaction, unstuff } => self.data(transaction, unstuff, input),
-                Mode::Bdat { transaction, left, last } => self.bdat_bytes(transaction, left, last, input),
+                Mode::Bdat { transaction, left, last } => {
+                    self.bdat_bytes(transaction, left, last, input)
+                }
                 Mode::IdleBdat { left, last } => self.idle_bdat(left, last, input),
                 Mode::Swallow(left) => self.swallow(left, input),
                 Mode::End(transaction) => (0, self.end(transaction)),
@@ -195,7 +199,8 @@ impl Session {
         if matches!(self.mode, Mode::Closed) { Transition::Close } else { Transition::NeedInput }
     }
 
-    // --- commands ---------------------------------------------------------------------------------------------------
+    // --- commands
+    // ---------------------------------------------------------------------------------------------------
 
     fn command_line(&mut self, input: &[u8]) -> (usize, Transition) {
         let Some(at) = memchr::memmem::find(input, b"\r\n") else {
@@ -219,14 +224,20 @@ impl Session {
         let line = input.get(..at).unwrap_or_default();
         let step = match parse(line) {
             Ok(command) => self.command(command),
-            Err(CommandError::Unknown) => self.refuse(&Reply::new(500, [5, 5, 1], "command not known")),
-            Err(CommandError::Arguments) => self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments")),
+            Err(CommandError::Unknown) => {
+                self.refuse(&Reply::new(500, [5, 5, 1], "command not known"))
+            }
+            Err(CommandError::Arguments) => {
+                self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments"))
+            }
             Err(CommandError::Chunk(octets)) => {
                 let step = self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments"));
                 match (step, octets) {
                     (Transition::NeedInput, Some(octets)) => self.mode = Mode::Swallow(octets),
                     // Where the chunk ends, and commands begin, is not known.
-                    (Transition::NeedInput, None) => self.shut([4, 7, 0], "no knowing where the chunk ends"),
+                    (Transition::NeedInput, None) => {
+                        self.shut([4, 7, 0], "no knowing where the chunk ends")
+                    }
                     _ => {}
                 }
                 self.carry_on()
@@ -247,7 +258,9 @@ impl Session {
 
     fn long_line(&mut self, input: &[u8]) -> (usize, Transition) {
         match memchr::memmem::find(input, b"\r\n") {
-            Some(at) => (at.saturating_add(2), self.refuse(&Reply::new(500, [5, 5, 2], "line too long"))),
+            Some(at) => {
+                (at.saturating_add(2), self.refuse(&Reply::new(500, [5, 5, 2], "line too long")))
+            }
             None => {
                 self.mode = Mode::LongLine;
                 let kept = usize::from(input.last() == Some(&b'\r'));
@@ -260,7 +273,9 @@ impl Session {
         match command {
             Command::Lhlo(name) => self.lhlo(name),
             Command::Helo => self.refuse(&Reply::new(500, [5, 5, 1], "this is LMTP: say LHLO")),
-            Command::Mail(sender, parameters) => self.mail(Envelope { sender, ..Envelope::default() }, &parameters),
+            Command::Mail(sender, parameters) => {
+                self.mail(Envelope { sender, ..Envelope::default() }, &parameters)
+            }
             Command::Rcpt(address, parameters) => self.rcpt(Recipient::plain(address), &parameters),
             Command::Data => self.begin_data(),
             Command::Bdat(octets, last) => self.begin_bdat(octets, last),
@@ -369,20 +384,27 @@ impl Session {
         if let Err(reply) = extensions::mail(&mut envelope, parameters) {
             return self.refuse(&reply);
         }
-        if !envelope.smtputf8 && envelope.sender.as_ref().is_some_and(|sender| !sender.to_string().is_ascii()) {
+        if !envelope.smtputf8
+            && envelope.sender.as_ref().is_some_and(|sender| !sender.to_string().is_ascii())
+        {
             return self.refuse(&Reply::new(553, [5, 6, 7], "such an address needs SMTPUTF8"));
         }
         if envelope.size.is_some_and(|size| size > self.settings.max_message) {
             return self.refuse(&self.too_large());
         }
-        (envelope.lhlo, envelope.tls, envelope.client) = (lhlo, self.settings.tls, self.client.clone());
+        (envelope.lhlo, envelope.tls, envelope.client) =
+            (lhlo, self.settings.tls, self.client.clone());
         self.transaction = Some(Box::new(Transaction { envelope, chunked: false }));
         self.reply(&Reply::new(250, [2, 1, 0], "sender noted"));
         Transition::Begin
     }
 
     pub(super) fn too_large(&self) -> Reply {
-        Reply::new(552, [5, 3, 4], format!("the message is larger than {} octets", self.settings.max_message))
+        Reply::new(
+            552,
+            [5, 3, 4],
+            format!("the message is larger than {} octets", self.settings.max_message),
+        )
     }
 
     fn rcpt(&mut self, mut recipient: Recipient, parameters: &[(String, String)]) -> Transition {
@@ -394,13 +416,20 @@ impl Session {
         } else {
             extensions::rcpt(&mut recipient, parameters)
         };
-        let needs_utf8 = !transaction.envelope.smtputf8 && !recipient.address.to_string().is_ascii();
+        let needs_utf8 =
+            !transaction.envelope.smtputf8 && !recipient.address.to_string().is_ascii();
         let is_full = transaction.envelope.recipients.len() >= self.settings.max_recipients;
         let next = match refusal {
             Err(reply) => self.refuse(&reply),
-            Ok(()) if needs_utf8 => self.refuse(&Reply::new(553, [5, 6, 7], "such an address needs SMTPUTF8")),
+            Ok(()) if needs_utf8 => {
+                self.refuse(&Reply::new(553, [5, 6, 7], "such an address needs SMTPUTF8"))
+            }
             // Not the client's fault: it does not count as an error.
-            Ok(()) if is_full => self.fine(452, [4, 5, 3], "too many recipients: send the rest in another transaction"),
+            Ok(()) if is_full => self.fine(
+                452,
+                [4, 5, 3],
+                "too many recipients: send the rest in another transaction",
+            ),
             Ok(()) => return Transition::Rcpt(transaction, recipient),
         };
         self.transaction = Some(transaction);

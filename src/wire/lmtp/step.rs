@@ -3,8 +3,8 @@
 use crate::model::{Envelope, Recipient};
 use crate::wire::smtp::Reply;
 
-/// What the driver must do next. Replies gather in the session's output meanwhile; the driver writes
-/// them whenever it waits: before reading, and before it answers a step.
+/// What the driver must do next. Replies gather in the session's output meanwhile; the driver
+/// writes them whenever it waits: before reading, and before it answers a step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'s> {
     NeedInput,

@@ -6,10 +6,12 @@ use super::*;
 use crate::model::Envelope;
 use crate::wire::smtp::Reply;
 
-/// A driver whose rules are in the addresses: `unknown@` is refused, `full@` is over quota at the end.
+/// A driver whose rules are in the addresses: `unknown@` is refused, `full@` is over quota at the
+/// end.
 fn drive(pieces: &[&[u8]], settings: Settings) -> (String, Vec<(Envelope, Vec<u8>)>) {
     let mut session = Session::new(settings);
-    let (mut input, mut said, mut messages, mut body) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut input, mut said, mut messages, mut body) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     'all: for piece in pieces {
         input.extend_from_slice(piece);
         loop {
@@ -64,12 +66,13 @@ fn small() -> Settings {
     }
 }
 
-/// `C: ` lines go out with CRLF, `c: ` lines as they stand with `\r \n \0` escapes; `S: ` lines must come back, each as a
-/// prefix, and no other. `!trusted` and `!starttls` switch settings on.
+/// `C: ` lines go out with CRLF, `c: ` lines as they stand with `\r \n \0` escapes; `S: ` lines
+/// must come back, each as a prefix, and no other. `!trusted` and `!starttls` switch settings on.
 #[test]
 fn dialogs() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dialogs");
-    let mut files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
     assert!(files.len() >= 20, "the dialogs are missing");
     for file in files {
@@ -86,13 +89,22 @@ fn dialogs() {
                 _ if line == "C:" => client.extend_from_slice(b"\r\n"),
                 _ if line == "!trusted" => settings.trusted = true,
                 _ if line == "!starttls" => settings.starttls = true,
-                _ => assert!(line.is_empty() || line.starts_with('#'), "{}: {line}", file.display()),
+                _ => {
+                    assert!(line.is_empty() || line.starts_with('#'), "{}: {line}", file.display())
+                }
             }
         }
         let (said, _) = drive(&[&client], settings);
         let said: Vec<&str> = said.lines().collect();
-        let agrees = said.len() == wanted.len() && said.iter().zip(&wanted).all(|(said, want)| said.starts_with(want));
-        assert!(agrees, "{}\n--- wanted\n{}\n--- said\n{}", file.display(), wanted.join("\n"), said.join("\n"));
+        let agrees = said.len() == wanted.len()
+            && said.iter().zip(&wanted).all(|(said, want)| said.starts_with(want));
+        assert!(
+            agrees,
+            "{}\n--- wanted\n{}\n--- said\n{}",
+            file.display(),
+            wanted.join("\n"),
+            said.join("\n")
+        );
     }
 }
 
@@ -106,8 +118,14 @@ fn the_envelope_holds_what_was_said() {
     let (_, messages) = drive(&[talk], settings);
     let (envelope, body) = &messages[0];
     assert_eq!(body, b"hi\r\n");
-    assert_eq!((envelope.size, envelope.smtputf8, envelope.envid.as_deref()), (Some(9), true, Some("q+1")));
-    assert_eq!((envelope.client.ident.as_deref(), envelope.client.addr.as_deref()), (Some("4F1"), Some("192.0.2.7")));
+    assert_eq!(
+        (envelope.size, envelope.smtputf8, envelope.envid.as_deref()),
+        (Some(9), true, Some("q+1"))
+    );
+    assert_eq!(
+        (envelope.client.ident.as_deref(), envelope.client.addr.as_deref()),
+        (Some("4F1"), Some("192.0.2.7"))
+    );
     assert_eq!(envelope.protocol(), "UTF8LMTP");
     let recipient = &envelope.recipients[0];
     assert!(recipient.notify.success && recipient.notify.delay && !recipient.notify.failure);

@@ -1,4 +1,5 @@
-//! Commands, one line each (RFC 5321 §4.1.1, RFC 2033 §4.1, RFC 3030 §2, RFC 3207; Postfix's XFORWARD and XCLIENT).
+//! Commands, one line each (RFC 5321 §4.1.1, RFC 2033 §4.1, RFC 3030 §2, RFC 3207; Postfix's
+//! XFORWARD and XCLIENT).
 
 use super::path::{PathError, parameters, path, xtext};
 use crate::model::Address;
@@ -50,7 +51,8 @@ pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
     let end = line.iter().position(|octet| *octet == b' ').unwrap_or(line.len());
     let (verb, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
     let argument = rest.trim_ascii();
-    let bare = |command| if argument.is_empty() { Ok(command) } else { Err(CommandError::Arguments) };
+    let bare =
+        |command| if argument.is_empty() { Ok(command) } else { Err(CommandError::Arguments) };
     match verb.to_ascii_uppercase().as_slice() {
         b"LHLO" => lhlo(argument),
         b"HELO" | b"EHLO" => Ok(Command::Helo),
@@ -98,7 +100,9 @@ fn path_after(argument: &[u8], keyword: &[u8]) -> Result<PathAndParameters, Comm
 fn bdat(argument: &[u8]) -> Result<Command, CommandError> {
     let text = std::str::from_utf8(argument).map_err(|_| CommandError::Chunk(None))?;
     let mut words = text.split_ascii_whitespace();
-    let size = words.next().filter(|word| word.len() <= 20 && word.bytes().all(|digit| digit.is_ascii_digit()));
+    let size = words
+        .next()
+        .filter(|word| word.len() <= 20 && word.bytes().all(|digit| digit.is_ascii_digit()));
     let size = size.and_then(|word| word.parse().ok()).ok_or(CommandError::Chunk(None))?;
     match (words.next(), words.next()) {
         (None, _) => Ok(Command::Bdat(size, false)),
@@ -114,7 +118,8 @@ fn attributes(argument: &[u8]) -> Result<Vec<(String, Option<String>)>, CommandE
         .map(|word| {
             let (name, value) = word.split_once('=')?;
             let value = xtext(value).ok()?;
-            let known = !value.is_empty() && !matches!(value.as_str(), "[UNAVAILABLE]" | "[TEMPUNAVAIL]");
+            let known =
+                !value.is_empty() && !matches!(value.as_str(), "[UNAVAILABLE]" | "[TEMPUNAVAIL]");
             Some((name.to_ascii_uppercase(), known.then_some(value)))
         })
         .collect();
@@ -153,7 +158,10 @@ mod tests {
         }
         let forward = parse(b"XFORWARD NAME=spike.example ADDR=[UNAVAILABLE] IDENT=4+2B").unwrap();
         let wanted = [("NAME", Some("spike.example")), ("ADDR", None), ("IDENT", Some("4+"))];
-        let wanted = wanted.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned))).collect();
+        let wanted = wanted
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned)))
+            .collect();
         assert_eq!(forward, Command::XForward(wanted));
     }
 }

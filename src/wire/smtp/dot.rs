@@ -1,7 +1,7 @@
 //! Dot-stuffing both ways (RFC 5321 §4.5.2), proof against smuggling.
 //!
-//! Only `<CRLF>.<CRLF>` ends a message. A bare LF or CR never ends a line, so that two servers cannot disagree on where a
-//! message ends; such octets stay in the message as they are.
+//! Only `<CRLF>.<CRLF>` ends a message. A bare LF or CR never ends a line, so that two servers
+//! cannot disagree on where a message ends; such octets stay in the message as they are.
 
 /// Takes the transparency off a message as its octets come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,8 @@ impl Default for DotUnstuffer {
 }
 
 impl DotUnstuffer {
-    /// Takes octets, appends what they mean to `out`; how many were taken, and whether the message has ended.
+    /// Takes octets, appends what they mean to `out`; how many were taken, and whether the message
+    /// has ended.
     pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, bool) {
         let mut rest = input;
         while let Some((&byte, after)) = rest.split_first() {
@@ -76,7 +77,8 @@ impl DotUnstuffer {
     }
 }
 
-/// A message as it goes over the wire, with the final dot. A message that does not end in CRLF gets one.
+/// A message as it goes over the wire, with the final dot. A message that does not end in CRLF gets
+/// one.
 #[cfg(any(test, feature = "internals"))]
 #[must_use]
 pub fn stuff(message: &[u8]) -> Vec<u8> {
@@ -123,7 +125,12 @@ mod tests {
             (b"a\r\n.\r\r\n.\r\n", b"a\r\n\r\r\n"),
             (b"\r\r\n.\r\n", b"\r\r\n"),
         ] {
-            assert_eq!(whole(wire), Some((message.to_vec(), wire.len())), "{}", wire.escape_ascii());
+            assert_eq!(
+                whole(wire),
+                Some((message.to_vec(), wire.len())),
+                "{}",
+                wire.escape_ascii()
+            );
         }
         for open in [&b"a\n.\n"[..], b"a\n.\r\n", b"a\r\n.\n", b"a\r.\r", b"a.\r\n", b""] {
             assert_eq!(whole(open), None, "{}", open.escape_ascii());

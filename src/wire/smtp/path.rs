@@ -1,4 +1,5 @@
-//! Paths and parameters of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3, RFC 3461 §4). Each function is named by its rule.
+//! Paths and parameters of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3, RFC 3461 §4). Each
+//! function is named by its rule.
 
 use crate::model::hex::hex_byte;
 use crate::model::{Address, limits};
@@ -14,8 +15,8 @@ pub enum PathError {
     Octets,
 }
 
-/// A path and what follows it: `<` [source route `:`] mailbox `>`. `None` is the null path. Blanks before it are let
-/// through. `<Postmaster>` alone has an empty domain.
+/// A path and what follows it: `<` [source route `:`] mailbox `>`. `None` is the null path. Blanks
+/// before it are let through. `<Postmaster>` alone has an empty domain.
 pub fn path(text: &[u8]) -> Result<(Option<Address>, &[u8]), PathError> {
     let text = text.trim_ascii_start();
     let inner = text.strip_prefix(b"<").ok_or(PathError::Syntax)?;
@@ -58,17 +59,27 @@ fn local_part(text: &[u8]) -> Result<(String, &[u8]), PathError> {
         while let Some(octet) = octets.next() {
             match octet {
                 b'"' => return Ok((utf8(local)?, octets.as_slice())),
-                b'\\' => local.push(*octets.next().filter(|octet| matches!(octet, 32..=126)).ok_or(PathError::Octets)?),
+                b'\\' => local.push(
+                    *octets
+                        .next()
+                        .filter(|octet| matches!(octet, 32..=126))
+                        .ok_or(PathError::Octets)?,
+                ),
                 0..=31 | 127 => return Err(PathError::Octets),
                 other => local.push(*other),
             }
         }
         return Err(PathError::Syntax);
     }
-    let end = text.iter().position(|octet| matches!(octet, b'@' | b'>')).ok_or(PathError::Syntax)?;
+    let end =
+        text.iter().position(|octet| matches!(octet, b'@' | b'>')).ok_or(PathError::Syntax)?;
     let (local, rest) = text.split_at_checked(end).ok_or(PathError::Syntax)?;
     let local = utf8(local.to_vec())?;
-    if crate::model::address::is_dot_atom(&local) { Ok((local, rest)) } else { Err(PathError::Syntax) }
+    if crate::model::address::is_dot_atom(&local) {
+        Ok((local, rest))
+    } else {
+        Err(PathError::Syntax)
+    }
 }
 
 /// `Domain` or `address-literal`.
@@ -77,9 +88,14 @@ fn domain(text: &[u8]) -> Result<(String, &[u8]), PathError> {
         Some(b'[') => text.iter().position(|octet| *octet == b']').map(|at| at.saturating_add(1)),
         _ => text.iter().position(|octet| matches!(octet, b'>' | b',' | b':')),
     };
-    let (domain, rest) = text.split_at_checked(end.ok_or(PathError::Syntax)?).ok_or(PathError::Syntax)?;
+    let (domain, rest) =
+        text.split_at_checked(end.ok_or(PathError::Syntax)?).ok_or(PathError::Syntax)?;
     let domain = utf8(domain.to_vec())?;
-    if crate::model::address::domain_is_well_formed(&domain) { Ok((domain, rest)) } else { Err(PathError::Syntax) }
+    if crate::model::address::domain_is_well_formed(&domain) {
+        Ok((domain, rest))
+    } else {
+        Err(PathError::Syntax)
+    }
 }
 
 fn utf8(octets: Vec<u8>) -> Result<String, PathError> {
@@ -98,9 +114,14 @@ pub fn parameters(text: &[u8]) -> Result<Vec<(String, String)>, PathError> {
         .map(|word| {
             let (keyword, value) = word.split_once('=').unwrap_or((word, ""));
             let named = keyword.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-');
-            let clean = !keyword.is_empty() && named && !value.chars().any(|c| c.is_control() || c == '=');
+            let clean =
+                !keyword.is_empty() && named && !value.chars().any(|c| c.is_control() || c == '=');
             // ORCPT and ENVID hold xtext, which has no `=`; nothing else of ours has one either.
-            if clean { Ok((keyword.to_ascii_uppercase(), value.to_owned())) } else { Err(PathError::Syntax) }
+            if clean {
+                Ok((keyword.to_ascii_uppercase(), value.to_owned()))
+            } else {
+                Err(PathError::Syntax)
+            }
         })
         .collect()
 }
@@ -112,7 +133,10 @@ pub fn xtext(text: &str) -> Result<String, PathError> {
     while let Some(octet) = octets.next() {
         match octet {
             b'+' => {
-                let digits = [octets.next().ok_or(PathError::Syntax)?, octets.next().ok_or(PathError::Syntax)?];
+                let digits = [
+                    octets.next().ok_or(PathError::Syntax)?,
+                    octets.next().ok_or(PathError::Syntax)?,
+                ];
                 if !digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'A'..=b'F')) {
                     return Err(PathError::Syntax);
                 }
@@ -132,7 +156,8 @@ pub fn utf8_addr(text: &str) -> Result<String, PathError> {
     while let Some((plain, escaped)) = rest.split_once("\\x{") {
         out.push_str(plain);
         let (digits, after) = escaped.split_once('}').ok_or(PathError::Syntax)?;
-        let point = u32::from_str_radix(digits, 16).ok().filter(|_| (2..=6).contains(&digits.len()));
+        let point =
+            u32::from_str_radix(digits, 16).ok().filter(|_| (2..=6).contains(&digits.len()));
         out.push(point.and_then(char::from_u32).ok_or(PathError::Syntax)?);
         rest = after;
     }

@@ -33,9 +33,11 @@ impl Reply {
         self.code < 400
     }
 
-    /// Writes it. Whatever the text holds, it cannot begin a line of its own making: controls are dropped.
+    /// Writes it. Whatever the text holds, it cannot begin a line of its own making: controls are
+    /// dropped.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let mut lines: Vec<String> = self.text.split('\n').map(clean).filter(|line| !line.is_empty()).collect();
+        let mut lines: Vec<String> =
+            self.text.split('\n').map(clean).filter(|line| !line.is_empty()).collect();
         let last = lines.pop().unwrap_or_default();
         for line in &lines {
             self.line(out, '-', line);
@@ -77,7 +79,10 @@ mod tests {
         };
         assert_eq!(written(Reply::new(250, [2, 1, 5], "fine")), "250 2.1.5 fine\r\n");
         assert_eq!(written(Reply::bare(250, "a\nb")), "250-a\r\n250 b\r\n");
-        assert_eq!(written(Reply::new(550, [5, 1, 1], "x\r\n250 ok\u{7f}")), "550-5.1.1 x\r\n550 5.1.1 250 ok\r\n");
+        assert_eq!(
+            written(Reply::new(550, [5, 1, 1], "x\r\n250 ok\u{7f}")),
+            "550-5.1.1 x\r\n550 5.1.1 250 ok\r\n"
+        );
         assert!(written(Reply::bare(500, "é".repeat(600))).len() < 512);
     }
 }

@@ -1,8 +1,8 @@
-//! `mail export`: asks which emails there are, and fetches over several connections those that are not on the disk yet,
-//! mailbox by mailbox, oldest first.
+//! `mail export`: asks which emails there are, and fetches over several connections those that are
+//! not on the disk yet, mailbox by mailbox, oldest first.
 //!
-//! An email in two mailboxes is written twice. What was moved or destroyed since an earlier export stays where that wrote
-//! it: an export adds, and never removes.
+//! An email in two mailboxes is written twice. What was moved or destroyed since an earlier export
+//! stays where that wrote it: an export adds, and never removes.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -71,7 +71,8 @@ pub(in crate::cli) async fn run(args: ExportArgs, context: &CommandContext) -> R
         report(&args, context, &tally, Duration::ZERO, None);
         return Ok(());
     }
-    let root = Folder::create(&args.path).map_err(|error| wrong(&args.path.display().to_string(), &error))?;
+    let root = Folder::create(&args.path)
+        .map_err(|error| wrong(&args.path.display().to_string(), &error))?;
     let mut progress = ByteProgress::new("exporting", total);
     let exporter = Exporter {
         format: args.format,
@@ -82,17 +83,25 @@ pub(in crate::cli) async fn run(args: ExportArgs, context: &CommandContext) -> R
         ended = exporter.all(&root, &mailboxes, &emails, &mut progress, &mut tally) => ended,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(exit::TEMPORARY, "interrupted")),
     };
-    let ended = ended.and_then(|()| root.sync().map_err(|error| wrong(&args.path.display().to_string(), &error)));
+    let ended = ended.and_then(|()| {
+        root.sync().map_err(|error| wrong(&args.path.display().to_string(), &error))
+    });
     let took = progress.end();
     report(&args, context, &tally, took, ended.as_ref().err());
     ended.map_err(|failure| {
-        let message = format!("stopped: {}. What is written stays; run it again, and it goes on", failure.message);
+        let message = format!(
+            "stopped: {}. What is written stays; run it again, and it goes on",
+            failure.message
+        );
         Failure::new(failure.code, message)
     })
 }
 
 /// All mailboxes and emails of the account.
-async fn index(context: &CommandContext, account: &str) -> Result<(Vec<ExportMailbox>, Vec<Email>), Failure> {
+async fn index(
+    context: &CommandContext,
+    account: &str,
+) -> Result<(Vec<ExportMailbox>, Vec<Email>), Failure> {
     let bad = || Failure::new(exit::SOFTWARE, "the service's answer holds no list of mail");
     let (mut mailboxes, mut emails) = (Vec::<ExportMailbox>::new(), Vec::new());
     let mut known: HashMap<String, usize> = HashMap::new();
@@ -157,7 +166,10 @@ impl Exporter<'_> {
             let mut window: PendingDownloads<'_> = VecDeque::new();
             let mut octets = 0;
             for email in mailbox.emails.iter().filter_map(|at| emails.get(*at)) {
-                match layout.have(email.id, email.size, &email.keywords).map_err(|error| wrong(&shown, &error))? {
+                match layout
+                    .have(email.id, email.size, &email.keywords)
+                    .map_err(|error| wrong(&shown, &error))?
+                {
                     ExportStatus::Missing => {
                         window.push_back((email, self.fetch(email.id)));
                         octets += email.size;
@@ -185,7 +197,9 @@ impl Exporter<'_> {
         let pairs = [("account", self.account), ("email", &id.to_string())];
         let path = format!("/octets?{}", query::write(&pairs));
         let pool = Arc::clone(&self.pool);
-        tokio::spawn(async move { pool.exchange(&Method::GET, &path, &hyper::body::Bytes::new()).await })
+        tokio::spawn(
+            async move { pool.exchange(&Method::GET, &path, &hyper::body::Bytes::new()).await },
+        )
     }
 
     /// Writes the first of those under way; its octets.
@@ -198,12 +212,17 @@ impl Exporter<'_> {
         tally: &mut ExportCounts,
     ) -> Result<u64, Failure> {
         let Some((email, task)) = window.pop_front() else { return Ok(0) };
-        let answer = task.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))??;
+        let answer =
+            task.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))??;
         if answer.status.is_success() {
-            layout.put(email.id, &email.keywords, &answer.body).map_err(|error| wrong(shown, &error))?;
+            layout
+                .put(email.id, &email.keywords, &answer.body)
+                .map_err(|error| wrong(shown, &error))?;
             tally.written += 1;
             tally.octets += email.size;
-        } else if answer.status == StatusCode::NOT_FOUND && answer.problem().as_deref() == Some("notFound") {
+        } else if answer.status == StatusCode::NOT_FOUND
+            && answer.problem().as_deref() == Some("notFound")
+        {
             // Destroyed since the list was made.
             tally.gone += 1;
         } else {
@@ -225,7 +244,13 @@ fn wrong(shown: &str, error: &io::Error) -> Failure {
     Failure::new(code, format!("{shown}: {error}"))
 }
 
-fn report(args: &ExportArgs, context: &CommandContext, tally: &ExportCounts, took: Duration, ended: Option<&Failure>) {
+fn report(
+    args: &ExportArgs,
+    context: &CommandContext,
+    tally: &ExportCounts,
+    took: Duration,
+    ended: Option<&Failure>,
+) {
     if context.json {
         output::json(&json!({
             "dryRun": args.dry_run, "mailboxes": tally.mailboxes, "written": tally.written, "there": tally.there,
@@ -235,7 +260,8 @@ fn report(args: &ExportArgs, context: &CommandContext, tally: &ExportCounts, too
         return;
     }
     let would = if args.dry_run { "would be " } else { "" };
-    let mut line = format!("{} messages of {} mailboxes {would}written", tally.written, tally.mailboxes);
+    let mut line =
+        format!("{} messages of {} mailboxes {would}written", tally.written, tally.mailboxes);
     for (count, what) in [
         (tally.there, "there already"),
         (tally.remarked, "of these with other keywords now"),

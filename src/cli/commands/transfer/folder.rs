@@ -1,4 +1,5 @@
-//! A folder that is held open, and what is done below it: always one name at a time, and never through a symbolic link.
+//! A folder that is held open, and what is done below it: always one name at a time, and never
+//! through a symbolic link.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -91,8 +92,12 @@ impl Folder {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
-        self.sub(name.as_bytes())?
-            .ok_or_else(|| io::Error::new(io::ErrorKind::AlreadyExists, format!("{name} is there, and is no folder")))
+        self.sub(name.as_bytes())?.ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                format!("{name} is there, and is no folder"),
+            )
+        })
     }
 
     /// What stands in it, by name.
@@ -131,7 +136,8 @@ impl Folder {
 
     /// A file in it, to be read and written, made where it is not there.
     pub(super) fn file_to_write(&self, name: &str) -> io::Result<File> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = self.regular(name.as_bytes(), flags)?;
         file.map(|(file, _)| file).ok_or_else(|| io::Error::other(format!("{name} is no file")))
     }
@@ -151,9 +157,14 @@ impl Folder {
         if facts.size > most {
             return Ok(FileContent::TooLarge);
         }
-        let mut octets = Vec::with_capacity(usize::try_from(facts.size).unwrap_or(0).saturating_add(1));
+        let mut octets =
+            Vec::with_capacity(usize::try_from(facts.size).unwrap_or(0).saturating_add(1));
         file.take(most.saturating_add(1)).read_to_end(&mut octets)?;
-        Ok(if octets.len() as u64 <= most { FileContent::Whole(octets, facts) } else { FileContent::TooLarge })
+        Ok(if octets.len() as u64 <= most {
+            FileContent::Whole(octets, facts)
+        } else {
+            FileContent::TooLarge
+        })
     }
 
     /// A small file beside the mail; nothing where there is none.
@@ -165,8 +176,14 @@ impl Folder {
     }
 
     /// Writes a new file, in place of an old one that is a remainder.
-    pub(super) fn write(&self, name: &str, octets: &[u8], modified: Option<UtcMillis>) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    pub(super) fn write(
+        &self,
+        name: &str,
+        octets: &[u8],
+        modified: Option<UtcMillis>,
+    ) -> io::Result<()> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || rustix::fs::openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR);
         let fd = match open() {
             Err(rustix::io::Errno::EXIST) => {
@@ -178,7 +195,10 @@ impl Folder {
         let mut file = File::from(fd);
         file.write_all(octets)?;
         if let Some(at) = modified {
-            let at = Timespec { tv_sec: at.0.div_euclid(1000), tv_nsec: at.0.rem_euclid(1000) * 1_000_000 };
+            let at = Timespec {
+                tv_sec: at.0.div_euclid(1000),
+                tv_nsec: at.0.rem_euclid(1000) * 1_000_000,
+            };
             rustix::fs::futimens(&file, &Timestamps { last_access: at, last_modification: at })?;
         }
         Ok(())
@@ -206,8 +226,14 @@ impl Folder {
 
     /// Makes a file that must not be there yet; whether it was made.
     pub(super) fn claim(&self, name: &[u8], says: &[u8]) -> io::Result<bool> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH) {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(
+            &self.0,
+            name,
+            flags,
+            Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH,
+        ) {
             Ok(fd) => File::from(fd).write_all(says).map(|()| true),
             Err(rustix::io::Errno::EXIST) => Ok(false),
             Err(error) => Err(error.into()),

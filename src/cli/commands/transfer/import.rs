@@ -1,8 +1,9 @@
-//! `mail import`: files are read on a thread of their own, and sent over several connections at once, so that the service
-//! gathers their commits under one sync. Octets under way are bounded; who reads waits for who sends.
+//! `mail import`: files are read on a thread of their own, and sent over several connections at
+//! once, so that the service gathers their commits under one sync. Octets under way are bounded;
+//! who reads waits for who sends.
 //!
-//! A message that is refused is told and the rest goes on; a full disk or a quota stops it, and so does Ctrl-C. Whatever
-//! stopped it: run again, it goes on, since what is there is not added again.
+//! A message that is refused is told and the rest goes on; a full disk or a quota stops it, and so
+//! does Ctrl-C. Whatever stopped it: run again, it goes on, since what is there is not added again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -79,9 +80,13 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
     let found = find(&args).await?;
     let sources = sources(&args, found.sources);
     if sources.is_empty() && found.passed_over.is_empty() {
-        return Err(Failure::new(exit::NO_INPUT, "nothing to import there: neither Maildir, mailbox file nor .eml"));
+        return Err(Failure::new(
+            exit::NO_INPUT,
+            "nothing to import there: neither Maildir, mailbox file nor .eml",
+        ));
     }
-    let mut progress = ByteProgress::new("importing", sources.iter().map(SourceMailbox::octets).sum());
+    let mut progress =
+        ByteProgress::new("importing", sources.iter().map(SourceMailbox::octets).sum());
     let mut tally = ImportCounts::default();
     for (name, why) in &found.passed_over {
         tally.fail(&progress, name, why);
@@ -122,12 +127,16 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
     report(&args, context, &tally, took, ended.as_ref().err());
     match ended {
         Err(failure) => {
-            let message = format!("stopped: {}. What is there stays; run it again, and it goes on", failure.message);
+            let message = format!(
+                "stopped: {}. What is there stays; run it again, and it goes on",
+                failure.message
+            );
             Err(Failure::new(failure.code, message))
         }
-        Ok(()) if tally.failed > 0 => {
-            Err(Failure::new(exit::DATA, format!("{} messages or files were not imported", tally.failed)))
-        }
+        Ok(()) if tally.failed > 0 => Err(Failure::new(
+            exit::DATA,
+            format!("{} messages or files were not imported", tally.failed),
+        )),
         Ok(()) => Ok(()),
     }
 }
@@ -138,8 +147,9 @@ async fn find(args: &ImportArgs) -> Result<Survey, Failure> {
     let looking = tokio::task::spawn_blocking(move || {
         let mut found = Survey::default();
         for path in &paths {
-            survey(path, format, &mut found)
-                .map_err(|error| Failure::new(exit::NO_INPUT, format!("{}: {error}", path.display())))?;
+            survey(path, format, &mut found).map_err(|error| {
+                Failure::new(exit::NO_INPUT, format!("{}: {error}", path.display()))
+            })?;
         }
         Ok(found)
     });
@@ -149,8 +159,14 @@ async fn find(args: &ImportArgs) -> Result<Survey, Failure> {
 /// Each where it is to go.
 fn sources(args: &ImportArgs, found: Vec<SourceMailbox>) -> Vec<SourceMailbox> {
     let Some(mailbox) = &args.mailbox else { return found };
-    let base = MailboxPath::of(mailbox.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect());
-    let below = |source: SourceMailbox| SourceMailbox { place: base.with(&source.place), role: None, ..source };
+    let base = MailboxPath::of(
+        mailbox.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+    );
+    let below = |source: SourceMailbox| SourceMailbox {
+        place: base.with(&source.place),
+        role: None,
+        ..source
+    };
     found.into_iter().map(below).collect()
 }
 
@@ -162,19 +178,26 @@ fn produce(
     room: &Arc<Semaphore>,
     runtime: &tokio::runtime::Handle,
 ) -> bool {
-    let mut open = steps.blocking_send(ImportStep::Mailbox(source.place.clone(), source.role)).is_ok();
+    let mut open =
+        steps.blocking_send(ImportStep::Mailbox(source.place.clone(), source.role)).is_ok();
     let done = read::read(source, most, &mut |name, octets, found| {
         let held = match &found {
             ImportEntry::Letter(letter) => letter.octets.len(),
             ImportEntry::Failed(_) => 0,
         };
-        let kib = u32::try_from(held.div_ceil(1024)).unwrap_or(u32::MAX).clamp(1, MAX_KIB_IN_FLIGHT);
-        let Ok(permit) = runtime.block_on(Arc::clone(room).acquire_many_owned(kib)) else { return false };
+        let kib =
+            u32::try_from(held.div_ceil(1024)).unwrap_or(u32::MAX).clamp(1, MAX_KIB_IN_FLIGHT);
+        let Ok(permit) = runtime.block_on(Arc::clone(room).acquire_many_owned(kib)) else {
+            return false;
+        };
         open = open && steps.blocking_send(ImportStep::Found(name, octets, found, permit)).is_ok();
         open
     });
     if let Err(error) = done {
-        open = open && steps.blocking_send(ImportStep::Broken(source.shown.clone(), error.to_string())).is_ok();
+        open = open
+            && steps
+                .blocking_send(ImportStep::Broken(source.shown.clone(), error.to_string()))
+                .is_ok();
     }
     open
 }
@@ -214,7 +237,8 @@ impl Importer<'_> {
                 }
                 ImportStep::Found(name, octets, ImportEntry::Letter(letter), room) => {
                     let to = if letter.marks.deleted && self.args.with_deleted {
-                        self.mailbox(MailboxPath::of(vec!["Trash".into()]), Some(Role::Trash)).await?
+                        self.mailbox(MailboxPath::of(vec!["Trash".into()]), Some(Role::Trash))
+                            .await?
                     } else {
                         mailbox.clone()
                     };
@@ -243,7 +267,11 @@ impl Importer<'_> {
         Ok(())
     }
 
-    async fn first(&mut self, progress: &mut ByteProgress, tally: &mut ImportCounts) -> Result<(), Failure> {
+    async fn first(
+        &mut self,
+        progress: &mut ByteProgress,
+        tally: &mut ImportCounts,
+    ) -> Result<(), Failure> {
         match self.window.pop_front() {
             Some((name, octets, task)) => self.arrived(&name, octets, task, progress, tally).await,
             None => Ok(()),
@@ -251,7 +279,11 @@ impl Importer<'_> {
     }
 
     /// The mailbox at a place, made where it is not there.
-    async fn mailbox(&mut self, place: MailboxPath, role: Option<Role>) -> Result<Result<String, String>, Failure> {
+    async fn mailbox(
+        &mut self,
+        place: MailboxPath,
+        role: Option<Role>,
+    ) -> Result<Result<String, String>, Failure> {
         if self.args.dry_run {
             return Ok(Ok(String::new()));
         }
@@ -322,7 +354,8 @@ impl Importer<'_> {
         progress: &mut ByteProgress,
         tally: &mut ImportCounts,
     ) -> Result<(), Failure> {
-        let answer = task.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))??;
+        let answer =
+            task.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))??;
         if answer.status.is_success() {
             let done: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
             match done["outcome"].as_str() {
@@ -335,7 +368,8 @@ impl Importer<'_> {
             return Ok(());
         }
         let failure = answer.failure();
-        // A mailbox may be destroyed meanwhile; a message may be wrong. All else is wrong with the next one, too.
+        // A mailbox may be destroyed meanwhile; a message may be wrong. All else is wrong with the
+        // next one, too.
         let alone = match answer.status {
             StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::CONFLICT => true,
             StatusCode::NOT_FOUND => answer.problem().as_deref() == Some("notFound"),
@@ -346,14 +380,25 @@ impl Importer<'_> {
             progress.more(octets, || tally.says());
             return Ok(());
         }
-        let code = if answer.status == StatusCode::INSUFFICIENT_STORAGE { exit::TEMPORARY } else { failure.code };
+        let code = if answer.status == StatusCode::INSUFFICIENT_STORAGE {
+            exit::TEMPORARY
+        } else {
+            failure.code
+        };
         Err(Failure::new(code, format!("{name}: {}", failure.message)))
     }
 }
 
-fn report(args: &ImportArgs, context: &CommandContext, tally: &ImportCounts, took: Duration, ended: Option<&Failure>) {
+fn report(
+    args: &ImportArgs,
+    context: &CommandContext,
+    tally: &ImportCounts,
+    took: Duration,
+    ended: Option<&Failure>,
+) {
     if context.json {
-        let failures: Vec<Value> = tally.failures.iter().map(|(name, why)| json!({"name": name, "why": why})).collect();
+        let failures: Vec<Value> =
+            tally.failures.iter().map(|(name, why)| json!({"name": name, "why": why})).collect();
         output::json(&json!({
             "dryRun": args.dry_run, "mailboxes": tally.mailboxes, "added": tally.added, "joined": tally.joined,
             "there": tally.there, "deleted": tally.deleted, "octets": tally.octets, "failed": tally.failed,
@@ -362,7 +407,8 @@ fn report(args: &ImportArgs, context: &CommandContext, tally: &ImportCounts, too
         return;
     }
     let would = if args.dry_run { "would be " } else { "" };
-    let mut line = format!("{} messages {would}imported into {} mailboxes", tally.added, tally.mailboxes);
+    let mut line =
+        format!("{} messages {would}imported into {} mailboxes", tally.added, tally.mailboxes);
     for (count, what) in [
         (tally.joined, "put into one more mailbox"),
         (tally.there, "there already"),

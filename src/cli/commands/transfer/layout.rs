@@ -1,7 +1,7 @@
 //! One mailbox of an export on the disk: what is there already, and one message more.
 //!
-//! A message is written under another name and then renamed, or appended and proved by its length: so whatever is there
-//! under its name is whole. What the name cannot hold is written before it.
+//! A message is written under another name and then renamed, or appended and proved by its length:
+//! so whatever is there under its name is whole. What the name cannot hold is written before it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
@@ -43,7 +43,12 @@ pub(super) enum Layout<'a> {
 
 impl ExportTarget {
     /// Makes the folders of a mailbox, and the card beside its mail.
-    pub(super) fn open(root: &Folder, format: Format, place: &MailboxPath, role: Option<Role>) -> io::Result<Self> {
+    pub(super) fn open(
+        root: &Folder,
+        format: Format,
+        place: &MailboxPath,
+        role: Option<Role>,
+    ) -> io::Result<Self> {
         let card = place.card(role);
         let mut folder = root.at(&[])?.ok_or(io::ErrorKind::NotFound)?;
         let mut file = String::new();
@@ -66,7 +71,9 @@ impl ExportTarget {
             }
             Format::Mbox => {
                 let names = place.tree();
-                let Some((last, above)) = names.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
+                let Some((last, above)) = names.split_last() else {
+                    return Err(io::ErrorKind::InvalidInput.into());
+                };
                 for name in above {
                     folder = folder.make(name)?;
                 }
@@ -93,21 +100,40 @@ fn make_maildir(folder: &Folder) -> io::Result<()> {
 
 /// Writes a small file where it is not so already.
 fn keep(folder: &Folder, name: &str, octets: &[u8]) -> io::Result<()> {
-    if folder.note(name, octets.len() as u64)? == octets { Ok(()) } else { folder.replace(name, octets) }
+    if folder.note(name, octets.len() as u64)? == octets {
+        Ok(())
+    } else {
+        folder.replace(name, octets)
+    }
 }
 
 impl Layout<'_> {
-    /// Whether an email is there, and whole; its keywords are made so where they differ and the format can.
-    pub(super) fn have(&mut self, id: EmailId, size: u64, keywords: &BTreeSet<String>) -> io::Result<ExportStatus> {
+    /// Whether an email is there, and whole; its keywords are made so where they differ and the
+    /// format can.
+    pub(super) fn have(
+        &mut self,
+        id: EmailId,
+        size: u64,
+        keywords: &BTreeSet<String>,
+    ) -> io::Result<ExportStatus> {
         match self {
             Self::Maildir(maildir) => maildir.have(id, size, keywords),
             Self::Eml(eml) => eml.have(id, size, keywords),
-            Self::Mbox(mbox) => Ok(if mbox.known.contains(&id) { ExportStatus::Same } else { ExportStatus::Missing }),
+            Self::Mbox(mbox) => Ok(if mbox.known.contains(&id) {
+                ExportStatus::Same
+            } else {
+                ExportStatus::Missing
+            }),
         }
     }
 
     /// Writes an email.
-    pub(super) fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, octets: &[u8]) -> io::Result<()> {
+    pub(super) fn put(
+        &mut self,
+        id: EmailId,
+        keywords: &BTreeSet<String>,
+        octets: &[u8],
+    ) -> io::Result<()> {
         match self {
             Self::Maildir(maildir) => maildir.put(id, keywords, octets),
             Self::Eml(eml) => eml.put(id, keywords, octets),
@@ -145,8 +171,15 @@ impl<'a> MaildirWriter<'a> {
         Ok(Self { folder, tmp, new, cur, letters, ledger, known })
     }
 
-    fn have(&mut self, id: EmailId, size: u64, keywords: &BTreeSet<String>) -> io::Result<ExportStatus> {
-        let Some((is_cur, old)) = self.known.get(&id).cloned() else { return Ok(ExportStatus::Missing) };
+    fn have(
+        &mut self,
+        id: EmailId,
+        size: u64,
+        keywords: &BTreeSet<String>,
+    ) -> io::Result<ExportStatus> {
+        let Some((is_cur, old)) = self.known.get(&id).cloned() else {
+            return Ok(ExportStatus::Missing);
+        };
         let inner = if is_cur { &self.cur } else { &self.new };
         if inner.facts(&old)?.is_none_or(|facts| facts.size != size) {
             inner.remove(&old)?;
@@ -196,12 +229,21 @@ impl<'a> EmlWriter<'a> {
         Ok(Self { folder, ledger: LedgerWriter::of(folder, beside::TREE_LEDGER)? })
     }
 
-    fn have(&mut self, id: EmailId, size: u64, keywords: &BTreeSet<String>) -> io::Result<ExportStatus> {
+    fn have(
+        &mut self,
+        id: EmailId,
+        size: u64,
+        keywords: &BTreeSet<String>,
+    ) -> io::Result<ExportStatus> {
         let name = name::eml(id);
         if self.folder.facts(name.as_bytes())?.is_none_or(|facts| facts.size != size) {
             return Ok(ExportStatus::Missing);
         }
-        Ok(if self.ledger.say(&name, keywords)? { ExportStatus::Remarked } else { ExportStatus::Same })
+        Ok(if self.ledger.say(&name, keywords)? {
+            ExportStatus::Remarked
+        } else {
+            ExportStatus::Same
+        })
     }
 
     fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, octets: &[u8]) -> io::Result<()> {
@@ -265,7 +307,8 @@ impl<'a> MboxWriter<'a> {
         let lock = Lock::take(folder, name.as_bytes(), &file, true)?;
         let mut known = HashSet::new();
         let mut end = 0;
-        let mut reader = MboxReader::new(BufReader::with_capacity(256 * 1024, &file), usize::MAX / 4);
+        let mut reader =
+            MboxReader::new(BufReader::with_capacity(256 * 1024, &file), usize::MAX / 4);
         let strange = || {
             let what = format!("{name} holds mail that no export wrote: export into another place");
             io::Error::new(io::ErrorKind::AlreadyExists, what)

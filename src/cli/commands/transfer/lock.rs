@@ -1,8 +1,8 @@
-//! The locks of a mailbox file, as mail programs take them: a file `NAME.lock` beside it, and fcntl(2) on itself. While they
-//! are held, nobody delivers into it.
+//! The locks of a mailbox file, as mail programs take them: a file `NAME.lock` beside it, and
+//! fcntl(2) on itself. While they are held, nobody delivers into it.
 //!
-//! Where no `NAME.lock` may be made, a reader does without it. One that a program left behind when it was killed is taken
-//! away where it names a process of this machine that is no more.
+//! Where no `NAME.lock` may be made, a reader does without it. One that a program left behind when
+//! it was killed is taken away where it names a process of this machine that is no more.
 
 use std::fs::File;
 use std::io;
@@ -31,7 +31,12 @@ impl<'a> Lock<'a> {
     ///
     /// # Errors
     /// Those of the system, and `WouldBlock` where somebody holds it.
-    pub(super) fn take(folder: &'a Folder, name: &[u8], file: &File, to_write: bool) -> io::Result<Self> {
+    pub(super) fn take(
+        folder: &'a Folder,
+        name: &[u8],
+        file: &File,
+        to_write: bool,
+    ) -> io::Result<Self> {
         let watch = Stopwatch::start();
         let beside = [name, b".lock"].concat();
         let says = format!("{}:{}", std::process::id(), host());
@@ -47,18 +52,25 @@ impl<'a> Lock<'a> {
                     break;
                 }
                 Ok(false) if is_left_behind(folder, &beside)? => folder.remove(&beside)?,
-                Ok(false) if watch.elapsed() < LOCK_TIMEOUT => std::thread::sleep(LOCK_POLL_INTERVAL),
+                Ok(false) if watch.elapsed() < LOCK_TIMEOUT => {
+                    std::thread::sleep(LOCK_POLL_INTERVAL)
+                }
                 Ok(false) => return Err(held()),
                 Err(error) if !to_write && no_right(&error) => break,
                 Err(error) => return Err(error),
             }
         }
-        let operation =
-            if to_write { FlockOperation::NonBlockingLockExclusive } else { FlockOperation::NonBlockingLockShared };
+        let operation = if to_write {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
+        };
         loop {
             match rustix::fs::fcntl_lock(file, operation) {
                 Ok(()) => return Ok(lock),
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) if watch.elapsed() < LOCK_TIMEOUT => {
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS)
+                    if watch.elapsed() < LOCK_TIMEOUT =>
+                {
                     std::thread::sleep(LOCK_POLL_INTERVAL);
                 }
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => return Err(held()),
@@ -83,7 +95,9 @@ fn no_right(error: &io::Error) -> bool {
 
 /// Whether it names a process of this machine that is no more.
 fn is_left_behind(folder: &Folder, name: &[u8]) -> io::Result<bool> {
-    let FileContent::Whole(says, _) = folder.read(name, MAX_LOCK_FILE_BYTES)? else { return Ok(false) };
+    let FileContent::Whole(says, _) = folder.read(name, MAX_LOCK_FILE_BYTES)? else {
+        return Ok(false);
+    };
     let says = String::from_utf8_lossy(&says);
     let Some((pid, at)) = says.trim().split_once(':') else { return Ok(false) };
     let pid = pid.parse().ok().and_then(Pid::from_raw);

@@ -1,12 +1,14 @@
 //! `mail import` and `mail export`: files to mail and back, through the running service.
 //!
-//! - `survey` finds what there is to import, `read` reads it, `import` sends it; `export` fetches, and `layout` writes.
-//! - Files are opened below a folder that is held open, and no symbolic link is followed (`folder`): whoever may write
-//!   into a Maildir or into the place of an export leads nobody out of it, also where root runs the command.
+//! - `survey` finds what there is to import, `read` reads it, `import` sends it; `export` fetches,
+//!   and `layout` writes.
+//! - Files are opened below a folder that is held open, and no symbolic link is followed
+//!   (`folder`): whoever may write into a Maildir or into the place of an export leads nobody out
+//!   of it, also where root runs the command.
 //! - Mailbox files are locked as mail programs do (`lock`).
 //!
-//! What must hold: each can be interrupted at any instant and run again; then nothing is there twice, and nothing is
-//! missing.
+//! What must hold: each can be interrupted at any instant and run again; then nothing is there
+//! twice, and nothing is missing.
 
 mod export;
 mod folder;
@@ -51,7 +53,8 @@ pub struct ImportArgs {
     /// What the files are; found out where it is not given.
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
-    /// Into or below this mailbox; where the files say if not given, and for single files the Inbox.
+    /// Into or below this mailbox; where the files say if not given, and for single files the
+    /// Inbox.
     #[arg(long, value_name = "MAILBOX")]
     pub mailbox: Option<String>,
     /// File messages that are marked as deleted in the Trash; they are left out if not given.

@@ -31,8 +31,8 @@ pub(super) enum ImportEntry {
     Failed(String),
 }
 
-/// Reads a mailbox: `each` gets what it is called, how many octets of the files it stands for, and what it is, and says
-/// whether to go on.
+/// Reads a mailbox: `each` gets what it is called, how many octets of the files it stands for, and
+/// what it is, and says whether to go on.
 ///
 /// # Errors
 /// The folder or the mailbox file cannot be read.
@@ -63,7 +63,8 @@ fn maildir(
 ) -> io::Result<()> {
     let letters = Letters::parse(&folder.note(beside::MESSAGES, MAX_TABLE_BYTES as u64)?);
     let ledger = Ledger::parse(&folder.note(beside::LEDGER, ledger::MAX_LEDGER_BYTES)?);
-    // A mail program that reads meanwhile renames what it has seen: those are looked for once more at the end.
+    // A mail program that reads meanwhile renames what it has seen: those are looked for once more
+    // at the end.
     let mut moved: Vec<(&[u8], u64)> = Vec::new();
     let mut one = |inner: &Folder, sub: &str, file: &[u8], size: u64| -> io::Result<Option<bool>> {
         let own = name::MaildirName::of(file);
@@ -118,13 +119,16 @@ fn eml(
             Ok(FileContent::Whole(octets, facts)) => {
                 let keywords = ledger.of(file).cloned().unwrap_or_default();
                 let marks = MessageFlags { keywords, deleted: false };
-                ImportEntry::Letter(letter(octets, marks, name::of_eml(file), |raw| of_file(raw, facts)))
+                ImportEntry::Letter(letter(octets, marks, name::of_eml(file), |raw| {
+                    of_file(raw, facts)
+                }))
             }
             Err(error) => ImportEntry::Failed(error.to_string()),
         };
         // A single file is shown by its own path.
         let file = String::from_utf8_lossy(file);
-        let shown = if shown.ends_with(&*file) { shown.to_owned() } else { format!("{shown}/{file}") };
+        let shown =
+            if shown.ends_with(&*file) { shown.to_owned() } else { format!("{shown}/{file}") };
         if !each(shown, *size, found) {
             break;
         }
@@ -139,10 +143,14 @@ fn mbox(
     most: u64,
     each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
 ) -> io::Result<()> {
-    let Some((file, _)) = folder.file(name)? else { return Err(io::Error::other("no file any more")) };
+    let Some((file, _)) = folder.file(name)? else {
+        return Err(io::Error::other("no file any more"));
+    };
     let _lock = Lock::take(folder, name, &file, false)?;
-    let mut reader =
-        MboxReader::new(BufReader::with_capacity(256 * 1024, &file), usize::try_from(most).unwrap_or(usize::MAX));
+    let mut reader = MboxReader::new(
+        BufReader::with_capacity(256 * 1024, &file),
+        usize::try_from(most).unwrap_or(usize::MAX),
+    );
     let (mut number, mut end) = (0u64, 0u64);
     while let Some(entry) = reader.read()? {
         number += 1;
@@ -160,9 +168,10 @@ fn mbox(
                     shown,
                     size,
                     ImportEntry::Letter(ImportMessage {
-                        received_at: mail
-                            .id
-                            .map_or_else(|| dated(&mail.octets).unwrap_or_default(), EmailId::received_at),
+                        received_at: mail.id.map_or_else(
+                            || dated(&mail.octets).unwrap_or_default(),
+                            EmailId::received_at,
+                        ),
                         octets: mail.octets,
                         marks: mail.marks,
                         id: mail.id,
@@ -177,7 +186,8 @@ fn mbox(
     Ok(())
 }
 
-/// The date of a message in a file of its own: of the last hop, else of its sender, else of the file.
+/// The date of a message in a file of its own: of the last hop, else of its sender, else of the
+/// file.
 fn of_file(raw: &[u8], facts: FileInfo) -> Option<UtcMillis> {
     date::received(raw).or_else(|| date::sent(raw)).or(Some(facts.modified))
 }

@@ -1,4 +1,5 @@
-//! What there is to import: every mailbox below the named paths, with its files and their sizes, before one of them is read.
+//! What there is to import: every mailbox below the named paths, with its files and their sizes,
+//! before one of them is read.
 
 use std::io;
 use std::path::Path;
@@ -76,7 +77,14 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
         None => return Err(io::Error::other("what is it? Say --format")),
     };
     let shown = path.display().to_string();
-    out.sources.push(SourceMailbox { root, way: Vec::new(), shown, files, place: MailboxPath::inbox(), role: None });
+    out.sources.push(SourceMailbox {
+        root,
+        way: Vec::new(),
+        shown,
+        files,
+        place: MailboxPath::inbox(),
+        role: None,
+    });
     Ok(())
 }
 
@@ -110,7 +118,8 @@ impl SurveyWalk<'_> {
             return Ok(());
         }
         let entries = folder.entries()?;
-        let is = |entry: &FolderEntry, name: &[u8]| entry.kind == FileKind::Folder && entry.name == name;
+        let is =
+            |entry: &FolderEntry, name: &[u8]| entry.kind == FileKind::Folder && entry.name == name;
         let maildir = entries.iter().any(|entry| is(entry, b"cur") || is(entry, b"new"));
         if maildir && self.wants(Format::Maildir) {
             let place = place_of(way, None);
@@ -121,7 +130,9 @@ impl SurveyWalk<'_> {
         for entry in &entries {
             let below = || [way, std::slice::from_ref(&entry.name)].concat();
             match entry.kind {
-                FileKind::Folder if maildir && [&b"cur"[..], b"new", b"tmp"].contains(&entry.name.as_slice()) => {}
+                FileKind::Folder
+                    if maildir
+                        && [&b"cur"[..], b"new", b"tmp"].contains(&entry.name.as_slice()) => {}
                 FileKind::Folder if maildir && entry.name.starts_with(b".") => {
                     if self.wants(Format::Maildir)
                         && let Some(folder) = folder.sub(&entry.name)?
@@ -130,20 +141,28 @@ impl SurveyWalk<'_> {
                     }
                 }
                 FileKind::Folder if !entry.name.starts_with(b".") => self.folder(&below())?,
-                FileKind::Link => self.pass_over(way, &entry.name, "a symbolic link, which is not followed"),
+                FileKind::Link => {
+                    self.pass_over(way, &entry.name, "a symbolic link, which is not followed")
+                }
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn maildir(&mut self, folder: &Folder, way: &[Vec<u8>], place: Option<MailboxPath>) -> io::Result<()> {
+    fn maildir(
+        &mut self,
+        folder: &Folder,
+        way: &[Vec<u8>],
+        place: Option<MailboxPath>,
+    ) -> io::Result<()> {
         let mut files = Vec::new();
         let mut is_one = false;
         for sub in ["new", "cur"] {
             let Some(inner) = folder.sub(sub.as_bytes())? else { continue };
             is_one = true;
-            for entry in inner.entries()?.into_iter().filter(|entry| !entry.name.starts_with(b".")) {
+            for entry in inner.entries()?.into_iter().filter(|entry| !entry.name.starts_with(b"."))
+            {
                 match (entry.kind, inner.facts(&entry.name)?) {
                     (FileKind::File, Some(facts)) => files.push((sub, entry.name, facts.size)),
                     (FileKind::Link, _) => self.pass_over(
@@ -162,9 +181,17 @@ impl SurveyWalk<'_> {
         Ok(())
     }
 
-    fn tree(&mut self, folder: &Folder, entries: &[FolderEntry], way: &[Vec<u8>]) -> io::Result<()> {
+    fn tree(
+        &mut self,
+        folder: &Folder,
+        entries: &[FolderEntry],
+        way: &[Vec<u8>],
+    ) -> io::Result<()> {
         let mut messages = Vec::new();
-        for entry in entries.iter().filter(|entry| entry.kind == FileKind::File && !entry.name.starts_with(b".")) {
+        for entry in entries
+            .iter()
+            .filter(|entry| entry.kind == FileKind::File && !entry.name.starts_with(b"."))
+        {
             let size = folder.facts(&entry.name)?.map_or(0, |facts| facts.size);
             if ends(&entry.name, b".eml") {
                 messages.push((entry.name.clone(), size));
@@ -172,10 +199,16 @@ impl SurveyWalk<'_> {
                 let named = ends(&entry.name, b".mbox");
                 let begins = (named || self.format.is_some()) && is_mbox(folder, &entry.name)?;
                 if begins || (named && size == 0) {
-                    let stem = if named { entry.name.get(..entry.name.len() - 5) } else { Some(entry.name.as_slice()) };
+                    let stem = if named {
+                        entry.name.get(..entry.name.len() - 5)
+                    } else {
+                        Some(entry.name.as_slice())
+                    };
                     let stem = stem.unwrap_or_default();
-                    let card =
-                        folder.note(&beside::mbox_card(&String::from_utf8_lossy(stem)), MAX_CARD_BYTES as u64)?;
+                    let card = folder.note(
+                        &beside::mbox_card(&String::from_utf8_lossy(stem)),
+                        MAX_CARD_BYTES as u64,
+                    )?;
                     self.found(
                         way,
                         &entry.name,
@@ -184,7 +217,11 @@ impl SurveyWalk<'_> {
                         place_of(way, Some(stem)),
                     );
                 } else if named {
-                    self.pass_over(way, &entry.name, "no mailbox file: it does not begin with a line \"From \"");
+                    self.pass_over(
+                        way,
+                        &entry.name,
+                        "no mailbox file: it does not begin with a line \"From \"",
+                    );
                 }
             }
         }
@@ -195,11 +232,24 @@ impl SurveyWalk<'_> {
         Ok(())
     }
 
-    fn found(&mut self, way: &[Vec<u8>], name: &[u8], files: Files, card: &[u8], place: Option<MailboxPath>) {
+    fn found(
+        &mut self,
+        way: &[Vec<u8>],
+        name: &[u8],
+        files: Files,
+        card: &[u8],
+        place: Option<MailboxPath>,
+    ) {
         let (place, role) = match (MailboxPath::of_card(card), place) {
             (Some((place, role)), _) => (place, role),
             (None, Some(place)) => (place, None),
-            (None, None) => return self.pass_over(way, name, "its name is no mailbox's: import it with --mailbox"),
+            (None, None) => {
+                return self.pass_over(
+                    way,
+                    name,
+                    "its name is no mailbox's: import it with --mailbox",
+                );
+            }
         };
         let shown = self.shown(way, name);
         self.out.sources.push(SourceMailbox {
@@ -222,7 +272,8 @@ fn place_of(way: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath> {
 }
 
 fn ends(name: &[u8], end: &[u8]) -> bool {
-    name.len() > end.len() && name.get(name.len() - end.len()..).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
+    name.len() > end.len()
+        && name.get(name.len() - end.len()..).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
 }
 
 fn is_mbox(folder: &Folder, name: &[u8]) -> io::Result<bool> {

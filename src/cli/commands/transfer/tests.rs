@@ -69,9 +69,13 @@ fn mail() -> MailboxContents {
 
 fn corpus() -> Vec<Vec<u8>> {
     let Some(dir) = crate::needs::corpus() else { return Vec::new() };
-    let files = fs::read_dir(dir).unwrap().filter_map(|folder| fs::read_dir(folder.unwrap().path()).ok()).flatten();
-    let files =
-        files.map(|file| file.unwrap().path()).filter(|file| file.extension().is_some_and(|kind| kind == "eml"));
+    let files = fs::read_dir(dir)
+        .unwrap()
+        .filter_map(|folder| fs::read_dir(folder.unwrap().path()).ok())
+        .flatten();
+    let files = files
+        .map(|file| file.unwrap().path())
+        .filter(|file| file.extension().is_some_and(|kind| kind == "eml"));
     let messages: Vec<Vec<u8>> = files.map(|file| fs::read(file).unwrap()).collect();
     assert!(messages.len() > 500, "a corpus of {}", messages.len());
     messages.iter().cloned().chain(messages.iter().map(|raw| as_mail(raw).into_owned())).collect()
@@ -175,11 +179,23 @@ fn what_was_cut_off_is_written_again() {
         let mut files = Vec::new();
         walk(dir.path(), &mut files);
         let mut cut = 0;
-        for file in files.iter().filter(|file| !file.file_name().unwrap().to_string_lossy().contains("restante-")) {
+        for file in files
+            .iter()
+            .filter(|file| !file.file_name().unwrap().to_string_lossy().contains("restante-"))
+        {
             let name = file.file_name().unwrap().to_string_lossy().into_owned();
             let size = fs::metadata(file).unwrap().len();
-            if size > 20 && (name.contains(".restante,") || name.ends_with(".mbox") || name.ends_with(".eml")) {
-                fs::File::options().write(true).open(file).unwrap().set_len(size - 10 - size % 7).unwrap();
+            if size > 20
+                && (name.contains(".restante,")
+                    || name.ends_with(".mbox")
+                    || name.ends_with(".eml"))
+            {
+                fs::File::options()
+                    .write(true)
+                    .open(file)
+                    .unwrap()
+                    .set_len(size - 10 - size % 7)
+                    .unwrap();
                 cut += 1;
             }
         }
@@ -233,14 +249,17 @@ fn no_link_leads_out() {
         fs::create_dir_all(&to).unwrap();
         symlink(&outside, to.join(name)).unwrap();
         let root = Folder::open(&to).unwrap();
-        let led = if format == Format::Mbox { place(&["Lists", "rust"]) } else { place(&["Lists"]) };
+        let led =
+            if format == Format::Mbox { place(&["Lists", "rust"]) } else { place(&["Lists"]) };
         assert!(ExportTarget::open(&root, format, &led, None).is_err(), "{format:?}");
     }
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 4);
     let to = dir.path().join("file");
     fs::create_dir_all(&to).unwrap();
     symlink(outside.join("new.mbox"), to.join("Lists.mbox")).unwrap();
-    let site = ExportTarget::open(&Folder::open(&to).unwrap(), Format::Mbox, &place(&["Lists"]), None).unwrap();
+    let site =
+        ExportTarget::open(&Folder::open(&to).unwrap(), Format::Mbox, &place(&["Lists"]), None)
+            .unwrap();
     assert!(site.layout(Format::Mbox).is_err() && !outside.join("new.mbox").exists());
 }
 
@@ -290,7 +309,13 @@ fn a_mailbox_file_of_others_is_not_written_into() {
     let file = dir.path().join("Lists.mbox");
     let foreign = "From x Mon Jan  1 00:00:00 2001\nSubject: x\n\nhello\n";
     fs::write(&file, foreign).unwrap();
-    let site = ExportTarget::open(&Folder::open(dir.path()).unwrap(), Format::Mbox, &place(&["Lists"]), None).unwrap();
+    let site = ExportTarget::open(
+        &Folder::open(dir.path()).unwrap(),
+        Format::Mbox,
+        &place(&["Lists"]),
+        None,
+    )
+    .unwrap();
     let error = site.layout(Format::Mbox).map(|_: Layout<'_>| ()).unwrap_err();
     assert!(error.to_string().contains("no export wrote"), "{error}");
     assert_eq!(fs::read_to_string(file).unwrap(), foreign);
@@ -302,7 +327,10 @@ fn roles_come_back() {
     for format in FORMATS {
         let to = dir.path().join(format!("{format:?}"));
         let root = Folder::create(&to).unwrap();
-        ExportTarget::open(&root, format, &place(&["Abgelegt"]), Some(Role::Archive)).unwrap().layout(format).unwrap();
+        ExportTarget::open(&root, format, &place(&["Abgelegt"]), Some(Role::Archive))
+            .unwrap()
+            .layout(format)
+            .unwrap();
         let found = look(&to, None);
         let source = found.sources.iter().find(|source| source.place.path() == "Abgelegt").unwrap();
         assert_eq!(source.role, Some(Role::Archive), "{format:?}");

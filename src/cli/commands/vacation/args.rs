@@ -12,15 +12,18 @@ use crate::cli::terminal::listed;
 pub enum VacationCommand {
     /// Say what senders are told, and switch it on.
     ///
-    /// Strangers will read the text (RFC 3834 §6): leave out what a burglar would like to know. Dates are written
-    /// 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, or from today +3d, +2w, +1m; in the account's time zone. A day
-    /// given to --until is included. In subject and text {subject} stands for the subject of the message that is answered,
-    /// {from} for its sender, {until} for the last day.
+    /// Strangers will read the text (RFC 3834 §6): leave out what a burglar would like to know.
+    /// Dates are written 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, or from today +3d,
+    /// +2w, +1m; in the account's time zone. A day given to --until is included. In subject and
+    /// text {subject} stands for the subject of the message that is answered, {from} for its
+    /// sender, {until} for the last day.
     Set(Box<VacationSetArgs>),
-    /// Say it in other words to some: in another language, or to the organisation alone, or to all others.
+    /// Say it in other words to some: in another language, or to the organisation alone, or to all
+    /// others.
     ///
-    /// Where there are words for the organisation, or for those outside, nobody else gets them, and they get no others. Of
-    /// several languages the one that the sender reads is taken, by what the message says of that; else the first.
+    /// Where there are words for the organisation, or for those outside, nobody else gets them, and
+    /// they get no others. Of several languages the one that the sender reads is taken, by what the
+    /// message says of that; else the first.
     Text(Box<VacationTextArgs>),
     /// Show what senders are told.
     Show(PositionalAccountArgs),
@@ -67,7 +70,12 @@ pub enum VacationCommand {
 #[derive(Debug, Args)]
 pub struct PositionalAccountArgs {
     /// The same as --account.
-    #[arg(value_name = "ACCOUNT", conflicts_with = "account", default_value = "", hide_default_value = true)]
+    #[arg(
+        value_name = "ACCOUNT",
+        conflicts_with = "account",
+        default_value = "",
+        hide_default_value = true
+    )]
     word: String,
     #[command(flatten)]
     whose: AccountArgs,
@@ -131,7 +139,8 @@ pub struct VacationSetArgs {
     /// Until when, a day included; until switched off if not given.
     #[arg(long, value_name = "DATE")]
     pub until: Option<String>,
-    /// Only on these days: friday, 15 (of each month), 24-31; the option once for each. Every day if not given.
+    /// Only on these days: friday, 15 (of each month), 24-31; the option once for each. Every day
+    /// if not given.
     #[arg(long = "on", value_name = "DAYS")]
     pub days: Vec<String>,
     /// The reply's From; the address that the sender wrote to if not given, or "".
@@ -152,7 +161,8 @@ pub struct VacationSetArgs {
     /// Who is answered; it stays as it was if not given.
     #[arg(long, value_name = "WHO")]
     pub audience: Option<AudienceArg>,
-    /// Domains of the organisation beside those of the account's addresses; the option once for each, "" for none.
+    /// Domains of the organisation beside those of the account's addresses; the option once for
+    /// each, "" for none.
     #[arg(long, value_name = "DOMAIN")]
     pub organisation: Vec<String>,
     /// The language of subject and text, such as en; "" for none.

@@ -13,24 +13,36 @@ use crate::model::clock::{self, Clock as _};
 use crate::wire::jmap::With;
 use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::decisions::{
-    DecisionFacts, DecisionList, DecisionListArguments, ToldForget, ToldForgetArguments, ToldList, ToldListArguments,
-    ToldSender, VacationReport, VacationReportArguments,
+    DecisionFacts, DecisionList, DecisionListArguments, ToldForget, ToldForgetArguments, ToldList,
+    ToldListArguments, ToldSender, VacationReport, VacationReportArguments,
 };
 
 /// An instant that is asked for, as the service reads it.
-fn instant(given: Option<&String>, account: &AccountInfo, edge: Edge) -> Result<Option<String>, Failure> {
+fn instant(
+    given: Option<&String>,
+    account: &AccountInfo,
+    edge: Edge,
+) -> Result<Option<String>, Failure> {
     let Some(given) = given else { return Ok(None) };
     let at = dates::parse(given, clock::SystemClock.now(), &account.zone, edge);
     at.map(|at| Some(at.rfc3339())).map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))
 }
 
-pub(in crate::cli) async fn log(args: VacationLogArgs, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn log(
+    args: VacationLogArgs,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let account = find_account(args.whose.name(), context).await?;
-    let (mut since, mut until) =
-        (instant(args.since.as_ref(), &account, Edge::From)?, instant(args.until.as_ref(), &account, Edge::Until)?);
+    let (mut since, mut until) = (
+        instant(args.since.as_ref(), &account, Edge::From)?,
+        instant(args.until.as_ref(), &account, Edge::Until)?,
+    );
     if args.away {
         let newest = DecisionListArguments { limit: Some(1), ..DecisionListArguments::default() };
-        let answer = context.client.call::<DecisionList>(With(AccountRef::by_id(&account.id), newest)).await?;
+        let answer = context
+            .client
+            .call::<DecisionList>(With(AccountRef::by_id(&account.id), newest))
+            .await?;
         (since, until) = (answer.began, answer.ended);
         if since.is_none() {
             return Err(Failure::new(exit::USAGE, "there was no absence yet"));
@@ -42,8 +54,16 @@ pub(in crate::cli) async fn log(args: VacationLogArgs, context: &CommandContext)
         _ => None,
     };
     let limit = Some(args.limit as u64);
-    let wanted = DecisionListArguments { limit, since, until, answered, reason: args.reason, sender: args.sender };
-    let answer = context.client.call::<DecisionList>(With(AccountRef::by_id(&account.id), wanted)).await?;
+    let wanted = DecisionListArguments {
+        limit,
+        since,
+        until,
+        answered,
+        reason: args.reason,
+        sender: args.sender,
+    };
+    let answer =
+        context.client.call::<DecisionList>(With(AccountRef::by_id(&account.id), wanted)).await?;
     if context.json {
         output::json(&answer.list);
         return Ok(());
@@ -55,7 +75,10 @@ pub(in crate::cli) async fn log(args: VacationLogArgs, context: &CommandContext)
         (Some(began), None) => format!("away since {}", when(began)),
         (Some(began), Some(ended)) => format!("away from {} until {}", when(began), when(ended)),
     };
-    output::line(&format!("{span}; listed here: {answered} answered, {} not", answer.list.len() - answered));
+    output::line(&format!(
+        "{span}; listed here: {answered} answered, {} not",
+        answer.list.len() - answered
+    ));
     output::table(&LOG_HEAD, log_rows(&answer.list, &account.zone));
     Ok(())
 }
@@ -66,7 +89,8 @@ pub(in crate::cli) const LOG_HEAD: [&str; 5] = ["WHEN", "SENDER", "RECIPIENT", "
 /// Rows of the decision log.
 pub(in crate::cli) fn log_rows(list: &[DecisionFacts], zone: &TimeZone) -> Vec<Vec<String>> {
     let row = |row: &DecisionFacts| {
-        let sender = row.sender.as_deref().filter(|sender| !sender.is_empty()).unwrap_or("<>").to_owned();
+        let sender =
+            row.sender.as_deref().filter(|sender| !sender.is_empty()).unwrap_or("<>").to_owned();
         let (decision, why) = match &row.reason {
             Some(reason) => (format!("silent: {reason}"), &row.detail),
             None => ("answered".to_owned(), &row.action),
@@ -84,7 +108,8 @@ pub(in crate::cli) async fn told(
 ) -> Result<(), Failure> {
     let account = find_account(whose.name(), context).await?;
     let wanted = ToldListArguments { limit: limit.map(|limit| limit as u64) };
-    let answer = context.client.call::<ToldList>(With(AccountRef::by_id(&account.id), wanted)).await?;
+    let answer =
+        context.client.call::<ToldList>(With(AccountRef::by_id(&account.id), wanted)).await?;
     if context.json {
         output::json(&answer.list);
         return Ok(());
@@ -114,7 +139,10 @@ pub(in crate::cli) async fn forget(
     Ok(())
 }
 
-pub(in crate::cli) async fn report(args: &VacationReportArgs, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn report(
+    args: &VacationReportArgs,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let account = find_account(args.whose.name(), context).await?;
     let since = instant(args.since.as_ref(), &account, Edge::From)?;
     let until = instant(args.until.as_ref(), &account, Edge::Until)?;

@@ -16,17 +16,21 @@ use crate::wire::jmap::admin::vacation::{
     VacationFacts, VacationGet, VacationGetArguments, VacationSetArguments, VariantFacts,
 };
 
-pub(in crate::cli) async fn set(args: VacationSetArgs, context: &CommandContext) -> Result<(), Failure> {
+pub(in crate::cli) async fn set(
+    args: VacationSetArgs,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let account = find_account(args.whose.name(), context).await?;
     let now = clock::SystemClock.now();
     let date = |given: &Option<String>, edge: Edge| -> Result<Option<String>, Failure> {
         let Some(given) = given else { return Ok(None) };
-        let at =
-            dates::parse(given, now, &account.zone, edge).map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))?;
+        let at = dates::parse(given, now, &account.zone, edge)
+            .map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))?;
         Ok(Some(at.rfc3339()))
     };
     // A window is always said anew: the end of last year's vacation must not end this one.
-    let (from_date, to_date) = (date(&args.from_date, Edge::From)?, date(&args.until, Edge::Until)?);
+    let (from_date, to_date) =
+        (date(&args.from_date, Edge::From)?, date(&args.until, Edge::Until)?);
     let said = said(&args.words)?;
     let speaks = said.is_some() || args.words.subject.is_some();
     let (text_body, html_body) = said.unzip();
@@ -54,7 +58,9 @@ pub(in crate::cli) async fn set(args: VacationSetArgs, context: &CommandContext)
         except: named(args.except),
         organisation: named(args.organisation),
         audience: audience.map(str::to_owned),
-        language: args.language.map(|language| Some(language).filter(|language| !language.is_empty())),
+        language: args
+            .language
+            .map(|language| Some(language).filter(|language| !language.is_empty())),
         copies: switch(args.copies, args.no_copies),
         report: switch(args.report, args.no_report),
         ..VacationFacts::default()
@@ -64,8 +70,12 @@ pub(in crate::cli) async fn set(args: VacationSetArgs, context: &CommandContext)
     show(args.whose.name(), context).await
 }
 
-/// Changes the words for some senders; all others stay. Who changes them at the same time is not overwritten.
-pub(in crate::cli) async fn text(args: VacationTextArgs, context: &CommandContext) -> Result<(), Failure> {
+/// Changes the words for some senders; all others stay. Who changes them at the same time is not
+/// overwritten.
+pub(in crate::cli) async fn text(
+    args: VacationTextArgs,
+    context: &CommandContext,
+) -> Result<(), Failure> {
     let account = find_account(args.whose.name(), context).await?;
     let whole = With(AccountRef::by_id(&account.id), VacationGetArguments::default());
     let answer = context.client.call::<VacationGet>(whole).await?;
@@ -74,11 +84,14 @@ pub(in crate::cli) async fn text(args: VacationTextArgs, context: &CommandContex
         CircleArg::Outside => "outside".to_owned(),
     });
     let language = args.language.as_ref().map(|language| language.to_ascii_lowercase());
-    let mut variants = answer.list.into_iter().next().and_then(|response| response.variants).unwrap_or_default();
+    let mut variants =
+        answer.list.into_iter().next().and_then(|response| response.variants).unwrap_or_default();
     let is_it = |variant: &VariantFacts| variant.language == language && variant.circle == circle;
     let old = variants.iter().position(is_it);
     if args.remove {
-        let Some(old) = old else { return Err(Failure::new(exit::USAGE, "there are no such words")) };
+        let Some(old) = old else {
+            return Err(Failure::new(exit::USAGE, "there are no such words"));
+        };
         variants.remove(old);
     } else {
         let Some((text, html)) = said(&args.words)? else {
@@ -92,7 +105,8 @@ pub(in crate::cli) async fn text(args: VacationTextArgs, context: &CommandContex
         }
     }
     let changes = VacationFacts { variants: Some(variants), ..VacationFacts::default() };
-    let arguments = VacationSetArguments { if_in_state: Some(answer.state), ..super::set_arguments(&changes)? };
+    let arguments =
+        VacationSetArguments { if_in_state: Some(answer.state), ..super::set_arguments(&changes)? };
     super::change(context, &account.id, arguments).await?;
     warn(!args.remove, context);
     show(args.whose.name(), context).await

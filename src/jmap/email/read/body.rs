@@ -1,4 +1,5 @@
-//! The body of an email (RFC 8621 §4.1.4): its structure, the three lists, and the texts that are asked for.
+//! The body of an email (RFC 8621 §4.1.4): its structure, the three lists, and the texts that are
+//! asked for.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -7,7 +8,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
-use super::property::{MessageProperty, NamedHeader, RequestedProperties, add, add_header, all_fields, shown};
+use super::property::{
+    MessageProperty, NamedHeader, RequestedProperties, add, add_header, all_fields, shown,
+};
 use crate::jmap::budget::Budget;
 use crate::jmap::context::Context;
 use crate::message::header::{Field, fields};
@@ -111,12 +114,17 @@ impl Bodies {
     ///
     /// # Errors
     /// `requestTooLarge` for more `header:` properties than one call may ask for.
-    pub(in crate::jmap::email) fn of(context: &Context, args: BodyArgs) -> Result<Self, MethodError> {
+    pub(in crate::jmap::email) fn of(
+        context: &Context,
+        args: BodyArgs,
+    ) -> Result<Self, MethodError> {
         let mut bodies = Self {
             text: args.fetch_text_body_values,
             html: args.fetch_html_body_values,
             all: args.fetch_all_body_values,
-            most: args.max_body_value_bytes.map_or(0, |UnsignedInt(most)| usize::try_from(most).unwrap_or(usize::MAX)),
+            most: args
+                .max_body_value_bytes
+                .map_or(0, |UnsignedInt(most)| usize::try_from(most).unwrap_or(usize::MAX)),
             ..Self::usual(context)
         };
         if let Some(asked) = args.body_properties {
@@ -163,7 +171,9 @@ impl Bodies {
         object: &mut Map<String, Value>,
     ) -> Result<(), MethodError> {
         self.grown.set(0);
-        wanted.of_header(&JoinedFields::new(whole.prefix, whole.raw), object, &|value| self.grow(value))
+        wanted.of_header(&JoinedFields::new(whole.prefix, whole.raw), object, &|value| {
+            self.grow(value)
+        })
     }
 
     /// What a message says of all that is wanted and in no row.
@@ -198,10 +208,16 @@ impl Bodies {
             }
             Ok(())
         });
-        read.unwrap_or_else(|| Err(MethodError::ServerFail("a message cannot be read: a fault of the program".into())))
+        read.unwrap_or_else(|| {
+            Err(MethodError::ServerFail("a message cannot be read: a fault of the program".into()))
+        })
     }
 
-    fn values(&self, message: &Message<'_>, structure: &Structure<'_>) -> Result<Value, MethodError> {
+    fn values(
+        &self,
+        message: &Message<'_>,
+        structure: &Structure<'_>,
+    ) -> Result<Value, MethodError> {
         let mut numbers: BTreeSet<u32> = BTreeSet::new();
         if self.text {
             numbers.extend(&structure.text);
@@ -224,9 +240,14 @@ impl Bodies {
         Ok(Value::Object(values))
     }
 
-    /// `EmailBodyPart`. Within bodyStructure a multipart shows its parts, whether that is asked for or not: without them
-    /// it would be no structure.
-    fn part(&self, part: &Part<'_>, whole: TracedMessage<'_>, deep: bool) -> Result<Value, MethodError> {
+    /// `EmailBodyPart`. Within bodyStructure a multipart shows its parts, whether that is asked for
+    /// or not: without them it would be no structure.
+    fn part(
+        &self,
+        part: &Part<'_>,
+        whole: TracedMessage<'_>,
+        deep: bool,
+    ) -> Result<Value, MethodError> {
         let prefix = if part.number == 0 { whole.prefix } else { &[] };
         let header = JoinedFields::new(prefix, part.header);
         let mut object = Map::new();
@@ -235,7 +256,9 @@ impl Bodies {
         for field in &self.fields {
             let value = match field {
                 PartField::PartId => leaf(part.number.to_string().into()),
-                PartField::BlobId => leaf(json!(whole.blob.part(part.number).map(|id| id.to_string()))),
+                PartField::BlobId => {
+                    leaf(json!(whole.blob.part(part.number).map(|id| id.to_string())))
+                }
                 PartField::Size => part.size.into(),
                 PartField::Name => json!(part.name),
                 PartField::Type => json!(part.media_type),
@@ -261,7 +284,10 @@ impl Bodies {
     }
 }
 
-fn listed<'s, 'm>(structure: &'s Structure<'m>, numbers: &'s [u32]) -> impl Iterator<Item = &'s Part<'m>> {
+fn listed<'s, 'm>(
+    structure: &'s Structure<'m>,
+    numbers: &'s [u32],
+) -> impl Iterator<Item = &'s Part<'m>> {
     let all = structure.root.flat();
     numbers.iter().filter_map(move |number| all.iter().find(|part| part.number == *number).copied())
 }
@@ -301,9 +327,12 @@ mod tests {
         let mut context = context();
         context.budget = Budget::with(0, 0, 1000);
         let bodies = Bodies::of(&context, arguments::read("Email/get", given).unwrap()).unwrap();
-        let wanted = RequestedProperties::of([EmailProperty::Message(MessageProperty::BodyValues)]).unwrap();
+        let wanted =
+            RequestedProperties::of([EmailProperty::Message(MessageProperty::BodyValues)]).unwrap();
         let blob = BlobId::email(EmailId(1));
-        let of = |raw: &[u8]| bodies.show(&wanted, TracedMessage { prefix: &[], raw, blob: &blob }, &mut Map::new());
+        let of = |raw: &[u8]| {
+            bodies.show(&wanted, TracedMessage { prefix: &[], raw, blob: &blob }, &mut Map::new())
+        };
         assert_eq!(of(b"Subject: x\r\n\r\n1234567"), Ok(()));
         let long = format!("Subject: x\r\n\r\n{}", "x".repeat(1000));
         assert!(matches!(of(long.as_bytes()), Err(MethodError::RequestTooLarge(_))));

@@ -1,5 +1,5 @@
-//! Email/get and Email/changes (RFC 8621 §4.2, §4.3). What a list shows comes from the rows; the message itself is read once,
-//! and only for what is in it alone.
+//! Email/get and Email/changes (RFC 8621 §4.2, §4.3). What a list shows comes from the rows; the
+//! message itself is read once, and only for what is in it alone.
 
 use serde_json::Value;
 
@@ -9,7 +9,9 @@ use crate::jmap::context::{Account, Context};
 use crate::jmap::guest;
 use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{ChangedObjects, ObjectChanges, ObjectType, client_state, newest, requested_ids};
+use crate::jmap::standard::{
+    ChangedObjects, ObjectChanges, ObjectType, client_state, newest, requested_ids,
+};
 use crate::message::header;
 use crate::model::{BlobHash, BlobId, DataType, EmailContent, EmailId, EmailMetadata, limits};
 use crate::query::{Query, QuerySpec, Window, query};
@@ -17,7 +19,8 @@ use crate::store::Snapshot;
 use crate::wire::jmap::standard::{GetAnswer, GetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, Property as _, With};
 
-/// Emails whose rows are read at once: one lookup of many costs less than many of one, and their rows are in memory together.
+/// Emails whose rows are read at once: one lookup of many costs less than many of one, and their
+/// rows are in memory together.
 const EMAILS_PER_READ: usize = 64;
 
 /// The emails of an account at one moment, as the caller sees them.
@@ -67,7 +70,8 @@ impl Method for EmailGet {
     type Answer = GetAnswer;
 
     fn call(call: &Call<'_>, With(args, body): Self::Args) -> Result<GetAnswer, MethodError> {
-        let (context, account) = (call.context, call.open(&args.account_id, EmailMetadata::GUESTS)?);
+        let (context, account) =
+            (call.context, call.open(&args.account_id, EmailMetadata::GUESTS)?);
         let ids = requested_ids(call, args.ids)?;
         let wanted = match args.properties {
             Some(named) => RequestedProperties::of([EmailProperty::id()].into_iter().chain(named))?,
@@ -77,7 +81,11 @@ impl Method for EmailGet {
         let reader = EmailMetadata::reader(call, &account)?;
         let rights = Rights::of(&reader.snapshot, &account)?;
         let ids: Vec<(String, Option<EmailId>)> = match ids {
-            Some(ids) => ids.into_iter().map(|text| (text.parse().ok(), text)).map(|(id, text)| (text, id)).collect(),
+            Some(ids) => ids
+                .into_iter()
+                .map(|text| (text.parse().ok(), text))
+                .map(|(id, text)| (text, id))
+                .collect(),
             None => {
                 let all = newest_emails(context, &reader.snapshot, (&account, &rights), false)?;
                 if all.len() > limits::MAX_OBJECTS_IN_GET {
@@ -88,13 +96,21 @@ impl Method for EmailGet {
         };
         let state = EmailMetadata::state(&reader)?;
         let (mut list, mut not_found) = (Vec::with_capacity(ids.len()), Vec::new());
-        let show = EmailDisplay { context, snapshot: &reader.snapshot, account: &account, rights: &rights };
+        let show = EmailDisplay {
+            context,
+            snapshot: &reader.snapshot,
+            account: &account,
+            rights: &rights,
+        };
         for chunk in ids.chunks(EMAILS_PER_READ) {
             let known: Vec<EmailId> = chunk.iter().filter_map(|(_, id)| *id).collect();
             let mut objects = show.rows(&known, &wanted)?.into_iter();
             for (text, id) in chunk {
                 let found = id.and_then(|id| objects.next().flatten().map(|rows| (id, rows)));
-                match found.map(|(id, rows)| show.object(id, rows, (&wanted, &bodies))).transpose()? {
+                match found
+                    .map(|(id, rows)| show.object(id, rows, (&wanted, &bodies)))
+                    .transpose()?
+                {
                     Some(object) => {
                         let object = Value::Object(object);
                         context.budget.tell(&object)?;
@@ -108,7 +124,8 @@ impl Method for EmailGet {
     }
 }
 
-/// The newest emails that the caller sees, or the newest of each thread: one more than a /get may give, if there are so many.
+/// The newest emails that the caller sees, or the newest of each thread: one more than a /get may
+/// give, if there are so many.
 ///
 /// # Errors
 /// Those of reading.
@@ -118,7 +135,8 @@ pub(in crate::jmap) fn newest_emails(
     (account, rights): (&Account, &Rights),
     collapse: bool,
 ) -> Result<Vec<EmailId>, MethodError> {
-    let results = QuerySpec { account: account.id, collapse, scope: rights.scope(), ..QuerySpec::default() };
+    let results =
+        QuerySpec { account: account.id, collapse, scope: rights.scope(), ..QuerySpec::default() };
     let window = Window { limit: Some(limits::MAX_OBJECTS_IN_GET + 1), ..Window::default() };
     let found = query(snapshot, context.store.secrets(), &Query { results, window, total: false });
     Ok(found?.answer.ids)
@@ -148,14 +166,20 @@ pub(in crate::jmap::email) struct EmailDisplay<'a> {
     pub(in crate::jmap::email) rights: &'a Rights,
 }
 
-/// The rows of an email that the caller sees: the second, trace prefix and content, where it is needed.
+/// The rows of an email that the caller sees: the second, trace prefix and content, where it is
+/// needed.
 type VisibleRows = (EmailMetadata, Option<(Vec<u8>, EmailContent)>);
 
 impl EmailDisplay<'_> {
     /// The rows of emails; `None` for one that is not there for the caller.
-    fn rows(&self, ids: &[EmailId], wanted: &RequestedProperties) -> Result<Vec<Option<VisibleRows>>, MethodError> {
+    fn rows(
+        &self,
+        ids: &[EmailId],
+        wanted: &RequestedProperties,
+    ) -> Result<Vec<Option<VisibleRows>>, MethodError> {
         let emails = self.snapshot.emails_at(self.account.id, ids)?;
-        let emails: Vec<Option<EmailMetadata>> = emails.into_iter().map(|email| self.rights.seen(email?)).collect();
+        let emails: Vec<Option<EmailMetadata>> =
+            emails.into_iter().map(|email| self.rights.seen(email?)).collect();
         if !wanted.needs_content() && !wanted.needs_message() {
             return Ok(emails.into_iter().map(|email| Some((email?, None))).collect());
         }
@@ -197,10 +221,18 @@ impl EmailDisplay<'_> {
         if wanted.needs_body() {
             self.context.budget.read(email.size)?;
             let raw = self.snapshot.raw_message(&email.blob)?.ok_or_else(lost)?;
-            bodies.show(wanted, TracedMessage { prefix: &prefix, raw: &raw, blob: &blob }, &mut object)?;
+            bodies.show(
+                wanted,
+                TracedMessage { prefix: &prefix, raw: &raw, blob: &blob },
+                &mut object,
+            )?;
         } else {
             let head = head(self.context, self.snapshot, &email.blob)?.ok_or_else(lost)?;
-            bodies.show_header(wanted, TracedMessage { prefix: &prefix, raw: &head, blob: &blob }, &mut object)?;
+            bodies.show_header(
+                wanted,
+                TracedMessage { prefix: &prefix, raw: &head, blob: &blob },
+                &mut object,
+            )?;
         }
         Ok(object)
     }

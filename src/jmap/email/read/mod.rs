@@ -1,4 +1,5 @@
-//! What emails are read by: Email/get and Email/parse, the properties and the body parts (RFC 8621 §4.1, §4.2, §4.9).
+//! What emails are read by: Email/get and Email/parse, the properties and the body parts (RFC 8621
+//! §4.1, §4.2, §4.9).
 
 pub(in crate::jmap::email) mod body;
 pub(in crate::jmap::email) mod get;

@@ -61,7 +61,8 @@ impl Method for EmailParse {
             None => RequestedProperties::usual_of_message(),
         };
         let bodies = Bodies::of(context, body)?;
-        let (mut parsed, mut not_parsable, mut not_found) = (JsonObject::new(), Vec::new(), Vec::new());
+        let (mut parsed, mut not_parsable, mut not_found) =
+            (JsonObject::new(), Vec::new(), Vec::new());
         for id in args.blob_ids {
             let raw = context.octets_by_id(&account, &id)?;
             let (Some(raw), Ok(blob)) = (raw, id.parse::<BlobId>()) else {
@@ -101,7 +102,8 @@ fn object(
         object.insert(property.as_str().to_owned(), value);
     }
     if wanted.needs_content() {
-        let content = catch_parser_panic("a message", || content(&Message::parse(raw))).unwrap_or_default();
+        let content =
+            catch_parser_panic("a message", || content(&Message::parse(raw))).unwrap_or_default();
         wanted.of_content(content, &mut object);
     }
     if wanted.needs_message() {

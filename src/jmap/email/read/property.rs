@@ -1,4 +1,5 @@
-//! The properties of an email (RFC 8621 §4.1): which are asked for, and what a row or a header says of each.
+//! The properties of an email (RFC 8621 §4.1): which are asked for, and what a row or a header says
+//! of each.
 
 use std::str::FromStr;
 
@@ -57,8 +58,12 @@ names! {
 }
 
 /// Of the message, what is given where nothing is asked for (RFC 8621 §4.2, §4.9).
-const USUAL_OF_MESSAGE: [MessageProperty; 4] =
-    [MessageProperty::BodyValues, MessageProperty::TextBody, MessageProperty::HtmlBody, MessageProperty::Attachments];
+const USUAL_OF_MESSAGE: [MessageProperty; 4] = [
+    MessageProperty::BodyValues,
+    MessageProperty::TextBody,
+    MessageProperty::HtmlBody,
+    MessageProperty::Attachments,
+];
 
 /// A property `header:Name:asForm:all` (RFC 8621 §4.1.3), and the text by which it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,7 +147,9 @@ impl RequestedProperties {
     ///
     /// # Errors
     /// `requestTooLarge` for more `header:` properties than one call may ask for.
-    pub(in crate::jmap::email) fn of(properties: impl IntoIterator<Item = EmailProperty>) -> Result<Self, MethodError> {
+    pub(in crate::jmap::email) fn of(
+        properties: impl IntoIterator<Item = EmailProperty>,
+    ) -> Result<Self, MethodError> {
         let mut wanted = Self::default();
         for property in properties {
             match property {
@@ -187,13 +194,20 @@ impl RequestedProperties {
     }
 
     /// What the metadata says.
-    pub(in crate::jmap::email) fn of_metadata(&self, id: EmailId, email: &EmailMetadata, object: &mut JsonObject) {
+    pub(in crate::jmap::email) fn of_metadata(
+        &self,
+        id: EmailId,
+        email: &EmailMetadata,
+        object: &mut JsonObject,
+    ) {
         for property in &self.metadata {
             let value = match property {
                 MetadataProperty::Id => id.to_string().into(),
                 MetadataProperty::BlobId => BlobId::email(id).to_string().into(),
                 MetadataProperty::ThreadId => email.thread.to_string().into(),
-                MetadataProperty::MailboxIds => set_of(email.mailboxes.iter().map(ToString::to_string)),
+                MetadataProperty::MailboxIds => {
+                    set_of(email.mailboxes.iter().map(ToString::to_string))
+                }
                 MetadataProperty::Keywords => set_of(email.keywords.iter().cloned()),
                 MetadataProperty::Size => email.size.into(),
                 MetadataProperty::ReceivedAt => email.received_at.rfc3339().into(),
@@ -203,11 +217,21 @@ impl RequestedProperties {
     }
 
     /// What the content row says.
-    pub(in crate::jmap::email) fn of_content(&self, mut content: EmailContent, object: &mut JsonObject) {
-        let ids = |ids: &mut Vec<String>| if ids.is_empty() { Value::Null } else { std::mem::take(ids).into() };
+    pub(in crate::jmap::email) fn of_content(
+        &self,
+        mut content: EmailContent,
+        object: &mut JsonObject,
+    ) {
+        let ids = |ids: &mut Vec<String>| {
+            if ids.is_empty() { Value::Null } else { std::mem::take(ids).into() }
+        };
         let blank = content.blank;
         let with = |bit: u8, all: &mut Vec<EmailAddress>| {
-            if all.is_empty() && blank >> bit & 1 == 0 { Value::Null } else { people(std::mem::take(all)) }
+            if all.is_empty() && blank >> bit & 1 == 0 {
+                Value::Null
+            } else {
+                people(std::mem::take(all))
+            }
         };
         for property in &self.content {
             let value = match property {
@@ -238,7 +262,10 @@ impl RequestedProperties {
     ) -> Result<(), MethodError> {
         shown(&self.headers, header, object, grow)?;
         if self.message.contains(&MessageProperty::Headers) {
-            object.insert(MessageProperty::Headers.as_str().to_owned(), all_fields(header.clone(), grow)?);
+            object.insert(
+                MessageProperty::Headers.as_str().to_owned(),
+                all_fields(header.clone(), grow)?,
+            );
         }
         Ok(())
     }
@@ -261,7 +288,9 @@ pub(in crate::jmap::email) fn add_header(
 ) -> Result<(), MethodError> {
     add(headers, header);
     if headers.len() > limits::MAX_HEADER_PROPERTIES {
-        return Err(MethodError::RequestTooLarge("more header: properties than one call may ask for"));
+        return Err(MethodError::RequestTooLarge(
+            "more header: properties than one call may ask for",
+        ));
     }
     Ok(())
 }

@@ -103,7 +103,8 @@ fn header_fields_come_in_the_form_that_is_asked_for() {
         "header:Return-Path": " <bob@example.net>",
     });
     assert_eq!(email, wanted);
-    let headers = get(&context, &account, &id, &json!({"properties": ["headers"]}))["headers"].clone();
+    let headers =
+        get(&context, &account, &id, &json!({"properties": ["headers"]}))["headers"].clone();
     assert_eq!(headers[0], json!({"name": "Return-Path", "value": " <bob@example.net>"}));
     assert_eq!(headers.as_array().unwrap().len(), 12);
     for bad in ["header:From:asText", "header:", "headers:", "nothing", "header:X:asText:asText"] {
@@ -116,10 +117,8 @@ fn header_fields_come_in_the_form_that_is_asked_for() {
 fn the_structure_is_a_tree_of_what_is_asked_for() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, MIXED.as_bytes()));
-    let ask =
-        json!({"properties": ["bodyStructure"], "bodyProperties": ["partId", "type", "header:X-A:asText", "subParts"]});
-    let leaf =
-        |number: &str, kind: &str| json!({"partId": number, "type": kind, "header:X-A:asText": null, "subParts": null});
+    let ask = json!({"properties": ["bodyStructure"], "bodyProperties": ["partId", "type", "header:X-A:asText", "subParts"]});
+    let leaf = |number: &str, kind: &str| json!({"partId": number, "type": kind, "header:X-A:asText": null, "subParts": null});
     let wanted = json!({
         "partId": null, "type": "multipart/mixed", "header:X-A:asText": "two", "subParts": [
             {"partId": null, "type": "multipart/alternative", "header:X-A:asText": null,
@@ -129,7 +128,10 @@ fn the_structure_is_a_tree_of_what_is_asked_for() {
     });
     assert_eq!(get(&context, &account, &id, &ask)["bodyStructure"], wanted);
     let ask = json!({"properties": ["bodyStructure"]});
-    assert_eq!(get(&context, &account, &id, &ask)["bodyStructure"]["subParts"][0]["subParts"][1]["partId"], "3");
+    assert_eq!(
+        get(&context, &account, &id, &ask)["bodyStructure"]["subParts"][0]["subParts"][1]["partId"],
+        "3"
+    );
     let ask = json!({"properties": ["bodyStructure"], "bodyProperties": ["headers"]});
     let root = get(&context, &account, &id, &ask)["bodyStructure"]["headers"].clone();
     assert_eq!(root.as_array().unwrap().len(), 12);
@@ -145,12 +147,19 @@ fn values_are_given_where_they_are_wanted_and_no_longer() {
         get(&context, &account, &id, &ask)["bodyValues"].clone()
     };
     assert_eq!(values(json!({})), json!({}));
-    let keys = |value: Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
+    let keys =
+        |value: Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
     assert_eq!(keys(values(json!({"fetchHTMLBodyValues": true}))), "3");
     assert_eq!(keys(values(json!({"fetchAllBodyValues": true}))), "2 3");
     let cut = values(json!({"fetchAllBodyValues": true, "maxBodyValueBytes": 11}));
-    assert_eq!(cut["2"], json!({"value": "Hello\nthere", "isEncodingProblem": false, "isTruncated": false}));
-    assert_eq!(cut["3"], json!({"value": "<p>Hello ", "isEncodingProblem": false, "isTruncated": true}));
+    assert_eq!(
+        cut["2"],
+        json!({"value": "Hello\nthere", "isEncodingProblem": false, "isTruncated": false})
+    );
+    assert_eq!(
+        cut["3"],
+        json!({"value": "<p>Hello ", "isEncodingProblem": false, "isTruncated": true})
+    );
     for bad in [
         json!({"maxBodyValueBytes": -1}),
         json!({"fetchAllBodyValues": 1}),
@@ -171,12 +180,25 @@ fn what_is_not_there_is_said_and_each_is_given_once() {
     let (account, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));
     let ask = json!({"accountId": account, "ids": [id, "e0000000000000", id, "nonsense"], "properties": ["id"]});
     let (_, answer) = call(&context, "Email/get", &ask);
-    assert_eq!((&answer["list"], &answer["notFound"]), (&json!([{"id": id}]), &json!(["e0000000000000", "nonsense"])));
-    let (_, all) = call(&context, "Email/get", &json!({"accountId": account, "ids": null, "properties": ["id"]}));
+    assert_eq!(
+        (&answer["list"], &answer["notFound"]),
+        (&json!([{"id": id}]), &json!(["e0000000000000", "nonsense"]))
+    );
+    let (_, all) = call(
+        &context,
+        "Email/get",
+        &json!({"accountId": account, "ids": null, "properties": ["id"]}),
+    );
     assert_eq!((&all["list"], &all["state"]), (&json!([{"id": id}]), &answer["state"]));
     let many: Vec<String> = (0..1001).map(|n| format!("x{n}")).collect();
-    assert_eq!(error(&context, "Email/get", &json!({"accountId": account, "ids": many})), "requestTooLarge");
-    assert_eq!(error(&context, "Email/parse", &json!({"accountId": account, "blobIds": many})), "requestTooLarge");
+    assert_eq!(
+        error(&context, "Email/get", &json!({"accountId": account, "ids": many})),
+        "requestTooLarge"
+    );
+    assert_eq!(
+        error(&context, "Email/parse", &json!({"accountId": account, "blobIds": many})),
+        "requestTooLarge"
+    );
     let snippets = json!({"accountId": account, "filter": null, "emailIds": many});
     assert_eq!(error(&context, "SearchSnippet/get", &snippets), "requestTooLarge");
 }
@@ -187,9 +209,25 @@ fn a_message_within_is_parsed_and_so_is_what_is_in_it() {
     let (account, id) = (account_of(&context), filed(&context, MIXED.as_bytes()));
     let whole = format!("o{}", &id[1..]);
     let (inner, text) = (format!("{whole}-4"), format!("{whole}-2"));
-    let ids = [inner.clone(), text.clone(), format!("{whole}-9"), format!("{inner}-1"), whole.clone(), "x".into()];
-    let names =
-        ["id", "threadId", "mailboxIds", "blobId", "size", "subject", "attachments", "header:X-P", "bodyValues"];
+    let ids = [
+        inner.clone(),
+        text.clone(),
+        format!("{whole}-9"),
+        format!("{inner}-1"),
+        whole.clone(),
+        "x".into(),
+    ];
+    let names = [
+        "id",
+        "threadId",
+        "mailboxIds",
+        "blobId",
+        "size",
+        "subject",
+        "attachments",
+        "header:X-P",
+        "bodyValues",
+    ];
     let ask = json!({"accountId": account, "blobIds": ids, "properties": names, "fetchTextBodyValues": true,
         "bodyProperties": ["blobId", "partId", "name", "header:X-P:asText"]});
     let (name, answer) = call(&context, "Email/parse", &ask);
@@ -203,31 +241,50 @@ fn a_message_within_is_parsed_and_so_is_what_is_in_it() {
     assert_eq!(answer["parsed"][&whole]["subject"], "Gr\u{fc}\u{df}e  two");
     assert_eq!(answer["notFound"], json!([format!("{whole}-9"), "x"]));
     assert_eq!(answer["notParsable"], json!([text, format!("{inner}-1")]));
-    let (_, usual) = call(&context, "Email/parse", &json!({"accountId": account, "blobIds": [inner]}));
-    assert_eq!((&usual["notFound"], usual["parsed"][&inner].as_object().unwrap().len()), (&Value::Null, 17));
+    let (_, usual) =
+        call(&context, "Email/parse", &json!({"accountId": account, "blobIds": [inner]}));
+    assert_eq!(
+        (&usual["notFound"], usual["parsed"][&inner].as_object().unwrap().len()),
+        (&Value::Null, 17)
+    );
     assert_eq!(error(&context, "Email/parse", &json!({"accountId": account})), "invalidArguments");
 }
 
 #[test]
 fn snippets_show_what_was_found() {
     let context = context();
-    let (account, id) = (account_of(&context), filed(&context, b"Subject: Lunch & more\r\n\r\nlunch at <noon>\r\n"));
+    let (account, id) = (
+        account_of(&context),
+        filed(&context, b"Subject: Lunch & more\r\n\r\nlunch at <noon>\r\n"),
+    );
     let other = filed(&context, b"Subject: other\r\n\r\nx\r\n");
     let ask = |filter: Value, ids: Value| {
-        call(&context, "SearchSnippet/get", &json!({"accountId": account, "filter": filter, "emailIds": ids}))
+        call(
+            &context,
+            "SearchSnippet/get",
+            &json!({"accountId": account, "filter": filter, "emailIds": ids}),
+        )
     };
     let (_, answer) = ask(json!({"text": "lunch"}), json!([id, other, "none", id]));
     let wanted = json!([
         {"emailId": id, "subject": "<mark>Lunch</mark> &amp; more", "preview": "<mark>lunch</mark> at &lt;noon&gt;\r\n"},
         {"emailId": other, "subject": null, "preview": null},
     ]);
-    let trimmed: Value =
-        serde_json::from_str(&answer["list"].to_string().replace("\\r\\n", "").replace("&gt; ", "&gt;")).unwrap();
+    let trimmed: Value = serde_json::from_str(
+        &answer["list"].to_string().replace("\\r\\n", "").replace("&gt; ", "&gt;"),
+    )
+    .unwrap();
     let wanted: Value = serde_json::from_str(&wanted.to_string().replace("\\r\\n", "")).unwrap();
     assert_eq!((trimmed, &answer["notFound"]), (wanted, &json!(["none"])));
-    assert_eq!(ask(Value::Null, json!([id])).1["list"], json!([{"emailId": id, "subject": null, "preview": null}]));
+    assert_eq!(
+        ask(Value::Null, json!([id])).1["list"],
+        json!([{"emailId": id, "subject": null, "preview": null}])
+    );
     for (bad, wanted) in [
-        (json!({"accountId": account, "filter": {"nonsense": 1}, "emailIds": []}), "unsupportedFilter"),
+        (
+            json!({"accountId": account, "filter": {"nonsense": 1}, "emailIds": []}),
+            "unsupportedFilter",
+        ),
         (json!({"accountId": account, "filter": null}), "invalidArguments"),
         (json!({"accountId": account, "filter": null, "emailIds": [1]}), "invalidArguments"),
     ] {

@@ -1,4 +1,5 @@
-//! The filter of Email/query (RFC 8621 §4.4.1): its conditions, and what room `query` makes of them.
+//! The filter of Email/query (RFC 8621 §4.4.1): its conditions, and what room `query` makes of
+//! them.
 //!
 //! - A condition that is null is left out: clients write all that they know.
 //! - A mailbox that is not there holds no email: that is no error.
@@ -45,22 +46,32 @@ enum EmailCondition {
     AttachmentType(String),
 }
 
-/// The filter of a call. Conditions of our own are known to a request that uses our capability (RFC 8620 §1.8).
+/// The filter of a call. Conditions of our own are known to a request that uses our capability (RFC
+/// 8620 §1.8).
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedFilter`.
-pub(in crate::jmap::email) fn of(call: &Call<'_>, given: Option<&Value>) -> Result<Filter, MethodError> {
+pub(in crate::jmap::email) fn of(
+    call: &Call<'_>,
+    given: Option<&Value>,
+) -> Result<Filter, MethodError> {
     let filter = filter(given)?;
     if has_our_own(&filter) && !call.uses(ADMIN) {
-        return Err(MethodError::UnsupportedFilter(format!("attachmentName and attachmentType belong to {ADMIN}")));
+        return Err(MethodError::UnsupportedFilter(format!(
+            "attachmentName and attachmentType belong to {ADMIN}"
+        )));
     }
     Ok(filter)
 }
 
 fn has_our_own(filter: &Filter) -> bool {
     match filter {
-        Filter::And(parts) | Filter::Or(parts) | Filter::Not(parts) => parts.iter().any(has_our_own),
-        Filter::Is(condition) => matches!(condition, Condition::AttachmentName(_) | Condition::AttachmentType(_)),
+        Filter::And(parts) | Filter::Or(parts) | Filter::Not(parts) => {
+            parts.iter().any(has_our_own)
+        }
+        Filter::Is(condition) => {
+            matches!(condition, Condition::AttachmentName(_) | Condition::AttachmentType(_))
+        }
     }
 }
 
@@ -69,20 +80,18 @@ fn has_our_own(filter: &Filter) -> bool {
 /// # Errors
 /// `invalidArguments`, `unsupportedFilter`.
 pub fn filter(given: Option<&Value>) -> Result<Filter, MethodError> {
-    let tree =
-        Tree::of(
-            given,
-            |name, value| {
-                if value.is_null() { Ok(None) } else { condition::<EmailCondition>(name, value).map(Some) }
-            },
-        )?;
+    let tree = Tree::of(given, |name, value| {
+        if value.is_null() { Ok(None) } else { condition::<EmailCondition>(name, value).map(Some) }
+    })?;
     let filter = of_tree(tree)?;
     filter.validate().map_err(|error| MethodError::UnsupportedFilter(error.to_string()))?;
     Ok(filter)
 }
 
 fn of_tree(tree: Tree<EmailCondition>) -> Result<Filter, MethodError> {
-    let all = |parts: Vec<Tree<EmailCondition>>| parts.into_iter().map(of_tree).collect::<Result<Vec<Filter>, _>>();
+    let all = |parts: Vec<Tree<EmailCondition>>| {
+        parts.into_iter().map(of_tree).collect::<Result<Vec<Filter>, _>>()
+    };
     match tree {
         Tree::And(parts) => all(parts).map(Filter::And),
         Tree::Or(parts) => all(parts).map(Filter::Or),

@@ -10,7 +10,9 @@ use crate::jmap::rights::{Rights, unchanged_since};
 use crate::jmap::standard::value::wanted;
 use crate::jmap::standard::{client_state, state};
 use crate::model::limits;
-use crate::query::{self as questions, Query, QueryChanges, QueryOptions, QuerySpec, Start, Window};
+use crate::query::{
+    self as questions, Query, QueryChanges, QueryOptions, QuerySpec, Start, Window,
+};
 use crate::wire::jmap::json::MAX_SAFE_INTEGER;
 use crate::wire::jmap::primitive::is_id;
 use crate::wire::jmap::standard::{
@@ -119,7 +121,10 @@ impl Method for EmailQueryChanges {
     type Args = With<QueryChangesArgs, CollapseArgs>;
     type Answer = QueryChangesResponse;
 
-    fn call(call: &Call<'_>, With(args, beside): Self::Args) -> Result<QueryChangesResponse, MethodError> {
+    fn call(
+        call: &Call<'_>,
+        With(args, beside): Self::Args,
+    ) -> Result<QueryChangesResponse, MethodError> {
         let (context, account) = (call.context, call.open(&args.account_id, true)?);
         let snapshot = context.store.snapshot();
         let rights = Rights::of(&snapshot, &account)?;
@@ -137,7 +142,10 @@ impl Method for EmailQueryChanges {
         let found = questions::changes(&snapshot, context.store.secrets(), &asked)?;
         context.request_listings(account.id, |now| found.plan.listing_requests(now));
         let answer = found.answer;
-        let added = answer.added.iter().map(|(index, id)| AddedItem { id: id.to_string(), index: *index as u64 });
+        let added = answer
+            .added
+            .iter()
+            .map(|(index, id)| AddedItem { id: id.to_string(), index: *index as u64 });
         Ok(QueryChangesResponse {
             account_id: account.id.to_string(),
             old_query_state: args.since_query_state,

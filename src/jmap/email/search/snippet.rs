@@ -51,12 +51,18 @@ impl Method for SnippetGet {
         let snapshot = context.store.snapshot();
         let rights = Rights::of(&snapshot, &account)?;
         let filter = filter::of(call, args.filter.as_ref())?;
-        let results = QuerySpec { account: account.id, filter, scope: rights.scope(), ..QuerySpec::default() };
+        let results = QuerySpec {
+            account: account.id,
+            filter,
+            scope: rights.scope(),
+            ..QuerySpec::default()
+        };
         // What cannot be answered as a query has no snippets either.
         explain(&snapshot, &results)?;
         let finder = Finder::new(&results.filter, context.store.secrets());
         let is_seen = |id| -> Result<bool, MethodError> {
-            let Some(email) = snapshot.email(account.id, id)?.filter(|email| rights.sees(email)) else {
+            let Some(email) = snapshot.email(account.id, id)?.filter(|email| rights.sees(email))
+            else {
                 return Ok(false);
             };
             context.budget.read(if finder.reads_text() { email.size } else { 0 })?;
@@ -72,8 +78,10 @@ impl Method for SnippetGet {
                 not_found.push(id);
                 continue;
             };
-            let snippet = SearchSnippet { email_id: &id, subject: found.subject, preview: found.preview };
-            let snippet = serde_json::to_value(snippet).map_err(|error| MethodError::ServerFail(error.to_string()))?;
+            let snippet =
+                SearchSnippet { email_id: &id, subject: found.subject, preview: found.preview };
+            let snippet = serde_json::to_value(snippet)
+                .map_err(|error| MethodError::ServerFail(error.to_string()))?;
             context.budget.tell(&snippet)?;
             list.push(snippet);
         }

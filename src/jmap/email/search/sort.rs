@@ -31,7 +31,10 @@ enum EmailSort {
 pub fn sort(value: &serde_json::Value) -> Result<Vec<Comparator>, MethodError> {
     let given = Option::<Vec<SortComparator>>::deserialize(value);
     of(given.map_err(|error| {
-        MethodError::InvalidArguments(format!("sort: {}", crate::wire::jmap::arguments::short(&error.to_string())))
+        MethodError::InvalidArguments(format!(
+            "sort: {}",
+            crate::wire::jmap::arguments::short(&error.to_string())
+        ))
     })?)
 }
 
@@ -39,7 +42,9 @@ pub fn sort(value: &serde_json::Value) -> Result<Vec<Comparator>, MethodError> {
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedSort`.
-pub(in crate::jmap) fn of(given: Option<Vec<SortComparator>>) -> Result<Vec<Comparator>, MethodError> {
+pub(in crate::jmap) fn of(
+    given: Option<Vec<SortComparator>>,
+) -> Result<Vec<Comparator>, MethodError> {
     let mut given = given.unwrap_or_default();
     for comparator in &mut given {
         // aerc asks for the keyword alone.
@@ -58,7 +63,9 @@ fn comparator(given: PropertyComparator<EmailSort>) -> Result<Comparator, Method
     };
     let plain = |property: SortProperty, word: Option<String>| match word {
         None => Ok(property),
-        Some(_) => Err(MethodError::InvalidArguments("sort: only a property of keywords has a keyword".into())),
+        Some(_) => Err(MethodError::InvalidArguments(
+            "sort: only a property of keywords has a keyword".into(),
+        )),
     };
     let property = match property {
         EmailSort::ReceivedAt => plain(SortProperty::ReceivedAt, word),

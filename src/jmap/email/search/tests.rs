@@ -1,4 +1,5 @@
-//! What is a filter, a sort, a window, and what is none, by its error (RFC 8621 §4.4, RFC 8620 §5.5).
+//! What is a filter, a sort, a window, and what is none, by its error (RFC 8621 §4.4, RFC 8620
+//! §5.5).
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -33,14 +34,26 @@ fn every_condition_is_read() {
     let at = UtcMillis::parse_rfc3339("2026-12-24T09:00:00Z").unwrap();
     for (json, wanted) in [
         (json!({"inMailbox": box_id}), Condition::InMailbox(MailboxUid(3))),
-        (json!({"inMailboxOtherThan": [box_id, "nothing"]}), Condition::InMailboxOtherThan(vec![MailboxUid(3)])),
+        (
+            json!({"inMailboxOtherThan": [box_id, "nothing"]}),
+            Condition::InMailboxOtherThan(vec![MailboxUid(3)]),
+        ),
         (json!({"before": "2026-12-24T09:00:00Z"}), Condition::Before(at)),
         (json!({"after": "2026-12-24T09:00:00.000Z"}), Condition::After(at)),
         (json!({"minSize": 5}), Condition::MinSize(5)),
         (json!({"maxSize": 9_007_199_254_740_991_u64}), Condition::MaxSize((1 << 53) - 1)),
-        (json!({"allInThreadHaveKeyword": "$Seen"}), Condition::AllInThreadHaveKeyword(word("$seen"))),
-        (json!({"someInThreadHaveKeyword": "work"}), Condition::SomeInThreadHaveKeyword(word("work"))),
-        (json!({"noneInThreadHaveKeyword": "work"}), Condition::NoneInThreadHaveKeyword(word("work"))),
+        (
+            json!({"allInThreadHaveKeyword": "$Seen"}),
+            Condition::AllInThreadHaveKeyword(word("$seen")),
+        ),
+        (
+            json!({"someInThreadHaveKeyword": "work"}),
+            Condition::SomeInThreadHaveKeyword(word("work")),
+        ),
+        (
+            json!({"noneInThreadHaveKeyword": "work"}),
+            Condition::NoneInThreadHaveKeyword(word("work")),
+        ),
         (json!({"hasKeyword": "WORK"}), Condition::HasKeyword(word("work"))),
         (json!({"notKeyword": "$seen"}), Condition::NotKeyword(word("$seen"))),
         (json!({"hasAttachment": true}), Condition::HasAttachment(true)),
@@ -52,7 +65,10 @@ fn every_condition_is_read() {
         (json!({"subject": "日本"}), Condition::Subject(word("日本"))),
         (json!({"body": "x"}), Condition::Body(word("x"))),
         (json!({"header": ["List-Id"]}), Condition::Header { name: word("List-Id"), text: None }),
-        (json!({"header": ["X-Y", "z"]}), Condition::Header { name: word("X-Y"), text: Some(word("z")) }),
+        (
+            json!({"header": ["X-Y", "z"]}),
+            Condition::Header { name: word("X-Y"), text: Some(word("z")) },
+        ),
     ] {
         assert_eq!(filter(&json), Ok(is(wanted)), "{json}");
     }
@@ -64,7 +80,10 @@ fn conditions_are_joined() {
     let (small, big) = (is(Condition::MaxSize(9)), is(Condition::MinSize(1)));
     assert_eq!(filter(&Value::Null), Ok(Filter::default()));
     assert_eq!(filter(&json!({})), Ok(Filter::default()));
-    assert_eq!(filter(&json!({"maxSize": 9, "minSize": 1})), Ok(Filter::And(vec![small.clone(), big.clone()])));
+    assert_eq!(
+        filter(&json!({"maxSize": 9, "minSize": 1})),
+        Ok(Filter::And(vec![small.clone(), big.clone()]))
+    );
     let parts = json!([{"maxSize": 9}, {"operator": "NOT", "conditions": [{"minSize": 1}, {}]}]);
     let inner = Filter::Not(vec![big, Filter::default()]);
     for (name, wanted) in [
@@ -117,11 +136,18 @@ fn filters_that_are_none_say_so() {
     ] {
         assert_eq!(kind(filter(&wrong)), "invalidArguments", "{wrong}");
     }
-    let many = |count: usize| json!({"operator": "OR", "conditions": vec![json!({"minSize": 1}); count]});
+    let many =
+        |count: usize| json!({"operator": "OR", "conditions": vec![json!({"minSize": 1}); count]});
     let deep = |depth: usize| {
-        (0..depth).fold(json!({"minSize": 1}), |inner, _| json!({"operator": "NOT", "conditions": [inner]}))
+        (0..depth).fold(
+            json!({"minSize": 1}),
+            |inner, _| json!({"operator": "NOT", "conditions": [inner]}),
+        )
     };
-    assert!(filter(&many(limits::MAX_FILTER_CONDITIONS)).is_ok() && filter(&deep(limits::MAX_FILTER_DEPTH)).is_ok());
+    assert!(
+        filter(&many(limits::MAX_FILTER_CONDITIONS)).is_ok()
+            && filter(&deep(limits::MAX_FILTER_DEPTH)).is_ok()
+    );
     for unknown in [
         json!({"colour": "red"}),
         json!({"Text": "x"}),
@@ -144,10 +170,16 @@ fn filters_that_are_none_say_so() {
 
 #[test]
 fn sorts_and_their_errors() {
-    let newest =
-        Comparator { property: SortProperty::ReceivedAt, ascending: false, collation: Collation::UnicodeCasemap };
-    let by_word =
-        Comparator { property: SortProperty::HasKeyword("$seen".into()), ascending: true, collation: Collation::Octet };
+    let newest = Comparator {
+        property: SortProperty::ReceivedAt,
+        ascending: false,
+        collation: Collation::UnicodeCasemap,
+    };
+    let by_word = Comparator {
+        property: SortProperty::HasKeyword("$seen".into()),
+        ascending: true,
+        collation: Collation::Octet,
+    };
     let both = json!([
         {"property": "receivedAt", "isAscending": false},
         {"property": "hasKeyword", "keyword": "$Seen", "collation": "i;octet"},
@@ -166,7 +198,10 @@ fn sorts_and_their_errors() {
     }
     assert!(sort(&json!([{"property": "size", "position": 0}])).is_ok());
     // aerc asks for the keyword alone, and for dates in its own zone.
-    assert_eq!(sort(&json!([{"keyword": "$Seen", "collation": "i;octet"}])), Ok(vec![both_by_word]));
+    assert_eq!(
+        sort(&json!([{"keyword": "$Seen", "collation": "i;octet"}])),
+        Ok(vec![both_by_word])
+    );
     let at = |date: &str| filter(&json!({"after": date}));
     assert_eq!(at("2026-12-24T09:00:00+01:00"), at("2026-12-24T08:00:00Z"));
     assert!(at("2026-12-24T09:00:00+01:00").is_ok());
@@ -198,7 +233,8 @@ fn sorts_and_their_errors() {
 
 #[test]
 fn windows_and_their_errors() {
-    let (start, limit) = (|value| window(value).unwrap().start, |value| window(value).unwrap().limit);
+    let (start, limit) =
+        (|value| window(value).unwrap().start, |value| window(value).unwrap().limit);
     assert_eq!((start(json!({})), limit(json!({}))), (Start::Position(0), Some(100)));
     assert_eq!(start(json!({"position": -5, "limit": null})), Start::Position(-5));
     assert_eq!(limit(json!({"limit": 7})), Some(7));
@@ -221,8 +257,18 @@ fn windows_and_their_errors() {
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
-    let words =
-        ["operator", "conditions", "AND", "NOT", "inMailbox", "text", "header", "before", "property", "keyword"];
+    let words = [
+        "operator",
+        "conditions",
+        "AND",
+        "NOT",
+        "inMailbox",
+        "text",
+        "header",
+        "before",
+        "property",
+        "keyword",
+    ];
     let word = proptest::sample::select(words.to_vec()).prop_map(str::to_owned);
     let leaf = prop_oneof![
         Just(Value::Null),

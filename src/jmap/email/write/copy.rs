@@ -1,4 +1,5 @@
-//! Email/copy (RFC 8621 §4.7, RFC 8620 §5.4): emails of another account, and the Email/set that may follow by itself.
+//! Email/copy (RFC 8621 §4.7, RFC 8620 §5.4): emails of another account, and the Email/set that may
+//! follow by itself.
 
 use serde_json::Value;
 
@@ -40,8 +41,10 @@ impl Method for EmailCopy {
             }
         }
         let wanted = args.if_in_state;
-        let is_right = |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
-        let (mut commits, mut done, mut copied) = (Commits::default(), SetResponse::default(), Vec::new());
+        let is_right =
+            |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
+        let (mut commits, mut done, mut copied) =
+            (Commits::default(), SetResponse::default(), Vec::new());
         for (name, object) in &args.create {
             match one(call, (&from, &account), &mut commits, is_right, object) {
                 Ok((original, kept)) => {
@@ -79,9 +82,14 @@ fn one(
     object: &JsonObject,
 ) -> Result<(EmailId, JsonObject), SetFailure> {
     let context = call.context;
-    let (id, filing) = Filing::with_source(call.created, object, "id", "a copy cannot have another")?;
+    let (id, filing) =
+        Filing::with_source(call.created, object, "id", "a copy cannot have another")?;
     context.budget.file(0)?;
-    let id = call.created.resolve(id).and_then(|id| id.parse::<EmailId>().ok()).ok_or(SetError::NotFound)?;
+    let id = call
+        .created
+        .resolve(id)
+        .and_then(|id| id.parse::<EmailId>().ok())
+        .ok_or(SetError::NotFound)?;
     let (email, prefix, raw) = {
         let snapshot = context.store.snapshot();
         let rights = Rights::of(&snapshot, from)?;

@@ -1,4 +1,5 @@
-//! An email from what a client says of it (RFC 8621 §4.6): its rules, and the message that is built.
+//! An email from what a client says of it (RFC 8621 §4.6): its rules, and the message that is
+//! built.
 
 mod part;
 mod value;
@@ -52,7 +53,13 @@ impl HeaderFields {
         self.names.insert(name.to_ascii_lowercase())
     }
 
-    fn set(&mut self, property: &HeaderProperty, json: &Value, path: &str, wrong: &mut InvalidProperties) {
+    fn set(
+        &mut self,
+        property: &HeaderProperty,
+        json: &Value,
+        path: &str,
+        wrong: &mut InvalidProperties,
+    ) {
         if !self.claim(&property.name) {
             wrong.add(path, "the same header field is set by two properties");
             return;
@@ -85,7 +92,9 @@ pub(in crate::jmap::email) fn message(
             header.set(&property, value, name, &mut wrong);
         } else if name.starts_with("header:") {
             match name.parse::<HeaderProperty>() {
-                Ok(property) if is_of_body(&property.name) => wrong.add(name, "it belongs to a body part"),
+                Ok(property) if is_of_body(&property.name) => {
+                    wrong.add(name, "it belongs to a body part")
+                }
                 Ok(property) => header.set(&property, value, name, &mut wrong),
                 Err(error) => wrong.add(name, &error.to_string()),
             }
@@ -95,14 +104,20 @@ pub(in crate::jmap::email) fn message(
     }
     let mut parts = PartBuilder::new(context, account, object, &header, &mut wrong);
     let body = parts.body()?;
-    let (missing, octets, attached) = (std::mem::take(&mut parts.missing), parts.octets, parts.attached);
-    // Where there is an error of its own for it, it is that and not `invalidProperties` (RFC 8620 §5.3).
+    let (missing, octets, attached) =
+        (std::mem::take(&mut parts.missing), parts.octets, parts.attached);
+    // Where there is an error of its own for it, it is that and not `invalidProperties` (RFC 8620
+    // §5.3).
     if !missing.is_empty() {
         return Err(SetError::BlobNotFound(missing).into());
     }
     wrong.finish()?;
-    let too_large =
-        || SetFailure::Object(SetError::TooLarge(format!("more than {} octets", limits::MAX_MESSAGE_BYTES)));
+    let too_large = || {
+        SetFailure::Object(SetError::TooLarge(format!(
+            "more than {} octets",
+            limits::MAX_MESSAGE_BYTES
+        )))
+    };
     if attached > limits::MAX_ATTACHMENTS_BYTES {
         let most = limits::MAX_ATTACHMENTS_BYTES;
         return Err(SetError::TooLarge(format!("more than {most} octets of attachments")).into());
@@ -118,9 +133,15 @@ pub(in crate::jmap::email) fn message(
     ];
     for (name, value) in added {
         // The root of a bodyStructure may have set it, too: that is the same header.
-        if !names.contains(&name.to_ascii_lowercase()) && !body.fields.iter().any(|field| field.is(name)) {
+        if !names.contains(&name.to_ascii_lowercase())
+            && !body.fields.iter().any(|field| field.is(name))
+        {
             let field = build::EncodedField::new(name, &value);
-            fields.push(field.map_err(|error| SetFailure::Call(MethodError::ServerFail(error.to_string())))?);
+            fields.push(
+                field.map_err(|error| {
+                    SetFailure::Call(MethodError::ServerFail(error.to_string()))
+                })?,
+            );
         }
     }
     let raw = build::build(&MessageTree { fields, body }, &seed);
@@ -134,7 +155,8 @@ fn is_of_body(name: &str) -> bool {
 /// A new Message-ID of an account's, and a word beside; nobody can guess either.
 pub(in crate::jmap) fn message_id(account: &Account) -> Result<(String, String), MethodError> {
     let mut random = [0u8; 32];
-    getrandom::fill(&mut random).map_err(|error| MethodError::ServerUnavailable(format!("no randomness: {error}")))?;
+    getrandom::fill(&mut random)
+        .map_err(|error| MethodError::ServerUnavailable(format!("no randomness: {error}")))?;
     let hex = hex(&random);
     let (id, seed) = hex.split_at(32);
     Ok((format!("{id}@{}", domain(account)), seed.to_owned()))
@@ -144,8 +166,8 @@ pub(in crate::jmap) fn message_id(account: &Account) -> Result<(String, String),
 fn domain(account: &Account) -> String {
     let primary = account.row.primary.to_string();
     let domain = primary.rsplit('@').next().unwrap_or_default();
-    let fits =
-        !domain.is_empty() && domain.bytes().all(|octet| octet.is_ascii_alphanumeric() || b".-".contains(&octet));
+    let fits = !domain.is_empty()
+        && domain.bytes().all(|octet| octet.is_ascii_alphanumeric() || b".-".contains(&octet));
     if fits { domain.to_owned() } else { "localhost".to_owned() }
 }
 

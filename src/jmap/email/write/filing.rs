@@ -1,5 +1,5 @@
-//! Where an email is filed, with which keywords, and when it came: what a client may say of every email that it makes,
-//! imports or copies (RFC 8621 §4.1.1, §4.6 to §4.8), and change of it.
+//! Where an email is filed, with which keywords, and when it came: what a client may say of every
+//! email that it makes, imports or copies (RFC 8621 §4.1.1, §4.6 to §4.8), and change of it.
 
 use std::collections::BTreeSet;
 
@@ -30,8 +30,8 @@ pub(in crate::jmap::email) struct Filing {
 }
 
 impl Filing {
-    /// Reads an object that makes an email of something stored already: the id under `source`, and the filing.
-    /// Of any other property `unknown` says why it is wrong.
+    /// Reads an object that makes an email of something stored already: the id under `source`, and
+    /// the filing. Of any other property `unknown` says why it is wrong.
     ///
     /// # Errors
     /// `invalidProperties`, `tooManyKeywords`.
@@ -42,7 +42,8 @@ impl Filing {
         unknown: &str,
     ) -> Result<(&'o str, Self), SetError> {
         let mut wrong = InvalidProperties::default();
-        for name in object.keys().filter(|name| *name != source && !NAMES.contains(&name.as_str())) {
+        for name in object.keys().filter(|name| *name != source && !NAMES.contains(&name.as_str()))
+        {
             wrong.add(name, unknown);
         }
         let id = object.get(source).and_then(Value::as_str).unwrap_or_default();
@@ -54,7 +55,8 @@ impl Filing {
         Ok((id, filing))
     }
 
-    /// Reads the properties of an object that has others, too. What is read is of use where nothing is wrong.
+    /// Reads the properties of an object that has others, too. What is read is of use where nothing
+    /// is wrong.
     ///
     /// # Errors
     /// `tooManyKeywords`.
@@ -65,7 +67,8 @@ impl Filing {
     ) -> Result<Self, SetError> {
         let given = |name: &str| object.get(name).filter(|value| !value.is_null());
         let mailboxes = mailboxes(ids, given("mailboxIds").unwrap_or(&Value::Null));
-        let received_at = given("receivedAt").map(|value| utc_date("receivedAt", value)).transpose();
+        let received_at =
+            given("receivedAt").map(|value| utc_date("receivedAt", value)).transpose();
         if received_at.is_err() {
             wrong.add("receivedAt", "a UTCDate such as 2026-12-24T09:00:00Z is wanted");
         }
@@ -81,27 +84,46 @@ impl Filing {
 fn names<'v>(property: &str, value: &'v Value) -> Result<Vec<&'v String>, SetError> {
     let wanted = || SetError::property(property, "an object is wanted whose values are true");
     let members = value.as_object().ok_or_else(wanted)?;
-    if members.values().all(|value| *value == Value::Bool(true)) { Ok(members.keys().collect()) } else { Err(wanted()) }
+    if members.values().all(|value| *value == Value::Bool(true)) {
+        Ok(members.keys().collect())
+    } else {
+        Err(wanted())
+    }
 }
 
 /// `mailboxIds`, creation ids replaced: one at least. Whether they are there is asked by `prove`.
-pub(in crate::jmap::email) fn mailboxes(ids: &CreationIds, value: &Value) -> Result<BTreeSet<MailboxUid>, SetError> {
+pub(in crate::jmap::email) fn mailboxes(
+    ids: &CreationIds,
+    value: &Value,
+) -> Result<BTreeSet<MailboxUid>, SetError> {
     let wanted = |what: &str| SetError::property("mailboxIds", what);
     let one = |id: &String| {
         let uid = ids.resolve(id).and_then(|id| id.parse().ok());
-        uid.filter(|uid| *uid != MailboxUid::ALL).ok_or_else(|| wanted(&format!("{id}: no such mailbox")))
+        uid.filter(|uid| *uid != MailboxUid::ALL)
+            .ok_or_else(|| wanted(&format!("{id}: no such mailbox")))
     };
-    let found = names("mailboxIds", value)?.into_iter().map(one).collect::<Result<BTreeSet<_>, SetError>>()?;
+    let found = names("mailboxIds", value)?
+        .into_iter()
+        .map(one)
+        .collect::<Result<BTreeSet<_>, SetError>>()?;
     if found.is_empty() { Err(wanted("an email is in one mailbox at least")) } else { Ok(found) }
 }
 
 /// `keywords`, in normal form.
 pub(in crate::jmap::email) fn keywords(value: &Value) -> Result<BTreeSet<String>, SetError> {
-    let wanted = |word: &String| SetError::property("keywords", format!("\"{word}\" is no keyword (RFC 8621 §4.1.1)"));
+    let wanted = |word: &String| {
+        SetError::property("keywords", format!("\"{word}\" is no keyword (RFC 8621 §4.1.1)"))
+    };
     let one = |word: &String| keyword::normal(word).ok_or_else(|| wanted(word));
-    let found = names("keywords", value)?.into_iter().map(one).collect::<Result<BTreeSet<_>, SetError>>()?;
+    let found = names("keywords", value)?
+        .into_iter()
+        .map(one)
+        .collect::<Result<BTreeSet<_>, SetError>>()?;
     if found.len() > limits::MAX_KEYWORDS {
-        return Err(SetError::of("tooManyKeywords", &format!("more than {}", limits::MAX_KEYWORDS)));
+        return Err(SetError::of(
+            "tooManyKeywords",
+            &format!("more than {}", limits::MAX_KEYWORDS),
+        ));
     }
     Ok(found)
 }

@@ -48,7 +48,8 @@ impl Method for EmailImport {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
         let wanted = args.if_in_state;
-        let is_right = |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
+        let is_right =
+            |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
         let (mut commits, mut done) = (Commits::default(), SetResponse::default());
         for (name, object) in &args.emails {
             let kept = one(call, &account, &mut commits, is_right, object);
@@ -81,14 +82,22 @@ fn one(
     // RFC 8621 §4.8: an id that is not found is invalid as any other value.
     let raw = raw.ok_or_else(|| SetError::property("blobId", "there is no such blob"))?;
     if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {
-        return Err(SetError::TooLarge(format!("more than {} octets", limits::MAX_MESSAGE_BYTES)).into());
+        return Err(
+            SetError::TooLarge(format!("more than {} octets", limits::MAX_MESSAGE_BYTES)).into()
+        );
     }
     if !is_message(&raw) {
         return Err(SetError::of("invalidEmail", "it has no header of a message").into());
     }
     let received_at = received(&raw).unwrap_or_else(|| context.store.clock().now());
-    let message =
-        NewMessage { raw: &raw, prefix: &[], filing: &filing, keywords: BTreeSet::new(), received_at, once: true };
+    let message = NewMessage {
+        raw: &raw,
+        prefix: &[],
+        filing: &filing,
+        keywords: BTreeSet::new(),
+        received_at,
+        once: true,
+    };
     Ok(keep(context, account, commits, is_right, &message)?.object_changed(&filing))
 }
 

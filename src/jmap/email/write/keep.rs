@@ -1,5 +1,5 @@
-//! One more email of an account: how Email/set, Email/import and Email/copy file what they have. Each message is a commit of
-//! its own, for it is read while nobody waits.
+//! One more email of an account: how Email/set, Email/import and Email/copy file what they have.
+//! Each message is a commit of its own, for it is read while nobody waits.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,16 @@ use crate::query::Scope;
 use crate::store::{EncodedMessage, Error, NewEmail, Snapshot, Ticket, Txn};
 use crate::wire::jmap::{MethodError, SetError};
 
-/// The commits of a call: in which state the first may begin, and from which state to which they led.
+/// The commits of a call: in which state the first may begin, and from which state to which they
+/// led.
 #[derive(Debug, Default)]
 pub(in crate::jmap::email) struct Commits {
     stand: Option<SetStates>,
 }
 
 impl Commits {
-    /// Begins with what a client may take for known: nothing if `is_right` does not hold of the first commit's state.
+    /// Begins with what a client may take for known: nothing if `is_right` does not hold of the
+    /// first commit's state.
     fn enter(&mut self, now: ModSeq, is_right: impl Fn(ModSeq) -> bool) -> bool {
         match &mut self.stand {
             Some(stand) => stand.before(now),
@@ -37,11 +39,14 @@ impl Commits {
     /// Runs one commit. A fault that only concerns its objects is what `change` gives.
     ///
     /// # Errors
-    /// `stateMismatch`, and what concerns the whole call; once something was done, that is the object's.
+    /// `stateMismatch`, and what concerns the whole call; once something was done, that is the
+    /// object's.
     pub(in crate::jmap::email) fn run<T>(
         &mut self,
         is_right: impl Fn(ModSeq) -> bool,
-        commit: impl FnOnce(&mut dyn FnMut(&mut Txn<'_>) -> Result<Option<()>, Error>) -> Result<(T, Ticket), Error>,
+        commit: impl FnOnce(
+            &mut dyn FnMut(&mut Txn<'_>) -> Result<Option<()>, Error>,
+        ) -> Result<(T, Ticket), Error>,
     ) -> Result<T, SetFailure> {
         let (first, old) = (self.stand.is_none(), self.stand);
         let mut begun = true;
@@ -185,17 +190,18 @@ pub(in crate::jmap::email) fn keep(
     };
     let mut left = None;
     let done = commits.run(is_right, |enter| {
-        let (mut results, ticket) = context.store.commit_message(&[account.id], &encoded, message.raw, |txn| {
-            if enter(txn)?.is_none() {
-                return Ok(None);
-            }
-            let made = match one(txn, account, &new, message.once) {
-                Ok(made) => Ok(made),
-                Err(failure) => Err(failure.object()?),
-            };
-            left = Some(txn.state().state(DataType::Email));
-            Ok(Some(made))
-        });
+        let (mut results, ticket) =
+            context.store.commit_message(&[account.id], &encoded, message.raw, |txn| {
+                if enter(txn)?.is_none() {
+                    return Ok(None);
+                }
+                let made = match one(txn, account, &new, message.once) {
+                    Ok(made) => Ok(made),
+                    Err(failure) => Err(failure.object()?),
+                };
+                left = Some(txn.state().state(DataType::Email));
+                Ok(Some(made))
+            });
         let made = results.pop().map_or(Err(Error::NotFound("account")), |(_, made)| made)?;
         Ok((made, ticket))
     });
@@ -206,13 +212,23 @@ pub(in crate::jmap::email) fn keep(
     Ok(FiledEmail { id, thread, size, received_at: id.received_at() })
 }
 
-fn one(txn: &mut Txn<'_>, account: &Account, new: &NewEmail<'_>, once: bool) -> TxnResult<(EmailId, ThreadId)> {
+fn one(
+    txn: &mut Txn<'_>,
+    account: &Account,
+    new: &NewEmail<'_>,
+    once: bool,
+) -> TxnResult<(EmailId, ThreadId)> {
     let rights = Rights::of(&txn.snapshot(), account)?;
     filing::prove(&txn.snapshot(), (account, &rights), &new.mailboxes)?;
     rights.prove(&new.mailboxes, Right::AddItems)?;
     if once {
         let snapshot = txn.snapshot();
-        for id in snapshot.emails_of_blob(account.id, &new.message.blob, UtcMillis(0), UtcMillis(i64::MAX))? {
+        for id in snapshot.emails_of_blob(
+            account.id,
+            &new.message.blob,
+            UtcMillis(0),
+            UtcMillis(i64::MAX),
+        )? {
             if snapshot.email(account.id, id)?.is_some_and(|email| rights.sees(&email)) {
                 return Err(SetError::AlreadyExists(id.to_string()).into());
             }

@@ -1,5 +1,5 @@
-//! Email/set (RFC 8621 §4.6). Each email that is made is a commit of its own (`keep`); of those that change or go, many
-//! share one.
+//! Email/set (RFC 8621 §4.6). Each email that is made is a commit of its own (`keep`); of those
+//! that change or go, many share one.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,9 @@ use crate::jmap::context::{Account, Context};
 use crate::jmap::creation_ids::CreationIds;
 use crate::jmap::email::read::body::Bodies;
 use crate::jmap::email::read::get::EmailDisplay;
-use crate::jmap::email::read::property::{ContentProperty, EmailProperty, RequestedProperties, set_of};
+use crate::jmap::email::read::property::{
+    ContentProperty, EmailProperty, RequestedProperties, set_of,
+};
 use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::Rights;
@@ -40,7 +42,11 @@ impl Method for EmailSet {
     }
 }
 
-fn set(call: &Call<'_>, account: &Account, mut set: SetArguments) -> Result<SetAnswer, MethodError> {
+fn set(
+    call: &Call<'_>,
+    account: &Account,
+    mut set: SetArguments,
+) -> Result<SetAnswer, MethodError> {
     let (context, ids) = (call.context, call.created);
     let mut done = std::mem::take(&mut set.done);
     let mut commits = Commits::default();
@@ -50,7 +56,8 @@ fn set(call: &Call<'_>, account: &Account, mut set: SetArguments) -> Result<SetA
         done.create(ids, name, made.map_err(|error| commits.of_one(error)))?;
     }
     // What was just made may be changed in the same call.
-    let updates: Vec<(String, &Value)> = set.update.iter().map(|(id, patch)| (call.id(id.clone()), patch)).collect();
+    let updates: Vec<(String, &Value)> =
+        set.update.iter().map(|(id, patch)| (call.id(id.clone()), patch)).collect();
     let destroys: Vec<String> = set.destroy.iter().map(|id| call.id(id.clone())).collect();
     let work = EmailSetCall { context, account, ids };
     work.each(
@@ -101,11 +108,18 @@ fn made(
     };
     let kept: FiledEmail = keep(context, account, commits, is_right, &message)?;
     let mut object = kept.object_dated(&filing);
-    let content = catch_parser_panic("a message", || content(&Parsed::parse(&raw))).unwrap_or_default();
+    let content =
+        catch_parser_panic("a message", || content(&Parsed::parse(&raw))).unwrap_or_default();
     let sent_at = content.sent_at;
-    let is_given = |property: &ContentProperty| given.get(property.as_str()).is_some_and(|value| !value.is_null());
-    let own =
-        [ContentProperty::HasAttachment, ContentProperty::Preview, ContentProperty::MessageId, ContentProperty::SentAt];
+    let is_given = |property: &ContentProperty| {
+        given.get(property.as_str()).is_some_and(|value| !value.is_null())
+    };
+    let own = [
+        ContentProperty::HasAttachment,
+        ContentProperty::Preview,
+        ContentProperty::MessageId,
+        ContentProperty::SentAt,
+    ];
     let own = own.into_iter().filter(|property| !is_given(property)).map(EmailProperty::Content);
     RequestedProperties::of(own).map_err(SetFailure::Call)?.of_content(content, &mut object);
     // A header field holds whole seconds.
@@ -126,7 +140,8 @@ struct EmailSetCall<'a> {
 }
 
 impl EmailSetCall<'_> {
-    /// Does the same with each object, several in a commit; what fails of one is nothing to the others.
+    /// Does the same with each object, several in a commit; what fails of one is nothing to the
+    /// others.
     fn each<O, T>(
         &self,
         commits: &mut Commits,
@@ -172,7 +187,8 @@ impl EmailSetCall<'_> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::of(&txn.snapshot(), self.account)?;
         if rights != Rights::Owner {
-            let email = txn.snapshot().email(self.account.id, id)?.filter(|email| rights.sees(email));
+            let email =
+                txn.snapshot().email(self.account.id, id)?.filter(|email| rights.sees(email));
             let email = email.ok_or(SetError::NotFound)?;
             rights.prove(&email.mailboxes, Right::RemoveItems)?;
         }
@@ -187,7 +203,8 @@ impl EmailSetCall<'_> {
         let email = email.ok_or(SetError::NotFound)?;
         let patch = self.with_ids(patch);
         let mut wish = self.wish(&txn.snapshot(), &rights, id, &patch)?;
-        let seen: BTreeSet<MailboxUid> = email.mailboxes.difference(&rights.unread(&email)).copied().collect();
+        let seen: BTreeSet<MailboxUid> =
+            email.mailboxes.difference(&rights.unread(&email)).copied().collect();
         if !wish.mailboxes.is_subset(&seen) {
             filing::prove(&txn.snapshot(), (self.account, &rights), &wish.mailboxes)?;
         }
@@ -212,7 +229,8 @@ impl EmailSetCall<'_> {
         Value::Object(members.iter().map(|(name, value)| (pointer(name), value.clone())).collect())
     }
 
-    /// What the email is to be. What cannot change may be named, and must be as it is (RFC 8620 §5.3).
+    /// What the email is to be. What cannot change may be named, and must be as it is (RFC 8620
+    /// §5.3).
     fn wish(
         &self,
         snapshot: &Snapshot<'_>,
@@ -227,7 +245,8 @@ impl EmailSetCall<'_> {
             let property = name.parse::<EmailProperty>();
             property.map_err(|_| SetError::property(name, "an email has no such property"))
         };
-        let properties: Vec<EmailProperty> = names.iter().map(read).collect::<Result<_, SetError>>()?;
+        let properties: Vec<EmailProperty> =
+            names.iter().map(read).collect::<Result<_, SetError>>()?;
         let wrong = |error: MethodError| match error {
             MethodError::RequestTooLarge(why) => SetError::RateLimit(why.into()),
             _ => SetError::ServerFail("the email cannot be read".into()),
@@ -239,17 +258,23 @@ impl EmailSetCall<'_> {
         let mut new = now.clone();
         patch.apply(&mut new)?;
         let fixed = |name: &&String| name.as_str() != "mailboxIds" && name.as_str() != "keywords";
-        let changed: Vec<String> =
-            names.iter().filter(fixed).filter(|name| now.get(*name) != new.get(*name)).cloned().collect();
+        let changed: Vec<String> = names
+            .iter()
+            .filter(fixed)
+            .filter(|name| now.get(*name) != new.get(*name))
+            .cloned()
+            .collect();
         if !changed.is_empty() {
             return Err(SetError::InvalidProperties(changed, "it cannot be changed".into()));
         }
-        // Set to null they go back to what is usual: no keyword (RFC 8620 §5.3); an email without a mailbox cannot be.
+        // Set to null they go back to what is usual: no keyword (RFC 8620 §5.3); an email without a
+        // mailbox cannot be.
         let empty = Value::Object(Map::new());
         let given = new.get("keywords").filter(|keywords| !keywords.is_null()).unwrap_or(&empty);
         let keywords = filing::keywords(given)?;
         let mut also = Map::new();
-        let as_given = given.as_object().is_some_and(|given| given.keys().all(|word| keywords.contains(word)));
+        let as_given =
+            given.as_object().is_some_and(|given| given.keys().all(|word| keywords.contains(word)));
         if !as_given {
             also.insert("keywords".into(), set_of(keywords.iter().cloned()));
         }

@@ -10,7 +10,11 @@ use crate::jmap::{CAPABILITIES, Context, run};
 use crate::wire::jmap::{MethodError, parse};
 
 fn mailbox(context: &Context, account: &str, name: &str) -> String {
-    let (_, answer) = call(context, "Mailbox/set", &json!({"accountId": account, "create": {"m": {"name": name}}}));
+    let (_, answer) = call(
+        context,
+        "Mailbox/set",
+        &json!({"accountId": account, "create": {"m": {"name": name}}}),
+    );
     answer["created"]["m"]["id"].as_str().unwrap().to_owned()
 }
 
@@ -22,7 +26,11 @@ fn set(context: &Context, account: &str, mut arguments: Value) -> Value {
 }
 
 fn get(context: &Context, account: &str, id: &str, name: &str) -> Value {
-    let (_, answer) = call(context, "Email/get", &json!({"accountId": account, "ids": [id], "properties": [name]}));
+    let (_, answer) = call(
+        context,
+        "Email/get",
+        &json!({"accountId": account, "ids": [id], "properties": [name]}),
+    );
     answer["list"][0][name].clone()
 }
 
@@ -31,7 +39,13 @@ fn keywords_and_mailboxes_change_by_patch() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));
     let other = mailbox(&context, &account, "Other");
-    let inbox = get(&context, &account, &id, "mailboxIds").as_object().unwrap().keys().next().unwrap().clone();
+    let inbox = get(&context, &account, &id, "mailboxIds")
+        .as_object()
+        .unwrap()
+        .keys()
+        .next()
+        .unwrap()
+        .clone();
     let update = |patch: Value| {
         let answer = set(&context, &account, json!({"update": {&id: patch}}));
         match answer["updated"].get(&id) {
@@ -42,7 +56,10 @@ fn keywords_and_mailboxes_change_by_patch() {
     let keywords = || get(&context, &account, &id, "keywords");
     assert_eq!(update(json!({"keywords/$flagged": true, "keywords/$seen": null})), Ok(Value::Null));
     assert_eq!(keywords(), json!({"$flagged": true}));
-    assert_eq!(update(json!({"keywords": {"Work": true}})), Ok(json!({"keywords": {"work": true}})));
+    assert_eq!(
+        update(json!({"keywords": {"Work": true}})),
+        Ok(json!({"keywords": {"work": true}}))
+    );
     assert_eq!(update(json!({"keywords": null})), Ok(Value::Null));
     assert_eq!(keywords(), json!({}));
     assert_eq!(update(json!({format!("mailboxIds/{other}"): true})), Ok(Value::Null));
@@ -50,7 +67,9 @@ fn keywords_and_mailboxes_change_by_patch() {
     assert_eq!(update(json!({"mailboxIds": {&other: true}})), Ok(Value::Null));
     // What cannot change may be said as it is.
     assert_eq!(
-        update(json!({"subject": "x", "size": get(&context, &account, &id, "size"), "keywords/a": true})),
+        update(
+            json!({"subject": "x", "size": get(&context, &account, &id, "size"), "keywords/a": true})
+        ),
         Ok(Value::Null)
     );
     for (patch, wanted) in [
@@ -69,10 +88,14 @@ fn keywords_and_mailboxes_change_by_patch() {
         assert_eq!(update(patch.clone()), Err(wanted.to_owned()), "{patch}");
     }
     assert_eq!(keywords(), json!({"a": true}));
-    let many: Value = (0..101).map(|n| (format!("k{n}"), json!(true))).collect::<serde_json::Map<_, _>>().into();
+    let many: Value =
+        (0..101).map(|n| (format!("k{n}"), json!(true))).collect::<serde_json::Map<_, _>>().into();
     assert_eq!(update(json!({"keywords": many})), Err("tooManyKeywords".to_owned()));
     let none = set(&context, &account, json!({"update": {"e0000000000000": {}, "x": {}}}));
-    assert_eq!(none["notUpdated"], json!({"e0000000000000": {"type": "notFound"}, "x": {"type": "notFound"}}));
+    assert_eq!(
+        none["notUpdated"],
+        json!({"e0000000000000": {"type": "notFound"}, "x": {"type": "notFound"}})
+    );
 }
 
 #[test]
@@ -80,11 +103,15 @@ fn states_lead_from_one_to_the_next() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));
     let second = filed(&context, b"Subject: y\r\n\r\ny");
-    let state =
-        |context: &Context| call(context, "Email/get", &json!({"accountId": account, "ids": []})).1["state"].clone();
+    let state = |context: &Context| {
+        call(context, "Email/get", &json!({"accountId": account, "ids": []})).1["state"].clone()
+    };
     let before = state(&context);
     let idle = set(&context, &account, json!({"ifInState": before}));
-    assert_eq!((&idle["oldState"], &idle["newState"], &idle["updated"]), (&before, &before, &Value::Null));
+    assert_eq!(
+        (&idle["oldState"], &idle["newState"], &idle["updated"]),
+        (&before, &before, &Value::Null)
+    );
     let inbox = get(&context, &account, &id, "mailboxIds");
     let all = json!({
         "ifInState": before, "create": {"a": {"mailboxIds": inbox}, "b": {"mailboxIds": inbox, "keywords": {"$draft": true}}},
@@ -97,7 +124,8 @@ fn states_lead_from_one_to_the_next() {
     let made = done["created"]["a"]["id"].as_str().unwrap();
     assert_eq!(done["updated"], json!({&id: null, made: null}));
     assert_eq!(get(&context, &account, made, "keywords"), json!({"made": true}));
-    let (_, changes) = call(&context, "Email/changes", &json!({"accountId": account, "sinceState": before}));
+    let (_, changes) =
+        call(&context, "Email/changes", &json!({"accountId": account, "sinceState": before}));
     let count = |name: &str| changes[name].as_array().unwrap().len();
     assert_eq!((count("created"), count("updated"), count("destroyed")), (2, 1, 1));
     // Nothing is done in another state.
@@ -119,15 +147,16 @@ fn states_lead_from_one_to_the_next() {
 fn a_blob_is_imported_once() {
     let context = context();
     let account = account_of(&context);
-    let inner =
-        "From: i@x.example\r\nReceived: from a by b; Sat, 21 Nov 2020 10:00:00 +0000\r\nSubject: inner\r\n\r\nz";
+    let inner = "From: i@x.example\r\nReceived: from a by b; Sat, 21 Nov 2020 10:00:00 +0000\r\nSubject: inner\r\n\r\nz";
     let raw = format!(
         "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: message/rfc822\r\n\r\n{inner}\r\n--b--\r\n"
     );
     let id = filed(&context, raw.as_bytes());
     let inbox = get(&context, &account, &id, "mailboxIds");
     let blob = format!("o{}-2", &id[1..]);
-    let import = |emails: Value| call(&context, "Email/import", &json!({"accountId": account, "emails": emails})).1;
+    let import = |emails: Value| {
+        call(&context, "Email/import", &json!({"accountId": account, "emails": emails})).1
+    };
     let done = import(json!({
         "a": {"blobId": blob, "mailboxIds": inbox, "keywords": {"$seen": true}},
         "text": {"blobId": format!("o{}-1", &id[1..]), "mailboxIds": inbox},
@@ -136,7 +165,10 @@ fn a_blob_is_imported_once() {
         "odd": {"blobId": blob, "mailboxIds": inbox, "subject": "x"},
     }));
     let made = done["created"]["a"].clone();
-    assert_eq!(made.as_object().unwrap().keys().collect::<Vec<_>>(), ["blobId", "id", "size", "threadId"]);
+    assert_eq!(
+        made.as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["blobId", "id", "size", "threadId"]
+    );
     assert_eq!(made["size"], inner.len());
     let made = made["id"].as_str().unwrap();
     assert_eq!(get(&context, &account, made, "subject"), "inner");
@@ -147,7 +179,8 @@ fn a_blob_is_imported_once() {
         ["invalidEmail", "invalidProperties", "invalidProperties", "invalidProperties"]
     );
     assert_eq!(done["notCreated"]["gone"]["properties"], json!(["blobId"]));
-    let all = import(json!({"a": {"keywords": {"a b": true}, "receivedAt": "today", "colour": "red"}}));
+    let all =
+        import(json!({"a": {"keywords": {"a b": true}, "receivedAt": "today", "colour": "red"}}));
     let mut named = all["notCreated"]["a"]["properties"].as_array().unwrap().clone();
     named.sort_by_key(ToString::to_string);
     assert_eq!(named, ["blobId", "colour", "keywords", "mailboxIds", "receivedAt"]);
@@ -175,18 +208,30 @@ fn what_stands_before_a_header_is_passed_over_in_every_way_in() {
         let blob = format!("o{}-2", &id[1..]);
         let inbox = get(&context, &account, &id, "mailboxIds");
         let emails = json!({"a": {"blobId": blob, "mailboxIds": inbox}});
-        let (_, done) = call(&context, "Email/import", &json!({"accountId": account, "emails": emails}));
-        let imported = done["created"]["a"]["id"].as_str().unwrap_or_else(|| panic!("{before:?}: {done}")).to_owned();
+        let (_, done) =
+            call(&context, "Email/import", &json!({"accountId": account, "emails": emails}));
+        let imported = done["created"]["a"]["id"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{before:?}: {done}"))
+            .to_owned();
         for id in [imported, filed(&context, format!("{odd}.").as_bytes())] {
             assert_eq!(get(&context, &account, &id, "subject"), "inner", "{before:?}");
             assert!(
-                get(&context, &account, &id, "preview").as_str().unwrap().starts_with("nothing above"),
+                get(&context, &account, &id, "preview")
+                    .as_str()
+                    .unwrap()
+                    .starts_with("nothing above"),
                 "{before:?}"
             );
         }
-        let ask = json!({"accountId": account, "blobIds": [blob], "properties": ["subject", "preview"]});
+        let ask =
+            json!({"accountId": account, "blobIds": [blob], "properties": ["subject", "preview"]});
         let (_, parsed) = call(&context, "Email/parse", &ask);
-        assert_eq!(parsed["parsed"][&blob], json!({"subject": "inner", "preview": "nothing above"}), "{before:?}");
+        assert_eq!(
+            parsed["parsed"][&blob],
+            json!({"subject": "inner", "preview": "nothing above"}),
+            "{before:?}"
+        );
     }
 }
 
@@ -196,15 +241,18 @@ fn an_email_is_copied_and_the_original_goes() {
     let (ann, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\ny"));
     let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0.to_string();
     let (_, boxes) = call(&context, "Mailbox/get", &json!({"accountId": bob}));
-    let inbox = boxes["list"].as_array().unwrap().iter().find(|one| one["role"] == "inbox").unwrap()["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let inbox =
+        boxes["list"].as_array().unwrap().iter().find(|one| one["role"] == "inbox").unwrap()["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
     let copy = |more: Value| {
         let mut arguments = json!({"fromAccountId": ann, "accountId": bob});
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let request = json!({"using": CAPABILITIES, "methodCalls": [["Email/copy", arguments, "c"]]});
-        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json()["methodResponses"]
+        let request =
+            json!({"using": CAPABILITIES, "methodCalls": [["Email/copy", arguments, "c"]]});
+        run(&context, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json()
+            ["methodResponses"]
             .clone()
     };
     let done = copy(json!({"create": {
@@ -218,11 +266,20 @@ fn an_email_is_copied_and_the_original_goes() {
         assert_eq!(get(&context, &bob, &made, name), get(&context, &ann, &id, name), "{name}");
     }
     let kind = |name: &str| done[0][1]["notCreated"][name]["type"].clone();
-    assert_eq!([kind("none"), kind("nowhere"), kind("odd")], ["notFound", "invalidProperties", "invalidProperties"]);
-    assert_eq!((&done[0][1]["fromAccountId"], &done[0][1]["accountId"]), (&json!(ann), &json!(bob)));
+    assert_eq!(
+        [kind("none"), kind("nowhere"), kind("odd")],
+        ["notFound", "invalidProperties", "invalidProperties"]
+    );
+    assert_eq!(
+        (&done[0][1]["fromAccountId"], &done[0][1]["accountId"]),
+        (&json!(ann), &json!(bob))
+    );
     let again = json!({"create": {"k": {"id": id, "mailboxIds": {&inbox: true}}}, "onSuccessDestroyOriginal": true});
     let again = copy(again);
-    assert_eq!(again[0][1]["notCreated"]["k"], json!({"type": "alreadyExists", "existingId": made}));
+    assert_eq!(
+        again[0][1]["notCreated"]["k"],
+        json!({"type": "alreadyExists", "existingId": made})
+    );
     // Nothing was copied: nothing goes.
     assert_eq!(again.as_array().unwrap().len(), 1);
     let second = filed(&context, b"Subject: z\r\n\r\ny");
@@ -266,7 +323,10 @@ fn once_something_was_done_no_error_is_of_the_whole_call() {
     let (ann, _) = context.directory.find_account("ann@example.org").unwrap().unwrap();
     let unread = || SetFailure::Call(MethodError::ServerFail("it cannot be read".into()));
     let mut commits = Commits::default();
-    assert_eq!(commits.of_one(unread()).object().unwrap_err(), MethodError::ServerFail("it cannot be read".into()));
+    assert_eq!(
+        commits.of_one(unread()).object().unwrap_err(),
+        MethodError::ServerFail("it cannot be read".into())
+    );
     let done = commits.run(
         |_| true,
         |enter| {
@@ -287,8 +347,7 @@ fn a_blob_outlives_its_email_within_a_call() {
     let context = context();
     let (account, id) = (account_of(&context), filed(&context, b"Subject: x\r\n\r\nthe text"));
     let inbox = get(&context, &account, &id, "mailboxIds");
-    let email =
-        json!({"mailboxIds": inbox, "attachments": [{"blobId": format!("o{}-0", &id[1..]), "type": "text/plain"}]});
+    let email = json!({"mailboxIds": inbox, "attachments": [{"blobId": format!("o{}-0", &id[1..]), "type": "text/plain"}]});
     let done = set(&context, &account, json!({"create": {"k": email}, "destroy": [id]}));
     assert_eq!((&done["destroyed"], &done["notCreated"]), (&json!([id]), &Value::Null));
     let made = done["created"]["k"]["id"].as_str().unwrap();
@@ -304,7 +363,10 @@ fn headers_in_utf_8_are_imported_and_parsed() {
     let account = account_of(&context);
     let raw = "From: J\u{fc}rgen <j\u{fc}rgen@b\u{fc}cher.example>\r\nTo: \u{7528}\u{6237}@\u{4f8b}\u{5b50}.example\r\n\
         Subject: Gr\u{fc}\u{df}e \u{1f600}\r\nX-\u{dc}: no name\r\nMessage-ID: <1@b\u{fc}cher.example>\r\n\r\nhi\r\n";
-    let upload = context.keep_upload(account.parse().unwrap(), raw.as_bytes(), "message/rfc822").unwrap().to_string();
+    let upload = context
+        .keep_upload(account.parse().unwrap(), raw.as_bytes(), "message/rfc822")
+        .unwrap()
+        .to_string();
     let names = ["from", "to", "subject", "messageId", "header:Subject"];
     let wanted = json!({
         "from": [{"name": "J\u{fc}rgen", "email": "j\u{fc}rgen@b\u{fc}cher.example"}],
@@ -312,12 +374,21 @@ fn headers_in_utf_8_are_imported_and_parsed() {
         "subject": "Gr\u{fc}\u{df}e \u{1f600}", "messageId": ["1@b\u{fc}cher.example"],
         "header:Subject": " Gr\u{fc}\u{df}e \u{1f600}",
     });
-    let (_, parsed) =
-        call(&context, "Email/parse", &json!({"accountId": account, "blobIds": [upload], "properties": names}));
+    let (_, parsed) = call(
+        &context,
+        "Email/parse",
+        &json!({"accountId": account, "blobIds": [upload], "properties": names}),
+    );
     assert_eq!(parsed["parsed"][&upload], wanted, "{parsed}");
-    let (_, boxes) = call(&context, "Mailbox/query", &json!({"accountId": account, "filter": {"role": "inbox"}}));
-    let emails = json!({"k": {"blobId": upload, "mailboxIds": {boxes["ids"][0].as_str().unwrap(): true}}});
-    let (_, made) = call(&context, "Email/import", &json!({"accountId": account, "emails": emails}));
+    let (_, boxes) = call(
+        &context,
+        "Mailbox/query",
+        &json!({"accountId": account, "filter": {"role": "inbox"}}),
+    );
+    let emails =
+        json!({"k": {"blobId": upload, "mailboxIds": {boxes["ids"][0].as_str().unwrap(): true}}});
+    let (_, made) =
+        call(&context, "Email/import", &json!({"accountId": account, "emails": emails}));
     let id = made["created"]["k"]["id"].as_str().unwrap();
     for name in names {
         assert_eq!(get(&context, &account, id, name), wanted[name], "{name}");

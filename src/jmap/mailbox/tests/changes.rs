@@ -9,15 +9,20 @@ use crate::jmap::tests::{call, context, error, letters};
 fn changes_say_whether_only_counts_changed() {
     let context = context();
     let account = letters(&context, 1);
-    let state =
-        |context: &_| call(context, "Mailbox/get", &json!({"accountId": account, "ids": []})).1["state"].clone();
-    let changes =
-        |since: &Value| call(&context, "Mailbox/changes", &json!({"accountId": account, "sinceState": since})).1;
+    let state = |context: &_| {
+        call(context, "Mailbox/get", &json!({"accountId": account, "ids": []})).1["state"].clone()
+    };
+    let changes = |since: &Value| {
+        call(&context, "Mailbox/changes", &json!({"accountId": account, "sinceState": since})).1
+    };
     let before = state(&context);
     assert_eq!(changes(&before)["updated"], json!([]));
     letters(&context, 1);
     let found = changes(&before);
-    assert_eq!(found["updatedProperties"], json!(["totalEmails", "unreadEmails", "totalThreads", "unreadThreads"]));
+    assert_eq!(
+        found["updatedProperties"],
+        json!(["totalEmails", "unreadEmails", "totalThreads", "unreadThreads"])
+    );
     assert_eq!((&found["oldState"], &found["newState"]), (&before, &state(&context)));
     set(&context, &account, json!({"create": {"x": {"name": "X"}}}));
     let found = changes(&before);
@@ -44,7 +49,9 @@ fn changes_say_whether_only_counts_changed() {
 fn mailbox_changes_come_in_steps_of_max_changes() {
     let context = context();
     let account = letters(&context, 2);
-    let state = |name: &str| call(&context, name, &json!({"accountId": account, "ids": []})).1["state"].clone();
+    let state = |name: &str| {
+        call(&context, name, &json!({"accountId": account, "ids": []})).1["state"].clone()
+    };
     let made = set(&context, &account, json!({"create": {"x": {"name": "X"}, "y": {"name": "Y"}}}));
     let id = |name: &str| made["created"][name]["id"].as_str().unwrap().to_owned();
     let (x, y) = (id("x"), id("y"));
@@ -75,17 +82,26 @@ fn mailbox_changes_come_in_steps_of_max_changes() {
             break;
         }
     }
-    let rest = call(&context, "Mailbox/changes", &json!({"accountId": account, "sinceState": at})).1;
+    let rest =
+        call(&context, "Mailbox/changes", &json!({"accountId": account, "sinceState": at})).1;
     told.extend(rest["updated"].as_array().unwrap().clone());
     let told: Vec<&str> = told.iter().map(|id| id.as_str().unwrap()).collect();
     assert!(told.contains(&x.as_str()) && told.contains(&y.as_str()), "{told:?}");
-    assert_eq!((told.len(), &rest["updatedProperties"]), (3, &Value::Null), "more than counts changed of one of them");
+    assert_eq!(
+        (told.len(), &rest["updatedProperties"]),
+        (3, &Value::Null),
+        "more than counts changed of one of them"
+    );
     assert_eq!(rest["newState"], state("Mailbox/get"));
     for wrong in ["-1", "-1-1-1-1", "-1-1-x", "-1-1-100000000"] {
         let epoch = before.as_str().unwrap().split('-').next().unwrap();
         let asked = json!({"accountId": account, "sinceState": format!("{epoch}{wrong}")});
         if wrong != "-1" {
-            assert_eq!(error(&context, "Mailbox/changes", &asked), "cannotCalculateChanges", "{wrong}");
+            assert_eq!(
+                error(&context, "Mailbox/changes", &asked),
+                "cannotCalculateChanges",
+                "{wrong}"
+            );
         }
     }
 }

@@ -33,15 +33,23 @@ fn mailboxes_are_sorted_and_filtered_as_lists_and_as_trees() {
     assert_eq!(query(json!({"sort": by("name")})), "a b bxy ax bx");
     assert_eq!(query(json!({"sort": by("name"), "sortAsTree": true})), "a ax b bx bxy");
     assert_eq!(
-        query(json!({"sort": [{"property": "sortOrder", "isAscending": false}], "sortAsTree": true})),
+        query(
+            json!({"sort": [{"property": "sortOrder", "isAscending": false}], "sortAsTree": true})
+        ),
         "a ax b bx bxy"
     );
     assert_eq!(query(json!({"sort": by("sortOrder"), "sortAsTree": true})), "b bx bxy a ax");
     assert_eq!(query(json!({"sort": by("name"), "filter": {"name": "x"}})), "ax bx");
     assert_eq!(query(json!({"sort": by("name"), "filter": {"name": "B"}})), "b bxy");
-    assert_eq!(query(json!({"sort": by("name"), "filter": {"name": "b"}, "filterAsTree": true})), "b");
+    assert_eq!(
+        query(json!({"sort": by("name"), "filter": {"name": "b"}, "filterAsTree": true})),
+        "b"
+    );
     assert_eq!(query(json!({"filter": {"isSubscribed": false, "hasAnyRole": false}})), "bx");
-    assert_eq!(query(json!({"sort": by("name"), "filter": {"parentId": null, "role": null}})), "a b");
+    assert_eq!(
+        query(json!({"sort": by("name"), "filter": {"parentId": null, "role": null}})),
+        "a b"
+    );
     let not = json!({"operator": "NOT", "conditions": [{"parentId": null}, {"name": "y"}]});
     assert_eq!(query(json!({"sort": by("name"), "filter": not})), "ax bx");
     for (arguments, wanted) in [
@@ -69,7 +77,10 @@ fn mailboxes_are_sorted_and_filtered_as_lists_and_as_trees() {
     assert_eq!(names_of(json!({"position": -2})), "ax bx");
     assert_eq!(names_of(json!({"position": -20, "limit": 1})), "a");
     assert_eq!(names_of(json!({"position": 9})), "");
-    assert_eq!(names_of(json!({"anchor": ax, "anchorOffset": -1, "limit": 2, "position": 7})), "bxy ax");
+    assert_eq!(
+        names_of(json!({"anchor": ax, "anchorOffset": -1, "limit": 2, "position": 7})),
+        "bxy ax"
+    );
     assert_eq!(names_of(json!({"anchor": ax, "anchorOffset": -9, "limit": 1})), "a");
     assert_eq!(names_of(json!({"limit": 0})), "");
     // What the server limits by itself it says; the total where it is asked for.
@@ -85,7 +96,8 @@ fn mailboxes_are_sorted_and_filtered_as_lists_and_as_trees() {
     assert_eq!(call(&context, "Email/query", &asked).1["limit"], 10_000);
 }
 
-/// Applies /queryChanges to an old list (RFC 8620 §5.6) and compares with a new one, over changes of every kind.
+/// Applies /queryChanges to an old list (RFC 8620 §5.6) and compares with a new one, over changes
+/// of every kind.
 #[test]
 fn query_changes_lead_from_the_old_list_to_the_new() {
     let (context, account) = made();
@@ -120,8 +132,10 @@ fn query_changes_lead_from_the_old_list_to_the_new() {
         arguments
     };
     for step in steps {
-        let old: Vec<Value> =
-            questions.iter().map(|q| call(&context, "Mailbox/query", &with(q, json!({}))).1).collect();
+        let old: Vec<Value> = questions
+            .iter()
+            .map(|q| call(&context, "Mailbox/query", &with(q, json!({}))).1)
+            .collect();
         let done = set(&context, &account, step.clone());
         assert!(done["notUpdated"].is_null() && done["notCreated"].is_null(), "{done}");
         for (question, old) in questions.iter().zip(&old) {
@@ -130,17 +144,25 @@ fn query_changes_lead_from_the_old_list_to_the_new() {
             let mut list = old["ids"].as_array().unwrap().clone();
             list.retain(|id| !changes["removed"].as_array().unwrap().contains(id));
             for added in changes["added"].as_array().unwrap() {
-                list.insert(usize::try_from(added["index"].as_u64().unwrap()).unwrap(), added["id"].clone());
+                list.insert(
+                    usize::try_from(added["index"].as_u64().unwrap()).unwrap(),
+                    added["id"].clone(),
+                );
             }
             let (_, new) = call(&context, "Mailbox/query", &with(question, json!({})));
             assert_eq!(new["ids"], json!(list), "{step} {question} {changes}");
-            assert_eq!((&changes["total"], &changes["newQueryState"]), (&json!(list.len()), &new["queryState"]));
+            assert_eq!(
+                (&changes["total"], &changes["newQueryState"]),
+                (&json!(list.len()), &new["queryState"])
+            );
         }
     }
     let late = with(&questions[0], json!({"sinceQueryState": "no-state"}));
     assert_eq!(error(&context, "Mailbox/queryChanges", &late), "cannotCalculateChanges");
-    let first =
-        with(&questions[0], json!({"sinceQueryState": format!("{:x}-0", context.store.epoch()), "maxChanges": 1}));
+    let first = with(
+        &questions[0],
+        json!({"sinceQueryState": format!("{:x}-0", context.store.epoch()), "maxChanges": 1}),
+    );
     assert_eq!(error(&context, "Mailbox/queryChanges", &first), "tooManyChanges");
     // None at all may be all that a client takes.
     let (_, now) = call(&context, "Mailbox/query", &with(&questions[0], json!({})));

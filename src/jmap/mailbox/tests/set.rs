@@ -26,7 +26,10 @@ fn a_whole_tree_is_made_renamed_and_destroyed_in_one_call() {
     let all = get(&context, &account);
     assert_eq!(all["Leaf"]["parentId"], json!(id("b")));
     // Who makes a mailbox is subscribed to it, unless he says otherwise (RFC 8621 §2).
-    assert_eq!((&all["Leaf"]["isSubscribed"], &all["Caf\u{e9}"]["isSubscribed"]), (&json!(true), &json!(false)));
+    assert_eq!(
+        (&all["Leaf"]["isSubscribed"], &all["Caf\u{e9}"]["isSubscribed"]),
+        (&json!(true), &json!(false))
+    );
 
     // The parent's destruction waits for its child's; a name that one gives up another takes.
     let answer = set(
@@ -36,14 +39,26 @@ fn a_whole_tree_is_made_renamed_and_destroyed_in_one_call() {
             "update": {id("b"): {"name": "Caf\u{e9}", "parentId": null}, id("c"): {"name": "Old"}},
         }),
     );
-    assert_eq!((&answer["updated"][id("b")], &answer["notUpdated"]), (&Value::Null, &Value::Null), "{answer}");
+    assert_eq!(
+        (&answer["updated"][id("b")], &answer["notUpdated"]),
+        (&Value::Null, &Value::Null),
+        "{answer}"
+    );
     let answer = set(&context, &account, json!({"destroy": [id("b"), id("a"), "none"]}));
-    let mut gone: Vec<String> =
-        answer["destroyed"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+    let mut gone: Vec<String> = answer["destroyed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|id| id.as_str().unwrap().to_owned())
+        .collect();
     gone.sort();
     assert_eq!(
         gone,
-        [id("a"), id("b")].into_iter().collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+        [id("a"), id("b")]
+            .into_iter()
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .collect::<Vec<_>>()
     );
     assert_eq!(answer["notDestroyed"], json!({"none": {"type": "notFound"}}));
 }
@@ -53,7 +68,11 @@ fn what_a_mailbox_cannot_be() {
     let (context, account) = made();
     let all = get(&context, &account);
     let inbox = all["Inbox"]["id"].as_str().unwrap().to_owned();
-    let answer = set(&context, &account, json!({"create": {"p": {"name": "P"}, "q": {"name": "Q", "parentId": "#p"}}}));
+    let answer = set(
+        &context,
+        &account,
+        json!({"create": {"p": {"name": "P"}, "q": {"name": "Q", "parentId": "#p"}}}),
+    );
     let (p, q) = (answer["created"]["p"]["id"].clone(), answer["created"]["q"]["id"].clone());
     for (object, kind, property) in [
         (json!({}), "invalidProperties", "name"),
@@ -72,7 +91,11 @@ fn what_a_mailbox_cannot_be() {
     ] {
         let answer = set(&context, &account, json!({"create": {"x": object}}));
         let error = &answer["notCreated"]["x"];
-        assert_eq!((&error["type"], &error["properties"]), (&json!(kind), &json!([property])), "{object}: {error}");
+        assert_eq!(
+            (&error["type"], &error["properties"]),
+            (&json!(kind), &json!([property])),
+            "{object}: {error}"
+        );
         assert_eq!(answer["oldState"], answer["newState"]);
     }
     for (id, patch, kind) in [
@@ -95,11 +118,21 @@ fn what_a_mailbox_cannot_be() {
         let answer = set(&context, &account, json!({"destroy": ids}));
         assert_eq!(answer["notDestroyed"][ids[0].as_str().unwrap()]["type"], kind);
     }
-    let both = set(&context, &account, json!({"update": {q.as_str().unwrap(): {"name": "R"}}, "destroy": [q]}));
+    let both = set(
+        &context,
+        &account,
+        json!({"update": {q.as_str().unwrap(): {"name": "R"}}, "destroy": [q]}),
+    );
     assert_eq!(both["notUpdated"][q.as_str().unwrap()]["type"], "willDestroy");
     assert_eq!(both["destroyed"], json!([q]));
-    assert_eq!(error(&context, "Mailbox/set", &json!({"accountId": account, "ifInState": "x"})), "stateMismatch");
-    assert_eq!(error(&context, "Mailbox/set", &json!({"accountId": account, "update": {"x": 1}})), "invalidArguments");
+    assert_eq!(
+        error(&context, "Mailbox/set", &json!({"accountId": account, "ifInState": "x"})),
+        "stateMismatch"
+    );
+    assert_eq!(
+        error(&context, "Mailbox/set", &json!({"accountId": account, "update": {"x": 1}})),
+        "invalidArguments"
+    );
 }
 
 #[test]
@@ -110,11 +143,17 @@ fn a_mailbox_goes_with_its_emails_only_when_told() {
     let x = answer["created"]["x"]["id"].as_str().unwrap().to_owned();
     let (_, found) = call(&context, "Email/query", &json!({"accountId": account}));
     let ids = found["ids"].clone();
-    let (_, moved) =
-        call(&context, "Mail/move", &json!({"accountId": account, "ids": [ids[0], ids[1]], "mailbox": "X"}));
+    let (_, moved) = call(
+        &context,
+        "Mail/move",
+        &json!({"accountId": account, "ids": [ids[0], ids[1]], "mailbox": "X"}),
+    );
     assert_eq!(moved["notMoved"], json!({}), "{moved}");
-    let (_, both) =
-        call(&context, "Mail/move", &json!({"accountId": account, "ids": [ids[2]], "mailbox": "X", "also": true}));
+    let (_, both) = call(
+        &context,
+        "Mail/move",
+        &json!({"accountId": account, "ids": [ids[2]], "mailbox": "X", "also": true}),
+    );
     assert_eq!(both["notMoved"], json!({}), "{both}");
     let answer = set(&context, &account, json!({"destroy": [x]}));
     assert_eq!(answer["notDestroyed"][&x]["type"], "mailboxHasEmail");
@@ -122,12 +161,20 @@ fn a_mailbox_goes_with_its_emails_only_when_told() {
     let (_, before) = call(&context, "Mailbox/get", &json!({"accountId": account, "ids": []}));
     let answer = set(&context, &account, json!({"destroy": [x], "onDestroyRemoveEmails": true}));
     assert_eq!(answer["destroyed"], json!([x]));
-    let (_, found) = call(&context, "Email/query", &json!({"accountId": account, "calculateTotal": true}));
+    let (_, found) =
+        call(&context, "Email/query", &json!({"accountId": account, "calculateTotal": true}));
     assert_eq!((&found["ids"], &found["total"]), (&json!([ids[2]]), &json!(1)));
-    // The counts of others may have changed with it: the new state is one from which these are still told.
-    let (_, changes) =
-        call(&context, "Mailbox/changes", &json!({"accountId": account, "sinceState": answer["newState"]}));
-    assert!(changes["destroyed"].as_array().unwrap().contains(&json!(x)), "{before} {answer} {changes}");
+    // The counts of others may have changed with it: the new state is one from which these are
+    // still told.
+    let (_, changes) = call(
+        &context,
+        "Mailbox/changes",
+        &json!({"accountId": account, "sinceState": answer["newState"]}),
+    );
+    assert!(
+        changes["destroyed"].as_array().unwrap().contains(&json!(x)),
+        "{before} {answer} {changes}"
+    );
 }
 
 /// RFC 8620 §5.3: what is valid in the end is allowed, though no order of steps is.
@@ -151,7 +198,11 @@ fn names_and_roles_are_exchanged_in_one_call() {
         }}),
     );
     let updated = answer["updated"].as_object().unwrap();
-    assert_eq!((updated.len(), &answer["notUpdated"][id("x")]["type"]), (4, &json!("alreadyExists")), "{answer}");
+    assert_eq!(
+        (updated.len(), &answer["notUpdated"][id("x")]["type"]),
+        (4, &json!("alreadyExists")),
+        "{answer}"
+    );
     let all = get(&context, &account);
     let at = |name: &str| all[name]["id"].as_str().unwrap().to_owned();
     assert_eq!([at("B"), at("C"), at("A"), at("X")], [id("a"), id("b"), id("c"), id("x")]);
@@ -159,21 +210,31 @@ fn names_and_roles_are_exchanged_in_one_call() {
     assert!(context.store.check().unwrap().is_empty());
 }
 
-/// RFC 8620 §5.3: an error lists all the properties that are wrong; null is the default of a property.
+/// RFC 8620 §5.3: an error lists all the properties that are wrong; null is the default of a
+/// property.
 #[test]
 fn all_that_is_wrong_is_told_and_null_is_the_default() {
     let (context, account) = made();
     let wrong = json!({"role": "none", "parentId": "#none", "sortOrder": -1, "myRights": {}, "isSubscribed": 1});
-    let answer = set(&context, &account, json!({"create": {"x": wrong, "y": {"name": "Y", "sortOrder": 7}}}));
-    let mut named: Vec<&str> =
-        answer["notCreated"]["x"]["properties"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let answer = set(
+        &context,
+        &account,
+        json!({"create": {"x": wrong, "y": {"name": "Y", "sortOrder": 7}}}),
+    );
+    let mut named: Vec<&str> = answer["notCreated"]["x"]["properties"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap())
+        .collect();
     named.sort_unstable();
     assert_eq!(named, ["isSubscribed", "myRights", "name", "parentId", "role", "sortOrder"]);
     let y = answer["created"]["y"]["id"].as_str().unwrap();
     let answer = set(&context, &account, json!({"update": {y: {"sortOrder": null, "role": null}}}));
     assert_eq!(answer["updated"], json!({y: null}), "{answer}");
     assert_eq!(get(&context, &account)["Y"]["sortOrder"], 0);
-    let answer = set(&context, &account, json!({"update": {y: {"role": "none", "totalEmails": 5}}}));
+    let answer =
+        set(&context, &account, json!({"update": {y: {"role": "none", "totalEmails": 5}}}));
     assert_eq!(answer["notUpdated"][y]["properties"], json!(["role", "totalEmails"]));
 }
 
@@ -185,13 +246,21 @@ fn a_tree_is_no_deeper_than_may_be() {
         let mut create = serde_json::Map::new();
         for n in 0..length {
             let parent = if n == 0 { Value::Null } else { format!("#{name}{}", n - 1).into() };
-            create.insert(format!("{name}{n}"), json!({"name": format!("{name}{n}"), "parentId": parent}));
+            create.insert(
+                format!("{name}{n}"),
+                json!({"name": format!("{name}{n}"), "parentId": parent}),
+            );
         }
         set(&context, &account, json!({"create": create}))
     };
     let (long, short) = (chain("l", 17), chain("s", 3));
-    assert_eq!(long["notCreated"].as_object().unwrap().keys().collect::<Vec<_>>(), ["l16"], "{long}");
-    let (top, at) = (&short["created"]["s0"]["id"], |n: usize| long["created"][format!("l{n}")]["id"].clone());
+    assert_eq!(
+        long["notCreated"].as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["l16"],
+        "{long}"
+    );
+    let (top, at) =
+        (&short["created"]["s0"]["id"], |n: usize| long["created"][format!("l{n}")]["id"].clone());
     let top = top.as_str().unwrap();
     let answer = set(&context, &account, json!({"update": {top: {"parentId": at(13)}}}));
     assert_eq!(answer["notUpdated"][top]["properties"], json!(["parentId"]));
@@ -216,11 +285,11 @@ fn a_branch_goes_with_its_emails_and_what_stays_keeps_them() {
     let (_, found) = call(&context, "Email/query", &json!({"accountId": account}));
     let ids = found["ids"].as_array().unwrap().clone();
     for (email, mailbox) in [(&ids[0], "a"), (&ids[1], "c"), (&ids[2], "k")] {
-        let patch =
-            json!({"accountId": account, "update": {email.as_str().unwrap(): {"mailboxIds": {id(mailbox): true}}}});
+        let patch = json!({"accountId": account, "update": {email.as_str().unwrap(): {"mailboxIds": {id(mailbox): true}}}});
         assert!(call(&context, "Email/set", &patch).1["notUpdated"].is_null());
     }
-    let all = json!({"destroy": [id("a"), id("b"), id("c"), id("k")], "onDestroyRemoveEmails": true});
+    let all =
+        json!({"destroy": [id("a"), id("b"), id("c"), id("k")], "onDestroyRemoveEmails": true});
     let answer = set(&context, &account, all);
     let gone: std::collections::BTreeSet<&str> =
         answer["destroyed"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
@@ -238,12 +307,14 @@ fn duplicate_name_tells_the_mailbox_that_has_it() {
     let context = context();
     let ann = account_of(&context);
     let (_, all) = call(&context, "Mailbox/get", &json!({"accountId": ann}));
-    let inbox = all["list"].as_array().unwrap().iter().find(|one| one["role"] == "inbox").unwrap().clone();
+    let inbox =
+        all["list"].as_array().unwrap().iter().find(|one| one["role"] == "inbox").unwrap().clone();
     let again = json!({"accountId": ann, "create": {"x": {"name": inbox["name"]}}});
     let error = call(&context, "Mailbox/set", &again).1["notCreated"]["x"].clone();
     assert_eq!(error, json!({"type": "alreadyExists", "existingId": inbox["id"]}));
     let other = json!({"accountId": ann, "create": {"x": {"name": "Other"}}});
-    let other = call(&context, "Mailbox/set", &other).1["created"]["x"]["id"].as_str().unwrap().to_owned();
+    let other =
+        call(&context, "Mailbox/set", &other).1["created"]["x"]["id"].as_str().unwrap().to_owned();
     let renamed = json!({"accountId": ann, "update": {&other: {"name": inbox["name"]}}});
     let error = call(&context, "Mailbox/set", &renamed).1["notUpdated"][&other].clone();
     assert_eq!(error, json!({"type": "alreadyExists", "existingId": inbox["id"]}));

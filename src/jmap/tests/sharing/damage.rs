@@ -20,12 +20,17 @@ fn guest_keeps_the_session_while_the_row_of_the_owner_is_damaged() {
         engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
         bed.context.directory = Directory::new(bed.context.store.clone(), Settings::default());
         let asked = bed.asks(&bed.bob);
-        let reached: Vec<String> = asked.reachable().unwrap().iter().map(|one| one.id.to_string()).collect();
+        let reached: Vec<String> =
+            asked.reachable().unwrap().iter().map(|one| one.id.to_string()).collect();
         assert_eq!(reached, [bed.bob.clone()]);
         let session = bed.session(&bed.bob);
-        assert!(session["accounts"].get(&bed.bob).is_some() && session["accounts"].get(&bed.ann).is_none());
+        assert!(
+            session["accounts"].get(&bed.bob).is_some()
+                && session["accounts"].get(&bed.ann).is_none()
+        );
         assert_eq!(call(&asked, "Mailbox/get", &json!({"accountId": bed.bob})).0, "Mailbox/get");
-        let (kind, answer) = call(&asked, "Principal/get", &json!({"accountId": bed.bob, "ids": null}));
+        let (kind, answer) =
+            call(&asked, "Principal/get", &json!({"accountId": bed.bob, "ids": null}));
         assert_eq!(kind, "Principal/get", "{answer}");
         // The account itself is not said to be gone.
         assert_eq!(bed.bob_fails("Mailbox/get", json!({})), "serverFail");

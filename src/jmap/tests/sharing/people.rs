@@ -11,7 +11,8 @@ use crate::wire::jmap::parse;
 #[test]
 fn one_shares_with_principals_that_one_may_know_of() {
     let bed = SharingFixture::new();
-    let far = crate::account::NewAccount::at(crate::model::Address::parse("far@example.net").unwrap());
+    let far =
+        crate::account::NewAccount::at(crate::model::Address::parse("far@example.net").unwrap());
     let far = bed.context.directory.add(&far).unwrap().to_string();
     let ann = bed.asks(&bed.ann);
     let ask = |name: &str, mut arguments: Value| {
@@ -40,8 +41,7 @@ fn one_shares_with_principals_that_one_may_know_of() {
         assert_eq!(found["ids"].as_array().unwrap().len(), count, "{filter}");
         assert_eq!(found["canCalculateChanges"], false);
     }
-    let set =
-        json!({"create": {"x": {"name": "x"}}, "update": {&bed.bob: {"name": "x"}, &far: {}}, "destroy": [bed.ann]});
+    let set = json!({"create": {"x": {"name": "x"}}, "update": {&bed.bob: {"name": "x"}, &far: {}}, "destroy": [bed.ann]});
     let refused = ask("Principal/set", set).1;
     assert_eq!(
         (&refused["notCreated"]["x"]["type"], &refused["notUpdated"][&bed.bob]["type"]),
@@ -53,10 +53,17 @@ fn one_shares_with_principals_that_one_may_know_of() {
     );
     let state = &all["state"];
     assert_eq!(ask("Principal/changes", json!({"sinceState": state})).1["updated"], json!([]));
-    bed.context.directory.update(bed.bob.parse().unwrap(), |row| row.display_name = Some("Robert".into())).unwrap();
-    assert_eq!(ask("Principal/changes", json!({"sinceState": state})).1["type"], "cannotCalculateChanges");
+    bed.context
+        .directory
+        .update(bed.bob.parse().unwrap(), |row| row.display_name = Some("Robert".into()))
+        .unwrap();
+    assert_eq!(
+        ask("Principal/changes", json!({"sinceState": state})).1["type"],
+        "cannotCalculateChanges"
+    );
 
-    let share = |with: Value| ask("Mailbox/set", json!({"update": {&bed.plans: {"shareWith": with}}})).1;
+    let share =
+        |with: Value| ask("Mailbox/set", json!({"update": {&bed.plans: {"shareWith": with}}})).1;
     for wrong in [
         json!({&bed.ann: {"mayReadItems": true}}),
         json!({&far: {"mayReadItems": true}}),
@@ -79,18 +86,31 @@ fn one_shares_with_principals_that_one_may_know_of() {
     let told = share(json!({&bed.bob: {"mayReadItems": true}}));
     assert_eq!(told["updated"][&bed.plans]["shareWith"][&bed.bob]["maySubmit"], false);
     let patch = json!({format!("shareWith/{}/maySetSeen", bed.bob): true});
-    assert_eq!(ask("Mailbox/set", json!({"update": {&bed.plans: patch}})).1["updated"], json!({&bed.plans: null}));
-    assert_eq!(bed.bob("Mailbox/get", json!({"ids": [bed.plans]}))["list"][0]["myRights"]["maySetSeen"], true);
-    assert!(ask("Principal/get", json!({})).1["list"][1]["accounts"].is_null(), "Bob shares nothing with Ann");
+    assert_eq!(
+        ask("Mailbox/set", json!({"update": {&bed.plans: patch}})).1["updated"],
+        json!({&bed.plans: null})
+    );
+    assert_eq!(
+        bed.bob("Mailbox/get", json!({"ids": [bed.plans]}))["list"][0]["myRights"]["maySetSeen"],
+        true
+    );
+    assert!(
+        ask("Principal/get", json!({})).1["list"][1]["accounts"].is_null(),
+        "Bob shares nothing with Ann"
+    );
     // Who does not use the capability is told nothing of it (RFC 8620 §3.3).
     let using = ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:mail"];
     let request = json!({"using": using, "methodCalls": [
         ["Mailbox/get", {"accountId": bed.ann}, "0"], ["Mailbox/get", {"accountId": bed.ann, "properties": ["shareWith"]}, "1"],
         ["Mailbox/set", {"accountId": bed.ann, "update": {&bed.plans: {"shareWith": null}}, "create": {"c": {"name": "c"}}}, "2"],
     ]});
-    let answer = run(&ann, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json();
+    let answer =
+        run(&ann, parse(request.to_string().as_bytes(), CAPABILITIES).unwrap()).unwrap().json();
     let answer = &answer["methodResponses"];
-    assert!(answer[0][1]["list"][0].get("shareWith").is_none() && answer[0][1]["list"][0].get("name").is_some());
+    assert!(
+        answer[0][1]["list"][0].get("shareWith").is_none()
+            && answer[0][1]["list"][0].get("name").is_some()
+    );
     assert_eq!(answer[1][1]["type"], "invalidArguments");
     assert_eq!(answer[2][1]["notUpdated"][&bed.plans]["type"], "invalidProperties");
     assert!(answer[2][1]["created"]["c"].get("shareWith").is_none());
@@ -124,7 +144,10 @@ fn who_is_concerned_is_told_once() {
         (&json!("Plans"), &Value::Null, &json!(true))
     );
     assert_eq!(one["created"], "2026-11-21T09:00:00Z");
-    assert_eq!(ask("ShareNotification/changes", json!({"sinceState": state}))["created"], json!(ids(&all)));
+    assert_eq!(
+        ask("ShareNotification/changes", json!({"sinceState": state}))["created"],
+        json!(ids(&all))
+    );
     // A further change takes its place; both that come to nothing leave nothing.
     bed.open(&bed.plans, &["mayReadItems", "maySetSeen"]);
     let next = told();
@@ -138,8 +161,10 @@ fn who_is_concerned_is_told_once() {
     // What was dismissed is not part of it.
     bed.open(&bed.work, &["mayReadItems", "mayDelete"]);
     let first = ids(&told())[0].clone();
-    let refused =
-        ask("ShareNotification/set", json!({"create": {"c": {}}, "update": {&first: {"name": "x"}, "o1": {}}}));
+    let refused = ask(
+        "ShareNotification/set",
+        json!({"create": {"c": {}}, "update": {&first: {"name": "x"}, "o1": {}}}),
+    );
     assert_eq!(refused["notCreated"]["c"]["type"], "forbidden");
     assert_eq!(
         (&refused["notUpdated"][&first]["type"], &refused["notUpdated"]["o1"]["type"]),
@@ -147,17 +172,27 @@ fn who_is_concerned_is_told_once() {
     );
     let query = ask("ShareNotification/query", json!({"sort": [{"property": "created"}]}));
     assert_eq!(query["ids"], json!([first]));
-    assert_eq!(ask("ShareNotification/set", json!({"destroy": [first, "o1"]}))["destroyed"], json!([first]));
-    let moved = ask("ShareNotification/queryChanges", json!({"sinceQueryState": query["queryState"]}));
+    assert_eq!(
+        ask("ShareNotification/set", json!({"destroy": [first, "o1"]}))["destroyed"],
+        json!([first])
+    );
+    let moved =
+        ask("ShareNotification/queryChanges", json!({"sinceQueryState": query["queryState"]}));
     assert_eq!(moved["removed"], json!([first]));
     // By the command line, with rights by name; who did it has no account.
-    let change =
-        json!({"account": bed.ann, "mailbox": "Work", "shareWith": {"bob@example.org": "mayReadItems,maySetSeen"}});
+    let change = json!({"account": bed.ann, "mailbox": "Work", "shareWith": {"bob@example.org": "mayReadItems,maySetSeen"}});
     let done = call(&bed.context, "Mailbox/change", &change).1;
-    assert_eq!(done["shareWith"], json!({"bob@example.org": ["mayReadItems", "maySetSeen"]}), "{done}");
+    assert_eq!(
+        done["shareWith"],
+        json!({"bob@example.org": ["mayReadItems", "maySetSeen"]}),
+        "{done}"
+    );
     let last = told()["list"][0].clone();
     assert_eq!(last["changedBy"], json!({"name": "root", "email": null, "principalId": null}));
-    assert_eq!((&last["oldRights"]["mayDelete"], &last["newRights"]["mayDelete"]), (&json!(true), &json!(false)));
+    assert_eq!(
+        (&last["oldRights"]["mayDelete"], &last["newRights"]["mayDelete"]),
+        (&json!(true), &json!(false))
+    );
     for (filter, count) in [
         (json!({"objectType": "Mailbox", "objectAccountId": bed.ann}), 1),
         (json!({"objectAccountId": bed.bob}), 0),
@@ -182,7 +217,8 @@ fn who_is_concerned_is_told_once() {
         "Mailbox/set",
         &json!({"accountId": bed.ann, "destroy": [bed.plans], "onDestroyRemoveEmails": true}),
     );
-    let gone = call(&bed.context, "Mailbox/set", &json!({"accountId": bed.ann, "destroy": [bed.work]})).1;
+    let gone =
+        call(&bed.context, "Mailbox/set", &json!({"accountId": bed.ann, "destroy": [bed.work]})).1;
     assert_eq!(gone["destroyed"], json!([bed.work]), "{gone}");
     let last = told()["list"][0].clone();
     assert_eq!(
@@ -209,7 +245,12 @@ fn who_is_concerned_is_told_once() {
         })
         .collect();
     let all = told();
-    let all: Vec<&str> = all["list"].as_array().unwrap().iter().map(|one| one["objectId"].as_str().unwrap()).collect();
+    let all: Vec<&str> = all["list"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["objectId"].as_str().unwrap())
+        .collect();
     assert_eq!((all.len(), all.last()), (500, made.last().map(String::as_str).as_ref()));
     assert!(!all.contains(&made[0].as_str()) && all.contains(&made[10].as_str()));
     assert_eq!(bed.context.store.check().unwrap(), []);
@@ -227,16 +268,25 @@ fn a_guest_is_pushed_what_concerns_him() {
     known.follow(&followed());
     let change = known.catch_up(store, None).unwrap().unwrap();
     let names = |change: &Value, account: &str| -> Vec<String> {
-        change["changed"][account].as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default()
+        change["changed"][account]
+            .as_object()
+            .map(|all| all.keys().cloned().collect())
+            .unwrap_or_default()
     };
     assert_eq!(names(&change, &bed.bob), ["ShareNotification"]);
-    assert_eq!(names(&change, &bed.ann), ["Email", "Mailbox", "Thread"], "what is new to him is told");
+    assert_eq!(
+        names(&change, &bed.ann),
+        ["Email", "Mailbox", "Thread"],
+        "what is new to him is told"
+    );
     let vacation = json!({"accountId": bed.ann, "update": {"singleton": {"isEnabled": true}}});
     call(&bed.context, "VacationResponse/set", &vacation);
     assert_eq!(known.catch_up(store, None).unwrap(), None, "that is the owner's alone");
     filed(&bed.context, &["more"]);
     let change = known.catch_up(store, None).unwrap().unwrap();
-    for (name, method) in [("Email", "Email/get"), ("Thread", "Thread/get"), ("Mailbox", "Mailbox/get")] {
+    for (name, method) in
+        [("Email", "Email/get"), ("Thread", "Thread/get"), ("Mailbox", "Mailbox/get")]
+    {
         let now = bed.bob(method, json!({"ids": []}))["state"].clone();
         assert_eq!(change["changed"][&bed.ann][name], now, "{name}");
     }

@@ -17,16 +17,22 @@ fn deeds(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
     let toggle = |yes: bool| if yes { json!(true) } else { Value::Null };
     let mailbox = |arguments: Value, done: &str, name: &str| {
         let answer = bed.bob("Mailbox/set", arguments);
-        let refused = answer[format!("not{}{}", done[..1].to_uppercase(), &done[1..])][name]["type"].clone();
+        let refused =
+            answer[format!("not{}{}", done[..1].to_uppercase(), &done[1..])][name]["type"].clone();
         assert!(!answer[done].is_null() || refused == "forbidden", "{answer}");
         !answer[done].is_null()
     };
     let plans = &bed.plans;
-    let upload =
-        bed.bob("Blob/upload", json!({"create": {"u": {"data": [{"data:asText": format!("Subject: {round}\n\nx")}]}}}));
+    let upload = bed.bob(
+        "Blob/upload",
+        json!({"create": {"u": {"data": [{"data:asText": format!("Subject: {round}\n\nx")}]}}}),
+    );
     let import = json!({"emails": {"i": {"blobId": upload["created"]["u"]["id"], "mailboxIds": {plans: true}}}});
     let import = bed.bob("Email/import", import);
-    assert!(!import["created"].is_null() || import["notCreated"]["i"]["type"] == "forbidden", "{import}");
+    assert!(
+        !import["created"].is_null() || import["notCreated"]["i"]["type"] == "forbidden",
+        "{import}"
+    );
     let create = json!({"c": {"mailboxIds": {plans: true}, "subject": "new"}});
     let create = bed.bob("Email/set", json!({"create": create}));
     let adds = !import["created"].is_null();
@@ -37,7 +43,10 @@ fn deeds(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
             let gone = bed.bob("Email/set", json!({"destroy": [id]}));
             let refused = &gone["notDestroyed"][id]["type"];
             // Of what he may not read he does not learn whether it is there.
-            assert!(!gone["destroyed"].is_null() || refused == "forbidden" || refused == "notFound", "{gone}");
+            assert!(
+                !gone["destroyed"].is_null() || refused == "forbidden" || refused == "notFound",
+                "{gone}"
+            );
             !gone["destroyed"].is_null()
         }
         None => false,
@@ -48,8 +57,18 @@ fn deeds(bed: &SharingFixture, round: usize) -> [(&'static str, bool); 7] {
         ("maySetSeen", email(json!({"keywords/$seen": toggle(round.is_multiple_of(2))}))),
         ("maySetKeywords", email(json!({"keywords/work": toggle(round.is_multiple_of(2))}))),
         ("mayCreateChild", mailbox(child, "created", "c")),
-        ("mayRename", mailbox(json!({"update": {plans: {"name": format!("Plans {round}")}}}), "updated", plans)),
-        ("mayDelete", mailbox(json!({"destroy": [plans], "onDestroyRemoveEmails": true}), "destroyed", plans)),
+        (
+            "mayRename",
+            mailbox(
+                json!({"update": {plans: {"name": format!("Plans {round}")}}}),
+                "updated",
+                plans,
+            ),
+        ),
+        (
+            "mayDelete",
+            mailbox(json!({"destroy": [plans], "onDestroyRemoveEmails": true}), "destroyed", plans),
+        ),
     ]
 }
 
@@ -60,25 +79,36 @@ fn each_right_is_needed_for_its_deed_and_for_no_other() {
         if *missing == "mayReadItems" || *missing == "mayDelete" {
             continue;
         }
-        let rights: Vec<&str> = RIGHTS.iter().copied().filter(|one| one != missing && *one != "mayDelete").collect();
+        let rights: Vec<&str> =
+            RIGHTS.iter().copied().filter(|one| one != missing && *one != "mayDelete").collect();
         bed.open(&bed.plans, &rights);
         for (right, done) in deeds(&bed, round) {
             // What was not filed cannot be taken out.
-            let expected = rights.contains(&right) && !(right == "mayRemoveItems" && *missing == "mayAddItems");
+            let expected = rights.contains(&right)
+                && !(right == "mayRemoveItems" && *missing == "mayAddItems");
             assert_eq!(done, expected, "{right} without {missing}");
         }
     }
-    // With none but that of reading nothing is done; and to destroy a mailbox with emails takes both rights.
+    // With none but that of reading nothing is done; and to destroy a mailbox with emails takes
+    // both rights.
     bed.open(&bed.plans, &["mayReadItems"]);
     assert!(deeds(&bed, 21).iter().all(|(_, done)| !done));
     bed.open(&bed.plans, &["mayReadItems", "mayDelete"]);
     let destroy = json!({"destroy": [bed.plans], "onDestroyRemoveEmails": true});
     let all = bed.bob("Mailbox/get", json!({}))["list"].as_array().unwrap().clone();
     for child in all.iter().filter(|one| one["parentId"] == json!(bed.plans)) {
-        let done = call(&bed.context, "Mailbox/set", &json!({"accountId": bed.ann, "destroy": [child["id"]]})).1;
+        let done = call(
+            &bed.context,
+            "Mailbox/set",
+            &json!({"accountId": bed.ann, "destroy": [child["id"]]}),
+        )
+        .1;
         assert!(!done["destroyed"].is_null(), "{done}");
     }
-    assert_eq!(bed.bob("Mailbox/set", destroy.clone())["notDestroyed"][&bed.plans]["type"], "forbidden");
+    assert_eq!(
+        bed.bob("Mailbox/set", destroy.clone())["notDestroyed"][&bed.plans]["type"],
+        "forbidden"
+    );
     bed.open(&bed.plans, &["mayReadItems", "mayRemoveItems", "mayDelete"]);
     assert_eq!(bed.bob("Mailbox/set", destroy)["destroyed"], json!([bed.plans]));
     // What was in another mailbox, too, is still there.
@@ -92,12 +122,18 @@ fn what_an_email_needs_it_needs_in_all_its_mailboxes() {
     let bed = SharingFixture::new();
     bed.open(&bed.plans, &["mayReadItems", "mayRemoveItems", "maySetSeen", "maySetKeywords"]);
     let twofold = &bed.emails[2];
-    for patch in [json!({"keywords/$seen": true}), json!({"keywords/work": true}), json!({"keywords": {"$seen": true}})]
-    {
+    for patch in [
+        json!({"keywords/$seen": true}),
+        json!({"keywords/work": true}),
+        json!({"keywords": {"$seen": true}}),
+    ] {
         let answer = bed.bob("Email/set", json!({"update": {twofold: patch}}));
         assert_eq!(answer["notUpdated"][twofold]["type"], "forbidden", "{answer}");
     }
-    assert_eq!(bed.bob("Email/set", json!({"destroy": [twofold]}))["notDestroyed"][twofold]["type"], "forbidden");
+    assert_eq!(
+        bed.bob("Email/set", json!({"destroy": [twofold]}))["notDestroyed"][twofold]["type"],
+        "forbidden"
+    );
     // What he says of the mailboxes that he sees leaves the others as they are.
     let here = json!({"update": {twofold: {"mailboxIds": {&bed.plans: true}}}});
     assert_eq!(bed.bob("Email/set", here)["updated"], json!({twofold: null}));
@@ -105,7 +141,8 @@ fn what_an_email_needs_it_needs_in_all_its_mailboxes() {
     let now = call(&bed.context, "Email/get", &of).1;
     assert_eq!(now["list"][0]["mailboxIds"], json!({&bed.plans: true, &bed.inbox: true}));
     let there = json!({"update": {twofold: {format!("mailboxIds/{}", bed.inbox): true}}});
-    let refused = |id: &str, there: Value| bed.bob("Email/set", there)["notUpdated"][id]["type"].clone();
+    let refused =
+        |id: &str, there: Value| bed.bob("Email/set", there)["notUpdated"][id]["type"].clone();
     assert_eq!(refused(twofold, there), "invalidProperties", "whether it is there he is not told");
     let planned = &bed.emails[1];
     let there = json!({"update": {planned: {format!("mailboxIds/{}", bed.inbox): true}}});
@@ -131,9 +168,16 @@ fn a_guest_subscribes_for_himself_and_sets_nothing_else() {
     assert_eq!(set(json!({"isSubscribed": true}))["updated"], json!({plans: null}));
     assert_eq!(bed.bob("Mailbox/get", json!({"ids": [plans]}))["list"][0]["isSubscribed"], true);
     let of = json!({"accountId": bed.ann, "ids": [plans], "properties": ["isSubscribed"]});
-    call(&bed.context, "Mailbox/set", &json!({"accountId": bed.ann, "update": {plans: {"isSubscribed": false}}}));
+    call(
+        &bed.context,
+        "Mailbox/set",
+        &json!({"accountId": bed.ann, "update": {plans: {"isSubscribed": false}}}),
+    );
     assert_eq!(call(&bed.context, "Mailbox/get", &of).1["list"][0]["isSubscribed"], false);
-    assert_eq!(bed.bob("Mailbox/query", json!({"filter": {"isSubscribed": true}}))["ids"], json!([plans]));
+    assert_eq!(
+        bed.bob("Mailbox/query", json!({"filter": {"isSubscribed": true}}))["ids"],
+        json!([plans])
+    );
     for patch in [
         json!({"role": "archive"}),
         json!({"sortOrder": 7}),
@@ -146,12 +190,15 @@ fn a_guest_subscribes_for_himself_and_sets_nothing_else() {
     let above = bed.bob("Mailbox/set", json!({"update": {&bed.work: {"isSubscribed": true}}}));
     assert_eq!(above["notUpdated"][&bed.work]["type"], "forbidden");
     assert_eq!(
-        bed.bob("Mailbox/set", json!({"update": {&bed.inbox: {"name": "x"}}}))["notUpdated"][&bed.inbox]["type"],
+        bed.bob("Mailbox/set", json!({"update": {&bed.inbox: {"name": "x"}}}))["notUpdated"]
+            [&bed.inbox]["type"],
         "notFound"
     );
     // What he makes is open to the same people, with the same rights.
-    let made =
-        bed.bob("Mailbox/set", json!({"create": {"c": {"name": "Mine", "parentId": plans, "isSubscribed": true}}}));
+    let made = bed.bob(
+        "Mailbox/set",
+        json!({"create": {"c": {"name": "Mine", "parentId": plans, "isSubscribed": true}}}),
+    );
     let mine = made["created"]["c"]["id"].as_str().unwrap();
     assert_eq!(
         (&made["created"]["c"]["myRights"]["mayRename"], made["created"]["c"].get("isSubscribed")),

@@ -60,7 +60,9 @@ fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
         let filter = |name: &str, word: &str| json!({"filter": {name: word}, "sort": null});
         let mut told = Vec::new();
         for word in ["$seen", "$flagged", "work"] {
-            for name in ["someInThreadHaveKeyword", "allInThreadHaveKeyword", "noneInThreadHaveKeyword"] {
+            for name in
+                ["someInThreadHaveKeyword", "allInThreadHaveKeyword", "noneInThreadHaveKeyword"]
+            {
                 told.push(bed.bob("Email/query", filter(name, word))["ids"].clone());
                 let mut collapsed = filter(name, word);
                 collapsed["collapseThreads"] = true.into();
@@ -87,12 +89,20 @@ fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
         (&json!(shown), &json!("2026-11-18T11:06:40Z"))
     );
     let since = bed.bob("Mailbox/get", json!({}))["state"].clone();
-    for keywords in [json!({"$flagged": true, "work": true}), json!({}), json!({"$seen": true, "$flagged": true})] {
+    for keywords in [
+        json!({"$flagged": true, "work": true}),
+        json!({}),
+        json!({"$seen": true, "$flagged": true}),
+    ] {
         let update = json!({&hidden: {"keywords": keywords}});
         call(&bed.context, "Email/set", &json!({"accountId": bed.ann, "update": update}));
         assert_eq!(tells(), before, "{keywords}");
         let changes = bed.bob("Mailbox/changes", json!({"sinceState": since}));
-        assert_eq!((&changes["updated"], &changes["updatedProperties"]), (&json!([]), &Value::Null), "{changes}");
+        assert_eq!(
+            (&changes["updated"], &changes["updatedProperties"]),
+            (&json!([]), &Value::Null),
+            "{changes}"
+        );
     }
     // The owner is told of all of it; the guest, of what becomes unread in sight.
     let all = call(&bed.context, "Thread/get", &json!({"accountId": bed.ann, "ids": [thread]})).1;
@@ -102,24 +112,42 @@ fn thread_counts_and_conditions_tell_a_guest_nothing_of_unshared_mail() {
     let update = json!({&shown: {"keywords": {}}});
     call(&bed.context, "Email/set", &json!({"accountId": bed.ann, "update": update}));
     assert_eq!(unread(&bed.bob("Mailbox/get", json!({}))), json!(was + 1));
-    assert_eq!(bed.bob("Mailbox/changes", json!({"sinceState": since}))["updated"], json!([bed.plans]));
+    assert_eq!(
+        bed.bob("Mailbox/changes", json!({"sinceState": since}))["updated"],
+        json!([bed.plans])
+    );
     assert_eq!(bed.bob("Thread/get", json!({"ids": [thread]}))["list"][0]["unreadEmails"], 1);
 }
 
-/// Counting reads emails: Mailbox/get does it where it is asked for, and what holds the account's lock does not.
+/// Counting reads emails: Mailbox/get does it where it is asked for, and what holds the account's
+/// lock does not.
 #[test]
 fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
     let rows_read = |letters: usize| {
         let engine = Arc::new(CountingEngine::default());
         let bed = SharingFixture::over(context_over(engine.clone()));
         bed.open(&bed.plans, &["mayReadItems", "mayRename"]);
-        file_at(&bed, &bed.plans, &letter("old", "<o@x>", "old"), &[], UtcMillis(1_790_000_000_000));
+        file_at(
+            &bed,
+            &bed.plans,
+            &letter("old", "<o@x>", "old"),
+            &[],
+            UtcMillis(1_790_000_000_000),
+        );
         for at in 0..letters {
-            file(&bed, &bed.plans, &letter(&format!("m{at}"), "<r@x>", &format!("s{at}")), &["$seen"]);
+            file(
+                &bed,
+                &bed.plans,
+                &letter(&format!("m{at}"), "<r@x>", &format!("s{at}")),
+                &["$seen"],
+            );
         }
         let state = bed.bob("Mailbox/get", json!({"ids": []}))["state"].clone();
         let made_up: Vec<String> = (900..950).map(|uid| format!("m{uid}")).collect();
-        let patches: Value = made_up.iter().map(|id| (id.clone(), json!({"name": "x", "unreadThreads": 1}))).collect();
+        let patches: Value = made_up
+            .iter()
+            .map(|id| (id.clone(), json!({"name": "x", "unreadThreads": 1})))
+            .collect();
         let mut calls = vec![
             ("Mailbox/set", json!({"update": patches, "destroy": ["m950"]})),
             ("Mailbox/set", json!({"update": {&bed.plans: {"name": "Plans"}}})),
@@ -130,7 +158,8 @@ fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
             ("Mailbox/get", json!({"properties": ["name", "totalThreads", "unreadEmails"]})),
         ];
         let cheap = calls.len();
-        // These count: the first asks for a listing of unread emails where there is much to read, and the last reads it.
+        // These count: the first asks for a listing of unread emails where there is much to read,
+        // and the last reads it.
         let told = json!({"ids": [&bed.plans], "properties": ["unreadThreads"]});
         calls.extend([("Mailbox/get", told.clone()), ("Mailbox/get", told)]);
         let uid = bed.plans.parse().unwrap();
@@ -144,7 +173,11 @@ fn unread_threads_of_a_guest_are_counted_only_where_an_answer_tells_them() {
             }
             serve_listing_requests(&bed.context, &bed.ann);
             let (store, ann) = (&bed.context.store, bed.ann.parse().unwrap());
-            let is_kept = store.snapshot().maintained_listing(ann, uid, ListingFilter::Unseen).unwrap().is_some();
+            let is_kept = store
+                .snapshot()
+                .maintained_listing(ann, uid, ListingFilter::Unseen)
+                .unwrap()
+                .is_some();
             assert_eq!(is_kept, at >= cheap && letters > 256, "{name} with {letters}");
         }
         // What was told may be said again, and nothing else.
@@ -197,7 +230,9 @@ fn counts_of_unread_threads_for_a_guest_are_bounded_by_the_request() {
         let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
         let budget = Budget::of_searches(limits::MAX_SEARCHED_BYTES_PER_REQUEST, rows);
         let answers = run_within(&bed.asks(who), budget, request).unwrap().json();
-        let kind = |answer: &Value| if answer[0] == "error" { answer[1]["type"].clone() } else { answer[0].clone() };
+        let kind = |answer: &Value| {
+            if answer[0] == "error" { answer[1]["type"].clone() } else { answer[0].clone() }
+        };
         let answers = answers["methodResponses"].as_array().unwrap();
         answers.iter().map(|answer| kind(answer).as_str().unwrap().to_owned()).collect()
     };
@@ -223,18 +258,31 @@ fn what_a_guest_files_joins_no_thread_of_unshared_mail() {
         let data = json!({"b": {"data": [{"data:asText": raw}]}});
         let blob = bed.bob("Blob/upload", json!({"create": data}))["created"]["b"]["id"].clone();
         let emails = json!({"i": {"blobId": blob, "mailboxIds": {&bed.plans: true}}});
-        bed.bob("Email/import", json!({"emails": emails}))["created"]["i"]["threadId"].as_str().unwrap().to_owned()
+        bed.bob("Email/import", json!({"emails": emails}))["created"]["i"]["threadId"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     let set = |id: &str| {
         let create = json!({"c": {"mailboxIds": {&bed.plans: true}, "subject": "Re: talk", "references": [id]}});
-        bed.bob("Email/set", json!({"create": create}))["created"]["c"]["threadId"].as_str().unwrap().to_owned()
+        bed.bob("Email/set", json!({"create": create}))["created"]["c"]["threadId"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     let copy = |id: &str| {
-        let own = call(&bob, "Mailbox/query", &json!({"accountId": bed.bob, "filter": {"role": "inbox"}})).1;
+        let own = call(
+            &bob,
+            "Mailbox/query",
+            &json!({"accountId": bed.bob, "filter": {"role": "inbox"}}),
+        )
+        .1;
         let own = own["ids"][0].as_str().unwrap();
-        let create = json!({"c": {"mailboxIds": {own: true}, "subject": "Re: talk", "references": [id]}});
+        let create =
+            json!({"c": {"mailboxIds": {own: true}, "subject": "Re: talk", "references": [id]}});
         let made = call(&bob, "Email/set", &json!({"accountId": bed.bob, "create": create})).1;
-        let create = json!({"c": {"id": made["created"]["c"]["id"], "mailboxIds": {&bed.plans: true}}});
+        let create =
+            json!({"c": {"id": made["created"]["c"]["id"], "mailboxIds": {&bed.plans: true}}});
         let arguments = json!({"fromAccountId": bed.bob, "accountId": bed.ann, "create": create});
         let copied = call(&bob, "Email/copy", &arguments).1;
         copied["created"]["c"]["threadId"].as_str().unwrap().to_owned()
@@ -242,15 +290,22 @@ fn what_a_guest_files_joins_no_thread_of_unshared_mail() {
     // What is in sight is joined in every way.
     assert_eq!(import(&letter("g1", "<s@x>", "Re: talk")), shown);
     assert_eq!((set("s@x"), copy("s@x")), (shown.clone(), shown.clone()));
-    // What is not is as if it were not there: a new thread at first, and from then on that one, whichever id is guessed.
-    let (there, nowhere) =
-        (import(&letter("g2", "<p@x>", "Re: talk")), import(&letter("g3", "<nowhere@x>", "Re: talk")));
-    assert!(there != hidden && there != shown && there != nowhere, "{hidden} {shown} {there} {nowhere}");
+    // What is not is as if it were not there: a new thread at first, and from then on that one,
+    // whichever id is guessed.
+    let (there, nowhere) = (
+        import(&letter("g2", "<p@x>", "Re: talk")),
+        import(&letter("g3", "<nowhere@x>", "Re: talk")),
+    );
+    assert!(
+        there != hidden && there != shown && there != nowhere,
+        "{hidden} {shown} {there} {nowhere}"
+    );
     assert_eq!((set("p@x"), set("nowhere@x")), (there.clone(), nowhere.clone()));
     assert_eq!((copy("p@x"), copy("nowhere@x")), (there.clone(), nowhere));
     assert_ne!(set("q@x"), there, "two ids of one hidden thread do not meet");
     assert_eq!(bed.bob("Thread/get", json!({"ids": [hidden]}))["notFound"], json!([hidden]));
-    // What is delivered joins what it joined before: the guest's thread took no id away from the owner's.
+    // What is delivered joins what it joined before: the guest's thread took no id away from the
+    // owner's.
     let (_, reply) = file(&bed, &bed.inbox, &letter("r", "<p@x>", "Re: talk"), &[]);
     assert_eq!(reply, hidden);
     assert_eq!(set("p@x"), there);

@@ -1,8 +1,10 @@
-//! Two accounts that differ only in mail that is not shared: no answer that a guest may ask for tells them apart.
+//! Two accounts that differ only in mail that is not shared: no answer that a guest may ask for
+//! tells them apart.
 //!
-//! Each history is done to two worlds: the same changes of mail that is shared, now or at some time, and between them other
-//! changes of mail that never is. A guest asks both the same questions. Ids are compared by what they name, and state
-//! strings not at all: `docs/decisions.md` says what those tell.
+//! Each history is done to two worlds: the same changes of mail that is shared, now or at some
+//! time, and between them other changes of mail that never is. A guest asks both the same
+//! questions. Ids are compared by what they name, and state strings not at all: `docs/decisions.md`
+//! says what those tell.
 
 mod strategy;
 
@@ -138,7 +140,9 @@ impl TwinAccount {
             states: Vec::new(),
             bed,
         };
-        for (email, name) in world.bed.emails.clone().iter().zip(["alone", "planned", "twofold"]).skip(1) {
+        for (email, name) in
+            world.bed.emails.clone().iter().zip(["alone", "planned", "twofold"]).skip(1)
+        {
             world.names.insert(email.clone(), name.to_owned());
             let id: EmailId = email.parse().unwrap();
             world.names.insert(BlobId::email(id).to_string(), format!("blob of {name}"));
@@ -147,7 +151,8 @@ impl TwinAccount {
         }
         // Every topic has an email that stays, so that its thread does.
         for topic in 0..TOPICS {
-            let letter = TestMessage { word: 0, from: 0, long: false, keywords: [].into(), boxes: 1 };
+            let letter =
+                TestMessage { word: 0, from: 0, long: false, keywords: [].into(), boxes: 1 };
             world.change(&SharedChange::Create { letter, topic: Some(topic) });
             world.live.clear();
         }
@@ -162,8 +167,12 @@ impl TwinAccount {
 
     /// The mailboxes that the bits name; the first of them where they name none.
     fn mailboxes(of: &[MailboxUid], bits: u8) -> BTreeSet<MailboxUid> {
-        let named: BTreeSet<MailboxUid> =
-            of.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, uid)| *uid).collect();
+        let named: BTreeSet<MailboxUid> = of
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| bits >> at & 1 == 1)
+            .map(|(_, uid)| *uid)
+            .collect();
         if named.is_empty() { of.iter().take(1).copied().collect() } else { named }
     }
 
@@ -171,18 +180,31 @@ impl TwinAccount {
         Self::mailboxes(&self.boxes[self.open..], bits)
     }
 
-    fn file(&self, letter: &TestMessage, fields: &str, boxes: &BTreeSet<MailboxUid>, at: i64) -> EmailId {
+    fn file(
+        &self,
+        letter: &TestMessage,
+        fields: &str,
+        boxes: &BTreeSet<MailboxUid>,
+        at: i64,
+    ) -> EmailId {
         let padding = if letter.long { "x".repeat(700) } else { String::new() };
         let raw = format!(
             "From: {}\r\nX-Mark: {}\r\n{fields}\r\nthe {} word {padding}\r\n",
             PEOPLE[letter.from], WORDS[letter.word], WORDS[letter.word]
         );
         let message = EncodedMessage::new(&rows(raw.as_bytes(), self.bed.context.store.secrets()));
-        let (mut made, ticket) = self.bed.context.store.commit_message(&[self.ann], &message, raw.as_bytes(), |txn| {
-            let (mailboxes, keywords) = (boxes.clone(), letter.keywords.clone());
-            let received_at = UtcMillis(EPOCH + at);
-            txn.create_email(&NewEmail { message: &message, prefix: b"", mailboxes, keywords, received_at })
-        });
+        let (mut made, ticket) =
+            self.bed.context.store.commit_message(&[self.ann], &message, raw.as_bytes(), |txn| {
+                let (mailboxes, keywords) = (boxes.clone(), letter.keywords.clone());
+                let received_at = UtcMillis(EPOCH + at);
+                txn.create_email(&NewEmail {
+                    message: &message,
+                    prefix: b"",
+                    mailboxes,
+                    keywords,
+                    received_at,
+                })
+            });
         ticket.wait_blocking().unwrap();
         made.pop().unwrap().1.unwrap().0
     }
@@ -194,7 +216,9 @@ impl TwinAccount {
             SharedChange::Create { letter, topic } => {
                 let number = self.shared.len();
                 let fields = match topic {
-                    Some(topic) => format!("Subject: topic {topic}\r\nReferences: <root{topic}@x>\r\n"),
+                    Some(topic) => {
+                        format!("Subject: topic {topic}\r\nReferences: <root{topic}@x>\r\n")
+                    }
                     None => format!("Subject: single {number}\r\n"),
                 };
                 let fields = format!("{fields}Message-ID: <s{number}@x>\r\n");
@@ -206,15 +230,18 @@ impl TwinAccount {
                 }
             }
             SharedChange::Draft { topic, guess } => {
-                let subject = topic.map_or("secret".to_owned(), |topic| format!("Re: topic {topic}"));
+                let subject =
+                    topic.map_or("secret".to_owned(), |topic| format!("Re: topic {topic}"));
                 let root = topic.map(|topic| format!("root{topic}@x"));
-                let references: Vec<String> = root.into_iter().chain([format!("h{guess}@x")]).collect();
+                let references: Vec<String> =
+                    root.into_iter().chain([format!("h{guess}@x")]).collect();
                 let create = json!({"d": {
                     "mailboxIds": {&self.bed.plans: true}, "subject": subject, "references": references,
                     "receivedAt": UtcMillis(EPOCH + self.hour * 3_600_000).rfc3339(), "keywords": {},
                 }});
                 let hidden = self.hidden_threads();
-                let made = self.bed.bob("Email/set", json!({"create": create}))["created"]["d"].clone();
+                let made =
+                    self.bed.bob("Email/set", json!({"create": create}))["created"]["d"].clone();
                 let thread = made["threadId"].as_str().unwrap().to_owned();
                 assert!(!hidden.contains(&thread), "the guest's reply to h{guess} joined {thread}");
                 self.name(made["id"].as_str().unwrap().parse().unwrap());
@@ -260,7 +287,8 @@ impl TwinAccount {
         let snapshot = self.bed.context.store.snapshot();
         let threads = snapshot.threads(self.ann, usize::MAX).unwrap();
         let shown = self.bed.bob("Thread/get", json!({"ids": null}))["list"].clone();
-        let shown: BTreeSet<&str> = shown.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+        let shown: BTreeSet<&str> =
+            shown.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
         threads.iter().map(ToString::to_string).filter(|id| !shown.contains(id.as_str())).collect()
     }
 
@@ -271,7 +299,9 @@ impl TwinAccount {
                 let number = self.hidden.len();
                 let single = reply_to.checked_rem(self.singles.len()).map(|at| self.singles[at]);
                 let fields = match (topic, single) {
-                    (Some(topic), _) => format!("Subject: Re: topic {topic}\r\nReferences: <root{topic}@x>\r\n"),
+                    (Some(topic), _) => {
+                        format!("Subject: Re: topic {topic}\r\nReferences: <root{topic}@x>\r\n")
+                    }
                     (None, Some(single)) => {
                         format!("Subject: Re: single {single}\r\nReferences: <s{single}@x>\r\n")
                     }
@@ -305,12 +335,17 @@ impl TwinAccount {
             }
             PrivateChange::Rename { to } => {
                 let update = json!({self.boxes[3].to_string(): {"name": format!("Hidden {to}")}});
-                call(&self.bed.context, "Mailbox/set", &json!({"accountId": self.bed.ann, "update": update}));
+                call(
+                    &self.bed.context,
+                    "Mailbox/set",
+                    &json!({"accountId": self.bed.ann, "update": update}),
+                );
             }
         }
     }
 
-    /// Asked by the guest: the answer, in which nothing may be named that never was shared, with names for ids.
+    /// Asked by the guest: the answer, in which nothing may be named that never was shared, with
+    /// names for ids.
     fn ask(&self, name: &str, mut arguments: Value) -> (Value, Value) {
         arguments["accountId"] = self.bed.ann.clone().into();
         let (kind, answer) = call(&self.bed.asks(&self.bed.bob), name, &arguments);
@@ -318,7 +353,8 @@ impl TwinAccount {
         for id in &self.hidden {
             assert!(!text.contains(&id.to_string()), "{name} {arguments} names {id}: {text}");
         }
-        let shown = if kind == "error" { json!({"error": answer["type"]}) } else { self.named(&answer) };
+        let shown =
+            if kind == "error" { json!({"error": answer["type"]}) } else { self.named(&answer) };
         (shown, answer)
     }
 
@@ -330,7 +366,9 @@ impl TwinAccount {
             Value::Object(members) => {
                 let is_state = |name: &String| name == "state" || name.ends_with("State");
                 let all = members.iter().filter(|(name, _)| !is_state(name));
-                Value::Object(all.map(|(key, value)| (name(key), self.named(value))).collect::<Map<_, _>>())
+                Value::Object(
+                    all.map(|(key, value)| (name(key), self.named(value))).collect::<Map<_, _>>(),
+                )
             }
             other => other.clone(),
         }
@@ -352,7 +390,16 @@ impl TwinAccount {
             told.push((format!("{name} {}", self.named(&arguments)), shown));
         };
         let ids: Vec<String> = self.shared.iter().map(ToString::to_string).collect();
-        let properties = ["threadId", "mailboxIds", "keywords", "size", "receivedAt", "subject", "preview", "blobId"];
+        let properties = [
+            "threadId",
+            "mailboxIds",
+            "keywords",
+            "size",
+            "receivedAt",
+            "subject",
+            "preview",
+            "blobId",
+        ];
         for method in ["Email/get", "Thread/get", "Mailbox/get"] {
             ask(
                 method,
@@ -360,7 +407,8 @@ impl TwinAccount {
             );
         }
         ask("Email/get", json!({"ids": ids, "properties": properties}));
-        let blobs: Vec<String> = self.shared.iter().map(|id| BlobId::email(*id).to_string()).collect();
+        let blobs: Vec<String> =
+            self.shared.iter().map(|id| BlobId::email(*id).to_string()).collect();
         ask("Blob/lookup", json!({"ids": blobs, "typeNames": ["Email", "Thread", "Mailbox"]}));
         ask("Mailbox/query", json!({"sort": [{"property": "name"}]}));
         for question in questions {
@@ -396,9 +444,9 @@ fn with_ids(value: &Value, bed: &SharingFixture) -> Value {
         Value::String(text) if text == "plans" => bed.plans.clone().into(),
         Value::String(text) if text == "inbox" => bed.inbox.clone().into(),
         Value::Array(all) => all.iter().map(|one| with_ids(one, bed)).collect(),
-        Value::Object(all) => {
-            Value::Object(all.iter().map(|(key, value)| (key.clone(), with_ids(value, bed))).collect())
-        }
+        Value::Object(all) => Value::Object(
+            all.iter().map(|(key, value)| (key.clone(), with_ids(value, bed))).collect(),
+        ),
         other => other.clone(),
     }
 }

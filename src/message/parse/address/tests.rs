@@ -159,7 +159,8 @@ fn hostile_lists_cost_their_length() {
     ] {
         let groups = groups(&part.repeat(limits::MAX_FIELD_BYTES / part.len()));
         assert!(
-            groups.iter().map(|group| 1 + group.addresses.len()).sum::<usize>() <= limits::MAX_FIELD_ADDRESSES + 1,
+            groups.iter().map(|group| 1 + group.addresses.len()).sum::<usize>()
+                <= limits::MAX_FIELD_ADDRESSES + 1,
             "{part}"
         );
     }

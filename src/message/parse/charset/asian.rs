@@ -73,7 +73,12 @@ struct DecodedText {
 
 impl DecodedText {
     fn new(bytes: usize) -> Self {
-        Self { text: String::with_capacity(bytes), pairs: Vec::new(), set: CharacterSet::Ascii, is_broken: false }
+        Self {
+            text: String::with_capacity(bytes),
+            pairs: Vec::new(),
+            set: CharacterSet::Ascii,
+            is_broken: false,
+        }
     }
 
     fn push(&mut self, c: char) {
@@ -138,7 +143,9 @@ pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
         let set = if is_shifted { shifted } else { usual };
         match (*byte, set) {
             (0x1b, _) => {
-                if let Some((escape, slot, chosen)) = ESCAPES.iter().find(|(escape, ..)| after.starts_with(escape)) {
+                if let Some((escape, slot, chosen)) =
+                    ESCAPES.iter().find(|(escape, ..)| after.starts_with(escape))
+                {
                     rest = after.get(escape.len()..).unwrap_or_default();
                     match slot {
                         ShiftState::Usual => usual = *chosen,
@@ -149,7 +156,11 @@ pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
                     (after.first_chunk::<2>(), single)
                 {
                     rest = after.get(2..).unwrap_or_default();
-                    let charset = if single == CharacterSet::Latin { Charset::Windows1252 } else { Charset::Iso8859_7 };
+                    let charset = if single == CharacterSet::Latin {
+                        Charset::Windows1252
+                    } else {
+                        Charset::Iso8859_7
+                    };
                     out.flush();
                     out.text.push_str(&charset.decode(&[one | 0x80]));
                 } else {
@@ -228,12 +239,18 @@ pub(super) fn hz(bytes: &[u8]) -> (Cow<'_, str>, bool) {
 
 /// Of Johab's five bits for each part of a syllable: its place in Unicode's order plus one, 0 where
 /// there is none.
-const FIRST: [u8; 32] =
-    [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-const MIDDLE: [u8; 32] =
-    [0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 6, 7, 8, 9, 10, 11, 0, 0, 12, 13, 14, 15, 16, 17, 0, 0, 18, 19, 20, 21, 0, 0];
-const LAST: [u8; 32] =
-    [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 0, 0];
+const FIRST: [u8; 32] = [
+    0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0,
+];
+const MIDDLE: [u8; 32] = [
+    0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 6, 7, 8, 9, 10, 11, 0, 0, 12, 13, 14, 15, 16, 17, 0, 0, 18, 19,
+    20, 21, 0, 0,
+];
+const LAST: [u8; 32] = [
+    0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0, 17, 18, 19, 20, 21, 22, 23, 24,
+    25, 26, 27, 0, 0,
+];
 /// Single consonants in the order of `FIRST` and of `LAST`.
 const CONSONANTS: &str = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ";
 const FINALS: &str = "ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ";
@@ -272,9 +289,13 @@ fn syllable(first: u8, second: u8) -> Option<char> {
         return None;
     }
     let both = u16::from_be_bytes([first, second]);
-    let part = |table: &[u8; 32], bits: u16| table.get(usize::from(bits & 31)).map_or(0, |place| u32::from(*place));
+    let part = |table: &[u8; 32], bits: u16| {
+        table.get(usize::from(bits & 31)).map_or(0, |place| u32::from(*place))
+    };
     let parts = (part(&FIRST, both >> 10), part(&MIDDLE, both >> 5), part(&LAST, both));
-    let single = |letters: &str, place: u32| letters.chars().nth(usize::try_from(place).ok()?.checked_sub(1)?);
+    let single = |letters: &str, place: u32| {
+        letters.chars().nth(usize::try_from(place).ok()?.checked_sub(1)?)
+    };
     match parts {
         (0, 0, last) => single(FINALS, last),
         (first, 0, 0) => single(CONSONANTS, first),

@@ -3,8 +3,9 @@ use proptest::prelude::*;
 use super::*;
 
 fn of(label: &str, bytes: &[u8]) -> (String, bool) {
-    let (text, is_broken) =
-        CharsetCodec::of_label(label).unwrap_or_else(|| panic!("{label} is not known")).decode(bytes);
+    let (text, is_broken) = CharsetCodec::of_label(label)
+        .unwrap_or_else(|| panic!("{label} is not known"))
+        .decode(bytes);
     (text.into_owned(), is_broken)
 }
 

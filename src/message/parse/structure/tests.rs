@@ -30,7 +30,8 @@ fn built(shape: &str) -> String {
         } else {
             let mut pieces = word.split(':');
             let (kind, name) = (pieces.next().unwrap(), pieces.next().unwrap());
-            let more: String = pieces.map(|field| format!("Content-Disposition: {field}\r\n")).collect();
+            let more: String =
+                pieces.map(|field| format!("Content-Disposition: {field}\r\n")).collect();
             out += &format!("Content-Type: {kind}\r\nContent-ID: <{name}>\r\n{more}\r\nx");
         }
     }
@@ -68,7 +69,10 @@ fn what_is_text_and_what_is_attached() {
         ("[mixed text/plain:A:inline;filename=x text/plain:C ]", "AC AC "),
         ("[mixed text/plain:A image/png:B:inline;filename=x ]", "AB AB "),
         ("[mixed [alternative text/plain:A text/html:B ] image/png:C ]", "AC BC "),
-        ("[alternative [mixed text/plain:A image/png:B ] [mixed text/html:C image/png:D ] ]", "AB CD BD"),
+        (
+            "[alternative [mixed text/plain:A image/png:B ] [mixed text/html:C image/png:D ] ]",
+            "AB CD BD",
+        ),
     ] {
         assert_eq!(shown(shape), wanted, "{shape}");
     }
@@ -84,7 +88,10 @@ fn a_part_is_described() {
     let root = message.structure().root;
     let of = |text: &Option<String>| text.clone().unwrap_or_default();
     assert_eq!((root.number, root.size, root.media_type.as_str()), (0, 9, "text/html"));
-    assert_eq!([of(&root.name), of(&root.charset), of(&root.disposition)], ["Jürgen.html", "UTF-8", "attachment"]);
+    assert_eq!(
+        [of(&root.name), of(&root.charset), of(&root.disposition)],
+        ["Jürgen.html", "UTF-8", "attachment"]
+    );
     assert_eq!([of(&root.cid), of(&root.location)], ["1@x", "http://x.example/a"]);
     assert_eq!(root.language, Some(vec!["de".to_owned(), "en".to_owned()]));
     assert_eq!(message.decoded(0).as_deref(), Some(&b"<p>Gr</p>"[..]));
@@ -113,7 +120,10 @@ fn types_and_charsets_that_are_not_said() {
     assert_eq!((root.is_multipart, root.children[0].media_type.as_str()), (true, "message/rfc822"));
     assert_eq!((root.children[0].charset.clone(), root.charset), (None, None));
     assert_eq!(message.decoded(1).as_deref(), Some(&b"Subject: y\r\n\r\nz"[..]));
-    assert_eq!((message.decoded(0), message.decoded(2), message.body_value(1, 0)), (None, None, None));
+    assert_eq!(
+        (message.decoded(0), message.decoded(2), message.body_value(1, 0)),
+        (None, None, None)
+    );
 }
 
 #[test]
@@ -135,20 +145,35 @@ fn values_are_cut_between_characters_and_outside_tags() {
     assert_eq!(value(html, b"1 < 2 and more", 8), ("1 < 2 an".into(), false, true));
     assert!(value("Content-Type: text/plain; charset=klingon", b"a", 0).1);
     assert!(value("Content-Type: text/plain\r\nContent-Transfer-Encoding: x-uue", b"a", 0).1);
-    assert_eq!(value("Content-Type: text/plain; charset=latin1", b"\xfc", 0), ("ü".into(), false, false));
+    assert_eq!(
+        value("Content-Type: text/plain; charset=latin1", b"\xfc", 0),
+        ("ü".into(), false, false)
+    );
 }
 
 #[test]
 fn the_bounds_stand() {
-    let deep: String =
-        (0..200).map(|at| format!("Content-Type: multipart/mixed; boundary=b{at}\r\n\r\n--b{at}\r\n")).collect();
+    let deep: String = (0..200)
+        .map(|at| format!("Content-Type: multipart/mixed; boundary=b{at}\r\n\r\n--b{at}\r\n"))
+        .collect();
     let raw = format!("{deep}\r\nx");
     let message = Message::parse(raw.as_bytes());
     let structure = message.structure();
-    assert!(structure.root.flat().len() <= limits::MAX_MIME_DEPTH + 1, "{}", structure.root.flat().len());
+    assert!(
+        structure.root.flat().len() <= limits::MAX_MIME_DEPTH + 1,
+        "{}",
+        structure.root.flat().len()
+    );
     let last = *structure.root.flat().last().unwrap();
-    assert!(!last.is_multipart && !last.media_type.starts_with("multipart/") && message.decoded(last.number).is_some());
-    let wide = format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{}", "--b\r\n\r\nx\r\n".repeat(3000));
+    assert!(
+        !last.is_multipart
+            && !last.media_type.starts_with("multipart/")
+            && message.decoded(last.number).is_some()
+    );
+    let wide = format!(
+        "Content-Type: multipart/mixed; boundary=b\r\n\r\n{}",
+        "--b\r\n\r\nx\r\n".repeat(3000)
+    );
     let message = Message::parse(wide.as_bytes());
     assert_eq!(message.structure().root.flat().len(), limits::MAX_MIME_PARTS);
     assert_eq!((message.decoded(999).is_some(), message.decoded(1000)), (true, None));
@@ -179,16 +204,21 @@ fn texts_in_odd_charsets_are_shown_searched_and_previewed() {
         ("iso-2022-jp", b"\x1b$B%9\x1b(B\x1b$B%Q%`\x1b(B", ("スパム", false)),
         ("cp437", b"caf\x82", ("café", false)),
     ] {
-        let raw = [b"Content-Type: text/plain; charset=", charset.as_bytes(), b"\r\n\r\n", body].concat();
+        let raw =
+            [b"Content-Type: text/plain; charset=", charset.as_bytes(), b"\r\n\r\n", body].concat();
         assert_eq!(value(&raw), (wanted.0.to_owned(), wanted.1), "{charset}");
         let message = Message::parse(&raw);
-        assert_eq!((message.texts(100).concat().as_str(), message.preview().as_str()), (wanted.0, wanted.0));
+        assert_eq!(
+            (message.texts(100).concat().as_str(), message.preview().as_str()),
+            (wanted.0, wanted.0)
+        );
     }
     assert_eq!(value(b"Subject: x\r\n\r\nGr\xfc\xdfe"), ("Grüße".into(), true));
     assert_eq!(value("Subject: x\r\n\r\nGrüße".as_bytes()), ("Grüße".into(), true));
 }
 
-/// What is read of the beginning of a long text is what it says whole: no character is cut, and none is misread.
+/// What is read of the beginning of a long text is what it says whole: no character is cut, and
+/// none is misread.
 #[test]
 fn the_beginning_of_a_long_text_is_read_as_the_whole() {
     for (charset, unit) in [
@@ -209,15 +239,23 @@ fn the_beginning_of_a_long_text_is_read_as_the_whole() {
                 }
                 _ => text,
             };
-            let head =
-                format!("Content-Type: text/plain; charset={charset}\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n");
+            let head = format!(
+                "Content-Type: text/plain; charset={charset}\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n"
+            );
             let raw = [head.as_bytes(), &body].concat();
             let message = Message::parse(&raw);
             let whole = message.body_value(0, 0).unwrap().value;
             for most in [1, 7, 100, 1001, 50_000] {
                 let text = message.texts(most).concat();
-                assert!(whole.starts_with(&text) && text.len() <= most, "{charset} {encoding} {most}");
-                assert!(text.len() + 3 >= most.min(whole.len()), "{charset} {encoding} {most}: {}", text.len());
+                assert!(
+                    whole.starts_with(&text) && text.len() <= most,
+                    "{charset} {encoding} {most}"
+                );
+                assert!(
+                    text.len() + 3 >= most.min(whole.len()),
+                    "{charset} {encoding} {most}: {}",
+                    text.len()
+                );
             }
         }
     }
@@ -232,7 +270,9 @@ fn encodify_base64(octets: &[u8]) -> Vec<u8> {
 #[test]
 fn encodings_are_read_as_far_as_they_go() {
     let of = |encoding: &str, body: &str| {
-        let raw = format!("Content-Type: text/plain\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n{body}");
+        let raw = format!(
+            "Content-Type: text/plain\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n{body}"
+        );
         let message = Message::parse(raw.as_bytes());
         assert_eq!(message.decoded(0).unwrap().len(), message.structure().root.size, "{raw}");
         value(raw.as_bytes())
@@ -261,14 +301,20 @@ fn names_of_files_are_decoded() {
         name.unwrap_or_default()
     };
     // RFC 2047 §6.2: blanks between encoded words go, in one line as in two.
-    assert_eq!(of(b"Content-Type: application/pdf; name=\"=?utf-8?q?J=C3=BC?= =?utf-8?q?rgen.pdf?=\""), "Jürgen.pdf");
+    assert_eq!(
+        of(b"Content-Type: application/pdf; name=\"=?utf-8?q?J=C3=BC?= =?utf-8?q?rgen.pdf?=\""),
+        "Jürgen.pdf"
+    );
     assert_eq!(of(b"Content-Type: application/pdf;\r\n name=\"=?utf-8?q?J=C3=BC?=\r\n =?utf-8?q?r.pdf?=\""), "Jür.pdf");
     let words = b"=?iso-2022-jp?B?GyRCJTkbKEI=?= =?iso-2022-jp?B?GyRCJVElYBsoQg==?=";
     let field = [b"Content-Disposition: attachment; filename=\"", &words[..], b".txt\""].concat();
     assert_eq!(of(&field), "スパム.txt");
     assert_eq!(of(b"Content-Disposition: attachment; filename=\"caf\xe9.txt\""), "café.txt");
     assert_eq!(of("Content-Disposition: attachment; filename=Grüße.txt".as_bytes()), "Grüße.txt");
-    assert_eq!(of(b"Content-Disposition: attachment; filename*=iso-2022-kr''%1B$)C%0EGQ%0F.txt"), "한.txt");
+    assert_eq!(
+        of(b"Content-Disposition: attachment; filename*=iso-2022-kr''%1B$)C%0EGQ%0F.txt"),
+        "한.txt"
+    );
 }
 
 #[test]
@@ -279,11 +325,23 @@ fn header_and_body_are_told_apart_whatever_stands_before_them() {
         let raw = format!("{before}{multipart}");
         let message = Message::parse(raw.as_bytes());
         let structure = message.structure();
-        assert_eq!((structure.root.is_multipart, structure.root.flat().len()), (true, 3), "{before:?}");
+        assert_eq!(
+            (structure.root.is_multipart, structure.root.flat().len()),
+            (true, 3),
+            "{before:?}"
+        );
         assert_eq!(message.body_value(1, 0).unwrap().value, "Hello", "{before:?}");
-        assert_eq!(structure.root.header, &multipart.as_bytes()[..multipart.find("--b").unwrap()], "{before:?}");
+        assert_eq!(
+            structure.root.header,
+            &multipart.as_bytes()[..multipart.find("--b").unwrap()],
+            "{before:?}"
+        );
         for (part, place) in structure.root.flat().into_iter().zip(message.parts()) {
-            assert_eq!(part.header, &raw.as_bytes()[place.header as usize..place.body as usize], "{before:?}");
+            assert_eq!(
+                part.header,
+                &raw.as_bytes()[place.header as usize..place.body as usize],
+                "{before:?}"
+            );
         }
         let plain = format!("{before}Subject: x\r\nContent-Type: text/html\r\n\r\n<p>body\r\n");
         assert_eq!(Message::parse(plain.as_bytes()).preview(), "body", "{before:?}");
@@ -313,7 +371,8 @@ fn the_parser_is_given_no_more_of_a_header_than_is_read() {
     let fields = "a:\n".repeat(limits::MAX_PART_FIELDS + 1000);
     let raw = format!("{kind}\r\n--b\n{fields}\n--b\n\nHello\n--b--\n");
     let message = Message::parse(raw.as_bytes());
-    let headers = message.given.parsed().unwrap().root().parts().map(|part| part.headers().iter().count());
+    let headers =
+        message.given.parsed().unwrap().root().parts().map(|part| part.headers().iter().count());
     assert!(headers.sum::<usize>() <= limits::MAX_PART_FIELDS);
     assert!(message.parts().iter().all(|part| part.end as usize <= raw.len()));
     let plain = format!("{kind}\r\n--b\n\n{fields}end of it");
@@ -321,8 +380,8 @@ fn the_parser_is_given_no_more_of_a_header_than_is_read() {
     assert!(text.ends_with("end of it"), "what is not looked at belongs to the last part");
 }
 
-/// Of the corpus the lists that the library keeps are the same, where they are asked for; and a number says one part, here
-/// and in `parts`.
+/// Of the corpus the lists that the library keeps are the same, where they are asked for; and a
+/// number says one part, here and in `parts`.
 #[test]
 fn the_corpus_agrees() {
     let Some(dir) = corpus() else { return };
@@ -334,7 +393,12 @@ fn the_corpus_agrees() {
         let parts = message.parts();
         for part in structure.root.flat() {
             let place = &parts[part.number as usize];
-            assert_eq!(part.header, &raw[place.header as usize..place.body as usize], "{}", file.display());
+            assert_eq!(
+                part.header,
+                &raw[place.header as usize..place.body as usize],
+                "{}",
+                file.display()
+            );
             assert_eq!(
                 message.decoded(part.number).map(|octets| octets.len()),
                 (!part.is_multipart).then_some(part.size)

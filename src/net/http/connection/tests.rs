@@ -27,7 +27,10 @@ async fn listening_with(router: Router, times: Times) -> (TempDir, Switch) {
         .unwrap();
     let places = HttpLimits::new(Ceiling::new(100, 0));
     let (switch, stop) = switch();
-    tokio::spawn(HttpListener { router, place: move |_| places.permit(), tls: |_| None, times }.serve(bound, stop));
+    tokio::spawn(
+        HttpListener { router, place: move |_| places.permit(), tls: |_| None, times }
+            .serve(bound, stop),
+    );
     (dir, switch)
 }
 
@@ -47,7 +50,8 @@ async fn connections_without_a_request_are_closed() {
     let router = Router::new().route("/", get(|| async { "here" }));
     let (dir, _switch) = listening(router, Duration::from_millis(200)).await;
     let preface = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
-    for said in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n", &preface] {
+    for said in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n", &preface]
+    {
         let mut stream = connect(dir.path()).await;
         stream.write_all(said).await.unwrap();
         all(&mut stream).await;
@@ -73,20 +77,29 @@ async fn a_request_under_way_is_waited_for() {
 
 #[tokio::test]
 async fn a_client_sees_the_answer_to_a_body_that_nobody_read() {
-    let router = Router::new().route("/", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "too large") }));
+    let router =
+        Router::new().route("/", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "too large") }));
     let (dir, _switch) = listening(router, LONG).await;
     let mut stream = connect(dir.path()).await;
     let length = 8 << 20;
-    let head = format!("POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).await.unwrap();
     // All of it is written before anything is read, as simple clients do.
-    timeout(LONG, stream.write_all(&vec![b'x'; length])).await.unwrap().expect("the connection was reset");
+    timeout(LONG, stream.write_all(&vec![b'x'; length]))
+        .await
+        .unwrap()
+        .expect("the connection was reset");
     let answer = all(&mut stream).await;
     assert!(answer.starts_with(b"HTTP/1.1 413 ") && answer.ends_with(b"too large"), "{answer:?}");
 
     // A client that waits for leave to send is answered without it.
     let mut stream = connect(dir.path()).await;
-    stream.write_all(head.replace("Connection: close", "Expect: 100-continue").as_bytes()).await.unwrap();
+    stream
+        .write_all(head.replace("Connection: close", "Expect: 100-continue").as_bytes())
+        .await
+        .unwrap();
     assert!(all(&mut stream).await.starts_with(b"HTTP/1.1 413 "));
 }
 
@@ -100,18 +113,27 @@ async fn without_a_place_a_client_is_told_so() {
         .unwrap();
     let (_switch, stop) = switch();
     let times = Times::default();
-    tokio::spawn(HttpListener { router: Router::new(), place: |_| None, tls: |_| None, times }.serve(bound, stop));
+    tokio::spawn(
+        HttpListener { router: Router::new(), place: |_| None, tls: |_| None, times }
+            .serve(bound, stop),
+    );
     let answer = all(&mut connect(dir.path()).await).await;
-    assert!(answer.starts_with(b"HTTP/1.1 503 ") && answer.ends_with(b"try again later\"}"), "{answer:?}");
+    assert!(
+        answer.starts_with(b"HTTP/1.1 503 ") && answer.ends_with(b"try again later\"}"),
+        "{answer:?}"
+    );
 }
 
 #[test]
 fn nobody_takes_all_places_of_the_control_socket() {
-    let place =
-        super::super::control::control_permits(HttpLimits::new(Ceiling::new(limits::MAX_CONTROL_CONNECTIONS, 0)));
+    let place = super::super::control::control_permits(HttpLimits::new(Ceiling::new(
+        limits::MAX_CONTROL_CONNECTIONS,
+        0,
+    )));
     let of = |uid| place(Peer::Unix(Some(User { uid, gid: 0 })));
     // Of one user, until one of theirs goes.
-    let mut held: Vec<_> = (0..limits::MAX_CONTROL_CONNECTIONS_PER_USER).map(|_| of(70_000).unwrap()).collect();
+    let mut held: Vec<_> =
+        (0..limits::MAX_CONTROL_CONNECTIONS_PER_USER).map(|_| of(70_000).unwrap()).collect();
     assert!(of(70_000).is_none() && of(70_001).is_some());
     held.pop();
     assert!(of(70_000).is_some());
@@ -134,11 +156,16 @@ async fn an_answer_is_under_way_until_it_is_read() {
     // Longer than a connection without a request may stay, twice.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let answer = all(&mut stream).await;
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer[..answer.len().min(80)]));
+    assert!(
+        answer.starts_with(b"HTTP/1.1 200"),
+        "{}",
+        String::from_utf8_lossy(&answer[..answer.len().min(80)])
+    );
     assert!(answer.ends_with(&whole), "{} bytes of the answer came", answer.len());
 }
 
-/// Of HTTP/2 a client may read the connection and take nothing of an answer, by giving it no window (RFC 9113 §5.2).
+/// Of HTTP/2 a client may read the connection and take nothing of an answer, by giving it no window
+/// (RFC 9113 §5.2).
 #[tokio::test]
 async fn an_answer_of_which_nothing_is_taken_ends_its_connection() {
     let router = Router::new().route("/", get(|| async { "here" }));
@@ -148,7 +175,10 @@ async fn an_answer_of_which_nothing_is_taken_ends_its_connection() {
     let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
     let headers = [0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x84, 0x86, 0x41, 1, b'x'];
     let mut stream = connect(dir.path()).await;
-    stream.write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &settings, &headers].concat()).await.unwrap();
+    stream
+        .write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &settings, &headers].concat())
+        .await
+        .unwrap();
     let answer = all(&mut stream).await;
     // HEADERS came, and no DATA.
     let (mut rest, mut kinds) = (&answer[..], Vec::new());

@@ -10,14 +10,20 @@ fn settings(url: Option<&str>, all: bool) -> HttpSettings {
 }
 
 /// Whether a request to `mail.example.org` is refused.
-fn refused(settings: &HttpSettings, secured: bool, method: &str, fields: &[(&'static str, &str)]) -> bool {
+fn refused(
+    settings: &HttpSettings,
+    secured: bool,
+    method: &str,
+    fields: &[(&'static str, &str)],
+) -> bool {
     let mut headers = HeaderMap::new();
     headers.insert("host", HeaderValue::from_static("mail.example.org"));
     for (name, value) in fields {
         headers.append(*name, HeaderValue::from_str(value).unwrap());
     }
     let method = method.parse().unwrap();
-    CorsRequest { secured, method: &method, uri: &Uri::from_static("/jmap"), headers: &headers }.is_foreign(settings)
+    CorsRequest { secured, method: &method, uri: &Uri::from_static("/jmap"), headers: &headers }
+        .is_foreign(settings)
 }
 
 #[test]
@@ -27,26 +33,46 @@ fn pages_of_other_origins_are_refused() {
         assert!(refused(&site, true, method, &[("origin", EVIL)]), "{method}");
         assert!(refused(&site, true, method, &[("origin", "null")]), "{method}");
         assert!(refused(&site, true, method, &[("origin", WEBMAIL), ("origin", EVIL)]), "{method}");
-        for good in [WEBMAIL, "HTTPS://Webmail.Example.org", "https://mail.example.org", "https://mail.example.org:443"]
-        {
+        for good in [
+            WEBMAIL,
+            "HTTPS://Webmail.Example.org",
+            "https://mail.example.org",
+            "https://mail.example.org:443",
+        ] {
             assert!(!refused(&site, true, method, &[("origin", good)]), "{method} {good}");
         }
         assert!(!refused(&site, true, method, &[]), "{method}: no browser");
     }
-    for near in ["https://mail.example.org.evil.example", "https://evil.example/mail.example.org", "mail.example.org"] {
+    for near in [
+        "https://mail.example.org.evil.example",
+        "https://evil.example/mail.example.org",
+        "mail.example.org",
+    ] {
         assert!(refused(&site, true, "POST", &[("origin", near)]), "{near}");
     }
 }
 
 #[test]
 fn our_own_origin_by_url_and_by_host() {
-    let (by_url, by_host) = (settings(Some("https://jmap.example.org:8443/base"), false), settings(None, false));
-    let own = |settings: &HttpSettings, secured, origin| !refused(settings, secured, "POST", &[("origin", origin)]);
-    assert!(own(&by_url, true, "https://jmap.example.org:8443") && !own(&by_url, true, "https://jmap.example.org"));
+    let (by_url, by_host) =
+        (settings(Some("https://jmap.example.org:8443/base"), false), settings(None, false));
+    let own = |settings: &HttpSettings, secured, origin| {
+        !refused(settings, secured, "POST", &[("origin", origin)])
+    };
+    assert!(
+        own(&by_url, true, "https://jmap.example.org:8443")
+            && !own(&by_url, true, "https://jmap.example.org")
+    );
     assert!(!own(&by_host, true, "https://jmap.example.org:8443"));
     // Behind a proxy that does TLS the page is `https`. Over TLS a page in the clear is another's.
-    assert!(own(&by_host, false, "https://mail.example.org") && own(&by_host, false, "http://mail.example.org"));
-    assert!(own(&by_host, false, "http://mail.example.org:80") && !own(&by_host, true, "http://mail.example.org"));
+    assert!(
+        own(&by_host, false, "https://mail.example.org")
+            && own(&by_host, false, "http://mail.example.org")
+    );
+    assert!(
+        own(&by_host, false, "http://mail.example.org:80")
+            && !own(&by_host, true, "http://mail.example.org")
+    );
     assert!(!own(&by_host, true, "https://mail.example.org:8443"));
 }
 
@@ -54,9 +80,12 @@ fn our_own_origin_by_url_and_by_host() {
 fn without_an_origin_the_browser_says_whether_the_page_is_ours() {
     let site = settings(None, false);
     for other in ["cross-site", "same-site", "something new"] {
-        let of = |method, mode| refused(&site, true, method, &[("sec-fetch-site", other), ("sec-fetch-mode", mode)]);
+        let of = |method, mode| {
+            refused(&site, true, method, &[("sec-fetch-site", other), ("sec-fetch-mode", mode)])
+        };
         assert!(of("POST", "navigate") && of("POST", "no-cors"), "{other}");
-        // An image of a download, or an event stream that nobody reads, would take up what its user may have at once.
+        // An image of a download, or an event stream that nobody reads, would take up what its user
+        // may have at once.
         assert!(of("GET", "no-cors") && !of("GET", "navigate"), "{other}");
     }
     for own in ["same-origin", "none"] {
@@ -83,9 +112,10 @@ fn every_page_may_ask_but_not_open_a_websocket() {
     let site = settings(None, true);
     assert!(!refused(&site, true, "POST", &[("origin", EVIL)]));
     assert!(!refused(&site, true, "POST", &[("sec-fetch-site", "cross-site")]));
-    for (method, fields) in
-        [("GET", &[("origin", EVIL), ("upgrade", "websocket")][..]), ("CONNECT", &[("origin", EVIL)])]
-    {
+    for (method, fields) in [
+        ("GET", &[("origin", EVIL), ("upgrade", "websocket")][..]),
+        ("CONNECT", &[("origin", EVIL)]),
+    ] {
         assert!(refused(&site, true, method, fields));
     }
     assert!(!refused(&site, true, "GET", &[("origin", WEBMAIL), ("upgrade", "websocket")]));

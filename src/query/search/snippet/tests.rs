@@ -12,7 +12,8 @@ impl Finder {
     /// The snippet of a message that no store holds.
     fn of(&self, raw: &[u8]) -> Snippet {
         let message = Message::parse(raw);
-        let subject = content(&message).subject.as_deref().and_then(|subject| self.of_subject(subject));
+        let subject =
+            content(&message).subject.as_deref().and_then(|subject| self.of_subject(subject));
         Snippet { subject, preview: self.of_texts(&message) }
     }
 }
@@ -42,9 +43,16 @@ fn plain(html: &str) -> String {
     let bare = html.replace(OPEN, "").replace(CLOSE, "");
     assert!(!bare.contains(['<', '>', '"', '\'']), "{html}");
     for part in bare.split('&').skip(1) {
-        assert!(["amp;", "lt;", "gt;", "quot;", "#39;"].iter().any(|entity| part.starts_with(entity)), "{html}");
+        assert!(
+            ["amp;", "lt;", "gt;", "quot;", "#39;"].iter().any(|entity| part.starts_with(entity)),
+            "{html}"
+        );
     }
-    let bare = bare.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&#39;", "'");
+    let bare = bare
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"")
+        .replace("&#39;", "'");
     bare.replace("&amp;", "&")
 }
 
@@ -70,7 +78,11 @@ fn words_and_phrases_are_marked_as_they_are_found() {
         ("\"big lunch\"", "a big lunch, lunch big", Some("a <mark>big lunch</mark>, lunch big")),
         ("'big lunch' noon", "noon: big-lunch", Some("<mark>noon</mark>: <mark>big-lunch</mark>")),
         ("strasse", "Straße & STRASSE", Some("<mark>Straße</mark> &amp; <mark>STRASSE</mark>")),
-        ("cafe", "Cafe\u{301}s Cafe\u{301} café", Some("Cafe\u{301}s <mark>Cafe\u{301}</mark> <mark>café</mark>")),
+        (
+            "cafe",
+            "Cafe\u{301}s Cafe\u{301} café",
+            Some("Cafe\u{301}s <mark>Cafe\u{301}</mark> <mark>café</mark>"),
+        ),
         ("日本語", "新しい日本語の本", Some("新しい<mark>日本語</mark>の本")),
         ("日", "日本と日", Some("<mark>日</mark>本と<mark>日</mark>")),
         ("本日", "日本語", None),
@@ -91,16 +103,28 @@ fn words_and_phrases_are_marked_as_they_are_found() {
 #[test]
 fn what_is_hostile_stays_text() {
     for (given, wanted) in [
-        ("<script>alert('lunch')</script>", "&lt;script&gt;alert(&#39;<mark>lunch</mark>&#39;)&lt;/script&gt;"),
+        (
+            "<script>alert('lunch')</script>",
+            "&lt;script&gt;alert(&#39;<mark>lunch</mark>&#39;)&lt;/script&gt;",
+        ),
         ("</mark>lunch<mark>", "&lt;/mark&gt;<mark>lunch</mark>&lt;mark&gt;"),
-        ("lunch</mark><b onclick=\"x\">", "<mark>lunch</mark>&lt;/mark&gt;&lt;b onclick=&quot;x&quot;&gt;"),
+        (
+            "lunch</mark><b onclick=\"x\">",
+            "<mark>lunch</mark>&lt;/mark&gt;&lt;b onclick=&quot;x&quot;&gt;",
+        ),
         ("&lt;lunch&gt; &", "&amp;lt;<mark>lunch</mark>&amp;gt; &amp;"),
-        ("lu\u{200b}nch \u{1f600}lunch\u{1f600}", "<mark>lu\u{200b}nch</mark> \u{1f600}<mark>lunch</mark>\u{1f600}"),
+        (
+            "lu\u{200b}nch \u{1f600}lunch\u{1f600}",
+            "<mark>lu\u{200b}nch</mark> \u{1f600}<mark>lunch</mark>\u{1f600}",
+        ),
     ] {
         assert_eq!(subject("lunch", given).as_deref(), Some(wanted), "{given}");
         assert_eq!(body("lunch", given).as_deref(), Some(wanted), "{given}");
     }
-    assert_eq!(body("lunch", "a\u{1b}[2J\u{0} lunch \t\r\n\r\n b").as_deref(), Some("a [2J <mark>lunch</mark> b"));
+    assert_eq!(
+        body("lunch", "a\u{1b}[2J\u{0} lunch \t\r\n\r\n b").as_deref(),
+        Some("a [2J <mark>lunch</mark> b")
+    );
     // Markup is no word, and a lone surrogate of an encoded word is a character like any other.
     assert_eq!(subject("mark", "<mark>"), Some("&lt;<mark>mark</mark>&gt;".into()));
     let lone = subject("lunch", "=?utf-16be?b?2AA=?= lunch").unwrap();
@@ -120,23 +144,33 @@ fn null_where_nothing_is_found_or_nothing_is_looked_for() {
     assert_eq!(found(is(Condition::Body("lunch".into()))), (false, true));
     assert_eq!(found(is(Condition::From("lunch".into()))), (false, false));
     assert_eq!(found(Filter::Not(vec![text("lunch")])), (false, false));
-    assert_eq!(found(Filter::Or(vec![text("dinner"), Filter::And(vec![text("now")])])), (false, true));
+    assert_eq!(
+        found(Filter::Or(vec![text("dinner"), Filter::And(vec![text("now")])])),
+        (false, true)
+    );
     assert_eq!(found(is(Condition::HasKeyword("$seen".into()))), (false, false));
     // A domain is looked for in addresses, and elsewhere it is a phrase.
     assert_eq!(found(text("@x.example")), (false, false));
-    assert_eq!(subject("@x.example", "write to x.example"), Some("write to <mark>x.example</mark>".into()));
+    assert_eq!(
+        subject("@x.example", "write to x.example"),
+        Some("write to <mark>x.example</mark>".into())
+    );
 }
 
 #[test]
 fn html_is_shown_as_its_text() {
-    let raw =
-        "Content-Type: text/html\r\n\r\n<p title=lunch>Come &lt;b&gt; to <b>lunch</b></p><script>lunch</script>\r\n";
-    assert_eq!(of(&text("lunch"), raw).preview.as_deref(), Some("Come &lt;b&gt; to <mark>lunch</mark>"));
+    let raw = "Content-Type: text/html\r\n\r\n<p title=lunch>Come &lt;b&gt; to <b>lunch</b></p><script>lunch</script>\r\n";
+    assert_eq!(
+        of(&text("lunch"), raw).preview.as_deref(),
+        Some("Come &lt;b&gt; to <mark>lunch</mark>")
+    );
 }
 
 #[test]
 fn a_part_of_a_long_text_shows_the_match_and_keeps_its_bound() {
-    for filler in ["word ", "& ", "日本", "<>", "e\u{301}", "\u{1f469}\u{200d}\u{1f680}", "x", " \r\n"] {
+    for filler in
+        ["word ", "& ", "日本", "<>", "e\u{301}", "\u{1f469}\u{200d}\u{1f680}", "x", " \r\n"]
+    {
         for before in [0, 1, 3, 20, 60, 500] {
             let given = format!("{} lunch {}", filler.repeat(before), filler.repeat(500));
             let found = body("lunch", &given).unwrap();
@@ -198,19 +232,39 @@ fn the_shared_corpus() {
                 });
                 words
             };
-            let of_subject = words(&content(&message).subject.unwrap_or_default()).into_iter().nth(1);
-            let of_body = message.texts(limits::MAX_INDEXED_BYTES).iter().flat_map(|text| words(text)).nth(20);
+            let of_subject =
+                words(&content(&message).subject.unwrap_or_default()).into_iter().nth(1);
+            let of_body = message
+                .texts(limits::MAX_INDEXED_BYTES)
+                .iter()
+                .flat_map(|text| words(text))
+                .nth(20);
             for (word, field) in [(of_subject, tokens::SUBJECT), (of_body, tokens::BODY)] {
                 let Some(word) = word else { continue };
                 let found = Finder::new(&text(&word), &Secrets::default()).of(&raw);
-                let stands = |field| SearchTerm::new(&word, field, &Secrets::default()).matches_raw(&raw);
-                assert_eq!(found.subject.is_some(), stands(tokens::SUBJECT), "{word} in {}", file.display());
-                assert_eq!(found.preview.is_some(), stands(tokens::BODY), "{word} in {}", file.display());
+                let stands =
+                    |field| SearchTerm::new(&word, field, &Secrets::default()).matches_raw(&raw);
+                assert_eq!(
+                    found.subject.is_some(),
+                    stands(tokens::SUBJECT),
+                    "{word} in {}",
+                    file.display()
+                );
+                assert_eq!(
+                    found.preview.is_some(),
+                    stands(tokens::BODY),
+                    "{word} in {}",
+                    file.display()
+                );
                 let shown = if field == tokens::SUBJECT { found.subject } else { found.preview };
                 let shown = shown.unwrap_or_else(|| panic!("{word} in {}", file.display()));
                 assert!(field == tokens::SUBJECT || shown.len() <= limits::MAX_SNIPPET_BYTES);
                 for marked in marks(&shown) {
-                    assert!(words(&marked).contains(&word), "{marked} for {word} in {}", file.display());
+                    assert!(
+                        words(&marked).contains(&word),
+                        "{marked} for {word} in {}",
+                        file.display()
+                    );
                 }
                 if field == tokens::SUBJECT { subjects += 1 } else { previews += 1 }
             }

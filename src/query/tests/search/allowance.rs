@@ -8,14 +8,19 @@ fn searches_share_an_allowance_of_bytes_to_read() {
     let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
     prepare(&store);
     for n in 0..20 {
-        file(&store, format!("Subject: s\r\nX-A: b\r\n\r\n{}lunch\r\n", "x ".repeat(100)).as_bytes(), n);
+        file(
+            &store,
+            format!("Subject: s\r\nX-A: b\r\n\r\n{}lunch\r\n", "x ".repeat(100)).as_bytes(),
+            n,
+        );
     }
     let snapshot = store.snapshot();
     let header = Condition::Header { name: "X-A".into(), text: Some("b".into()) };
     // Of a condition on the header, the header alone is charged.
     for (condition, bytes) in [(Condition::Body("lunch".into()), 20_000), (header, 2000)] {
         let reads = Allowance::of(bytes, u64::MAX);
-        let results = QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..small_batches() };
+        let results =
+            QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..small_batches() };
         let asked = Query { results, ..Query::default() };
         let ask = || query(&snapshot, store.secrets(), &asked).map(|found| found.answer.ids.len());
         assert_eq!(ask(), Ok(20), "{asked:?}");
@@ -30,18 +35,22 @@ fn searches_share_an_allowance_of_bytes_to_read() {
 fn header_of_a_long_message_is_charged_without_its_body() {
     let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
     prepare(&store);
-    let long = |n: i64| format!("Subject: s\r\nX-A: b{n}\r\n\r\nlunch {}\r\n", "x ".repeat(100_000));
+    let long =
+        |n: i64| format!("Subject: s\r\nX-A: b{n}\r\n\r\nlunch {}\r\n", "x ".repeat(100_000));
     for n in 0..20 {
         file(&store, long(n).as_bytes(), n);
     }
     let snapshot = store.snapshot();
     let asked = |condition: Condition, bytes: u64, rows: u64| {
         let reads = Allowance::of(bytes, rows);
-        let results = QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..small_batches() };
+        let results =
+            QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..small_batches() };
         Query { results, ..Query::default() }
     };
     let header = || Condition::Header { name: "X-A".into(), text: Some("b7".into()) };
-    let ask = |asked: &Query| query(&snapshot, store.secrets(), asked).map(|found| found.answer.ids.len());
+    let ask = |asked: &Query| {
+        query(&snapshot, store.secrets(), asked).map(|found| found.answer.ids.len())
+    };
     // 20 headers are some 500 bytes, the first frames of the messages 2.6 MB.
     let rich = asked(header(), 2000, 1000);
     assert_eq!((ask(&rich), ask(&asked(header(), 200, 1000))), (Ok(1), Err(Refused::TooMuchRead)));
@@ -56,7 +65,9 @@ fn header_of_a_long_message_is_charged_without_its_body() {
 fn changes_that_read_too_much_cannot_be_calculated() {
     let store = open(&Arc::new(FaultyEngine::new(MemoryEngine::new())));
     prepare(&store);
-    let put = |n: i64| file(&store, format!("Subject: s\r\n\r\n{}lunch\r\n", "x ".repeat(100)).as_bytes(), n);
+    let put = |n: i64| {
+        file(&store, format!("Subject: s\r\n\r\n{}lunch\r\n", "x ".repeat(100)).as_bytes(), n)
+    };
     for n in 0..20 {
         put(n);
     }
@@ -67,13 +78,23 @@ fn changes_that_read_too_much_cannot_be_calculated() {
         reads: Allowance::of(bytes, u64::MAX),
         ..small_batches()
     };
-    let asked = Query { results: of(2000), window: Window { limit: Some(1), ..Window::default() }, total: false };
+    let asked = Query {
+        results: of(2000),
+        window: Window { limit: Some(1), ..Window::default() },
+        total: false,
+    };
     let page = query(&store.snapshot(), store.secrets(), &asked).unwrap().answer;
     assert_eq!((page.ids.len(), page.can_calculate), (1, true));
     let new = put(20);
     let ask = |bytes: u64| {
         let results = of(bytes);
-        let asked = QueryChanges { results, since: page.state, up_to: None, max_changes: None, total: false };
+        let asked = QueryChanges {
+            results,
+            since: page.state,
+            up_to: None,
+            max_changes: None,
+            total: false,
+        };
         changes(&store.snapshot(), store.secrets(), &asked).map(|found| found.answer.added)
     };
     assert_eq!(ask(2000), Err(Refused::CannotCalculateChanges));

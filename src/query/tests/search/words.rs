@@ -1,13 +1,22 @@
-//! What is found of a message: scripts without spaces, HTML, header fields, addresses, attachments; before it is folded and
-//! after.
+//! What is found of a message: scripts without spaces, HTML, header fields, addresses, attachments;
+//! before it is folded and after.
 
 use super::*;
 
-/// Emails with each of these bodies (raw messages, header and all), asked before and after they are folded.
+/// Emails with each of these bodies (raw messages, header and all), asked before and after they are
+/// folded.
 fn assert_found(raws: &[&str], asked: &[(Filter, &[usize])]) {
     let bed = Fixture::new();
-    let ids: Vec<EmailId> = raws.iter().zip(0..).map(|(raw, at)| bed.file(raw.as_bytes(), at)).collect();
-    let sizes = FoldSizes { rows: 1, row_octets: 100, block: 300, fan: 2, piece: 500, ..FoldSizes::default() };
+    let ids: Vec<EmailId> =
+        raws.iter().zip(0..).map(|(raw, at)| bed.file(raw.as_bytes(), at)).collect();
+    let sizes = FoldSizes {
+        rows: 1,
+        row_octets: 100,
+        block: 300,
+        fan: 2,
+        piece: 500,
+        ..FoldSizes::default()
+    };
     for folded in [false, true] {
         while folded && bed.step(&sizes).unwrap() {}
         bed.assert_clean();
@@ -88,9 +97,13 @@ fn html_is_searched_as_its_text() {
 fn header_fields_are_found_by_name_and_by_id() {
     let long = format!("<{}@x>", "y".repeat(300));
     let raws = [
-        "Message-ID: <A.1@x.example>\r\nList-Id: Team (us) <team.lists.example>\r\n\r\n1\r\n".to_owned(),
-        "Message-ID: <b@x.example>\r\nIn-Reply-To: <a.1@x.example>\r\nX-Loop: one two\r\n\r\n2\r\n".to_owned(),
-        format!("Message-ID: {long}\r\nReferences: <b@x.example>\r\n\t<A.1@x.example>\r\n\r\n3\r\n"),
+        "Message-ID: <A.1@x.example>\r\nList-Id: Team (us) <team.lists.example>\r\n\r\n1\r\n"
+            .to_owned(),
+        "Message-ID: <b@x.example>\r\nIn-Reply-To: <a.1@x.example>\r\nX-Loop: one two\r\n\r\n2\r\n"
+            .to_owned(),
+        format!(
+            "Message-ID: {long}\r\nReferences: <b@x.example>\r\n\t<A.1@x.example>\r\n\r\n3\r\n"
+        ),
     ];
     let header = |name: &str, text: Option<&str>| {
         Filter::Is(Condition::Header { name: name.into(), text: text.map(str::to_owned) })

@@ -1,7 +1,9 @@
-//! Backups by RocksDB's own engine: files that do not change are kept once, whichever backups they are of; blob files, too.
+//! Backups by RocksDB's own engine: files that do not change are kept once, whichever backups they
+//! are of; blob files, too.
 //!
-//! Its check of a backup looks at sizes alone. The checksum that it wrote down for each file stands in the text file
-//! `meta/ID`, a line each: `PATH crc32 NUMBER` (in truth CRC32C); here every file is read and compared with that.
+//! Its check of a backup looks at sizes alone. The checksum that it wrote down for each file stands
+//! in the text file `meta/ID`, a line each: `PATH crc32 NUMBER` (in truth CRC32C); here every file
+//! is read and compared with that.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -57,12 +59,14 @@ pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
         return Err(Error::NotFound("backup"));
     }
     open(dir)?.verify_backup(id).map_err(|error| broken(error.to_string()))?;
-    let meta = fs::read_to_string(dir.join("meta").join(id.to_string())).map_err(|error| broken(error.to_string()))?;
+    let meta = fs::read_to_string(dir.join("meta").join(id.to_string()))
+        .map_err(|error| broken(error.to_string()))?;
     let mut files = 0;
     for line in meta.lines() {
         let Some((path, sum)) = line.split_once(" crc32 ") else { continue };
         let sum: u32 = sum.trim().parse().map_err(|_| broken(format!("{path}: no checksum")))?;
-        let found = checksum(&dir.join(path)).map_err(|error| broken(format!("{path}: {error}")))?;
+        let found =
+            checksum(&dir.join(path)).map_err(|error| broken(format!("{path}: {error}")))?;
         if found != sum {
             return Err(broken(format!("{path} is not as it was written")));
         }
@@ -73,7 +77,9 @@ pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
 
 /// Makes an engine's directory of a backup, and opens it.
 pub(in crate::store) fn restore(dir: &Path, id: u32, to: &Path) -> Result<RocksEngine, Error> {
-    open(dir)?.restore_from_backup(to, to, &RestoreOptions::default(), id).map_err(|error| io(&error))?;
+    open(dir)?
+        .restore_from_backup(to, to, &RestoreOptions::default(), id)
+        .map_err(|error| io(&error))?;
     RocksEngine::open(to, &Options::small())
 }
 
@@ -83,7 +89,9 @@ fn checksum(path: &Path) -> std::io::Result<u32> {
     let mut sum = !0u32;
     loop {
         let read = file.read(&mut buffer)?;
-        let Some(octets) = buffer.get(..read).filter(|octets| !octets.is_empty()) else { return Ok(!sum) };
+        let Some(octets) = buffer.get(..read).filter(|octets| !octets.is_empty()) else {
+            return Ok(!sum);
+        };
         sum = crc32c(sum, octets);
     }
 }
@@ -94,9 +102,14 @@ fn crc32c(mut sum: u32, octets: &[u8]) -> u32 {
     for eight in eights {
         let word = u64::from_be_bytes(*eight).swap_bytes() ^ u64::from(sum);
         let at = |shift: u32| usize::from(word.wrapping_shr(shift).to_be_bytes()[7]);
-        sum = TABLES.iter().rev().zip(0u32..).fold(0, |sum, (table, octet)| sum ^ table[at(octet * 8)]);
+        sum = TABLES
+            .iter()
+            .rev()
+            .zip(0u32..)
+            .fold(0, |sum, (table, octet)| sum ^ table[at(octet * 8)]);
     }
-    rest.iter().fold(sum, |sum, octet| (sum >> 8) ^ TABLES[0][usize::from(sum.to_be_bytes()[3] ^ octet)])
+    rest.iter()
+        .fold(sum, |sum, octet| (sum >> 8) ^ TABLES[0][usize::from(sum.to_be_bytes()[3] ^ octet)])
 }
 
 static TABLES: [[u32; 256]; 8] = tables();

@@ -1,12 +1,13 @@
 //! What is left of deleted rows, which iterators step over one by one until RocksDB drops it.
 //!
-//! - Rows that are deleted side by side, as when thousands of emails are destroyed at once, are counted as they are written
-//!   (`Deletions`). Once a neighbourhood has many and no more of them come, `clear_deleted` looks how many lie between two
-//!   rows that are still there, and compacts the stretch from the first such run to the last.
-//! - Replies delete rows of listings, too, one here and one there. Looking costs what was deleted, and nothing is compacted
-//!   where no run is found.
-//! - Whoever reads before that has the table in memory flushed (`noting_remains`). That alone does not suffice: RocksDB
-//!   keeps deletions in files with no files of a lower level beneath.
+//! - Rows that are deleted side by side, as when thousands of emails are destroyed at once, are
+//!   counted as they are written (`Deletions`). Once a neighbourhood has many and no more of them
+//!   come, `clear_deleted` looks how many lie between two rows that are still there, and compacts
+//!   the stretch from the first such run to the last.
+//! - Replies delete rows of listings, too, one here and one there. Looking costs what was deleted,
+//!   and nothing is compacted where no run is found.
+//! - Whoever reads before that has the table in memory flushed (`noting_remains`). That alone does
+//!   not suffice: RocksDB keeps deletions in files with no files of a lower level beneath.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,10 +21,11 @@ use crate::store::engine::{Put, Table};
 use crate::store::error::Error;
 use crate::store::table::Tuning;
 
-/// Remains that a reader may step over: a scan of more has those in memory flushed, and a run of more is compacted.
+/// Remains that a reader may step over: a scan of more has those in memory flushed, and a run of
+/// more is compacted.
 pub(super) const REMAINS: u64 = 1024;
-/// Files that are not sorted into levels yet, from which on no scan asks for another one: with four times as many RocksDB
-/// slows writes down, and a flush would wait.
+/// Files that are not sorted into levels yet, from which on no scan asks for another one: with four
+/// times as many RocksDB slows writes down, and a flush would wait.
 const MAX_UNSORTED_FILES: u64 = 10;
 /// Bytes at the end of a key in which the rows of one neighbourhood differ: the id of an email.
 const ID_BYTES: usize = 8;
@@ -67,12 +69,14 @@ impl Deletions {
         while let Some(put) = deleted.next() {
             let common = common(&put.key);
             let (mut rows, mut last) = (1, put);
-            while let Some(next) = deleted.next_if(|next| next.table == put.table && self::common(&next.key) == common)
+            while let Some(next) =
+                deleted.next_if(|next| next.table == put.table && self::common(&next.key) == common)
             {
                 rows += 1;
                 last = next;
             }
-            let fresh = || Deleted { rows: 0, first: put.key.clone(), last: last.key.clone(), grows: true };
+            let fresh =
+                || Deleted { rows: 0, first: put.key.clone(), last: last.key.clone(), grows: true };
             let deleted = known.entry((put.table, common.into())).or_insert_with(fresh);
             deleted.rows += rows;
             deleted.grows = true;
@@ -96,12 +100,14 @@ impl Deletions {
         self.are_due.load(Ordering::Relaxed)
     }
 
-    /// Takes a neighbourhood in which no more rows were deleted since the last call; and says whether others are to be
-    /// looked at.
+    /// Takes a neighbourhood in which no more rows were deleted since the last call; and says
+    /// whether others are to be looked at.
     fn next_due(&self) -> (Option<(Table, Deleted)>, bool) {
         let mut known = self.known.lock();
         let is_due = |deleted: &Deleted| deleted.rows >= MIN_EXAMINED_DELETIONS;
-        let settled = known.iter().find(|(_, one)| is_due(one) && (!one.grows || one.rows >= MIN_URGENT_DELETIONS));
+        let settled = known
+            .iter()
+            .find(|(_, one)| is_due(one) && (!one.grows || one.rows >= MIN_URGENT_DELETIONS));
         let key = settled.map(|(key, _)| key.clone());
         let taken = key.and_then(|key| known.remove(&key).map(|deleted| (key.0, deleted)));
         known.values_mut().for_each(|deleted| deleted.grows = false);
@@ -122,9 +128,14 @@ pub(super) fn remains_passed() -> u64 {
 }
 
 impl RocksEngine {
-    /// Reads, and has the remains flushed that this walked over, if they were many: what lies in files is compacted, and
-    /// what lies in memory would be walked over by every reader until something else fills it.
-    pub(super) fn noting_remains<T>(&self, table: Table, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    /// Reads, and has the remains flushed that this walked over, if they were many: what lies in
+    /// files is compacted, and what lies in memory would be walked over by every reader until
+    /// something else fills it.
+    pub(super) fn noting_remains<T>(
+        &self,
+        table: Table,
+        read: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
         if self.read_only || !table.is(Tuning::NewestFirst) {
             return read();
         }
@@ -136,10 +147,12 @@ impl RocksEngine {
         done
     }
 
-    /// Begins to flush a table that has remains in memory, where no write would wait for it, nor a reader.
+    /// Begins to flush a table that has remains in memory, where no write would wait for it, nor a
+    /// reader.
     fn flush_remains(&self, table: Table) -> Result<(), Error> {
         let family = self.family(table)?;
-        let number = |name: &str| self.db.property_int_value_cf(family, name).ok().flatten().unwrap_or(0);
+        let number =
+            |name: &str| self.db.property_int_value_cf(family, name).ok().flatten().unwrap_or(0);
         let is_idle = number("rocksdb.num-immutable-mem-table") == 0
             && number("rocksdb.num-files-at-level0") < MAX_UNSORTED_FILES;
         if is_idle && number("rocksdb.num-deletes-active-mem-table") >= REMAINS {
@@ -161,16 +174,22 @@ impl RocksEngine {
         {
             let mut options = CompactOptions::default();
             options.set_exclusive_manual_compaction(false);
-            // A file may be moved to the lowest level as it is, and deletions are dropped by the compaction of that.
+            // A file may be moved to the lowest level as it is, and deletions are dropped by the
+            // compaction of that.
             options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
             self.db.compact_range_cf_opt(self.family(table)?, Some(from), Some(to), &options);
-            tracing::debug!(table = table.name(), rows = deleted.rows, "remains of deleted rows are compacted");
+            tracing::debug!(
+                table = table.name(),
+                rows = deleted.rows,
+                "remains of deleted rows are compacted"
+            );
         }
         Ok(is_more)
     }
 
-    /// The keys from the beginning of the first run of remains to the end of the last: a run is of more than a reader may
-    /// step over. None where they are scattered among rows that are still there.
+    /// The keys from the beginning of the first run of remains to the end of the last: a run is of
+    /// more than a reader may step over. None where they are scattered among rows that are still
+    /// there.
     fn runs(&self, table: Table, deleted: &Deleted) -> Result<Option<[Vec<u8>; 2]>, Error> {
         let end = [common(&deleted.last), &[0xff; ID_BYTES + 1]].concat();
         let mut options = read_options(&deleted.first, &end);

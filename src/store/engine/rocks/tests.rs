@@ -33,7 +33,13 @@ fn remains_that_a_scan_walks_over_are_flushed() {
     rocks.write(&[batch(ROWS, Some(b"row"))]).unwrap();
     let family = rocks.family(Table::MailboxEmailIndex).unwrap();
     rocks.db.flush_cf(family).unwrap();
-    let in_memory = || rocks.db.property_int_value_cf(family, "rocksdb.num-deletes-active-mem-table").unwrap().unwrap();
+    let in_memory = || {
+        rocks
+            .db
+            .property_int_value_cf(family, "rocksdb.num-deletes-active-mem-table")
+            .unwrap()
+            .unwrap()
+    };
     rocks.write(&[batch(100, None)]).unwrap();
     assert_eq!(first(), Some(100u32.to_be_bytes().to_vec()));
     assert_eq!(in_memory(), 100, "few are no reason to flush");
@@ -62,7 +68,11 @@ fn remains_that_a_scan_walks_over_are_flushed() {
 /// Rows of which every key is behind those of the same number in an earlier one.
 fn rows_of(numbers: impl Iterator<Item = u32>, value: Option<&[u8]>) -> Arc<Batch> {
     let key = |number: u32| [&[7; 10][..], &u64::from(number).to_be_bytes()].concat();
-    let put = |number| Put { table: Table::MailboxEmailIndex, key: key(number), value: value.map(<[u8]>::to_vec) };
+    let put = |number| Put {
+        table: Table::MailboxEmailIndex,
+        key: key(number),
+        value: value.map(<[u8]>::to_vec),
+    };
     Arc::new(Batch::of(numbers.map(put).collect()))
 }
 
@@ -91,7 +101,10 @@ fn rows_made_and_deleted_before_a_flush_are_cleared_without_a_reader() {
     assert!(!rocks.has_remains() && flushed() > 0);
     assert_eq!(passed_to_first(&rocks), 0);
     assert_eq!(
-        rocks.get(Table::MailboxEmailIndex, &rows_of(20_000..20_001, None).puts[0].key).unwrap().unwrap(),
+        rocks
+            .get(Table::MailboxEmailIndex, &rows_of(20_000..20_001, None).puts[0].key)
+            .unwrap()
+            .unwrap(),
         b"row"
     );
 }
@@ -133,7 +146,8 @@ fn what_a_sweep_reads_takes_no_place_in_the_cache() {
     rocks.write(&[batch(20_000, Some(&[b'x'; 100]))]).unwrap();
     let family = rocks.family(table).unwrap();
     rocks.db.flush_cf(family).unwrap();
-    let cached = || rocks.db.property_int_value_cf(family, "rocksdb.block-cache-usage").unwrap().unwrap();
+    let cached =
+        || rocks.db.property_int_value_cf(family, "rocksdb.block-cache-usage").unwrap().unwrap();
     let read = |read: &dyn RowReader| {
         let before = cached();
         let mut rows = 0;
@@ -157,7 +171,14 @@ impl RowReader for Scans<'_> {
         self.0.get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         self.0.scan(table, from, to, reverse, each)
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::{
-    DataType, EmailId, EmailMetadata, ListingFilter, Mailbox, MailboxUid, ModSeq, ThreadId, UtcMillis, keyword,
+    DataType, EmailId, EmailMetadata, ListingFilter, Mailbox, MailboxUid, ModSeq, ThreadId,
+    UtcMillis, keyword,
 };
 use crate::store::row::Thread;
 
@@ -40,7 +41,9 @@ impl CensusEmail {
                 ListingFilter::Every => true,
                 ListingFilter::Unseen => self.marks & SEEN == 0,
                 ListingFilter::Flagged => self.marks & FLAGGED != 0,
-                ListingFilter::ThreadUnseen | ListingFilter::ThreadFlagged | ListingFilter::ThreadUntouched => false,
+                ListingFilter::ThreadUnseen
+                | ListingFilter::ThreadFlagged
+                | ListingFilter::ThreadUntouched => false,
             }
     }
 }
@@ -97,7 +100,10 @@ impl Census {
             (email.has(keyword::FLAGGED), FLAGGED),
             (email.is_unread(), UNREAD),
         ];
-        let marks = marks.into_iter().filter(|(applies, _)| *applies).fold(0, |marks, (_, mark)| marks | mark);
+        let marks = marks
+            .into_iter()
+            .filter(|(applies, _)| *applies)
+            .fold(0, |marks, (_, mark)| marks | mark);
         let set: Vec<MailboxUid> = email.mailboxes.iter().copied().collect();
         let boxes = match self.known.get(&set) {
             Some(known) => *known,

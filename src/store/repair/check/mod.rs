@@ -1,23 +1,27 @@
 //! Proves the invariants of the store by recounting everything from scratch; writes nothing.
 //!
-//! 1. Each kept listing holds exactly the emails that match it, collapsed or not: one live list row and one index
-//!    row that point at each other; its total and its ranks equal a recount. 2. `email_by_modseq` has one row for each
-//!    email, `email_by_thread` one for each live one, and the `threads` rows equal a recount. 3. Counts equal a
-//!    recount. 4. Every live email has content, and a token row or is in exactly one fold, and in a deep check those
-//!    that are made of its message; folds are in order, and every row of them is of one that there is. 5. Every live
-//!    email has its blob and its reference to it; in a deep check each blob has the hash that is its key. 6. No change
-//!    number is above the account's, none stands for two changes. 7. Told rows belong to the current generation. 8.
-//!    Queued actions and wake-ups point at each other; what an action sends is there. 9. Quota equals the sum of
-//!    sizes. 10. A tombstone holds what restoring it needs, or nothing; a dead thread's row goes with the email that
-//!    was its last; nothing is kept of emails that are not there. 11. Every message is held by an email, an action or
-//!    an upload, or is to be looked at by the collection. 12. No low mark is above the newest change. 13.
-//!    Every subscription names an existing mailbox. 14. In a deep check, messages lead to their threads by all their
-//!    ids. 15. `object_by_modseq` has one row for each small object with a state. 16. Whom something is shared
-//!    with finds it, and nobody else. 17. An account's addresses lead to it, and every address to an account that names it.
+//! 1. Each kept listing holds exactly the emails that match it, collapsed or not: one live list row
+//!    and one index row that point at each other; its total and its ranks equal a recount. 2.
+//!    `email_by_modseq` has one row for each email, `email_by_thread` one for each live one, and
+//!    the `threads` rows equal a recount. 3. Counts equal a recount. 4. Every live email has
+//!    content, and a token row or is in exactly one fold, and in a deep check those that are made
+//!    of its message; folds are in order, and every row of them is of one that there is. 5. Every
+//!    live email has its blob and its reference to it; in a deep check each blob has the hash that
+//!    is its key. 6. No change number is above the account's, none stands for two changes. 7. Told
+//!    rows belong to the current generation. 8. Queued actions and wake-ups point at each other;
+//!    what an action sends is there. 9. Quota equals the sum of sizes. 10. A tombstone holds what
+//!    restoring it needs, or nothing; a dead thread's row goes with the email that was its last;
+//!    nothing is kept of emails that are not there. 11. Every message is held by an email, an
+//!    action or an upload, or is to be looked at by the collection. 12. No low mark is above the
+//!    newest change. 13. Every subscription names an existing mailbox. 14. In a deep check,
+//!    messages lead to their threads by all their ids. 15. `object_by_modseq` has one row for each
+//!    small object with a state. 16. Whom something is shared with finds it, and nobody else. 17.
+//!    An account's addresses lead to it, and every address to an account that names it.
 //!
-//! Each table of an account is read once, in key order, beside what should stand there (`rows`); what decides that is the
-//! account's `census`. An account of a million emails takes some 100 MB while it is checked, and nothing afterwards.
-//! Every breach says what would mend it: `repair` is this check, done to what it finds.
+//! Each table of an account is read once, in key order, beside what should stand there (`rows`);
+//! what decides that is the account's `census`. An account of a million emails takes some 100 MB
+//! while it is checked, and nothing afterwards. Every breach says what would mend it: `repair` is
+//! this check, done to what it finds.
 
 pub(in crate::store) mod census;
 pub(in crate::store) mod rows;
@@ -101,7 +105,8 @@ pub(in crate::store) struct RowFault {
     pub(in crate::store) key: Vec<u8>,
     pub(in crate::store) what: String,
     pub(in crate::store) mend: RowFix,
-    /// Whether clients may have been told something that is not so: their states are refused after the repair.
+    /// Whether clients may have been told something that is not so: their states are refused after
+    /// the repair.
     pub(in crate::store) history: bool,
 }
 
@@ -126,7 +131,8 @@ pub(in crate::store) struct CheckOptions<'a> {
     pub(in crate::store) remake: Option<&'a RemakeFn<'a>>,
     /// Whether the search index begins anew: every email has a token row, and there are no folds.
     pub(in crate::store) refold: bool,
-    /// Whether the history of listings begins anew: what is shown is shown since the change that made the email.
+    /// Whether the history of listings begins anew: what is shown is shown since the change that
+    /// made the email.
     pub(in crate::store) anew: bool,
     /// Whether tokens that were made by earlier rules are compared, too.
     pub(in crate::store) reread: bool,
@@ -206,8 +212,11 @@ pub(in crate::store) struct Checker<'a> {
     pub(in crate::store) refs: Refs,
 }
 
-/// The accounts that have rows of their own, a state, or mailboxes and an address; with the addresses that lead to each.
-pub(in crate::store) fn accounts_with_rows(read: &dyn RowReader) -> Result<(Vec<AccountId>, Leads), Error> {
+/// The accounts that have rows of their own, a state, or mailboxes and an address; with the
+/// addresses that lead to each.
+pub(in crate::store) fn accounts_with_rows(
+    read: &dyn RowReader,
+) -> Result<(Vec<AccountId>, Leads), Error> {
     let mut all = std::collections::BTreeSet::new();
     let mut add = |AccountKey { account }: AccountKey, _: &[u8]| {
         all.insert(account);
@@ -238,15 +247,29 @@ pub(in crate::store) fn check_store(
         Ok(())
     };
     for id in all {
-        let depth =
-            CheckOptions { remake, refold: false, anew: false, reread: false, leads: &leads, ranking, thresholds };
+        let depth = CheckOptions {
+            remake,
+            refold: false,
+            anew: false,
+            reread: false,
+            leads: &leads,
+            ranking,
+            thresholds,
+        };
         check_account(read, &run, id, depth, &mut on_fault)?;
     }
     run.enter(AccountId::SITE);
     for (id, _) in version::accounts_under_repair(read)? {
         let what = "a repair of this account was not finished: run `restante repair`".into();
         let key = version::repair_mark_key(id);
-        on_fault(RowFault { account: id, table: Table::Site, key, what, mend: RowFix::Nothing, history: false })?;
+        on_fault(RowFault {
+            account: id,
+            table: Table::Site,
+            key,
+            what,
+            mend: RowFix::Nothing,
+            history: false,
+        })?;
     }
     crate::store::account::directory_check::check_addresses(read, &run, &mut on_fault)?;
     crate::store::outbox::check::check_hints(read, &run, &mut on_fault)?;
@@ -302,7 +325,12 @@ pub(in crate::store) fn check_shared_tables(
 
 impl RowFault {
     pub(in crate::store) fn breach(&self) -> Breach {
-        Breach { account: self.account, table: self.table.name(), key: hex(&self.key), what: self.what.clone() }
+        Breach {
+            account: self.account,
+            table: self.table.name(),
+            key: hex(&self.key),
+            what: self.what.clone(),
+        }
     }
 }
 
@@ -325,7 +353,14 @@ impl Checker<'_> {
         mend: RowFix,
         history: bool,
     ) -> Result<(), Error> {
-        let fault = RowFault { account: self.account, table, key: key.to_vec(), what: what.into(), mend, history };
+        let fault = RowFault {
+            account: self.account,
+            table,
+            key: key.to_vec(),
+            what: what.into(),
+            mend,
+            history,
+        };
         let mut on_fault = self.on_fault.borrow_mut();
         on_fault(fault)
     }

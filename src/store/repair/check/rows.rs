@@ -1,5 +1,5 @@
-//! Rows of a table in key order, drawn a page at a time, so that several tables are read side by side; and how what is
-//! found is compared with what should stand there.
+//! Rows of a table in key order, drawn a page at a time, so that several tables are read side by
+//! side; and how what is found is compared with what should stand there.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -97,8 +97,21 @@ pub(in crate::store) struct RawRows<'a> {
 }
 
 impl<'a> RawRows<'a> {
-    fn new(read: &'a dyn RowReader, run: &'a dyn CheckObserver, table: TableId, prefix: &[u8]) -> Self {
-        Self { read, run, table, from: prefix.to_vec(), to: after(prefix), page: VecDeque::new(), over: false }
+    fn new(
+        read: &'a dyn RowReader,
+        run: &'a dyn CheckObserver,
+        table: TableId,
+        prefix: &[u8],
+    ) -> Self {
+        Self {
+            read,
+            run,
+            table,
+            from: prefix.to_vec(),
+            to: after(prefix),
+            page: VecDeque::new(),
+            over: false,
+        }
     }
 
     pub(in crate::store) fn peek(&mut self) -> Result<Option<&Pair>, Error> {
@@ -128,7 +141,11 @@ impl<'a> RawRows<'a> {
 
     /// The next row, if its key is below this one.
     pub(in crate::store) fn below(&mut self, key: &[u8]) -> Result<Option<Pair>, Error> {
-        if self.peek()?.is_some_and(|(next, _)| next.as_slice() < key) { self.next() } else { Ok(None) }
+        if self.peek()?.is_some_and(|(next, _)| next.as_slice() < key) {
+            self.next()
+        } else {
+            Ok(None)
+        }
     }
 
     /// The row of this key, if it is the next.
@@ -142,7 +159,11 @@ impl<'a> RawRows<'a> {
 
     /// The next row, if its key begins so.
     pub(in crate::store) fn within(&mut self, prefix: &[u8]) -> Result<Option<Pair>, Error> {
-        if self.peek()?.is_some_and(|(next, _)| next.starts_with(prefix)) { self.next() } else { Ok(None) }
+        if self.peek()?.is_some_and(|(next, _)| next.starts_with(prefix)) {
+            self.next()
+        } else {
+            Ok(None)
+        }
     }
 }
 
@@ -166,7 +187,8 @@ impl<'a> Checker<'a> {
         self.expect_rows_under::<T>(&mut self.rows(), &(self.account,), wanted)
     }
 
-    /// The account's rows of a table whose rows are encoded by `store::row` must be exactly these, in key order.
+    /// The account's rows of a table whose rows are encoded by `store::row` must be exactly these,
+    /// in key order.
     pub(in crate::store) fn expect_encoded_rows<T: Table<Row = Encoded>>(
         &self,
         wanted: impl Iterator<Item = (T::Key, Vec<u8>)>,
@@ -244,7 +266,9 @@ impl<'a> Checker<'a> {
 
 fn quoted(row: &[u8]) -> String {
     match row.get(..MAX_QUOTED_BYTES) {
-        Some(first) if row.len() > MAX_QUOTED_BYTES => format!("{}… ({} octets)", hex(first), row.len()),
+        Some(first) if row.len() > MAX_QUOTED_BYTES => {
+            format!("{}… ({} octets)", hex(first), row.len())
+        }
         _ => hex(row),
     }
 }

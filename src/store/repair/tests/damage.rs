@@ -1,4 +1,5 @@
-//! Damage of every kind in every table is named by the check, mended by the repair, and told to clients honestly.
+//! Damage of every kind in every table is named by the check, mended by the repair, and told to
+//! clients honestly.
 
 use super::*;
 
@@ -22,8 +23,8 @@ fn is_made_good(table: Table, damage: Damage) -> bool {
         | Table::BlobPurge => false,
         // Of a row that is deleted nothing tells.
         Table::Decisions => damage == Damage::Alter,
-        // Whose mail it would be nothing tells, nor which message an email that never was would hold, nor which of two
-        // primary addresses is one.
+        // Whose mail it would be nothing tells, nor which message an email that never was would
+        // hold, nor which of two primary addresses is one.
         Table::Mailboxes | Table::EmailMetadata | Table::Addresses => damage != Damage::Add,
         // Who was told, and which transaction was served, is believed.
         _ => true,
@@ -34,7 +35,9 @@ fn is_made_good(table: Table, damage: Damage) -> bool {
 fn is_silent(table: Table, damage: Damage) -> bool {
     match table {
         Table::Site => true,
-        Table::Decisions | Table::Subscriptions | Table::History | Table::Sweeps => damage != Damage::Alter,
+        Table::Decisions | Table::Subscriptions | Table::History | Table::Sweeps => {
+            damage != Damage::Alter
+        }
         Table::BlobPurge => damage != Damage::Delete,
         Table::Accounts | Table::AccountState | Table::ThreadRefs => damage == Damage::Add,
         _ => false,
@@ -113,7 +116,10 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
                     | Table::Uploads
                     | Table::Objects
             );
-            assert!(told_by_others || named.iter().any(|breach| breach.table == table.name()), "{what}");
+            assert!(
+                told_by_others || named.iter().any(|breach| breach.table == table.name()),
+                "{what}"
+            );
             assert!(!named.is_empty(), "{what}");
             let done = repair(&store, RepairScope::Repair);
             let left = deep(&store);
@@ -121,7 +127,10 @@ fn every_damage_in_every_table_is_named_and_what_is_derived_is_mended() {
                 assert_eq!((left, done.left_count), (Vec::new(), 0), "{what}, then {done:?}");
                 // Only the account that was hurt was touched.
                 // (A row of who shares with whom is of two.)
-                assert!(*table == Table::Shared || done.mended.iter().all(|account| *account == ANN), "{done:?}");
+                assert!(
+                    *table == Table::Shared || done.mended.iter().all(|account| *account == ANN),
+                    "{done:?}"
+                );
                 // And it goes on.
                 deliver(&store, ANN, 200).unwrap();
                 assert_eq!(deep(&store), [], "{what}");
@@ -142,7 +151,10 @@ fn what_searches_use_is_mended_without_a_word_to_clients_and_lists_with_one() {
     write(&*engine, Table::EmailTokens, &key, None);
     let done = repair(&store, RepairScope::Reindex);
     assert_eq!((done.mended, done.renewed), (vec![ANN], vec![]));
-    assert!(done.written > 0 && rows_of(&engine, Table::SearchFolds, ANN).len() == 1, "its folds are let go");
+    assert!(
+        done.written > 0 && rows_of(&engine, Table::SearchFolds, ANN).len() == 1,
+        "its folds are let go"
+    );
     assert_eq!(AccountStateRow { unfolded: before.unfolded, ..state(&store) }, before);
     assert_eq!(deep(&store), []);
 
@@ -153,18 +165,37 @@ fn what_searches_use_is_mended_without_a_word_to_clients_and_lists_with_one() {
     assert_eq!((done.mended, done.renewed), (vec![ANN], vec![ANN]));
     let after = state(&store);
     for data in [DataType::Email, DataType::Thread, DataType::Mailbox] {
-        assert!(after.low_mark(data) > before.modseq && after.state(data) == after.modseq, "{data:?}");
+        assert!(
+            after.low_mark(data) > before.modseq && after.state(data) == after.modseq,
+            "{data:?}"
+        );
     }
     let snapshot = store.snapshot();
-    assert_eq!(snapshot.email_changes(ANN, ClientState::at(before.state(DataType::Email)), 99).unwrap(), None);
-    assert_eq!(snapshot.thread_changes(ANN, ClientState::at(before.state(DataType::Thread)), 99).unwrap(), None);
-    assert_eq!(snapshot.mailbox_changes(ANN, ClientState::at(before.state(DataType::Mailbox)), 99).unwrap(), None);
-    let now = snapshot.email_changes(ANN, ClientState::at(after.state(DataType::Email)), 99).unwrap().unwrap();
+    assert_eq!(
+        snapshot.email_changes(ANN, ClientState::at(before.state(DataType::Email)), 99).unwrap(),
+        None
+    );
+    assert_eq!(
+        snapshot.thread_changes(ANN, ClientState::at(before.state(DataType::Thread)), 99).unwrap(),
+        None
+    );
+    assert_eq!(
+        snapshot
+            .mailbox_changes(ANN, ClientState::at(before.state(DataType::Mailbox)), 99)
+            .unwrap(),
+        None
+    );
+    let now = snapshot
+        .email_changes(ANN, ClientState::at(after.state(DataType::Email)), 99)
+        .unwrap()
+        .unwrap();
     assert!(now.created.is_empty() && now.updated.is_empty() && now.destroyed.is_empty());
-    let kept = snapshot.maintained_listing(ANN, MailboxUid(1), ListingFilter::Every).unwrap().unwrap();
+    let kept =
+        snapshot.maintained_listing(ANN, MailboxUid(1), ListingFilter::Every).unwrap().unwrap();
     assert_eq!((kept.emails.low, kept.threads.low), (after.modseq, after.modseq));
     drop(snapshot);
-    // A rebuild begins anew whether anything was wrong or not; the other account only when it is named.
+    // A rebuild begins anew whether anything was wrong or not; the other account only when it is
+    // named.
     let bob = store.snapshot().account_state(BOB).unwrap();
     let done = store.repair(RepairScope::Rebuild, Some(&[ANN]), &remake, &mut |_| true).unwrap();
     assert_eq!(done.renewed, [ANN]);

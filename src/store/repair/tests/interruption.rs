@@ -29,7 +29,11 @@ fn killed_at_any_write_the_mark_stays_and_the_next_repair_ends_it() {
         }
         deliver(&store, BOB, 201).unwrap();
         repair(&store, RepairScope::Repair);
-        assert_eq!((deep(&store), store.accounts_under_repair().unwrap()), (vec![], vec![]), "after {full}");
+        assert_eq!(
+            (deep(&store), store.accounts_under_repair().unwrap()),
+            (vec![], vec![]),
+            "after {full}"
+        );
         deliver(&store, ANN, 202).unwrap();
         assert_eq!(store.snapshot().emails(ANN, None, 99).unwrap().len(), 38);
     }
@@ -54,7 +58,10 @@ fn stopped_it_stays_marked_and_who_wrote_before_the_mark_is_seen() {
         seen.len() < 3
     });
     assert_eq!(stopped, Err(Error::Stopped));
-    assert!(seen.iter().all(|(ann, bob)| *ann == Err(Error::Rebuilding(ANN)) && bob.is_ok()), "{seen:?}");
+    assert!(
+        seen.iter().all(|(ann, bob)| *ann == Err(Error::Rebuilding(ANN)) && bob.is_ok()),
+        "{seen:?}"
+    );
     assert_eq!(store.accounts_under_repair().unwrap(), [(ANN, RepairScope::Rebuild)]);
     assert!(store.snapshot().account(ANN).unwrap().is_some(), "who it is stays to be seen");
     repair(&store, RepairScope::Repair);

@@ -9,7 +9,11 @@ fn copy_of(engine: &MemoryEngine) -> Arc<MemoryEngine> {
     let copy = Arc::new(MemoryEngine::new());
     let rows = |table: &Table| {
         let table = *table;
-        engine.rows(table).into_iter().map(move |(key, value)| Put { table, key, value: Some(value) })
+        engine.rows(table).into_iter().map(move |(key, value)| Put {
+            table,
+            key,
+            value: Some(value),
+        })
     };
     let puts = Table::ALL.iter().flat_map(rows).collect();
     copy.write(&[Arc::new(Batch::of(puts))]).unwrap();
@@ -40,8 +44,11 @@ fn one_that_is_lost_comes_back_as_it_was() {
         write(&*copy, Table::EmailMetadata, key, broken);
         let store = open(copy.clone());
         let named = deep(&store);
-        let says =
-            |what: &str| named.iter().any(|breach| breach.table == "email_metadata" && breach.what.contains(what));
+        let says = |what: &str| {
+            named
+                .iter()
+                .any(|breach| breach.table == "email_metadata" && breach.what.contains(what))
+        };
         assert!(says("and no other keyword"), "{named:?}");
         let done = repair(&store, RepairScope::Repair);
         assert_eq!((deep(&store), done.left_count, done.renewed), (Vec::new(), 0, vec![ANN]));
@@ -72,7 +79,8 @@ fn without_its_content_it_comes_back_without_its_trace_fields() {
     let short = |(key, email): &(Vec<u8>, EmailMetadata)| {
         (key.clone(), EmailMetadata { size: email.size - prefix, ..flag_alone(email) })
     };
-    let after: Vec<_> = emails(&engine).into_iter().map(|(key, email)| (key, flag_alone(&email))).collect();
+    let after: Vec<_> =
+        emails(&engine).into_iter().map(|(key, email)| (key, flag_alone(&email))).collect();
     assert_eq!(after, before.iter().map(short).collect::<Vec<_>>());
 }
 
@@ -91,14 +99,23 @@ fn all_of_an_account_come_back() {
         all.iter().map(|(key, email)| (key.clone(), flag_alone(email))).collect()
     };
     assert_eq!(flags(&emails(&engine)), flags(&before));
-    // What the lists of the unseen show stays unseen; of threads of which nothing is unseen all is seen.
+    // What the lists of the unseen show stays unseen; of threads of which nothing is unseen all is
+    // seen.
     let snapshot = store.snapshot();
     for (_, email) in before.iter().filter(|(_, email)| email.deleted.is_none()) {
-        let id = snapshot.emails_of_blob(ANN, &email.blob, UtcMillis(0), UtcMillis(1 << 40)).unwrap();
+        let id =
+            snapshot.emails_of_blob(ANN, &email.blob, UtcMillis(0), UtcMillis(1 << 40)).unwrap();
         let back = snapshot.email(ANN, id[0]).unwrap().unwrap();
         let was_seen = email.keywords.contains("$seen");
-        assert!(was_seen || !back.keywords.contains("$seen"), "nothing that was not seen is hidden: {email:?}");
-        assert!(!email.mailboxes.contains(&MailboxUid(1)) || was_seen == back.keywords.contains("$seen"), "{email:?}");
+        assert!(
+            was_seen || !back.keywords.contains("$seen"),
+            "nothing that was not seen is hidden: {email:?}"
+        );
+        assert!(
+            !email.mailboxes.contains(&MailboxUid(1))
+                || was_seen == back.keywords.contains("$seen"),
+            "{email:?}"
+        );
     }
 }
 
@@ -108,30 +125,44 @@ fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
         let engine = Arc::new(MemoryEngine::new());
         let store = open(engine.clone());
         life(&store);
-        let archived = |email: &EmailMetadata| email.deleted.is_none() && email.mailboxes.contains(&MailboxUid(3));
+        let archived = |email: &EmailMetadata| {
+            email.deleted.is_none() && email.mailboxes.contains(&MailboxUid(3))
+        };
         let (key, email) = emails(&engine).into_iter().find(|(_, email)| archived(email)).unwrap();
         let id = EmailId(u64::from_be_bytes(key[4..].try_into().unwrap()));
         let text = store.snapshot().message(ANN, id).unwrap();
         let mut gone = vec![
             (Table::EmailMetadata, key),
             (Table::EmailByModseq, ModSeqKey { account: ANN, modseq: email.updated }.encode()),
-            (Table::EmailByThread, ThreadEmailKey { account: ANN, thread: email.thread, email: id }.encode()),
+            (
+                Table::EmailByThread,
+                ThreadEmailKey { account: ANN, thread: email.thread, email: id }.encode(),
+            ),
         ];
-        for table in [Table::MailboxEmailIndex, Table::MailboxThreadIndex, Table::MailboxEmailList] {
+        for table in [Table::MailboxEmailIndex, Table::MailboxThreadIndex, Table::MailboxEmailList]
+        {
             let rows = rows_of(&engine, table, ANN).into_iter();
             let of = |(key, value): &(Vec<u8>, Vec<u8>)| match table {
-                Table::MailboxEmailList => <(EmailId, ThreadId)>::from_bytes(table, key, value).unwrap().0 == id,
+                Table::MailboxEmailList => {
+                    <(EmailId, ThreadId)>::from_bytes(table, key, value).unwrap().0 == id
+                }
                 _ => key.ends_with(&id.0.to_be_bytes()),
             };
             gone.extend(rows.filter(of).map(|(key, _)| (table, key)));
         }
         if homeless {
-            gone.extend(rows_of(&engine, Table::Mailboxes, ANN).into_iter().map(|(key, _)| (Table::Mailboxes, key)));
+            gone.extend(
+                rows_of(&engine, Table::Mailboxes, ANN)
+                    .into_iter()
+                    .map(|(key, _)| (Table::Mailboxes, key)),
+            );
             gone.push((Table::AccountState, AccountKey { account: ANN }.encode()));
             for (key, _) in emails(&engine) {
                 gone.push((Table::EmailMetadata, key));
             }
-            for table in [Table::MailboxEmailIndex, Table::MailboxThreadIndex, Table::MailboxEmailList] {
+            for table in
+                [Table::MailboxEmailIndex, Table::MailboxThreadIndex, Table::MailboxEmailList]
+            {
                 gone.extend(rows_of(&engine, table, ANN).into_iter().map(|(key, _)| (table, key)));
             }
         }
@@ -145,7 +176,10 @@ fn where_no_row_says_where_it_was_it_is_in_the_inbox() {
         let snapshot = store.snapshot();
         let back = snapshot.email(ANN, id).unwrap().unwrap();
         let inbox = snapshot.account_state(ANN).unwrap().inbox;
-        assert_eq!((back.mailboxes, snapshot.message(ANN, id).unwrap()), (BTreeSet::from([inbox]), text));
+        assert_eq!(
+            (back.mailboxes, snapshot.message(ANN, id).unwrap()),
+            (BTreeSet::from([inbox]), text)
+        );
         assert_eq!(snapshot.mailboxes(ANN).unwrap().len(), if homeless { 1 } else { 3 });
         drop(snapshot);
         deliver(&store, BOB, 200).unwrap();
@@ -161,7 +195,12 @@ fn without_a_reference_to_its_message_it_is_named_and_its_remains_go() {
     let (key, email) = emails(&engine).remove(0);
     let id = EmailId(u64::from_be_bytes(key[4..].try_into().unwrap()));
     write(&*engine, Table::EmailMetadata, &key, None);
-    write(&*engine, Table::BlobRefs, &BlobRefKey { blob: email.blob, account: ANN, email: id }.encode(), None);
+    write(
+        &*engine,
+        Table::BlobRefs,
+        &BlobRefKey { blob: email.blob, account: ANN, email: id }.encode(),
+        None,
+    );
     assert!(deep(&store).iter().any(|breach| breach.table == "email_content"));
     repair(&store, RepairScope::Repair);
     assert_eq!(store.snapshot().email(ANN, id), Ok(None));

@@ -13,8 +13,14 @@ fn a_check_tells_how_far_it_is_and_stops_when_it_is_told() {
     });
     let report = report.unwrap();
     assert_eq!((report.accounts, report.count), (2, 0));
-    assert!(all.iter().any(|at| (at.number, at.account, at.table) == (2, BOB, "threads")), "{all:?}");
-    assert!(all.windows(2).all(|two| two[0].rows < two[1].rows) && report.rows >= all.last().unwrap().rows);
+    assert!(
+        all.iter().any(|at| (at.number, at.account, at.table) == (2, BOB, "threads")),
+        "{all:?}"
+    );
+    assert!(
+        all.windows(2).all(|two| two[0].rows < two[1].rows)
+            && report.rows >= all.last().unwrap().rows
+    );
     assert_eq!(store.check_deep(None, &mut |at| at.number < 2), Err(Error::Stopped));
 }
 

@@ -8,10 +8,16 @@ fn a_lost_mailbox_and_a_lost_state_come_back_with_their_mail() {
     let store = open(engine.clone());
     life(&store);
     let snapshot = store.snapshot();
-    let (emails, before) = (snapshot.emails(ANN, None, 99).unwrap(), snapshot.account_state(ANN).unwrap());
+    let (emails, before) =
+        (snapshot.emails(ANN, None, 99).unwrap(), snapshot.account_state(ANN).unwrap());
     drop(snapshot);
     for uid in [1, 3] {
-        write(&*engine, Table::Mailboxes, &MailboxKey { account: ANN, mailbox: MailboxUid(uid) }.encode(), None);
+        write(
+            &*engine,
+            Table::Mailboxes,
+            &MailboxKey { account: ANN, mailbox: MailboxUid(uid) }.encode(),
+            None,
+        );
     }
     write(&*engine, Table::AccountState, &AccountKey { account: ANN }.encode(), None);
     drop(store);
@@ -24,8 +30,16 @@ fn a_lost_mailbox_and_a_lost_state_come_back_with_their_mail() {
         now.iter().map(|(id, email)| (*id, &email.mailboxes)).collect::<Vec<_>>(),
         emails.iter().map(|(id, email)| (*id, &email.mailboxes)).collect::<Vec<_>>()
     );
-    let names: Vec<String> = snapshot.mailboxes(ANN).unwrap().into_iter().map(|(_, row)| row.name).collect();
-    assert_eq!(names, [format!("Recovered {}", MailboxUid(1)), "Trash".into(), format!("Recovered {}", MailboxUid(3))]);
+    let names: Vec<String> =
+        snapshot.mailboxes(ANN).unwrap().into_iter().map(|(_, row)| row.name).collect();
+    assert_eq!(
+        names,
+        [
+            format!("Recovered {}", MailboxUid(1)),
+            "Trash".into(),
+            format!("Recovered {}", MailboxUid(3))
+        ]
+    );
     let after = snapshot.account_state(ANN).unwrap();
     assert!(after.modseq.0 > before.modseq.0 + (1 << 31) && after.last_thread > before.last_thread);
     assert!(after.last_mailbox > before.last_mailbox && after.last_action > before.last_action);
@@ -43,12 +57,15 @@ fn an_email_whose_trace_fields_are_lost_has_the_size_of_its_message() {
     let snapshot = store.snapshot();
     let message = snapshot.message(ANN, id).unwrap().unwrap();
     let size = snapshot.email(ANN, id).unwrap().unwrap().size;
-    assert_eq!((size, email.size - size), (message.len() as u64, b"Delivered-To: ann@example.org\r\n".len() as u64));
+    assert_eq!(
+        (size, email.size - size),
+        (message.len() as u64, b"Delivered-To: ann@example.org\r\n".len() as u64)
+    );
     assert_eq!(deep(&store), []);
 }
 
-/// A row of an index that is damaged, or names another object than the one that changed, is no answer: whoever asks what
-/// changed hears of the damage, and not of an object 0 or of nothing.
+/// A row of an index that is damaged, or names another object than the one that changed, is no
+/// answer: whoever asks what changed hears of the damage, and not of an object 0 or of nothing.
 #[test]
 fn damaged_indexes_of_changes_are_never_guessed() {
     let engine = Arc::new(MemoryEngine::new());
@@ -59,13 +76,18 @@ fn damaged_indexes_of_changes_are_never_guessed() {
     let state = store.snapshot().account_state(ANN).unwrap();
     let from = |data| ClientState::at(state.low_mark(data));
     let ask = |table: Table| match table {
-        Table::EmailByModseq => {
-            store.snapshot().email_changes(ANN, from(DataType::Email), 99).map(|all| assert!(all.is_some()))
-        }
-        Table::ThreadByModseq => {
-            store.snapshot().thread_changes(ANN, from(DataType::Thread), 99).map(|all| assert!(all.is_some()))
-        }
-        _ => store.snapshot().object_changes::<SenderIdentity>(ANN, from(DataType::Identity), 99).map(drop),
+        Table::EmailByModseq => store
+            .snapshot()
+            .email_changes(ANN, from(DataType::Email), 99)
+            .map(|all| assert!(all.is_some())),
+        Table::ThreadByModseq => store
+            .snapshot()
+            .thread_changes(ANN, from(DataType::Thread), 99)
+            .map(|all| assert!(all.is_some())),
+        _ => store
+            .snapshot()
+            .object_changes::<SenderIdentity>(ANN, from(DataType::Identity), 99)
+            .map(drop),
     };
     for table in [Table::EmailByModseq, Table::ThreadByModseq, Table::ObjectByModseq] {
         assert_eq!(ask(table), Ok(()), "{}", table.name());
@@ -78,7 +100,11 @@ fn damaged_indexes_of_changes_are_never_guessed() {
         for damaged in [vec![], value[..7].to_vec(), [&value[..], &[0]].concat(), other] {
             write(&*engine, table, &key, Some(damaged.clone()));
             let told = ask(table);
-            assert!(matches!(told, Err(Error::Corrupt { .. })), "{} {damaged:?}: {told:?}", table.name());
+            assert!(
+                matches!(told, Err(Error::Corrupt { .. })),
+                "{} {damaged:?}: {told:?}",
+                table.name()
+            );
             if table == Table::EmailByModseq && damaged.len() != 8 {
                 let told = store.snapshot().emails_since(ANN, from(DataType::Email).mark, 99);
                 assert!(matches!(told, Err(Error::Corrupt { .. })), "{damaged:?}: {told:?}");

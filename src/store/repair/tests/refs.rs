@@ -1,5 +1,5 @@
-//! References of messages to threads: one that is missing and must be there is named and made again; one that was forgotten
-//! is not missed.
+//! References of messages to threads: one that is missing and must be there is named and made
+//! again; one that was forgotten is not missed.
 
 use std::time::Duration;
 
@@ -20,12 +20,17 @@ struct Fixture {
 
 /// A message whose text names what its thread is found by.
 fn keyed(raw: &[u8]) -> MessageRows {
-    let keys = raw.iter().filter(|octet| octet.is_ascii_uppercase()).map(|octet| ThreadKey([*octet; 32])).collect();
+    let keys = raw
+        .iter()
+        .filter(|octet| octet.is_ascii_uppercase())
+        .map(|octet| ThreadKey([*octet; 32]))
+        .collect();
     MessageRows { thread_keys: keys, ..remake(raw) }
 }
 
 fn bed() -> Fixture {
-    let (engine, clock) = (Arc::new(MemoryEngine::new()), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000))));
+    let (engine, clock) =
+        (Arc::new(MemoryEngine::new()), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000))));
     let store = Store::open_engine(engine.clone(), &Options::small(), clock.clone()).unwrap();
     make(&store, ANN, "ann");
     Fixture { engine, clock, store }
@@ -42,12 +47,19 @@ impl Fixture {
     }
 
     /// Filed now, by whoever may read the mailboxes `open`.
-    fn file(&self, keys: &str, mailbox: MailboxUid, open: Option<&BTreeSet<MailboxUid>>) -> (EmailId, ThreadId) {
+    fn file(
+        &self,
+        keys: &str,
+        mailbox: MailboxUid,
+        open: Option<&BTreeSet<MailboxUid>>,
+    ) -> (EmailId, ThreadId) {
         self.clock.advance(Duration::from_millis(1));
-        let raw = format!("{keys} {}", rows_of(&self.engine, Table::EmailMetadata, ANN).len()).into_bytes();
+        let raw = format!("{keys} {}", rows_of(&self.engine, Table::EmailMetadata, ANN).len())
+            .into_bytes();
         let message = EncodedMessage::new(&keyed(&raw));
         let (mut results, ticket) = self.store.commit_message(&[ANN], &message, &raw, |txn| {
-            let (mailboxes, keywords, received_at) = (BTreeSet::from([mailbox]), BTreeSet::new(), txn.now());
+            let (mailboxes, keywords, received_at) =
+                (BTreeSet::from([mailbox]), BTreeSet::new(), txn.now());
             txn.create_email_within(
                 &NewEmail { message: &message, prefix: b"", mailboxes, keywords, received_at },
                 open,
@@ -172,7 +184,13 @@ fn what_was_forgotten_for_its_age_is_not_missed() {
     let message = EncodedMessage::new(&imported);
     let (mut results, ticket) = bed.store.commit_message(&[ANN], &message, b"B", |txn| {
         let (mailboxes, keywords) = (BTreeSet::from([MailboxUid(1)]), BTreeSet::new());
-        txn.create_email(&NewEmail { message: &message, prefix: b"", mailboxes, keywords, received_at: UtcMillis(7) })
+        txn.create_email(&NewEmail {
+            message: &message,
+            prefix: b"",
+            mailboxes,
+            keywords,
+            received_at: UtcMillis(7),
+        })
     });
     ticket.wait_blocking().unwrap();
     results.pop().unwrap().1.unwrap();

@@ -13,7 +13,8 @@ fn postings() -> impl Strategy<Value = Vec<Posting>> {
     proptest::collection::vec(one, 0..60).prop_map(|all| {
         let all: std::collections::BTreeMap<_, _> = all.into_iter().collect();
         let all = all.into_iter().map(|(((token, is_word), ordinal), (fields, positions))| {
-            let positions = if is_word { positions.into_iter().collect() } else { Positions::new() };
+            let positions =
+                if is_word { positions.into_iter().collect() } else { Positions::new() };
             Posting { token, ordinal, fields, positions }
         });
         all.collect()
@@ -33,7 +34,9 @@ fn read_all(blocks: &[Block]) -> Vec<Posting> {
                     assert_eq!(posting.place(), (&block.token, block.ordinal, block.position));
                 }
                 match out.last_mut() {
-                    Some(last) if (&last.token, last.ordinal) == (&posting.token, posting.ordinal) => {
+                    Some(last)
+                        if (&last.token, last.ordinal) == (&posting.token, posting.ordinal) =>
+                    {
                         last.positions.extend(posting.positions);
                     }
                     _ => out.push(posting),
@@ -80,6 +83,7 @@ fn a_word_that_fills_a_message_stays_in_its_blocks() {
     blocks.push(&Token::Word(5), 3, 64, &positions);
     let blocks = blocks.finish();
     assert!(blocks.len() > 10 && blocks.iter().all(|block| block.value.len() <= 8192));
-    let one = Posting { token: Token::Word(5), ordinal: 3, fields: 64, positions: positions.into() };
+    let one =
+        Posting { token: Token::Word(5), ordinal: 3, fields: 64, positions: positions.into() };
     assert_eq!(read_all(&blocks), [one]);
 }

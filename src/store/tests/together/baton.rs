@@ -28,7 +28,12 @@ struct BatonState {
 
 impl Baton {
     pub(super) fn new(seed: u64) -> Self {
-        let state = BatonState { dice: SeededRng::of(seed), alive: STORES, waiting: BTreeSet::new(), turn: None };
+        let state = BatonState {
+            dice: SeededRng::of(seed),
+            alive: STORES,
+            waiting: BTreeSet::new(),
+            turn: None,
+        };
         Self { state: Mutex::new(state), moved: Condvar::new() }
     }
 
@@ -61,8 +66,8 @@ impl Baton {
     }
 }
 
-/// One store's handle on the engine. Every call waits for its turn; what is read of a snapshot is no call, for nobody
-/// changes it.
+/// One store's handle on the engine. Every call waits for its turn; what is read of a snapshot is
+/// no call, for nobody changes it.
 pub(super) struct BatonEngine {
     pub(super) inner: MemoryEngine,
     pub(super) baton: Arc<Baton>,
@@ -92,7 +97,14 @@ impl RowReader for BatonEngine {
         self.inner.get(table, key)
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], reverse: bool, each: &mut RowFn<'_>) -> Result<(), Error> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        reverse: bool,
+        each: &mut RowFn<'_>,
+    ) -> Result<(), Error> {
         self.baton.pass(self.who);
         self.inner.scan(table, from, to, reverse, each)
     }

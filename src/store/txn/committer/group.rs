@@ -1,4 +1,5 @@
-//! The committer's thread: takes what is queued, writes it as one group, and tells what became of it.
+//! The committer's thread: takes what is queued, writes it as one group, and tells what became of
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,10 +21,12 @@ impl CommitterState {
         }
     }
 
-    /// All that is queued, up to a bound; waits where there is nothing, and ends when the store is closed and empty.
+    /// All that is queued, up to a bound; waits where there is nothing, and ends when the store is
+    /// closed and empty.
     ///
-    /// Where several wrote at once the `last` time, more of them are on their way: they are waited for, since a write and
-    /// its sync cost nearly the same for one as for twenty. Who writes alone waits for nobody.
+    /// Where several wrote at once the `last` time, more of them are on their way: they are waited
+    /// for, since a write and its sync cost nearly the same for one as for twenty. Who writes alone
+    /// waits for nobody.
     fn take(&self, last: usize) -> Option<Vec<CommitItem>> {
         let mut queue = self.queue.lock();
         while queue.items.is_empty() {
@@ -72,7 +75,8 @@ impl CommitterState {
 
     /// Writes the batches of all items; returns those that were stale.
     fn put(&self, items: &[CommitItem]) -> Result<Vec<Arc<Batch>>, Error> {
-        let mut batches: Vec<Arc<Batch>> = items.iter().flat_map(CommitItem::batches).cloned().collect();
+        let mut batches: Vec<Arc<Batch>> =
+            items.iter().flat_map(CommitItem::batches).cloned().collect();
         let stale = match self.poison.get() {
             Some(error) => return Err(error.clone()),
             None if batches.is_empty() => return Ok(Vec::new()),

@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn null_clears_and_what_is_left_out_stays() {
-        let read = |given: Value| read::<Nullable<AccountChanges>>("Account/set", members(given)).unwrap();
+        let read =
+            |given: Value| read::<Nullable<AccountChanges>>("Account/set", members(given)).unwrap();
         let changes = AccountChanges {
             zone: Some(None),
             quota_emails: Some(Some(3)),

@@ -1,4 +1,5 @@
-//! The mailboxes of an account. A mailbox is named by its path (names with `/` between them), its role or its id.
+//! The mailboxes of an account. A mailbox is named by its path (names with `/` between them), its
+//! role or its id.
 
 use std::collections::BTreeMap;
 

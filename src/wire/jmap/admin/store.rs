@@ -101,7 +101,8 @@ pub enum JobStage {
 /// How far a check or a repair is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreProgress {
-    /// The account that is looked at, counted from 1; behind the last one come the tables that all share.
+    /// The account that is looked at, counted from 1; behind the last one come the tables that all
+    /// share.
     pub number: u64,
     pub accounts: u64,
     /// The id of the account.
@@ -178,12 +179,21 @@ mod tests {
                 json!({"number": 1, "accounts": 0, "account": "", "table": "", "rows": 7, "written": 0}),
             ),
         ];
-        let backup = BackupFacts { id: 3, at: "2026-11-21T09:00:00Z".into(), octets: 5, files: 2, written: 5 };
+        let backup = BackupFacts {
+            id: 3,
+            at: "2026-11-21T09:00:00Z".into(),
+            octets: 5,
+            files: 2,
+            written: 5,
+        };
         let found = CheckFindings { breaches: Vec::new(), count: 0, accounts: 2, rows: 9 };
         let results = [
             (None, Value::Null),
             (Some(JobResult::Resumed {}), json!({})),
-            (Some(JobResult::Check(found)), json!({"breaches": [], "count": 0, "accounts": 2, "rows": 9})),
+            (
+                Some(JobResult::Check(found)),
+                json!({"breaches": [], "count": 0, "accounts": 2, "rows": 9}),
+            ),
             (
                 Some(JobResult::Backup(backup)),
                 json!({"id": 3, "at": "2026-11-21T09:00:00Z", "octets": 5, "files": 2, "written": 5}),
@@ -192,9 +202,14 @@ mod tests {
         for (progress, stage) in &stages {
             for (result, outcome) in &results {
                 let done = result.is_some();
-                let answer =
-                    JobGetAnswer { what: "check".into(), done, progress: progress.clone(), result: result.clone() };
-                let written = json!({"what": "check", "done": done, "progress": stage, "result": outcome});
+                let answer = JobGetAnswer {
+                    what: "check".into(),
+                    done,
+                    progress: progress.clone(),
+                    result: result.clone(),
+                };
+                let written =
+                    json!({"what": "check", "done": done, "progress": stage, "result": outcome});
                 assert_eq!(serde_json::to_value(&answer).unwrap(), written);
                 assert_eq!(serde_json::from_value::<JobGetAnswer>(written).unwrap(), answer);
             }

@@ -161,7 +161,11 @@ mod tests {
 
     #[test]
     fn null_is_told_from_what_is_left_out() {
-        let facts = VacationFacts { is_enabled: Some(true), to_date: Some(None), ..VacationFacts::default() };
+        let facts = VacationFacts {
+            is_enabled: Some(true),
+            to_date: Some(None),
+            ..VacationFacts::default()
+        };
         let written = json!({"isEnabled": true, "toDate": null});
         assert_eq!(serde_json::to_value(&facts).unwrap(), written);
         assert_eq!(serde_json::from_value::<VacationFacts>(written).unwrap(), facts);

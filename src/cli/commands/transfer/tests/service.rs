@@ -3,7 +3,9 @@
 use super::*;
 use crate::wire::jmap::With;
 use crate::wire::jmap::admin::AccountRef;
-use crate::wire::jmap::admin::accounts::{AccountAdd, AccountAddArguments, AccountChanges, AccountSet};
+use crate::wire::jmap::admin::accounts::{
+    AccountAdd, AccountAddArguments, AccountChanges, AccountSet,
+};
 use crate::wire::jmap::admin::mail::{MailIndex, MailIndexArguments};
 use crate::wire::jmap::admin::mailboxes::{MailboxEnsure, MailboxEnsureArguments};
 use crate::wire::jmap::admin::store::{StoreCheck, StoreCheckArguments};
@@ -18,7 +20,11 @@ fn foreign(dir: &Path) {
     }
     let write = |name: &str, subject: &str| {
         let file = dir.join(name);
-        fs::write(&file, format!("Subject: {subject}\nMessage-ID: <{subject}@example.org>\n\ntext\n")).unwrap();
+        fs::write(
+            &file,
+            format!("Subject: {subject}\nMessage-ID: <{subject}@example.org>\n\ntext\n"),
+        )
+        .unwrap();
         let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_700_000_000_500);
         fs::File::options().write(true).open(&file).unwrap().set_modified(at).unwrap();
     };
@@ -65,19 +71,28 @@ impl Fixture {
 
     async fn export(&self, account: &str, format: Format, path: &Path) -> Result<(), Failure> {
         let whose = AccountArgs { account: account.into() };
-        export(ExportArgs { whose, format, dry_run: false, path: path.to_owned() }, &self.context).await
+        export(ExportArgs { whose, format, dry_run: false, path: path.to_owned() }, &self.context)
+            .await
     }
 
     async fn account(&self, address: &str, quota: Option<u64>) {
-        let new =
-            AccountAddArguments { address: address.into(), quota_emails: quota, ..AccountAddArguments::default() };
+        let new = AccountAddArguments {
+            address: address.into(),
+            quota_emails: quota,
+            ..AccountAddArguments::default()
+        };
         self.context.client.call::<AccountAdd>(new).await.unwrap();
     }
 
     /// Of each email: its mailboxes' ways, its date, its keywords and its size.
     async fn index(&self, account: &str) -> Vec<(BTreeSet<String>, i64, BTreeSet<String>, u64)> {
         let args = MailIndexArguments { after: None, limit: Some(10_000) };
-        let page = self.context.client.call::<MailIndex>(With(AccountRef::by_name(account), args)).await.unwrap();
+        let page = self
+            .context
+            .client
+            .call::<MailIndex>(With(AccountRef::by_name(account), args))
+            .await
+            .unwrap();
         let way = |id: &String| {
             let mailbox = page.mailboxes.iter().find(|known| known.id == *id).unwrap();
             MailboxPath { inbox: mailbox.inbox, names: mailbox.names.clone() }.path()
@@ -85,7 +100,12 @@ impl Fixture {
         let rows = page.list.iter();
         rows.map(|row| {
             let id: EmailId = row.id.parse().unwrap();
-            (row.mailbox_ids.iter().map(way).collect(), id.received_at().0, row.keywords.clone(), row.size)
+            (
+                row.mailbox_ids.iter().map(way).collect(),
+                id.received_at().0,
+                row.keywords.clone(),
+                row.size,
+            )
         })
         .collect()
     }
@@ -101,7 +121,8 @@ fn with_service(test: impl AsyncFnOnce(&Fixture)) {
         test(&bed).await;
         let mut meter = crate::cli::terminal::meter::ProgressMeter::new("check");
         let args = StoreCheckArguments { blobs: false };
-        let checked = crate::cli::control::job::follow::<StoreCheck>(&bed.context, args, &mut meter).await;
+        let checked =
+            crate::cli::control::job::follow::<StoreCheck>(&bed.context, args, &mut meter).await;
         assert_eq!(checked.unwrap().breaches, [""; 0]);
         service.stop().await;
     });
@@ -121,7 +142,10 @@ fn a_maildir_is_imported_once_and_comes_back_in_every_form() {
             index.sort();
             let at = 1_700_000_000_500;
             let row = |mailbox: &str, words: &str, subject: &str| {
-                let octets = format!("Subject: {subject}\r\nMessage-ID: <{subject}@example.org>\r\n\r\ntext\r\n").len();
+                let octets = format!(
+                    "Subject: {subject}\r\nMessage-ID: <{subject}@example.org>\r\n\r\ntext\r\n"
+                )
+                .len();
                 (BTreeSet::from([mailbox.to_owned()]), at, set(words), octets as u64)
             };
             let wanted = [
@@ -162,9 +186,13 @@ fn a_maildir_is_imported_once_and_comes_back_in_every_form() {
                 assert_eq!(again, index, "{format:?} {account}");
             }
         }
-        let args = With(AccountRef::by_name("bob0@example.org"), MailIndexArguments { after: None, limit: None });
+        let args = With(
+            AccountRef::by_name("bob0@example.org"),
+            MailIndexArguments { after: None, limit: None },
+        );
         let page = bed.context.client.call::<MailIndex>(args).await.unwrap();
-        let is_kept = page.mailboxes.iter().any(|mailbox| mailbox.names.iter().any(|name| name == "Empty"));
+        let is_kept =
+            page.mailboxes.iter().any(|mailbox| mailbox.names.iter().any(|name| name == "Empty"));
         assert!(is_kept, "folders without mail are kept");
     });
 }
@@ -182,13 +210,15 @@ fn hostile_and_odd_mail_goes_through_the_service() {
         assert_eq!(read.len(), mail.len());
         for ((place, at), wanted) in &mail {
             // An account has one Inbox.
-            let key = if place.inbox { place.clone() } else { MailboxPath::of(place.names.clone()) };
+            let key =
+                if place.inbox { place.clone() } else { MailboxPath::of(place.names.clone()) };
             assert!(read.get(&(key, *at)) == Some(wanted), "{place:?} {at}");
         }
     });
 }
 
-/// What the two routes say to who asks wrongly: exactly what is wrong, by status and by type (RFC 7807).
+/// What the two routes say to who asks wrongly: exactly what is wrong, by status and by type (RFC
+/// 7807).
 #[test]
 fn refusals_say_what_is_wrong() {
     with_service(async |bed| {
@@ -214,17 +244,25 @@ fn refusals_say_what_is_wrong() {
             (format!("account=eve&mailbox={inbox}"), 404, "accountNotFound"),
             ("account=ann%40example.org&mailbox=m000001o".into(), 404, "notFound"),
         ] {
-            assert_eq!(post(&query, b"Subject: x\r\n\r\n".to_vec()).await, (status, problem.to_owned()), "{query}");
+            assert_eq!(
+                post(&query, b"Subject: x\r\n\r\n".to_vec()).await,
+                (status, problem.to_owned()),
+                "{query}"
+            );
         }
         assert_eq!(post(&to, vec![b'x'; (1 << 20) + 1]).await, (413, "tooLarge".into()));
         assert_eq!(post(&to, vec![b'x'; 1 << 20]).await, (200, String::new()));
         assert_eq!(bed.index("ann@example.org").await.len(), 3);
         let get = async |query: &str| {
             let path = format!("/octets?{query}");
-            let answer = pool.exchange(&hyper::Method::GET, &path, &Vec::new().into()).await.unwrap();
+            let answer =
+                pool.exchange(&hyper::Method::GET, &path, &Vec::new().into()).await.unwrap();
             (answer.status.as_u16(), answer.problem().unwrap_or_default())
         };
-        assert_eq!(get("account=ann%40example.org&email=e0000000000000").await, (404, "notFound".into()));
+        assert_eq!(
+            get("account=ann%40example.org&email=e0000000000000").await,
+            (404, "notFound".into())
+        );
         assert_eq!(get("account=ann%40example.org&email=x").await, (404, "notFound".into()));
         assert_eq!(get("account=eve&email=x").await, (404, "accountNotFound".into()));
     });
@@ -237,7 +275,10 @@ fn a_quota_stops_it_and_it_goes_on() {
         let maildir = bed.dir.path().join("Maildir");
         foreign(&maildir);
         let stopped = bed.import("ann@example.org", &[&maildir], |_| ()).await.unwrap_err();
-        assert!(stopped.code == exit::TEMPORARY && stopped.message.contains("over quota"), "{stopped}");
+        assert!(
+            stopped.code == exit::TEMPORARY && stopped.message.contains("over quota"),
+            "{stopped}"
+        );
         assert_eq!(bed.index("ann@example.org").await.len(), 3);
         let changes = AccountChanges { quota_emails: Some(None), ..AccountChanges::default() };
         let wish = With(AccountRef::by_name("ann@example.org"), Nullable(changes));
@@ -254,15 +295,25 @@ fn what_cannot_be_imported_is_told_and_the_rest_goes_on() {
         let tree = bed.dir.path().join("tree");
         fs::create_dir_all(tree.join("a/b")).unwrap();
         fs::write(tree.join("a/large.eml"), vec![b'x'; 2 << 20]).unwrap();
-        fs::write(tree.join("a/b/small.eml"), "Received: x; Sat, 21 Nov 2026 10:00:00 +0100\nSubject: x\n\n").unwrap();
+        fs::write(
+            tree.join("a/b/small.eml"),
+            "Received: x; Sat, 21 Nov 2026 10:00:00 +0100\nSubject: x\n\n",
+        )
+        .unwrap();
         symlink(tree.join("a/b/small.eml"), tree.join("a/b/link.eml")).unwrap();
-        let failed = bed.import("ann@example.org", &[&tree], |args| args.mailbox = Some("Old/mail".into())).await;
+        let failed = bed
+            .import("ann@example.org", &[&tree], |args| args.mailbox = Some("Old/mail".into()))
+            .await;
         let failed = failed.unwrap_err();
         assert!(failed.code == exit::DATA && failed.message.starts_with("2 "), "{failed}");
         let index = bed.index("ann@example.org").await;
         assert_eq!(index.len(), 1);
-        assert_eq!((index[0].0.clone(), index[0].1), (BTreeSet::from(["Old/mail/a/b".into()]), 1_795_251_600_000));
-        let none = bed.import("ann@example.org", &[&tree.join("nothing")], |_| ()).await.unwrap_err();
+        assert_eq!(
+            (index[0].0.clone(), index[0].1),
+            (BTreeSet::from(["Old/mail/a/b".into()]), 1_795_251_600_000)
+        );
+        let none =
+            bed.import("ann@example.org", &[&tree.join("nothing")], |_| ()).await.unwrap_err();
         assert_eq!(none.code, exit::NO_INPUT);
         let nobody = bed.import("eve@example.org", &[&tree], |_| ()).await.unwrap_err();
         assert_eq!(nobody.code, exit::NO_USER);

@@ -1,7 +1,8 @@
-//! The body of an email that is made: from `bodyStructure`, or from `textBody`, `htmlBody` and `attachments`.
+//! The body of an email that is made: from `bodyStructure`, or from `textBody`, `htmlBody` and
+//! `attachments`.
 //!
-//! Of these three: text and HTML are alternatives; what is inline and has a Content-ID goes with the HTML (RFC 2387), all else
-//! beside it (RFC 8621 §4.6 leaves it to the server).
+//! Of these three: text and HTML are alternatives; what is inline and has a Content-ID goes with
+//! the HTML (RFC 2387), all else beside it (RFC 8621 §4.6 leaves it to the server).
 
 use std::collections::BTreeMap;
 
@@ -67,7 +68,9 @@ impl<'a> PartBuilder<'a> {
 
     fn read_values(&mut self) {
         let Some(given) = self.given("bodyValues") else { return };
-        let Some(values) = given.as_object() else { return self.wrong.add("bodyValues", "an object is wanted") };
+        let Some(values) = given.as_object() else {
+            return self.wrong.add("bodyValues", "an object is wanted");
+        };
         for (id, json) in values {
             let path = format!("bodyValues/{id}");
             let Some(value) = json.get("value").and_then(Value::as_str) else {
@@ -79,7 +82,9 @@ impl<'a> PartBuilder<'a> {
                 match name.as_str() {
                     "value" => {}
                     "isEncodingProblem" | "isTruncated" if is_false => {}
-                    "isEncodingProblem" | "isTruncated" => self.wrong.add(format!("{path}/{name}"), "it must be false"),
+                    "isEncodingProblem" | "isTruncated" => {
+                        self.wrong.add(format!("{path}/{name}"), "it must be false")
+                    }
                     _ => self.wrong.add(format!("{path}/{name}"), "no such property"),
                 }
             }
@@ -111,7 +116,8 @@ impl<'a> PartBuilder<'a> {
                 let path = format!("attachments/{at}");
                 let mut file = self.part(json, &path, "", 1)?;
                 if file.disposition.is_none() && json.get("disposition").is_none() {
-                    file.disposition = Some(if file.cid.is_some() { "inline" } else { "attachment" }.to_owned());
+                    file.disposition =
+                        Some(if file.cid.is_some() { "inline" } else { "attachment" }.to_owned());
                 }
                 named(&mut file, "mixed", false);
                 files.push(file);
@@ -143,7 +149,13 @@ impl<'a> PartBuilder<'a> {
     }
 
     /// `usual` is the type where none is said; where that is empty it goes by the content.
-    fn part(&mut self, json: &'a Value, path: &str, usual: &str, depth: usize) -> Result<PartDraft, MethodError> {
+    fn part(
+        &mut self,
+        json: &'a Value,
+        path: &str,
+        usual: &str,
+        depth: usize,
+    ) -> Result<PartDraft, MethodError> {
         self.count += 1;
         let Some(object) = json.as_object() else {
             self.wrong.add(path, "an object is wanted");
@@ -164,21 +176,28 @@ impl<'a> PartBuilder<'a> {
                 "charset" if object.get("partId").is_some_and(|id| !id.is_null()) => {
                     self.wrong.add(path, "the server chooses it where there is a partId");
                 }
-                "type" => said.media_type = self.text(value, &path).map(|text| text.to_ascii_lowercase()),
+                "type" => {
+                    said.media_type = self.text(value, &path).map(|text| text.to_ascii_lowercase())
+                }
                 "charset" => said.charset = self.text(value, &path),
                 "name" => part.name = self.text(value, &path),
-                "disposition" => part.disposition = self.text(value, &path).map(|text| text.to_ascii_lowercase()),
+                "disposition" => {
+                    part.disposition = self.text(value, &path).map(|text| text.to_ascii_lowercase())
+                }
                 "cid" => part.cid = self.text(value, &path),
                 "location" => part.location = self.text(value, &path),
                 "language" => {
-                    let tags =
-                        value.as_array().map(|all| all.iter().map(|tag| tag.as_str().map(str::to_owned)).collect());
+                    let tags = value
+                        .as_array()
+                        .map(|all| all.iter().map(|tag| tag.as_str().map(str::to_owned)).collect());
                     match tags.flatten() {
                         Some(tags) => part.language = tags,
                         None => self.wrong.add(path, "an array of texts is wanted"),
                     }
                 }
-                name if name.starts_with("header:") => self.field(name, value, &path, depth == 0, &mut said),
+                name if name.starts_with("header:") => {
+                    self.field(name, value, &path, depth == 0, &mut said)
+                }
                 _ => self.wrong.add(path, "a part that is made has no such property"),
             }
         }
@@ -209,27 +228,46 @@ impl<'a> PartBuilder<'a> {
         value.as_str().map(str::to_owned)
     }
 
-    fn field(&mut self, name: &str, value: &Value, path: &str, is_root: bool, said: &mut PartProperties) {
+    fn field(
+        &mut self,
+        name: &str,
+        value: &Value,
+        path: &str,
+        is_root: bool,
+        said: &mut PartProperties,
+    ) {
         match name.parse::<HeaderProperty>() {
             Err(error) => self.wrong.add(path, &error.to_string()),
             Ok(property) if property.name.eq_ignore_ascii_case("Content-Transfer-Encoding") => {
                 self.wrong.add(path, "the server chooses it");
             }
-            Ok(property) if is_root && !is_of_body(&property.name) && self.header.has(&property.name) => {
+            Ok(property)
+                if is_root && !is_of_body(&property.name) && self.header.has(&property.name) =>
+            {
                 self.wrong.add(path, "the email has this header field already");
             }
             Ok(property) => {
                 // These two are taken apart: what else is said of the part must go with them.
-                let parsed =
-                    ["Content-Type", "Content-Disposition"].iter().find(|own| property.name.eq_ignore_ascii_case(own));
+                let parsed = ["Content-Type", "Content-Disposition"]
+                    .iter()
+                    .find(|own| property.name.eq_ignore_ascii_case(own));
                 let plain = matches!(property.form, Form::Raw | Form::Text) && !property.all;
-                match (parsed, value.as_str().filter(|_| plain).and_then(|text| media(text.as_bytes()))) {
+                match (
+                    parsed,
+                    value.as_str().filter(|_| plain).and_then(|text| media(text.as_bytes())),
+                ) {
                     (None, _) => said.header.set(&property, value, path, self.wrong),
                     (Some(own), Some(found)) if said.header.claim(own) => {
-                        let place = if *own == "Content-Type" { &mut said.kind } else { &mut said.disposition };
+                        let place = if *own == "Content-Type" {
+                            &mut said.kind
+                        } else {
+                            &mut said.disposition
+                        };
                         *place = Some(found);
                     }
-                    (Some(_), Some(_)) => self.wrong.add(path, "the same header field is set by two properties"),
+                    (Some(_), Some(_)) => {
+                        self.wrong.add(path, "the same header field is set by two properties")
+                    }
                     (Some(_), None) => self.wrong.add(path, "it cannot be read"),
                 }
             }
@@ -247,7 +285,9 @@ impl<'a> PartBuilder<'a> {
         match (given("partId"), given("blobId"), given("subParts")) {
             (None, None, Some(children)) => {
                 let mut parts = Vec::new();
-                for (at, json) in self.array(children, &format!("{path}/subParts")).iter().enumerate() {
+                for (at, json) in
+                    self.array(children, &format!("{path}/subParts")).iter().enumerate()
+                {
                     parts.push(self.part(json, &format!("{path}/subParts/{at}"), "", depth + 1)?);
                 }
                 Ok(PartContent::Parts(parts))
@@ -284,7 +324,10 @@ impl<'a> PartBuilder<'a> {
             // A multipart of no parts.
             (None, None, None) if is_multipart(object) => Ok(PartContent::Parts(Vec::new())),
             _ => {
-                self.wrong.add(path, "a part has either a partId or a blobId, or is a multipart with subParts");
+                self.wrong.add(
+                    path,
+                    "a part has either a partId or a blobId, or is a multipart with subParts",
+                );
                 Ok(empty)
             }
         }
@@ -292,7 +335,10 @@ impl<'a> PartBuilder<'a> {
 }
 
 fn is_multipart(object: &Map<String, Value>) -> bool {
-    object.get("type").and_then(Value::as_str).is_some_and(|kind| kind.to_ascii_lowercase().starts_with("multipart/"))
+    object
+        .get("type")
+        .and_then(Value::as_str)
+        .is_some_and(|kind| kind.to_ascii_lowercase().starts_with("multipart/"))
 }
 
 /// A header field's first value, and its parameters.
@@ -327,22 +373,31 @@ impl PartProperties {
         ];
         for (field, properties) in rules.iter().filter(|(field, _)| self.header.has(field)) {
             for property in properties.iter().filter(|property| given(property)) {
-                wrong.add(format!("{path}/{property}"), &format!("{field} is set by another property"));
+                wrong.add(
+                    format!("{path}/{property}"),
+                    &format!("{field} is set by another property"),
+                );
             }
         }
         part.fields = self.header.fields;
         part.media_type = self.media_type.unwrap_or_else(|| usual.to_owned());
         part.params.extend(self.charset.map(|charset| ("charset".to_owned(), charset)));
         // What a text is written in, is the server's choice: another charset would be a lie.
-        let lies = |charset: &str| !["utf-8", "us-ascii"].iter().any(|known| charset.eq_ignore_ascii_case(known));
+        let lies = |charset: &str| {
+            !["utf-8", "us-ascii"].iter().any(|known| charset.eq_ignore_ascii_case(known))
+        };
         if let Some((kind, params)) = self.kind {
             part.media_type = kind;
-            let is_text = matches!(part.content, PartContent::Text(_)) && part.media_type.starts_with("text/");
+            let is_text = matches!(part.content, PartContent::Text(_))
+                && part.media_type.starts_with("text/");
             for (name, value) in params {
                 match name.as_str() {
                     "boundary" => {}
                     "charset" if is_text && lies(&value) => {
-                        wrong.add(format!("{path}/header:Content-Type"), "the server writes it as utf-8");
+                        wrong.add(
+                            format!("{path}/header:Content-Type"),
+                            "the server writes it as utf-8",
+                        );
                     }
                     "charset" if is_text => {}
                     "name" => part.name = part.name.take().or(Some(value)),
@@ -385,11 +440,16 @@ fn named(part: &mut PartDraft, multipart: &str, first: bool) {
 }
 
 fn multipart(kind: &str, parts: Vec<PartDraft>) -> PartDraft {
-    PartDraft { media_type: format!("multipart/{kind}"), content: PartContent::Parts(parts), ..PartDraft::default() }
+    PartDraft {
+        media_type: format!("multipart/{kind}"),
+        content: PartContent::Parts(parts),
+        ..PartDraft::default()
+    }
 }
 
 fn arranged(text: Option<PartDraft>, html: Option<PartDraft>, files: Vec<PartDraft>) -> PartDraft {
-    let goes_with = |file: &PartDraft| file.cid.is_some() && file.disposition.as_deref() != Some("attachment");
+    let goes_with =
+        |file: &PartDraft| file.cid.is_some() && file.disposition.as_deref() != Some("attachment");
     let (inline, beside): (Vec<PartDraft>, Vec<PartDraft>) =
         files.into_iter().partition(|file| html.is_some() && goes_with(file));
     let html = html.map(|html| match inline.is_empty() {

@@ -1,4 +1,5 @@
-//! Emails that are made (RFC 8621 §4.6): what is asked for is what is shown, and what breaks a rule is refused by name.
+//! Emails that are made (RFC 8621 §4.6): what is asked for is what is shown, and what breaks a rule
+//! is refused by name.
 
 mod body;
 mod header;
@@ -20,7 +21,13 @@ impl Fixture {
         let context = context();
         let account = account_of(&context);
         let (_, answer) = call(&context, "Mailbox/get", &json!({"accountId": account}));
-        let inbox = answer["list"].as_array().unwrap().iter().find(|one| one["role"] == "inbox").unwrap()["id"].clone();
+        let inbox = answer["list"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["role"] == "inbox")
+            .unwrap()["id"]
+            .clone();
         Self { context, account, inbox: inbox.as_str().unwrap().to_owned() }
     }
 
@@ -56,8 +63,12 @@ impl Fixture {
         let error = self.create(email.clone()).map_err(|error| error.to_string()).unwrap_err();
         let error: Value = serde_json::from_str(&error).unwrap();
         assert_eq!(error["type"], "invalidProperties", "{email} {error}");
-        let mut names: Vec<&str> =
-            error["properties"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        let mut names: Vec<&str> = error["properties"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|name| name.as_str().unwrap())
+            .collect();
         names.sort_unstable();
         names.join(" ")
     }
@@ -66,7 +77,8 @@ impl Fixture {
     fn raw(&self, email: Value) -> String {
         let id = self.create(email).unwrap()["blobId"].as_str().unwrap().parse().unwrap();
         let account = self.context.reach(self.account.parse().unwrap()).unwrap();
-        String::from_utf8(self.context.blob_octets(&account, &id, u64::MAX).unwrap().unwrap()).unwrap()
+        String::from_utf8(self.context.blob_octets(&account, &id, u64::MAX).unwrap().unwrap())
+            .unwrap()
     }
 }
 
@@ -96,7 +108,10 @@ fn what_breaks_a_rule_is_refused_by_name() {
         (json!({"header:X:all": "a"}), "header:X:all"),
         (json!({"bodyStructure": part, "textBody": [part], "bodyValues": values}), "textBody"),
         (json!({"textBody": [part, part], "bodyValues": values}), "textBody"),
-        (json!({"textBody": [], "htmlBody": [part], "bodyValues": values}), "htmlBody/0/type textBody"),
+        (
+            json!({"textBody": [], "htmlBody": [part], "bodyValues": values}),
+            "htmlBody/0/type textBody",
+        ),
         (json!({"textBody": [{"partId": "2"}], "bodyValues": values}), "textBody/0/partId"),
         (
             json!({"textBody": [{"partId": "1", "charset": "utf-8", "size": 1}], "bodyValues": values}),
@@ -104,7 +119,10 @@ fn what_breaks_a_rule_is_refused_by_name() {
         ),
         (json!({"textBody": [{"partId": "1", "blobId": "b"}], "bodyValues": values}), "textBody/0"),
         (json!({"textBody": [{}]}), "textBody/0"),
-        (json!({"textBody": [{"partId": "1", "headers": []}], "bodyValues": values}), "textBody/0/headers"),
+        (
+            json!({"textBody": [{"partId": "1", "headers": []}], "bodyValues": values}),
+            "textBody/0/headers",
+        ),
         (
             json!({"textBody": [{"partId": "1", "header:Content-Transfer-Encoding": " 7bit"}], "bodyValues": values}),
             "textBody/0/header:Content-Transfer-Encoding",
@@ -147,14 +165,16 @@ fn what_breaks_a_rule_is_refused_by_name() {
     ] {
         assert_eq!(bed.refused(&email), wanted, "{email}");
     }
-    let missing = json!({"attachments": [{"blobId": "o0000000000000"}, {"blobId": "x"}, {"blobId": "x"}]});
+    let missing =
+        json!({"attachments": [{"blobId": "o0000000000000"}, {"blobId": "x"}, {"blobId": "x"}]});
     let error = bed.create(missing.clone()).unwrap_err();
     assert_eq!(error, json!({"type": "blobNotFound", "notFound": ["o0000000000000", "x"]}));
     // It goes before what is wrong otherwise; and of that all is told (RFC 8620 §5.3).
     let mut both = missing;
     both["subject"] = json!(1);
     assert_eq!(bed.create(both).unwrap_err(), error);
-    let all = json!({"mailboxIds": {}, "receivedAt": 1, "subject": 1, "textBody": [{"partId": "2"}]});
+    let all =
+        json!({"mailboxIds": {}, "receivedAt": 1, "subject": 1, "textBody": [{"partId": "2"}]});
     assert_eq!(bed.refused(&all), "mailboxIds receivedAt subject textBody/0/partId");
     let many: Map<String, Value> = (0..101).map(|n| (format!("k{n}"), json!(true))).collect();
     assert_eq!(bed.create(json!({"keywords": many})).unwrap_err()["type"], "tooManyKeywords");
@@ -164,10 +184,17 @@ fn what_breaks_a_rule_is_refused_by_name() {
         deep = json!({"type": "multipart/mixed", "subParts": [deep]});
     }
     assert!(bed.create(json!({"bodyStructure": deep})).is_ok());
-    assert_eq!(bed.call("Email/get", json!({"ids": null, "properties": ["id"]}))["list"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        bed.call("Email/get", json!({"ids": null, "properties": ["id"]}))["list"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
-/// RFC 8621 §1.3.1: as large as is told they fit, in base64, into the largest message; no more of them is taken.
+/// RFC 8621 §1.3.1: as large as is told they fit, in base64, into the largest message; no more of
+/// them is taken.
 #[test]
 fn attachments_have_room_in_a_message() {
     use crate::model::limits::{MAX_ATTACHMENTS_BYTES, MAX_MESSAGE_BYTES};
@@ -206,13 +233,20 @@ fn what_the_client_cannot_know_is_told() {
     assert_eq!(names, wanted);
     let mut ask: Vec<&str> = wanted.to_vec();
     ask.push("mailboxIds");
-    let mut shown = bed.call("Email/get", json!({"ids": [created["id"]], "properties": ask}))["list"][0].clone();
-    assert_eq!(shown.as_object_mut().unwrap().remove("mailboxIds"), Some(json!({&bed.inbox: true})));
+    let mut shown =
+        bed.call("Email/get", json!({"ids": [created["id"]], "properties": ask}))["list"][0]
+            .clone();
+    assert_eq!(
+        shown.as_object_mut().unwrap().remove("mailboxIds"),
+        Some(json!({&bed.inbox: true}))
+    );
     assert_eq!(shown, Value::Object(created));
-    let said =
-        json!({"keywords": {"$Draft": true}, "receivedAt": "2020-01-01T00:00:00Z", "sentAt": "2020-01-01T00:00:00Z"});
+    let said = json!({"keywords": {"$Draft": true}, "receivedAt": "2020-01-01T00:00:00Z", "sentAt": "2020-01-01T00:00:00Z"});
     let shown = bed.shown(said, &json!({"properties": ["keywords", "receivedAt", "sentAt"]}));
-    assert_eq!((&shown["keywords"], &shown["receivedAt"]), (&json!({"$draft": true}), &json!("2020-01-01T00:00:00Z")));
+    assert_eq!(
+        (&shown["keywords"], &shown["receivedAt"]),
+        (&json!({"$draft": true}), &json!("2020-01-01T00:00:00Z"))
+    );
 }
 
 const PYTHON: &str = r#"
@@ -235,11 +269,15 @@ print(json.dumps({"subject": m["subject"], "from": people("from"), "to": people(
 fn what_is_made_is_read_alike_by_python() {
     use std::io::Write as _;
     use std::process::{Command, Stdio};
-    let mut child =
-        match Command::new("python3").args(["-c", PYTHON]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() {
-            Ok(child) => child,
-            Err(error) => return eprintln!("SKIPPED: no python3: {error}"),
-        };
+    let mut child = match Command::new("python3")
+        .args(["-c", PYTHON])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+    {
+        Ok(child) => child,
+        Err(error) => return eprintln!("SKIPPED: no python3: {error}"),
+    };
     let bed = Fixture::new();
     let other = filed(
         &bed.context,
@@ -255,7 +293,13 @@ fn what_is_made_is_read_alike_by_python() {
         "bodyValues": {"t": {"value": "Hello\n\u{fc}\n\nFrom here\n.\n"}, "h": {"value": "<p>".repeat(500)}},
     });
     let id = bed.create(email.clone()).unwrap()["id"].as_str().unwrap().to_owned();
-    let raw = bed.context.store.snapshot().message(bed.account.parse().unwrap(), id.parse().unwrap()).unwrap().unwrap();
+    let raw = bed
+        .context
+        .store
+        .snapshot()
+        .message(bed.account.parse().unwrap(), id.parse().unwrap())
+        .unwrap()
+        .unwrap();
     child.stdin.take().unwrap().write_all(&raw).unwrap();
     let read: Value = serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
     let wanted = json!({
@@ -273,30 +317,47 @@ fn what_is_made_is_read_alike_by_python() {
 #[test]
 fn dates_are_read_alike_and_what_changes_is_told() {
     let bed = Fixture::new();
-    for at in ["2026-12-24T09:00:00Z", "2026-12-24T09:00:00.000Z", "2026-12-24T09:00:00.000+01:00"] {
+    for at in ["2026-12-24T09:00:00Z", "2026-12-24T09:00:00.000Z", "2026-12-24T09:00:00.000+01:00"]
+    {
         let created = bed.create(json!({"sentAt": at})).unwrap();
         assert!(!created.contains_key("sentAt"), "{at}: {created:?}");
     }
-    assert!(!bed.create(json!({"receivedAt": "2026-12-24T09:00:00.000Z"})).unwrap().contains_key("receivedAt"));
-    let cut = bed.create(json!({"sentAt": "2026-12-24T09:00:00.5Z", "receivedAt": "2026-12-24T09:00:00.5Z"})).unwrap();
-    assert_eq!((&cut["sentAt"], &cut["receivedAt"]), (&json!("2026-12-24T09:00:00Z"), &json!("2026-12-24T09:00:00Z")));
+    assert!(
+        !bed.create(json!({"receivedAt": "2026-12-24T09:00:00.000Z"}))
+            .unwrap()
+            .contains_key("receivedAt")
+    );
+    let cut = bed
+        .create(json!({"sentAt": "2026-12-24T09:00:00.5Z", "receivedAt": "2026-12-24T09:00:00.5Z"}))
+        .unwrap();
+    assert_eq!(
+        (&cut["sentAt"], &cut["receivedAt"]),
+        (&json!("2026-12-24T09:00:00Z"), &json!("2026-12-24T09:00:00Z"))
+    );
     let old = bed.create(json!({"receivedAt": "1969-07-20T20:17:40Z"})).unwrap();
     assert_eq!(old["receivedAt"], "1970-01-01T00:00:00Z");
     for at in ["1899-12-31T23:59:59Z", "0099-01-01T00:00:00Z", "1900-01-01T00:30:00+01:00"] {
         let created = bed.create(json!({"sentAt": at}));
         assert_eq!(created.is_ok(), at.starts_with("1900"), "{at}");
     }
-    for (shape, is_date) in
-        [("2026-12-24 09:00:00Z", false), ("2026-12-24T09:00Z", false), ("2026-12-24T09:00:00z", false)]
-    {
+    for (shape, is_date) in [
+        ("2026-12-24 09:00:00Z", false),
+        ("2026-12-24T09:00Z", false),
+        ("2026-12-24T09:00:00z", false),
+    ] {
         assert_eq!(bed.create(json!({"sentAt": shape})).is_ok(), is_date, "{shape}");
         assert_eq!(bed.create(json!({"receivedAt": shape})).is_ok(), is_date, "{shape}");
     }
     // The same of what is imported.
-    let upload =
-        bed.context.keep_upload(bed.account.parse().unwrap(), b"From: a@x\r\n\r\ny", "message/rfc822").unwrap();
+    let upload = bed
+        .context
+        .keep_upload(bed.account.parse().unwrap(), b"From: a@x\r\n\r\ny", "message/rfc822")
+        .unwrap();
     let import = json!({"emails": {"k": {
         "blobId": upload.to_string(), "mailboxIds": {&bed.inbox: true}, "receivedAt": "1969-07-20T20:17:40Z",
     }}});
-    assert_eq!(bed.call("Email/import", import)["created"]["k"]["receivedAt"], "1970-01-01T00:00:00Z");
+    assert_eq!(
+        bed.call("Email/import", import)["created"]["k"]["receivedAt"],
+        "1970-01-01T00:00:00Z"
+    );
 }

@@ -8,7 +8,10 @@ use crate::message::parse::Group;
 use crate::model::{EmailAddress, SentAt, limits};
 
 /// The fields that a property makes: one, or with `:all` one for each value.
-pub(super) fn fields(property: &HeaderProperty, json: &Value) -> Result<Vec<EncodedField>, BadFieldValue> {
+pub(super) fn fields(
+    property: &HeaderProperty,
+    json: &Value,
+) -> Result<Vec<EncodedField>, BadFieldValue> {
     if !property.all {
         return Ok(one(property, json)?.into_iter().collect());
     }
@@ -16,7 +19,8 @@ pub(super) fn fields(property: &HeaderProperty, json: &Value) -> Result<Vec<Enco
     if all.len() > limits::MAX_FIELD_ADDRESSES {
         return Err(BadFieldValue("too many values"));
     }
-    let made: Result<Vec<Option<EncodedField>>, BadFieldValue> = all.iter().map(|json| one(property, json)).collect();
+    let made: Result<Vec<Option<EncodedField>>, BadFieldValue> =
+        all.iter().map(|json| one(property, json)).collect();
     Ok(made?.into_iter().flatten().collect())
 }
 
@@ -31,14 +35,20 @@ fn one(property: &HeaderProperty, json: &Value) -> Result<Option<EncodedField>, 
         Form::Urls => build::FieldValue::Urls(list(json, text)?),
         Form::Date => {
             let date = json.as_str().and_then(SentAt::parse_rfc3339);
-            build::FieldValue::Date(date.ok_or(BadFieldValue("a Date such as 2026-12-24T09:00:00+01:00 is wanted"))?)
+            build::FieldValue::Date(
+                date.ok_or(BadFieldValue("a Date such as 2026-12-24T09:00:00+01:00 is wanted"))?,
+            )
         }
     };
     let empty = match &value {
         build::FieldValue::MessageIds(all) | build::FieldValue::Urls(all) => all.is_empty(),
         build::FieldValue::Addresses(all) => all.is_empty(),
-        build::FieldValue::Groups(all) => all.iter().all(|group| group.name.is_none() && group.addresses.is_empty()),
-        build::FieldValue::Raw(text) => text.trim().is_empty() && forms::needs_value(&property.name),
+        build::FieldValue::Groups(all) => {
+            all.iter().all(|group| group.name.is_none() && group.addresses.is_empty())
+        }
+        build::FieldValue::Raw(text) => {
+            text.trim().is_empty() && forms::needs_value(&property.name)
+        }
         build::FieldValue::Text(_) | build::FieldValue::Date(_) => false,
     };
     if empty { Ok(None) } else { EncodedField::new(&property.name, &value).map(Some) }
@@ -48,13 +58,18 @@ fn text(json: &Value) -> Result<String, BadFieldValue> {
     json.as_str().map(str::to_owned).ok_or(BadFieldValue("a text is wanted"))
 }
 
-fn list<T>(json: &Value, one: impl Fn(&Value) -> Result<T, BadFieldValue>) -> Result<Vec<T>, BadFieldValue> {
+fn list<T>(
+    json: &Value,
+    one: impl Fn(&Value) -> Result<T, BadFieldValue>,
+) -> Result<Vec<T>, BadFieldValue> {
     json.as_array().ok_or(BadFieldValue("an array is wanted"))?.iter().map(one).collect()
 }
 
 fn addresses(json: &Value) -> Result<Vec<EmailAddress>, BadFieldValue> {
     list(json, |json| {
-        let object = json.as_object().ok_or(BadFieldValue("an array of objects with name and email is wanted"))?;
+        let object = json
+            .as_object()
+            .ok_or(BadFieldValue("an array of objects with name and email is wanted"))?;
         if object.keys().any(|key| key != "name" && key != "email") {
             return Err(BadFieldValue("an address has a name and an email"));
         }
@@ -64,7 +79,9 @@ fn addresses(json: &Value) -> Result<Vec<EmailAddress>, BadFieldValue> {
 }
 
 fn group(json: &Value) -> Result<Group, BadFieldValue> {
-    let object = json.as_object().ok_or(BadFieldValue("an array of objects with name and addresses is wanted"))?;
+    let object = json
+        .as_object()
+        .ok_or(BadFieldValue("an array of objects with name and addresses is wanted"))?;
     if object.keys().any(|key| key != "name" && key != "addresses") {
         return Err(BadFieldValue("a group has a name and addresses"));
     }

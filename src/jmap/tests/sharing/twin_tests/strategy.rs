@@ -5,15 +5,21 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{GuestQuery, KEYWORDS, PEOPLE, PrivateChange, SharedChange, TOPICS, TestMessage, WORDS};
+use super::{
+    GuestQuery, KEYWORDS, PEOPLE, PrivateChange, SharedChange, TOPICS, TestMessage, WORDS,
+};
 
 fn keywords() -> impl Strategy<Value = BTreeSet<String>> {
-    proptest::collection::btree_set(proptest::sample::select(&KEYWORDS[..]).prop_map(str::to_owned), 0..3)
+    proptest::collection::btree_set(
+        proptest::sample::select(&KEYWORDS[..]).prop_map(str::to_owned),
+        0..3,
+    )
 }
 
 fn letter() -> impl Strategy<Value = TestMessage> {
-    (0..WORDS.len(), 0..PEOPLE.len(), any::<bool>(), keywords(), 0u8..8)
-        .prop_map(|(word, from, long, keywords, boxes)| TestMessage { word, from, long, keywords, boxes })
+    (0..WORDS.len(), 0..PEOPLE.len(), any::<bool>(), keywords(), 0u8..8).prop_map(
+        |(word, from, long, keywords, boxes)| TestMessage { word, from, long, keywords, boxes },
+    )
 }
 
 pub(super) fn change() -> impl Strategy<Value = SharedChange> {

@@ -1,4 +1,5 @@
-//! What a guest files takes nothing away from what the owner's mail is found by, and tells no guest of mail out of sight.
+//! What a guest files takes nothing away from what the owner's mail is found by, and tells no guest
+//! of mail out of sight.
 
 use super::*;
 use crate::store::row::{RowFormat as _, ThreadRef, ThreadRefRow};
@@ -19,7 +20,11 @@ impl Fixture {
 
     fn row(&self, key: u8) -> Vec<u8> {
         let key = ThreadRefKey { account: ANN, key: ThreadKey([key; 32]) }.encode();
-        rows_of(&self.engine, Table::ThreadRefs, ANN).into_iter().find(|(known, _)| *known == key).unwrap().1
+        rows_of(&self.engine, Table::ThreadRefs, ANN)
+            .into_iter()
+            .find(|(known, _)| *known == key)
+            .unwrap()
+            .1
     }
 
     fn threads(&self, key: u8) -> Vec<ThreadId> {
@@ -60,7 +65,10 @@ fn when_the_owners_thread_is_dead_its_key_names_the_guests() {
             assert_eq!(bed.sweep(UtcMillis(0)), 1);
             assert_eq!(bed.threads(b'A'), [guests]);
         }
-        assert_eq!((bed.guest("A", ARCHIVE).1, bed.deliver("A").1, bed.named()), (guests, guests, 0));
+        assert_eq!(
+            (bed.guest("A", ARCHIVE).1, bed.deliver("A").1, bed.named()),
+            (guests, guests, 0)
+        );
     }
 }
 
@@ -75,7 +83,8 @@ fn guests_of_different_mailboxes_learn_nothing_of_each_other() {
         assert_ne!(one, other);
         assert_eq!((bed.guest("A", ARCHIVE).1, bed.guest("A", TRASH).1), (one, other));
         assert_eq!(bed.deliver("A").1, owners.unwrap_or(one));
-        // A thread that leaves the guest's sight is joined no more, and is again when it comes back.
+        // A thread that leaves the guest's sight is joined no more, and is again when it comes
+        // back.
         for (id, email) in bed.store.snapshot().emails(ANN, None, 99).unwrap() {
             if email.mailboxes == [ARCHIVE].into() {
                 bed.refile(id, INBOX);
@@ -84,7 +93,10 @@ fn guests_of_different_mailboxes_learn_nothing_of_each_other() {
         let (_, third) = bed.guest("A", ARCHIVE);
         assert!(third != one && third != other);
         bed.refile(first, ARCHIVE);
-        assert_eq!((bed.guest("A", ARCHIVE).1, bed.guest("A", TRASH).1, bed.named()), (one, other, 0));
+        assert_eq!(
+            (bed.guest("A", ARCHIVE).1, bed.guest("A", TRASH).1, bed.named()),
+            (one, other, 0)
+        );
     }
 }
 
@@ -128,15 +140,22 @@ fn the_threads_of_one_key_are_bounded_and_none_that_was_displaced_is_missed() {
     }
     assert_eq!((bed.sweep(UtcMillis(0)), bed.named()), (0, 0));
     assert_eq!((bed.deliver("A").1, bed.guest("A", TRASH).1 > newest[0]), (owners, true));
-    assert_eq!((bed.threads(b'A').len(), bed.threads(b'A')[0], bed.named()), (ThreadRefRow::MAX, owners, 0));
+    assert_eq!(
+        (bed.threads(b'A').len(), bed.threads(b'A')[0], bed.named()),
+        (ThreadRefRow::MAX, owners, 0)
+    );
     bed.clock.advance(DAY * 9);
     bed.done(|txn| txn.note_history(DAY));
-    assert_eq!((bed.sweep(bed.store.clock().now()), bed.has(b'A'), bed.named()), (ThreadRefRow::MAX, false, 0));
+    assert_eq!(
+        (bed.sweep(bed.store.clock().now()), bed.has(b'A'), bed.named()),
+        (ThreadRefRow::MAX, false, 0)
+    );
 }
 
 #[test]
 fn a_row_of_other_threads_than_it_says_is_refused() {
-    let named = |n: u64| ThreadRef { thread: ThreadId(n), seen: UtcMillis(i64::try_from(n).unwrap()) };
+    let named =
+        |n: u64| ThreadRef { thread: ThreadId(n), seen: UtcMillis(i64::try_from(n).unwrap()) };
     for n in 1..=ThreadRefRow::MAX {
         let refs = ThreadRefRow((1..=n as u64).map(named).collect());
         let row = refs.to_bytes();

@@ -36,8 +36,14 @@ fn a_body_of_lists_is_arranged() {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    assert_eq!(kinds(&shown["bodyStructure"]["subParts"]), "multipart/alternative image/png message/rfc822");
-    assert_eq!(kinds(&shown["bodyStructure"]["subParts"][0]["subParts"]), "text/plain multipart/related");
+    assert_eq!(
+        kinds(&shown["bodyStructure"]["subParts"]),
+        "multipart/alternative image/png message/rfc822"
+    );
+    assert_eq!(
+        kinds(&shown["bodyStructure"]["subParts"][0]["subParts"]),
+        "text/plain multipart/related"
+    );
     assert_eq!(kinds(&shown["textBody"]), "text/plain");
     assert_eq!(kinds(&shown["htmlBody"]), "text/html");
     assert_eq!(kinds(&shown["attachments"]), "image/png image/png message/rfc822");
@@ -46,8 +52,14 @@ fn a_body_of_lists_is_arranged() {
         (&html["charset"], &html["language"], &html["header:X-Part"]),
         (&json!("utf-8"), &json!(["de"]), &json!(" p"))
     );
-    assert_eq!(shown["bodyValues"][html["partId"].as_str().unwrap()]["value"], "<img src='cid:1@x'>");
-    assert_eq!(shown["bodyValues"][shown["textBody"][0]["partId"].as_str().unwrap()]["value"], "Hello\n\u{fc}\n");
+    assert_eq!(
+        shown["bodyValues"][html["partId"].as_str().unwrap()]["value"],
+        "<img src='cid:1@x'>"
+    );
+    assert_eq!(
+        shown["bodyValues"][shown["textBody"][0]["partId"].as_str().unwrap()]["value"],
+        "Hello\n\u{fc}\n"
+    );
     let file = |at: usize| shown["attachments"][at].clone();
     assert_eq!(
         (&file(0)["cid"], &file(0)["disposition"], &file(0)["size"]),
@@ -59,8 +71,9 @@ fn a_body_of_lists_is_arranged() {
     );
     assert_eq!((&file(2)["disposition"], &shown["hasAttachment"]), (&Value::Null, &json!(true)));
     // Less is simpler.
-    let kind =
-        |email: Value| bed.shown(email, &json!({"properties": ["bodyStructure"]}))["bodyStructure"]["type"].clone();
+    let kind = |email: Value| {
+        bed.shown(email, &json!({"properties": ["bodyStructure"]}))["bodyStructure"]["type"].clone()
+    };
     let values = json!({"t": {"value": "x"}});
     assert_eq!(kind(json!({})), "text/plain");
     assert_eq!(kind(json!({"textBody": [{"partId": "t"}], "bodyValues": values})), "text/plain");
@@ -128,11 +141,19 @@ fn the_root_of_a_structure_may_set_what_is_made_otherwise() {
             "header:MIME-Version": " 1.0", "header:Subject:asText": "s"},
         "bodyValues": {"1": {"value": "x"}},
     });
-    let names =
-        ["header:Message-ID:asMessageIds:all", "header:Date:all", "header:MIME-Version:all", "subject", "sentAt"];
+    let names = [
+        "header:Message-ID:asMessageIds:all",
+        "header:Date:all",
+        "header:MIME-Version:all",
+        "subject",
+        "sentAt",
+    ];
     let shown = bed.shown(email, &json!({"properties": names}));
     assert_eq!(shown["header:Message-ID:asMessageIds:all"], json!([["own@x"]]));
-    assert_eq!((&shown["subject"], &shown["sentAt"]), (&json!("s"), &json!("2020-01-01T00:00:00Z")));
+    assert_eq!(
+        (&shown["subject"], &shown["sentAt"]),
+        (&json!("s"), &json!("2020-01-01T00:00:00Z"))
+    );
     assert_eq!(shown["header:Date:all"].as_array().unwrap().len(), 1);
     assert_eq!(shown["header:MIME-Version:all"].as_array().unwrap().len(), 1);
 }
@@ -160,7 +181,8 @@ fn texts_of_other_types_have_no_charset_and_messages_no_encoding() {
         let (head, rest) = part.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("Content-Transfer-Encoding: {encoding}")), "{kind}: {head}");
         assert_eq!(head.contains("charset"), kind.starts_with("text/"), "{kind}: {head}");
-        let eight = raw.split_once("\r\n\r\n").unwrap().0.contains("Content-Transfer-Encoding: 8bit");
+        let eight =
+            raw.split_once("\r\n\r\n").unwrap().0.contains("Content-Transfer-Encoding: 8bit");
         assert_eq!(eight, encoding == "8bit", "{raw}");
         if kind.starts_with("message/") {
             assert!(rest.starts_with(&value.replace('\n', "\r\n")), "{rest}");
@@ -182,13 +204,22 @@ fn named_part_without_disposition_gets_one_that_reads_alike() {
     ]});
     let email = json!({"bodyStructure": structure, "bodyValues": {"1": {"value": "x"}}});
     let raw = bed.raw(email.clone());
-    for (kind, name) in [("inline", "a.txt"), ("attachment", "b.txt"), ("inline", "c.png"), ("attachment", "d.pdf")] {
-        assert!(raw.contains(&format!("Content-Disposition: {kind};\r\n filename={name}\r\n")), "{name}: {raw}");
+    for (kind, name) in
+        [("inline", "a.txt"), ("attachment", "b.txt"), ("inline", "c.png"), ("attachment", "d.pdf")]
+    {
+        assert!(
+            raw.contains(&format!("Content-Disposition: {kind};\r\n filename={name}\r\n")),
+            "{name}: {raw}"
+        );
     }
-    let shown = bed.shown(email, &json!({"properties": ["textBody", "attachments"], "bodyProperties": ["name"]}));
+    let shown = bed.shown(
+        email,
+        &json!({"properties": ["textBody", "attachments"], "bodyProperties": ["name"]}),
+    );
     assert_eq!(shown["textBody"], json!([{"name": "a.txt"}, {"name": "c.png"}]));
     assert_eq!(shown["attachments"], json!([{"name": "b.txt"}, {"name": "d.pdf"}]));
-    let text = json!({"textBody": [part("text/plain", "a.txt")], "bodyValues": {"1": {"value": "x"}}});
+    let text =
+        json!({"textBody": [part("text/plain", "a.txt")], "bodyValues": {"1": {"value": "x"}}});
     assert!(bed.raw(text).contains("Content-Disposition: inline;\r\n filename=a.txt\r\n"));
 }
 
@@ -199,14 +230,26 @@ fn content_fields_of_a_part_are_taken_or_refused() {
         let part = json!({"partId": "1", "type": "application/x", name: value});
         json!({"attachments": [part], "bodyValues": {"1": {"value": "x"}}})
     };
-    for name in ["header:Content-Disposition", "header:content-disposition:asRaw", "header:Content-Disposition:asText"]
-    {
+    for name in [
+        "header:Content-Disposition",
+        "header:content-disposition:asRaw",
+        "header:Content-Disposition:asText",
+    ] {
         let raw = bed.raw(with(name, " inline; filename=a.txt; size=1"));
-        assert!(raw.contains("-Disposition: inline;\r\n size=1;\r\n filename=a.txt\r\n"), "{name}: {raw}");
+        assert!(
+            raw.contains("-Disposition: inline;\r\n size=1;\r\n filename=a.txt\r\n"),
+            "{name}: {raw}"
+        );
         assert_eq!(raw.matches("-Disposition:").count(), 1, "{raw}");
     }
-    assert!(bed.raw(with("header:Content-Description", " what it is")).contains("Content-Description: what it is\r\n"));
-    assert_eq!(bed.refused(&with("header:Content-Disposition", "")), "attachments/0/header:Content-Disposition");
+    assert!(
+        bed.raw(with("header:Content-Description", " what it is"))
+            .contains("Content-Description: what it is\r\n")
+    );
+    assert_eq!(
+        bed.refused(&with("header:Content-Disposition", "")),
+        "attachments/0/header:Content-Disposition"
+    );
     let transfer = bed.refused(&with("header:Content-Transfer-Encoding", " base64"));
     assert_eq!(transfer, "attachments/0/header:Content-Transfer-Encoding");
     let text = |charset: &str| {

@@ -48,9 +48,13 @@ fn lists_of_nobody_are_no_header_fields() {
         "header:Resent-To": " ", "header:X-D": "",
     });
     let raw = bed.raw(email);
-    let names: Vec<&str> =
-        raw.lines().take_while(|line| !line.is_empty()).filter_map(|line| Some(line.split_once(':')?.0)).collect();
-    let mut own: Vec<&str> = names.into_iter().filter(|name| !name.starts_with("Content-")).collect();
+    let names: Vec<&str> = raw
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| Some(line.split_once(':')?.0))
+        .collect();
+    let mut own: Vec<&str> =
+        names.into_iter().filter(|name| !name.starts_with("Content-")).collect();
     own.sort_unstable();
     assert_eq!(own, ["Date", "From", "MIME-Version", "Message-ID", "Subject", "X-D"]);
 }
@@ -72,7 +76,8 @@ fn half_an_address_is_kept_as_it_is() {
         assert_eq!(shown["to"], to);
     }
     let blob = filed(&bed.context, b"To: Ann, bob@example.net, A B, N <>\r\nSubject: x\r\n\r\n");
-    let read = bed.call("Email/get", json!({"ids": [blob], "properties": ["to"]}))["list"][0]["to"].clone();
+    let read = bed.call("Email/get", json!({"ids": [blob], "properties": ["to"]}))["list"][0]["to"]
+        .clone();
     assert_eq!(read[0], json!({"name": null, "email": "Ann"}));
     assert_eq!(bed.shown(json!({"to": read}), &json!({"properties": ["to"]}))["to"], read);
     assert_eq!(bed.refused(&json!({"to": [{"name": null, "email": ""}]})), "to");
