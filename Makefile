@@ -1,4 +1,4 @@
-# Everything is in plain scripts under .ci/; `make run` shows the program at work, `make test` proves it.
+# `make run` starts a demonstration, `make test` runs every check. The scripts are under .ci/.
 .PHONY: run test
 
 run:

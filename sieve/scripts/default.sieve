@@ -1,11 +1,12 @@
-# default.sieve: what a new account may begin with. Mail that the site's filter calls spam goes to Junk, mailing lists
-# to a mailbox each under Lists, the rest to the Inbox.
+# default.sieve: a first script for a new account.
 #
-# Nothing is ever discarded here: a wrong guess costs a look into another mailbox.
+# Files spam, as marked by the site's filter, into Junk, and each mailing list into a mailbox under
+# Lists. Everything else goes to the Inbox. Discards nothing.
 
 require ["fileinto", "mailbox", "variables", "imap4flags"];
 
-# The verdict of the site's filter. The border must strip these fields from mail that comes in, or anyone may set them.
+# The verdict of the site's spam filter. The border mail server must remove these fields from
+# incoming mail, or any sender can set them.
 if anyof (header :is "X-Spam-Flag" "YES",
           header :matches "X-Spam-Status" "Yes,*",
           header :is "X-Spam" "Yes") {
@@ -16,14 +17,14 @@ if anyof (header :is "X-Spam-Flag" "YES",
 # List-Id (RFC 2919): "Some words <name.of.list.example>". The first label names the mailbox.
 if header :matches "List-Id" "*<*.*>*" {
     set :lower "list" "${2}";
-    # A hierarchy separator in a name from outside must not choose the mailbox.
+    # The name comes from the sender: it must not contain a hierarchy separator.
     if not string :matches "${list}" ["", "*/*", "*\\*", "*%*"] {
         fileinto :create "Lists/${list}";
         stop;
     }
 }
 
-# Copies of what machines wrote may be read later.
+# Mark automatic mail.
 if header :matches "Auto-Submitted" "auto-generated*" {
     addflag "$auto";
 }

@@ -1,18 +1,21 @@
-# junk.sieve: the verdict of the site's spam filter, and people whose mail is always welcome.
+# junk.sieve: files spam into Junk, except from people whose mail is always welcome.
 #
-# Welcome senders come first, so that a filter's error never hides them. Nothing is discarded.
+# Welcome senders are tested first, so that an error of the filter never hides their mail. Discards
+# nothing.
 
-require ["fileinto", "mailbox", "relational", "comparator-i;ascii-numeric", "imap4flags", "variables"];
+require [
+    "fileinto", "mailbox", "relational", "comparator-i;ascii-numeric", "imap4flags", "variables"
+];
 
-# Always welcome: your own organisation and the people you name. Only when the border vouched for the sender: a From
-# field can be written by anyone.
+# Always welcome: your own organisation; add the people you like. Anyone can write a From field, so
+# DMARC must have passed.
 if allof (address :is :domain "From" ["example.org"],
           header :contains "Authentication-Results" "dmarc=pass") {
     keep;
     stop;
 }
 
-# A plain verdict.
+# The spam filter's verdict.
 if anyof (header :is "X-Spam-Flag" "YES",
           header :matches "X-Spam-Status" "Yes,*",
           header :is "X-Spam" "Yes") {
@@ -21,10 +24,11 @@ if anyof (header :is "X-Spam-Flag" "YES",
     stop;
 }
 
-# A score, as "X-Spam-Score: 7.3": its whole part is compared. Your threshold is the 6.
+# A score such as "X-Spam-Score: 7.3". The part before the point is compared with 6: change that to
+# your threshold.
 if header :matches "X-Spam-Score" ["*.*", "*"] {
     if string :value "ge" :comparator "i;ascii-numeric" "${1}" "6" {
-        # A score below zero begins with a sign, which that comparator reads as infinite.
+        # A negative score begins with a sign, which this comparator reads as infinity.
         if not string :matches "${1}" "-*" {
             addflag "$junk";
             fileinto :create "Junk";

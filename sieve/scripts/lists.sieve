@@ -1,11 +1,11 @@
-# lists.sieve: each mailing list to a mailbox of its own.
+# lists.sieve: files each mailing list into a mailbox of its own.
 #
-# To be edited: one rule for each list that has a place of its own; others go by their List-Id (RFC 2919). A message
-# that is also addressed to you in person stays in the Inbox as well.
+# Edit it: add a rule for each list that shall have a mailbox of your choice. Other lists are filed
+# by their List-Id (RFC 2919). A message that is also addressed to you stays in the Inbox as well.
 
 require ["fileinto", "mailbox", "variables", "envelope", "subaddress", "copy"];
 
-# Mail to you+lists.NAME@… that you gave as the address of a subscription.
+# Mail to you+lists.NAME@…, the address with which you subscribed to the list.
 if envelope :detail :matches "to" "lists.*" {
     set :lower "list" "${1}";
     if not string :matches "${list}" ["", "*/*"] {
@@ -14,17 +14,17 @@ if envelope :detail :matches "to" "lists.*" {
     }
 }
 
-# A list with a place of its own: one rule each.
+# A list with a mailbox of your choice: one rule each.
 if header :contains "List-Id" "<announce.example.org>" {
     fileinto :create "Announcements";
     stop;
 }
 
-# Every other list, by the first label of its id.
+# Every other list, by the first label of its List-Id.
 if header :matches "List-Id" "*<*.*>*" {
     set :lower "list" "${2}";
     if not string :matches "${list}" ["", "*/*"] {
-        # Addressed to me in person too: a copy stays in the Inbox.
+        # Also addressed to the owner: a copy stays in the Inbox.
         if address :is :all ["To", "Cc"] "me@example.org" {
             fileinto :copy :create "Lists/${list}";
         } else {
@@ -34,7 +34,7 @@ if header :matches "List-Id" "*<*.*>*" {
     }
 }
 
-# Lists older than List-Id.
+# Lists without a List-Id.
 if exists ["List-Post", "List-Unsubscribe"] {
     fileinto :create "Lists";
 }

@@ -1,22 +1,22 @@
-# vacation.sieve: an answer while you are away (RFC 5230), between two days (RFC 5260).
+# vacation.sieve: answers mail while you are away (RFC 5230), between two days (RFC 5260).
 #
-# To be edited: the dates, the zone, your addresses, the words. Restante itself refuses to answer lists, bulk and
-# automatic mail, and strangers' forged senders; what stands here only says when and to whom else. Mail is filed as
-# usual: a vacation files and discards nothing.
+# Edit it: the dates, the time zone, your addresses, the text. Restante never answers lists, bulk
+# mail, automatic mail and forged senders, so this script need not test for them. It does not change
+# where mail is filed.
 
 require ["vacation", "date", "relational", "envelope", "subaddress"];
 
-# Not to what was filed as junk by the site.
+# Do not answer spam.
 if header :is "X-Spam-Flag" "YES" {
     stop;
 }
 
-# Not to addresses given to shops and the like: you+tag@… .
+# Do not answer mail to addresses with a tag (you+tag@…), as given to shops.
 if envelope :detail :matches "to" "?*" {
     stop;
 }
 
-# From the first day on, and before the day of return. The zone is yours: a day begins at midnight there.
+# From the first day until the day before the return, in your time zone.
 if allof (currentdate :zone "+0100" :value "ge" "date" "2026-12-24",
           currentdate :zone "+0100" :value "lt" "date" "2027-01-07") {
     vacation
