@@ -179,9 +179,9 @@ pub(crate) fn all(store: &Store, accounts: &[Account], options: &Options) {
 /// How many emails a list that is being made has gone through.
 fn looked(store: &Store, account: &Account) -> i64 {
     let snapshot = store.snapshot();
-    let kept = snapshot.mailbox(account.id, INBOX).unwrap().unwrap().kept;
+    let kept = snapshot.mailbox(account.id, INBOX).unwrap().unwrap().listings;
     let newest = snapshot.emails(account.id, None, 1).unwrap()[0].0;
-    match kept.iter().find(|kept| kept.view == LIST).map(|kept| kept.stage) {
+    match kept.iter().find(|kept| kept.filter == LIST).map(|kept| kept.stage) {
         Some(ListingStage::Making(upto)) if upto.0 > 0 => {
             i64::try_from((newest.0.saturating_sub(upto.0)) >> 16).unwrap() / EVERY
         }

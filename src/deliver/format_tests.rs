@@ -357,7 +357,7 @@ fn read_and_write_on(store: &Store) {
         snapshot.content(ann, emails[0].0).unwrap().unwrap().1.subject.as_deref(),
         Some("Grüße 1")
     );
-    let inbox = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Threads };
+    let inbox = Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Threads };
     assert!(!snapshot.listing(ann, inbox, None, 99).unwrap().is_empty());
     assert_eq!(
         snapshot.told_rows(ann, 9).unwrap().len(),

@@ -206,7 +206,7 @@ impl KeyFields {
     }
 
     fn listing(&self) -> Listing {
-        Listing { uid: self.uid, view: self.view, shape: self.shape }
+        Listing { uid: self.uid, filter: self.view, shape: self.shape }
     }
 
     fn user(&self) -> AccountId {
@@ -249,7 +249,7 @@ impl KeyFields {
         }));
         agree::<table::MailboxThreadIndex>(all.map(|of| {
             let (mailbox, view, thread) = (of.uid, of.view, ThreadId(of.number));
-            ThreadIndexKey { account: of.account, mailbox, view, thread, email: of.email }
+            ThreadIndexKey { account: of.account, mailbox, filter: view, thread, email: of.email }
         }));
         agree::<table::Mailboxes>(
             all.map(|of| MailboxKey { account: of.account, mailbox: of.uid }),

@@ -71,7 +71,8 @@ pub fn damage(data: &[u8]) {
         snapshot.vacation(ACCOUNT),
         snapshot.account_state(ACCOUNT),
     );
-    let listing = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails };
+    let listing =
+        Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails };
     let _read = snapshot.listing(ACCOUNT, listing, None, 10);
     drop(snapshot);
     // Further changes are made or refused.

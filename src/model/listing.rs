@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::clock::UtcMillis;
 use super::id::{EmailId, MailboxUid, ModSeq};
 
-/// `MaintainedListing::asked` is true to a day.
+/// `MaintainedListing::last_used` is true to a day.
 const USE_MARK_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// A filter that a listing answers.
@@ -45,7 +45,7 @@ pub enum Shape {
 pub struct Listing {
     /// The mailbox; 0 is all mail.
     pub uid: MailboxUid,
-    pub view: ListingFilter,
+    pub filter: ListingFilter,
     pub shape: Shape,
 }
 
@@ -126,11 +126,11 @@ pub enum ListingStage {
 /// A view of a mailbox that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaintainedListing {
-    pub view: ListingFilter,
+    pub filter: ListingFilter,
     /// How far it has come.
     pub stage: ListingStage,
     /// When somebody last asked for it, true to a day.
-    pub asked: UtcMillis,
+    pub last_used: UtcMillis,
     /// Its shape `Emails`.
     pub emails: ListingStats,
     /// Its shape `Threads`.
@@ -140,14 +140,14 @@ pub struct MaintainedListing {
 impl MaintainedListing {
     /// A view that is kept from the start.
     #[must_use]
-    pub fn standard(view: ListingFilter, low: ModSeq) -> Self {
-        let tally = ListingStats { low, ..ListingStats::default() };
+    pub fn standard(filter: ListingFilter, low: ModSeq) -> Self {
+        let stats = ListingStats { low, ..ListingStats::default() };
         Self {
-            view,
+            filter,
             stage: ListingStage::Whole,
-            asked: UtcMillis(0),
-            emails: tally,
-            threads: tally,
+            last_used: UtcMillis(0),
+            emails: stats,
+            threads: stats,
         }
     }
 
@@ -175,11 +175,11 @@ impl MaintainedListing {
     /// Whether it must be noted that somebody asks for it now; once a day is enough.
     #[must_use]
     pub fn needs_use_mark(&self, now: UtcMillis) -> bool {
-        now < self.asked || now.since(self.asked) >= USE_MARK_INTERVAL
+        now < self.last_used || now.since(self.last_used) >= USE_MARK_INTERVAL
     }
 
     #[must_use]
-    pub fn tally(&self, shape: Shape) -> ListingStats {
+    pub fn stats(&self, shape: Shape) -> ListingStats {
         match shape {
             Shape::Emails => self.emails,
             Shape::Threads => self.threads,
@@ -187,7 +187,7 @@ impl MaintainedListing {
     }
 
     /// One shape, to be moved.
-    pub fn tally_mut(&mut self, shape: Shape) -> &mut ListingStats {
+    pub fn stats_mut(&mut self, shape: Shape) -> &mut ListingStats {
         match shape {
             Shape::Emails => &mut self.emails,
             Shape::Threads => &mut self.threads,
@@ -197,6 +197,10 @@ impl MaintainedListing {
     /// The shapes in which it is kept.
     #[must_use]
     pub fn shapes(&self) -> &'static [Shape] {
-        if self.view.is_of_emails() { &[Shape::Emails, Shape::Threads] } else { &[Shape::Threads] }
+        if self.filter.is_of_emails() {
+            &[Shape::Emails, Shape::Threads]
+        } else {
+            &[Shape::Threads]
+        }
     }
 }

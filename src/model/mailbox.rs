@@ -38,7 +38,7 @@ pub struct Mailbox {
     /// Whether it is a tombstone.
     pub deleted: bool,
     /// The views of it that are kept as listings.
-    pub kept: Vec<MaintainedListing>,
+    pub listings: Vec<MaintainedListing>,
 }
 
 /// Every right of RFC 8621 §2.

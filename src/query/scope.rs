@@ -109,9 +109,9 @@ impl Scope {
     ) -> Result<Option<ScopedChanges>, Error> {
         let mut moved: BTreeMap<EmailId, ScopeMove> = BTreeMap::new();
         for uid in &self.0 {
-            let listing = Listing { uid: *uid, view: ListingFilter::Every, shape: Shape::Emails };
+            let listing = Listing { uid: *uid, filter: ListingFilter::Every, shape: Shape::Emails };
             let kept = snapshot.maintained_listing(account, *uid, ListingFilter::Every)?;
-            let is_known = kept.is_some_and(|kept| kept.tally(Shape::Emails).low <= since);
+            let is_known = kept.is_some_and(|kept| kept.stats(Shape::Emails).low <= since);
             let moves = if is_known {
                 snapshot.listing_moves(account, listing, since, most)?
             } else {

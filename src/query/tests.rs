@@ -275,7 +275,7 @@ fn check_changes_by(
             .kept
             .iter()
             .chain(&plan.pin_kept)
-            .all(|kept| since >= kept.tally(listing.shape).low),
+            .all(|kept| since >= kept.stats(listing.shape).low),
         _ => false,
     };
     if since < drive.low && !has_history {

@@ -61,11 +61,12 @@ impl Scope {
         let mut threads: BTreeMap<ThreadId, (bool, bool)> = BTreeMap::new();
         for uid in self.mailboxes() {
             let Some(mailbox) = snapshot.mailbox(account, *uid)? else { continue };
-            let kept = mailbox.kept.iter().find(|kept| kept.view == ListingFilter::Unseen).copied();
+            let kept =
+                mailbox.listings.iter().find(|kept| kept.filter == ListingFilter::Unseen).copied();
             let whole = kept.filter(MaintainedListing::is_whole);
             out.served.extend(whole.map(|kept| (*uid, kept)));
             let shows = if whole.is_some() { ListingFilter::Unseen } else { ListingFilter::Every };
-            let listing = Listing { uid: *uid, view: shows, shape: Shape::Emails };
+            let listing = Listing { uid: *uid, filter: shows, shape: Shape::Emails };
             let merge =
                 Merge::new(snapshot, account, &[listing], IdRange::ALL, Direction::NewestFirst);
             let mut supply = Supply::of_listings(merge).counting(reads.clone());

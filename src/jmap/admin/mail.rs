@@ -29,7 +29,7 @@ impl AdminMethod for MailList {
         let (uid, mailbox) = mailboxes::find(context, account, &name)?;
         let shape = if args.collapse_threads { Shape::Threads } else { Shape::Emails };
         let (limit, after) = (rows(args.limit)?, email_id("after", args.after.as_deref())?);
-        let listing = Listing { uid, view: ListingFilter::Every, shape };
+        let listing = Listing { uid, filter: ListingFilter::Every, shape };
         let mut list = Vec::new();
         for (id, thread) in snapshot.listing(account, listing, after, limit)? {
             list.push(tell(context, row(&snapshot, account, (id, thread), shape)?)?);

@@ -107,7 +107,7 @@ fn row(
 fn plan(plan: &QueryPlan) -> PlanFacts {
     let listing = plan.way.listing().map(|listing| PlannedListing {
         mailbox_id: listing.uid.to_string(),
-        view: listing.view.name().to_owned(),
+        view: listing.filter.name().to_owned(),
         collapsed: listing.shape == Shape::Threads,
     });
     let wanted = plan.wants.map(|(uid, view)| {

@@ -85,12 +85,14 @@ impl<'v> ResultParts<'v> {
         };
         let kept = plan.kept?;
         let shown = |listing: Listing, kept: &crate::model::MaintainedListing| {
-            let counted = CountedListing { listing, tally: kept.tally(listing.shape) };
+            let counted = CountedListing { listing, stats: kept.stats(listing.shape) };
             ListingRange { snapshot, account, counted, range: plan.range }
         };
         let all = shown(listing, &kept);
         let pin = match pin {
-            Some(pin) => Some((pin, shown(Listing { view: pin.view, ..listing }, &plan.pin_kept?))),
+            Some(pin) => {
+                Some((pin, shown(Listing { filter: pin.view, ..listing }, &plan.pin_kept?)))
+            }
             None => None,
         };
         let kind = match pin {
@@ -113,7 +115,7 @@ impl<'v> ResultParts<'v> {
 
     /// The earliest state from which their changes can be told.
     pub(in crate::query) fn low(&self) -> ModSeq {
-        let low = |shown: &ListingRange<'_>| shown.counted.tally.low;
+        let low = |shown: &ListingRange<'_>| shown.counted.stats.low;
         self.pin.iter().map(|(_, shown)| low(shown)).fold(low(&self.all), ModSeq::max)
     }
 
@@ -306,7 +308,7 @@ impl<'v> ResultParts<'v> {
     /// wants more.
     fn walk(&self, mut each: impl FnMut(u64, EmailId) -> bool) -> Result<(), Error> {
         let pinned = match &self.pin {
-            Some((_, shown)) if shown.counted.tally.total <= MAX_HELD_THREADS => {
+            Some((_, shown)) if shown.counted.stats.total <= MAX_HELD_THREADS => {
                 let rows =
                     self.snapshot.listing(self.account, shown.counted.listing, None, usize::MAX)?;
                 Some(rows.into_iter().map(|(_, thread)| thread).collect::<HashSet<_>>())
@@ -353,7 +355,7 @@ impl<'v> ResultParts<'v> {
         oldest: bool,
         is_wanted: impl Fn(EmailId) -> bool,
     ) -> Result<Option<EmailId>, Error> {
-        let Listing { uid, view, .. } = shown.counted.listing;
+        let Listing { uid, filter: view, .. } = shown.counted.listing;
         Ok(self.snapshot.thread_end_in_listing(
             self.account,
             (uid, view),

@@ -45,10 +45,10 @@ impl ListingRange<'_> {
         };
         let left =
             usize::try_from(high.saturating_sub(low).saturating_sub(start)).unwrap_or(usize::MAX);
-        let CountedListing { listing, tally } = self.counted;
+        let CountedListing { listing, stats } = self.counted;
         let at = low.saturating_add(start);
         let page =
-            self.snapshot.listing_page(self.account, listing, tally, at, near, limit.min(left))?;
+            self.snapshot.listing_page(self.account, listing, stats, at, near, limit.min(left))?;
         Ok(page.into_iter().map(|(id, _)| id).collect())
     }
 
@@ -66,7 +66,7 @@ impl ListingRange<'_> {
         let low = if self.range.first == EmailId(0) { 0 } else { self.index_of(self.range.first)? };
         let high = match self.range.last.0.checked_add(1) {
             Some(behind) => self.index_of(EmailId(behind))?,
-            None => self.counted.tally.total,
+            None => self.counted.stats.total,
         };
         Ok((low, high))
     }
@@ -83,7 +83,7 @@ impl ListingRange<'_> {
         if ids.len() == 1 {
             return Ok(vec![(start.saturating_sub(low), *first)]);
         }
-        let is_ranked = self.counted.tally.is_ranked();
+        let is_ranked = self.counted.stats.is_ranked();
         let span = if is_ranked { self.index_of(*last)?.saturating_sub(start) } else { 0 };
         if span
             > u64::try_from(ids.len()).unwrap_or(u64::MAX).saturating_mul(self.snapshot.rank_cost())
@@ -118,7 +118,7 @@ impl ListingRange<'_> {
         Ok(self.snapshot.listing_position(
             self.account,
             self.counted.listing,
-            self.counted.tally,
+            self.counted.stats,
             id,
         )?)
     }

@@ -72,7 +72,7 @@ impl AccessPaths {
         order: ListingOrder,
         base: &QueryPlan,
     ) {
-        let kept = shelf.entry(listing.uid, listing.view).filter(|kept| kept.is_whole());
+        let kept = shelf.entry(listing.uid, listing.filter).filter(|kept| kept.is_whole());
         if let Some(kept) = kept {
             let plan = base.with_listing(listing, kept, AccessPath::Listing);
             self.candidates.push(QueryPlan { direction: order.direction, ..plan });
@@ -87,12 +87,12 @@ impl AccessPaths {
     /// Adds the listing that is the query, or notes that it is not kept.
     fn add_listing(&mut self, shelf: &MaintainedListings, exact: &ExactListing, base: &QueryPlan) {
         let ExactListing { listing, order, counted } = *exact;
-        let needed = std::iter::once(listing.view).chain(order.pin.map(|pin| pin.view));
+        let needed = std::iter::once(listing.filter).chain(order.pin.map(|pin| pin.view));
         let missing = needed
             .clone()
             .find(|view| !shelf.entry(listing.uid, *view).is_some_and(MaintainedListing::is_whole));
-        match (missing, shelf.entry(listing.uid, listing.view)) {
-            (Some(view), _) => self.note_missing(shelf, Listing { view, ..listing }),
+        match (missing, shelf.entry(listing.uid, listing.filter)) {
+            (Some(view), _) => self.note_missing(shelf, Listing { filter: view, ..listing }),
             (None, Some(kept)) => {
                 let pin_kept =
                     order.pin.and_then(|pin| shelf.entry(listing.uid, pin.view)).copied();
@@ -131,11 +131,11 @@ impl AccessPaths {
         } else {
             shelf.entry(listing.uid, ListingFilter::Every).map_or(0, |every| every.emails.total)
         };
-        let stage = shelf.entry(listing.uid, listing.view).map(|entry| entry.stage);
+        let stage = shelf.entry(listing.uid, listing.filter).map(|entry| entry.stage);
         let is_there = shelf.0.iter().any(|(uid, _)| *uid == listing.uid);
         let worth =
             size >= MIN_MAINTAINED_EMAILS && is_there && stage != Some(ListingStage::Dropping);
-        self.wants = worth.then_some((listing.uid, listing.view));
+        self.wants = worth.then_some((listing.uid, listing.filter));
         let why = match stage {
             Some(ListingStage::Making(_)) => "being made",
             Some(ListingStage::Dropping) => "being dropped",
@@ -163,7 +163,7 @@ impl MaintainedListings {
 
     fn entry(&self, uid: MailboxUid, view: ListingFilter) -> Option<&MaintainedListing> {
         let (_, kept) = self.0.iter().find(|(known, _)| *known == uid)?;
-        kept.iter().find(|entry| entry.view == view)
+        kept.iter().find(|entry| entry.filter == view)
     }
 }
 
@@ -204,7 +204,7 @@ pub(in crate::query) fn access_paths(
     }
     let mut filtered: Vec<QueryPlan> = containing_listings(results, &asked)
         .into_iter()
-        .filter_map(|listing| shelf.entry(listing.uid, listing.view).map(|kept| (listing, kept)))
+        .filter_map(|listing| shelf.entry(listing.uid, listing.filter).map(|kept| (listing, kept)))
         .filter(|(_, kept)| kept.is_whole())
         .map(|(listing, kept)| base.with_listing(listing, kept, AccessPath::Filtered))
         .collect();

@@ -12,7 +12,7 @@ use crate::store::{self, Snapshot};
 const MAX_MERGED: usize = 64;
 
 pub(super) fn is_all_mail(listing: Listing, results: &QuerySpec) -> bool {
-    let all = Listing { uid: MailboxUid::ALL, view: ListingFilter::Every, shape: Shape::Emails };
+    let all = Listing { uid: MailboxUid::ALL, filter: ListingFilter::Every, shape: Shape::Emails };
     listing == all && !results.collapse
 }
 
@@ -73,7 +73,7 @@ pub(super) fn exact_listing(
         }
         let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
         return Ok(ExactListing {
-            listing: Listing { uid, view, shape },
+            listing: Listing { uid, filter: view, shape },
             order,
             counted: !by_thread,
         });
@@ -86,13 +86,13 @@ pub(super) fn exact_listing(
             return Err("collapsed, a span shows other emails of the threads");
         }
         return Ok(ExactListing {
-            listing: Listing { uid, view, shape: Shape::Emails },
+            listing: Listing { uid, filter: view, shape: Shape::Emails },
             order,
             counted: false,
         });
     }
     let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
-    Ok(ExactListing { listing: Listing { uid, view, shape }, order, counted: true })
+    Ok(ExactListing { listing: Listing { uid, filter: view, shape }, order, counted: true })
 }
 
 /// The listings that hold every match, or, where only threads are left to decide, every one that is
@@ -107,7 +107,7 @@ pub(super) fn containing_listings(results: &QuerySpec, asked: &Conjuncts) -> Vec
     let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };
     let mut out = Vec::new();
     for uid in uids {
-        let mut add = |view, shape| out.push(Listing { uid: *uid, view, shape });
+        let mut add = |view, shape| out.push(Listing { uid: *uid, filter: view, shape });
         // Every email of all mail is what the generic way reads, and faster.
         if *uid != MailboxUid::ALL {
             add(ListingFilter::Every, Shape::Emails);

@@ -124,12 +124,12 @@ impl QueryPlan {
         kept: &MaintainedListing,
         way: fn(Listing) -> AccessPath,
     ) -> Self {
-        let tally = kept.tally(listing.shape);
+        let stats = kept.stats(listing.shape);
         Self {
             way: way(listing),
-            length: tally.total,
-            ranked: tally.is_ranked(),
-            served: on_demand(listing.uid, listing.view).into_iter().collect(),
+            length: stats.total,
+            ranked: stats.is_ranked(),
+            served: on_demand(listing.uid, listing.filter).into_iter().collect(),
             kept: Some(*kept),
             ..self.clone()
         }
@@ -140,7 +140,7 @@ impl QueryPlan {
     #[must_use]
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
         let kept = |view: ListingFilter| {
-            self.kept.iter().chain(&self.pin_kept).find(|kept| kept.view == view)
+            self.kept.iter().chain(&self.pin_kept).find(|kept| kept.filter == view)
         };
         let is_due = |view: ListingFilter| kept(view).is_some_and(|kept| kept.needs_use_mark(now));
         let request = |action, (mailbox, filter)| ListingRequest { action, mailbox, filter };
@@ -218,7 +218,7 @@ impl fmt::Display for QueryPlan {
             write!(
                 out,
                 "\nwanted: {}",
-                describe_listing(Listing { uid, view, shape: Shape::Emails })
+                describe_listing(Listing { uid, filter: view, shape: Shape::Emails })
             )?;
         }
         self.others.iter().try_for_each(|(name, why)| write!(out, "\nnot {name}: {why}"))
@@ -233,7 +233,7 @@ fn describe_listing(listing: Listing) -> String {
         format!("mailbox {}", listing.uid)
     };
     let collapsed = if listing.shape == Shape::Threads { ", collapsed" } else { "" };
-    format!("{mailbox}, {}{collapsed}", listing.view.name())
+    format!("{mailbox}, {}{collapsed}", listing.filter.name())
 }
 
 /// The listing, where it is made on demand.

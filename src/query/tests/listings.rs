@@ -111,7 +111,7 @@ impl ListingQuery {
                     && !(self.collapse && backwards)
                     && !(by_thread && (is_span || !pin.first));
                 fits.then_some(AccessPath::Pinned(
-                    Listing { uid, view: ListingFilter::Every, shape },
+                    Listing { uid, filter: ListingFilter::Every, shape },
                     pin,
                 ))
             }
@@ -119,19 +119,19 @@ impl ListingQuery {
                 let fits = self.view.is_of_emails() && !is_span;
                 fits.then_some(AccessPath::Listing(Listing {
                     uid,
-                    view: self.view,
+                    filter: self.view,
                     shape: Shape::Emails,
                 }))
             }
-            None => Some(AccessPath::Listing(Listing { uid, view: self.view, shape })),
+            None => Some(AccessPath::Listing(Listing { uid, filter: self.view, shape })),
         }
     }
 
     /// The views that its way needs.
     fn views(&self) -> Vec<ListingFilter> {
         match self.way() {
-            Some(AccessPath::Pinned(listing, pin)) => vec![listing.view, pin.view],
-            Some(AccessPath::Listing(listing)) => vec![listing.view],
+            Some(AccessPath::Pinned(listing, pin)) => vec![listing.filter, pin.view],
+            Some(AccessPath::Listing(listing)) => vec![listing.filter],
             _ => Vec::new(),
         }
     }
@@ -550,7 +550,7 @@ fn the_cheaper_of_two_walks_is_taken() {
         question.more = Some(Condition::MinSize(1));
         explain(&drive.store.snapshot(), &question.results()).unwrap()
     };
-    let small = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails };
+    let small = Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails };
     assert_eq!((way(1).way, way(1).length), (AccessPath::Filtered(small), 4));
     assert_eq!(way(3).way, AccessPath::Generic);
     assert!(way(3).to_string().contains("not filtered listing: to find 16 emails"), "{}", way(3));

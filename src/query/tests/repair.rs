@@ -111,8 +111,8 @@ fn miscount(engine: &MemoryEngine, damage: &Damage) {
     let mut row = Mailbox::decode(&key, &value).unwrap();
     match damage.kind {
         0 => row.counts.unread_threads += u64::from(damage.by),
-        1 => row.kept.clear(),
-        _ => row.kept.iter_mut().for_each(|entry| entry.threads.total += u64::from(damage.by)),
+        1 => row.listings.clear(),
+        _ => row.listings.iter_mut().for_each(|entry| entry.threads.total += u64::from(damage.by)),
     }
     write(engine, Table::Mailboxes, key, Some(row.encode()));
 }
@@ -163,9 +163,9 @@ fn check_listings(drive: &TestDriver) {
                 continue;
             };
             for shape in kept.shapes() {
-                let listing = crate::model::Listing { uid, view: filter, shape: *shape };
+                let listing = crate::model::Listing { uid, filter, shape: *shape };
                 let shown = snapshot.listing(ACCOUNT, listing, None, 999).unwrap();
-                assert_eq!(kept.tally(*shape).total, shown.len() as u64);
+                assert_eq!(kept.stats(*shape).total, shown.len() as u64);
             }
         }
     }

@@ -75,7 +75,7 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec, scope: &Scope) {
             .maintained_listing(ACCOUNT, *uid, ListingFilter::Every)
             .unwrap()
             .unwrap()
-            .tally(Shape::Emails)
+            .stats(Shape::Emails)
             .low
     };
     let low = scope.mailboxes().iter().map(low).max().unwrap_or_default().max(drive.low);

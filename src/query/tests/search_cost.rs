@@ -162,7 +162,7 @@ fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
     assert!(
         plan(&body("lunch")).to_string().starts_with("search: what the index leaves of 100 emails")
     );
-    let listing = Listing { uid: small, view: ListingFilter::Every, shape: Shape::Emails };
+    let listing = Listing { uid: small, filter: ListingFilter::Every, shape: Shape::Emails };
     let sought = within(small, body("lunch"));
     assert_eq!(plan(&sought).way, AccessPath::Search(Some(listing)));
     engine.read();

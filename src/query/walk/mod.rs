@@ -32,7 +32,7 @@ impl<'v> EmailWalk<'v> {
         let (range, direction) = (plan.range, plan.direction);
         let every = |uid: &MailboxUid| Listing {
             uid: *uid,
-            view: ListingFilter::Every,
+            filter: ListingFilter::Every,
             shape: Shape::Emails,
         };
         let merged = || plan.among.iter().map(every).collect::<Vec<Listing>>();

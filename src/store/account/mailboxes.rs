@@ -42,7 +42,7 @@ impl Txn<'_> {
             sort_order: new.sort_order,
             rights: mailbox::ALL_RIGHTS,
             subscribed: true,
-            kept: vec![MaintainedListing::standard(ListingFilter::Every, ModSeq(0))],
+            listings: vec![MaintainedListing::standard(ListingFilter::Every, ModSeq(0))],
             ..Mailbox::default()
         };
         self.prove_mailbox(None, &row)?;
@@ -162,7 +162,7 @@ impl Txn<'_> {
     /// `NotFound`.
     pub fn empty_mailbox(&mut self, uid: MailboxUid, most: usize) -> Result<bool, Error> {
         self.live_mailbox(uid)?;
-        let listing = Listing { uid, view: ListingFilter::Every, shape: Shape::Emails };
+        let listing = Listing { uid, filter: ListingFilter::Every, shape: Shape::Emails };
         let mut emails = Vec::new();
         self.keys(&KeyRange::<MailboxEmailIndex>::under(&(self.account, listing)), |key, _| {
             emails.push(key.email);
@@ -204,7 +204,7 @@ impl Txn<'_> {
             return stays(MailboxFault::HasEmails);
         }
         let modseq = self.next_modseq();
-        row.kept.clear();
+        row.listings.clear();
         let shares = std::mem::take(&mut row.shares);
         self.note_shares(uid, &row.name, &shares, &row.shares)?;
         if !shares.is_empty() {
@@ -249,7 +249,7 @@ impl Txn<'_> {
         let old_trash = std::mem::replace(&mut self.state.trash, uid);
         let mut threads: BTreeSet<ThreadId> = BTreeSet::new();
         for at in [old_trash, uid].into_iter().filter(|at| *at != MailboxUid(0)) {
-            let listing = Listing { uid: at, view: ListingFilter::Every, shape: Shape::Threads };
+            let listing = Listing { uid: at, filter: ListingFilter::Every, shape: Shape::Threads };
             self.rows(
                 &KeyRange::<MailboxEmailIndex>::under(&(self.account, listing)),
                 |_, (_, thread)| {

@@ -87,7 +87,7 @@ impl Checker<'_> {
             ..Mailbox::default()
         });
         let kept = vec![MaintainedListing::standard(ListingFilter::Every, state.modseq)];
-        let row = Mailbox { name, parent: None, role, deleted: false, kept, ..base };
+        let row = Mailbox { name, parent: None, role, deleted: false, listings: kept, ..base };
         self.census.mailboxes.insert(uid, row);
     }
 
@@ -158,7 +158,7 @@ impl Checker<'_> {
             last_action: totals.last_action.max(census.last_action),
             inbox: census.inbox,
             trash: census.trash,
-            kept: census.kept.clone(),
+            listings: census.listings.clone(),
             ..totals.clone()
         };
         let mail = [DataType::Email, DataType::Thread, DataType::Mailbox]
@@ -205,7 +205,7 @@ impl Checker<'_> {
             unfolded: census.unfolded,
             inbox: census.inbox,
             trash: census.trash,
-            kept: census.kept.clone(),
+            listings: census.listings.clone(),
             ..AccountStateRow::fresh()
         }
     }
@@ -217,8 +217,8 @@ fn differences(found: &Mailbox, wanted: &Mailbox) -> String {
     if found.counts != wanted.counts {
         out.push(format!("reads {:?}, should read {:?}", found.counts, wanted.counts));
     }
-    if found.kept != wanted.kept {
-        out.push(format!("keeps {:?}, should keep {:?}", found.kept, wanted.kept));
+    if found.listings != wanted.listings {
+        out.push(format!("keeps {:?}, should keep {:?}", found.listings, wanted.listings));
     }
     if found.deleted != wanted.deleted {
         out.push("says that it is gone, and emails are in it".to_owned());

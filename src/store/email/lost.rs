@@ -269,7 +269,7 @@ impl<'a> Checker<'a> {
             trace.thread.get_or_insert(thread);
             // A collapsed list shows it since a change that may be another email's.
             if key.listing.shape == Shape::Emails {
-                trace.note_listed(key.listing.uid, key.listing.view, added);
+                trace.note_listed(key.listing.uid, key.listing.filter, added);
             }
         }
         let mut rows = self.rows::<MailboxThreadIndex>();
@@ -277,7 +277,7 @@ impl<'a> Checker<'a> {
             let Some(key) = found.id() else { continue };
             let Some(trace) = traces.get_mut(&key.email) else { continue };
             trace.thread.get_or_insert(key.thread);
-            trace.note_filter(key.mailbox, key.view);
+            trace.note_filter(key.mailbox, key.filter);
         }
         let mut rows = self.rows::<MailboxEmailList>();
         while let Some(found) = rows.next()? {
@@ -287,7 +287,7 @@ impl<'a> Checker<'a> {
             if key.listing.shape == Shape::Emails {
                 trace.since = Some(trace.since.map_or(key.added, |since| since.min(key.added)));
                 if trace.destroyed.is_some() && trace.updated == Some(key.removed) {
-                    trace.note_filter(key.listing.uid, key.listing.view);
+                    trace.note_filter(key.listing.uid, key.listing.filter);
                 }
             }
         }
@@ -340,12 +340,13 @@ impl<'a> Checker<'a> {
     fn is_seen(&self, trace: &LostEmailTrace, updated: ModSeq) -> bool {
         let tells = |kept: &[MaintainedListing]| {
             kept.iter()
-                .filter(|entry| entry.view == ListingFilter::Unseen && entry.is_whole())
+                .filter(|entry| entry.filter == ListingFilter::Unseen && entry.is_whole())
                 .any(|entry| trace.destroyed.is_none() || entry.emails.low < updated)
         };
-        let of =
-            |uid: &MailboxUid| self.census.mailboxes.get(uid).is_some_and(|row| tells(&row.kept));
-        trace.mailboxes.iter().any(of) || tells(&self.state_or_fresh().kept)
+        let of = |uid: &MailboxUid| {
+            self.census.mailboxes.get(uid).is_some_and(|row| tells(&row.listings))
+        };
+        trace.mailboxes.iter().any(of) || tells(&self.state_or_fresh().listings)
     }
 
     /// Returns the id of a new thread, above every one that a row still names.

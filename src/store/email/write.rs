@@ -186,14 +186,14 @@ impl Txn<'_> {
                 .ok_or_else(|| missing_row::<Mailboxes>(self.account, &key))?;
             let mut mailbox = stored.clone();
             self.write_counts(uid, &mut mailbox, &step);
-            self.write_listings(uid, &mut mailbox.kept, &step)?;
+            self.write_listings(uid, &mut mailbox.listings, &step)?;
             if mailbox != stored {
                 self.put::<Mailboxes>(&key, &mailbox);
             }
         }
-        let mut kept = std::mem::take(&mut self.state.kept);
+        let mut kept = std::mem::take(&mut self.state.listings);
         let written = self.write_listings(MailboxUid::ALL, &mut kept, &step);
-        self.state.kept = kept;
+        self.state.listings = kept;
         self.touch(DataType::Email);
         written
     }

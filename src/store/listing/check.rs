@@ -53,13 +53,14 @@ impl Checker<'_> {
             seen: vec![0; self.census.threads.len()],
             round: 0,
         };
-        let kept = self.state_or_fresh().kept;
-        self.census.kept = self.check_mailbox_listings(MailboxUid::ALL, kept, &mut tables)?;
+        let kept = self.state_or_fresh().listings;
+        self.census.listings = self.check_mailbox_listings(MailboxUid::ALL, kept, &mut tables)?;
         let uids: Vec<MailboxUid> = self.census.mailboxes.keys().copied().collect();
         for uid in uids {
             let Some(mut mailbox) = self.census.mailboxes.get(&uid).cloned() else { continue };
             if !mailbox.deleted {
-                mailbox.kept = self.check_mailbox_listings(uid, mailbox.kept, &mut tables)?;
+                mailbox.listings =
+                    self.check_mailbox_listings(uid, mailbox.listings, &mut tables)?;
             }
             if mailbox.updated_not_counts > mailbox.updated || mailbox.created > mailbox.updated {
                 mailbox.updated_not_counts = mailbox.updated_not_counts.min(mailbox.updated);
@@ -84,10 +85,10 @@ impl Checker<'_> {
     ) -> Result<Vec<MaintainedListing>, Error> {
         let mut kept = self.wanted_listings(uid, found);
         let mut order: Vec<usize> = (0..kept.len()).collect();
-        order.sort_by_key(|at| kept.get(*at).map(|entry| entry.view));
+        order.sort_by_key(|at| kept.get(*at).map(|entry| entry.filter));
         for at in order {
             let Some(entry) = kept.get_mut(at) else { continue };
-            let prefix = Prefix::<ThreadIndexKey>::encode(&(self.account, uid, entry.view));
+            let prefix = Prefix::<ThreadIndexKey>::encode(&(self.account, uid, entry.filter));
             for rows in tables.all() {
                 while let Some((key, _)) = rows.below(&prefix)? {
                     self.report_stray(rows.table, &key)?;
@@ -114,7 +115,7 @@ impl Checker<'_> {
         mut kept: Vec<MaintainedListing>,
     ) -> Vec<MaintainedListing> {
         let mut views = HashSet::new();
-        kept.retain(|entry| views.insert(entry.view));
+        kept.retain(|entry| views.insert(entry.filter));
         if let Some(state) = &self.found {
             // No change of the future was purged.
             for low in
@@ -124,10 +125,10 @@ impl Checker<'_> {
             }
         }
         if self.depth.anew {
-            kept.retain(|entry| entry.is_whole() || entry.view.is_permanent(uid));
+            kept.retain(|entry| entry.is_whole() || entry.filter.is_permanent(uid));
         }
         for view in ListingFilter::ALL.into_iter().filter(|view| view.is_permanent(uid)) {
-            match kept.iter_mut().find(|entry| entry.view == view) {
+            match kept.iter_mut().find(|entry| entry.filter == view) {
                 Some(entry) => entry.stage = ListingStage::Whole,
                 None => kept.push(MaintainedListing::standard(view, self.state_or_fresh().modseq)),
             }
@@ -143,7 +144,7 @@ impl Checker<'_> {
         frontier: EmailId,
         tables: &mut Tables<'_>,
     ) -> Result<(), Error> {
-        let (account, view) = (self.account, entry.view);
+        let (account, view) = (self.account, entry.filter);
         let base = if view.is_of_emails() { view } else { ListingFilter::Every };
         let everything: Vec<u32>;
         let there: &[u32] = if uid == MailboxUid::ALL {
@@ -166,15 +167,15 @@ impl Checker<'_> {
             members.sort_unstable();
         }
         let rows = members.into_iter().map(|(thread, email)| {
-            (ThreadIndexKey { account, mailbox: uid, view, thread, email }, Present)
+            (ThreadIndexKey { account, mailbox: uid, filter: view, thread, email }, Present)
         });
         self.expect_rows_under(&mut tables.members, &(account, uid, view), rows)?;
         for shape in entry.shapes() {
-            let listing = Listing { uid, view, shape: *shape };
+            let listing = Listing { uid, filter: view, shape: *shape };
             let shown = if *shape == Shape::Emails { &shown } else { &collapsed };
             let shown: Vec<u32> = shown.iter().copied().filter(within).collect();
             self.check_index_and_list(listing, &shown, tables)?;
-            let tally = entry.tally_mut(*shape);
+            let tally = entry.stats_mut(*shape);
             tally.total = shown.len() as u64;
             let ranked = match (self.depth.anew, tally.is_ranked()) {
                 (true, was) => {

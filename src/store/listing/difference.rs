@@ -26,7 +26,7 @@ pub struct CountedListing {
     /// The listing.
     pub listing: Listing,
     /// Its length in its shape, and whether it has ranks.
-    pub tally: ListingStats,
+    pub stats: ListingStats,
 }
 
 /// A stretch of ids, and how much of each listing lies in it.
@@ -63,13 +63,13 @@ impl Snapshot<'_> {
         position: u64,
         limit: usize,
     ) -> Result<Vec<EmailId>, Error> {
-        let is_ranked = all.tally.is_ranked() && without.tally.is_ranked();
-        let level = if is_ranked { top_level(without.tally.total) } else { 0 };
+        let is_ranked = all.stats.is_ranked() && without.stats.is_ranked();
+        let level = if is_ranked { top_level(without.stats.total) } else { 0 };
         let whole = IdStretch {
             from: EmailId(0),
             to: None,
-            all: all.tally.total,
-            without: without.tally.total,
+            all: all.stats.total,
+            without: without.stats.total,
         };
         let mut walk = DifferenceWalk {
             snapshot: self,
@@ -230,7 +230,7 @@ impl DifferenceWalk<'_> {
     /// before it. From level to level it is the last boundary of the larger listing before which no
     /// more of the rest stand than are passed over.
     fn locate(&mut self, stretch: IdStretch) -> Result<EmailId, Error> {
-        if self.skip <= self.snapshot.rank_cost() || !self.all.tally.is_ranked() {
+        if self.skip <= self.snapshot.rank_cost() || !self.all.stats.is_ranked() {
             return Ok(stretch.from);
         }
         let span = (stretch.from, stretch.to);

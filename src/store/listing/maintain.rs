@@ -37,13 +37,13 @@ impl Txn<'_> {
         most: usize,
     ) -> Result<bool, Error> {
         let mut kept = self.maintained_listings(uid)?;
-        if !kept.iter().any(|entry| entry.view == view) {
+        if !kept.iter().any(|entry| entry.filter == view) {
             let mut entry = MaintainedListing::standard(view, ModSeq(0));
             entry.stage = ListingStage::Making(EmailId(0));
-            entry.asked = self.now;
+            entry.last_used = self.now;
             kept.push(entry);
         }
-        let Some(at) = kept.iter().position(|entry| entry.view == view) else { return Ok(false) };
+        let Some(at) = kept.iter().position(|entry| entry.filter == view) else { return Ok(false) };
         let Some(mut entry) = kept.get(at).copied() else { return Ok(false) };
         let whole = match entry.stage {
             ListingStage::Whole => return Ok(true),
@@ -69,11 +69,11 @@ impl Txn<'_> {
     pub fn mark_listing_used(&mut self, uid: MailboxUid, view: ListingFilter) -> Result<(), Error> {
         let mut kept = self.maintained_listings(uid)?;
         let now = self.now;
-        let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else { return Ok(()) };
+        let Some(entry) = kept.iter_mut().find(|entry| entry.filter == view) else { return Ok(()) };
         if view.is_permanent(uid) || !entry.needs_use_mark(now) {
             return Ok(());
         }
-        entry.asked = now;
+        entry.last_used = now;
         self.set_maintained_listings(uid, kept)
     }
 
@@ -92,13 +92,13 @@ impl Txn<'_> {
             return Err(Error::Conflict("this listing is always kept".into()));
         }
         let mut kept = self.maintained_listings(uid)?;
-        let Some(entry) = kept.iter_mut().find(|entry| entry.view == view) else {
+        let Some(entry) = kept.iter_mut().find(|entry| entry.filter == view) else {
             return Ok(false);
         };
         entry.stage = ListingStage::Dropping;
         let left = self.delete_listing_rows(uid, view, most)?;
         if !left {
-            kept.retain(|entry| entry.view != view);
+            kept.retain(|entry| entry.filter != view);
         }
         self.set_maintained_listings(uid, kept)?;
         Ok(left)
@@ -144,14 +144,14 @@ impl Txn<'_> {
         Ok(self
             .maintained_listings(uid)?
             .iter()
-            .any(|entry| entry.view == view && entry.is_whole()))
+            .any(|entry| entry.filter == view && entry.is_whole()))
     }
 
     fn maintained_listings(&self, uid: MailboxUid) -> Result<Vec<MaintainedListing>, Error> {
         if uid == MailboxUid::ALL {
-            Ok(self.state.kept.clone())
+            Ok(self.state.listings.clone())
         } else {
-            Ok(self.live_mailbox(uid)?.kept)
+            Ok(self.live_mailbox(uid)?.listings)
         }
     }
 
@@ -161,10 +161,10 @@ impl Txn<'_> {
         kept: Vec<MaintainedListing>,
     ) -> Result<(), Error> {
         if uid == MailboxUid::ALL {
-            self.state.kept = kept;
+            self.state.listings = kept;
             self.stage_state();
         } else {
-            let mailbox = Mailbox { kept, ..self.live_mailbox(uid)? };
+            let mailbox = Mailbox { listings: kept, ..self.live_mailbox(uid)? };
             self.put::<Mailboxes>(&self.mailbox_key(uid), &mailbox);
         }
         Ok(())
@@ -179,7 +179,7 @@ impl Txn<'_> {
         upto: EmailId,
         most: usize,
     ) -> Result<bool, Error> {
-        let found = self.emails_beyond_frontier(uid, entry.view, upto, most)?;
+        let found = self.emails_beyond_frontier(uid, entry.filter, upto, most)?;
         let whole = found.len() < most;
         let frontier = found.last().map_or(EmailId(u64::MAX), |(id, _)| *id);
         entry.stage = ListingStage::Making(if whole { EmailId(u64::MAX) } else { frontier });
@@ -187,8 +187,8 @@ impl Txn<'_> {
             let Some(email) = self.email_row(id)?.filter(|email| email.deleted.is_none()) else {
                 continue;
             };
-            if entry.view.is_of_emails() {
-                if matches_filter(&email, uid, entry.view) {
+            if entry.filter.is_of_emails() {
+                if matches_filter(&email, uid, entry.filter) {
                     self.add_email_beyond_frontier(uid, entry, id, &email)?;
                 }
                 continue;
@@ -199,8 +199,8 @@ impl Txn<'_> {
             } else {
                 self.newest_of_thread(uid, ListingFilter::Every, thread)?
             };
-            if row.shows(entry.view) && head == Some(id) {
-                let listing = Listing { uid, view: entry.view, shape: Shape::Threads };
+            if row.shows(entry.filter) && head == Some(id) {
+                let listing = Listing { uid, filter: entry.filter, shape: Shape::Threads };
                 self.enter_listing(listing, entry, id, thread, email.created)?;
             }
         }
@@ -214,14 +214,14 @@ impl Txn<'_> {
         id: EmailId,
         email: &EmailMetadata,
     ) -> Result<(), Error> {
-        let listing = |shape| Listing { uid, view: entry.view, shape };
+        let listing = |shape| Listing { uid, filter: entry.filter, shape };
         let (emails, threads) = (listing(Shape::Emails), listing(Shape::Threads));
-        let head = if uid == MailboxUid::ALL && entry.view == ListingFilter::Every {
+        let head = if uid == MailboxUid::ALL && entry.filter == ListingFilter::Every {
             self.row::<Threads>(&self.thread_key(email.thread))?.and_then(|row| row.newest())
         } else {
-            let member = self.thread_index_key((uid, entry.view), email.thread, id);
+            let member = self.thread_index_key((uid, entry.filter), email.thread, id);
             self.put::<MailboxThreadIndex>(&member, &Present);
-            self.newest_of_thread(uid, entry.view, email.thread)?
+            self.newest_of_thread(uid, entry.filter, email.thread)?
         };
         self.enter_listing(emails, entry, id, email.thread, email.created)?;
         if head == Some(id) {
@@ -251,7 +251,7 @@ impl Txn<'_> {
             return Ok(out);
         }
         let shape = if view.is_of_emails() { Shape::Emails } else { Shape::Threads };
-        let base = Listing { uid, view: ListingFilter::Every, shape };
+        let base = Listing { uid, filter: ListingFilter::Every, shape };
         let from = IndexKey { account: self.account, listing: base, email: next };
         self.rows::<MailboxEmailIndex>(
             &KeyRange::from(&(self.account, base), &from),
@@ -280,8 +280,8 @@ impl Txn<'_> {
         before: UtcMillis,
     ) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
         self.listings_where(|uid, entry| {
-            !entry.view.is_permanent(uid)
-                && (entry.stage == ListingStage::Dropping || entry.asked < before)
+            !entry.filter.is_permanent(uid)
+                && (entry.stage == ListingStage::Dropping || entry.last_used < before)
         })
     }
 
@@ -290,12 +290,12 @@ impl Txn<'_> {
         is: impl Fn(MailboxUid, &MaintainedListing) -> bool,
     ) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
         let boxes = self.snapshot().mailboxes(self.account)?;
-        let all = boxes.iter().map(|(uid, mailbox)| (*uid, mailbox.kept.as_slice()));
-        let all = all.chain([(MailboxUid::ALL, self.state.kept.as_slice())]);
+        let all = boxes.iter().map(|(uid, mailbox)| (*uid, mailbox.listings.as_slice()));
+        let all = all.chain([(MailboxUid::ALL, self.state.listings.as_slice())]);
         Ok(all
             .flat_map(|(uid, kept)| kept.iter().map(move |entry| (uid, entry)))
             .filter(|(uid, entry)| is(*uid, entry))
-            .map(|(uid, entry)| (uid, entry.view))
+            .map(|(uid, entry)| (uid, entry.filter))
             .collect())
     }
 }

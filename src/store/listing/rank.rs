@@ -276,7 +276,7 @@ mod tests {
         let ranking = Ranking { key: [7; 16], above: 0, below: 0 };
         let (account, listing) = (
             AccountId(1),
-            Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails },
+            Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails },
         );
         for (emails, levels) in [(1, 0), (15, 0), (60, 1), (700, 1), (2500, 2), (9000, 3)] {
             let ids: Vec<EmailId> = (1..=emails).map(|n: u64| EmailId(n * n * 5 + n)).collect();

@@ -88,7 +88,7 @@ impl Snapshot<'_> {
         view: ListingFilter,
     ) -> Result<Option<MaintainedListing>, Error> {
         let kept = self.maintained_listings(account, uid)?.unwrap_or_default();
-        Ok(kept.into_iter().find(|entry| entry.view == view && entry.is_whole()))
+        Ok(kept.into_iter().find(|entry| entry.filter == view && entry.is_whole()))
     }
 
     /// All maintained listings of a mailbox, also those being filled or dropped; `None` if there is
@@ -102,10 +102,10 @@ impl Snapshot<'_> {
         uid: MailboxUid,
     ) -> Result<Option<Vec<MaintainedListing>>, Error> {
         if uid == MailboxUid::ALL {
-            return Ok(Some(self.account_state(account)?.kept));
+            return Ok(Some(self.account_state(account)?.listings));
         }
         let row = self.read.row::<Mailboxes>(&MailboxKey { account, mailbox: uid })?;
-        Ok(row.filter(|mailbox| !mailbox.deleted).map(|mailbox| mailbox.kept))
+        Ok(row.filter(|mailbox| !mailbox.deleted).map(|mailbox| mailbox.listings))
     }
 
     /// Whether an email is in a kept listing.

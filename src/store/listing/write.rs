@@ -60,21 +60,25 @@ impl Txn<'_> {
         // The exemplar of "every", before and after, where it is known: it stands for the thread in
         // the thread views.
         let mut heads = None;
-        for entry in kept.iter_mut().filter(|entry| entry.view.is_of_emails()) {
+        for entry in kept.iter_mut().filter(|entry| entry.filter.is_of_emails()) {
             let Some(frontier) = entry.frontier() else { continue };
-            let was = step.old.is_some_and(|email| matches_filter(email, uid, entry.view));
-            let now = step.new.is_some_and(|email| matches_filter(email, uid, entry.view));
+            let was = step.old.is_some_and(|email| matches_filter(email, uid, entry.filter));
+            let now = step.new.is_some_and(|email| matches_filter(email, uid, entry.filter));
             if was == now {
                 continue;
             }
             let within = step.id <= frontier;
-            let (before, after) = if uid == MailboxUid::ALL && entry.view == ListingFilter::Every {
+            let (before, after) = if uid == MailboxUid::ALL && entry.filter == ListingFilter::Every
+            {
                 self.move_email(uid, entry, step, now, within)?;
                 (step.was.newest(), step.now.newest())
             } else {
                 let there = uid == MailboxUid::ALL || step.was.members.contains_key(&uid);
-                let before =
-                    if there { self.newest_of_thread(uid, entry.view, step.thread)? } else { None };
+                let before = if there {
+                    self.newest_of_thread(uid, entry.filter, step.thread)?
+                } else {
+                    None
+                };
                 self.move_email(uid, entry, step, now, within)?;
                 // Ids ascend from the newest: who enters is the newest, or is not.
                 let entered = before.map_or(step.id, |before| before.min(step.id));
@@ -83,17 +87,17 @@ impl Txn<'_> {
                     if now {
                         Some(entered)
                     } else {
-                        self.newest_of_thread(uid, entry.view, step.thread)?
+                        self.newest_of_thread(uid, entry.filter, step.thread)?
                     },
                 )
             };
             self.replace_exemplar(uid, entry, step.thread, before, after)?;
-            if entry.view == ListingFilter::Every {
+            if entry.filter == ListingFilter::Every {
                 heads = Some((before, after));
             }
         }
-        for entry in kept.iter_mut().filter(|entry| !entry.view.is_of_emails()) {
-            let (was, now) = (step.was.shows(entry.view), step.now.shows(entry.view));
+        for entry in kept.iter_mut().filter(|entry| !entry.filter.is_of_emails()) {
+            let (was, now) = (step.was.shows(entry.filter), step.now.shows(entry.filter));
             if entry.frontier().is_none() || !(was || now) {
                 continue;
             }
@@ -129,10 +133,10 @@ impl Txn<'_> {
         if !within {
             return Ok(());
         }
-        let listing = Listing { uid, view: entry.view, shape: Shape::Emails };
+        let listing = Listing { uid, filter: entry.filter, shape: Shape::Emails };
         // Of all mail, "every" has `email_by_thread` for this.
-        let member = (uid != MailboxUid::ALL || entry.view != ListingFilter::Every)
-            .then(|| self.thread_index_key((uid, entry.view), step.thread, step.id));
+        let member = (uid != MailboxUid::ALL || entry.filter != ListingFilter::Every)
+            .then(|| self.thread_index_key((uid, entry.filter), step.thread, step.id));
         if now {
             if let Some(member) = member {
                 self.put::<MailboxThreadIndex>(&member, &Present);
@@ -162,7 +166,7 @@ impl Txn<'_> {
         if before == after {
             return Ok(());
         }
-        let listing = Listing { uid, view: entry.view, shape: Shape::Threads };
+        let listing = Listing { uid, filter: entry.filter, shape: Shape::Threads };
         if let Some(before) = before {
             self.leave_listing(listing, entry, before, thread)?;
         }
@@ -190,7 +194,7 @@ impl Txn<'_> {
         thread: ThreadId,
         email: EmailId,
     ) -> ThreadIndexKey {
-        ThreadIndexKey { account: self.account, mailbox, view, thread, email }
+        ThreadIndexKey { account: self.account, mailbox, filter: view, thread, email }
     }
 
     /// Shows an email in a listing, as of a change that is this email's own.
@@ -208,7 +212,7 @@ impl Txn<'_> {
             &(id, thread),
         );
         self.put::<MailboxEmailIndex>(&IndexKey { account, listing, email: id }, &(added, thread));
-        let tally = entry.tally_mut(listing.shape);
+        let tally = entry.stats_mut(listing.shape);
         tally.total += 1;
         rank::add_email(self, listing, tally, id)
     }
@@ -234,7 +238,7 @@ impl Txn<'_> {
                 &(id, thread),
             );
         }
-        let tally = entry.tally_mut(listing.shape);
+        let tally = entry.stats_mut(listing.shape);
         tally.total = tally.total.saturating_sub(1);
         rank::remove_email(self, listing, tally, id)
     }

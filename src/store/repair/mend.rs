@@ -68,14 +68,14 @@ impl Txn<'_> {
         let renewed = |kept: &mut Vec<MaintainedListing>| {
             kept.iter_mut().for_each(|entry| entry.restart_history(now))
         };
-        renewed(&mut self.state.kept);
+        renewed(&mut self.state.listings);
         let mut rows = Vec::new();
         self.rows(&KeyRange::<Mailboxes>::under(&(self.account,)), |key, mailbox| {
             rows.push((key, mailbox));
             Ok(true)
         })?;
         for (key, mut mailbox) in rows {
-            renewed(&mut mailbox.kept);
+            renewed(&mut mailbox.listings);
             self.put::<Mailboxes>(&key, &mailbox);
         }
         self.stage_state();

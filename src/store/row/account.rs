@@ -1,6 +1,6 @@
 //! Accounts, addresses, and the one row of an account that every commit writes.
 
-use super::mailbox::{read_kept, write_kept};
+use super::mailbox::{read_listings, write_listings};
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
     AccessToken, AccountId, AccountRow, Address, AddressRow, DataType, ListingFilter, MailboxUid,
@@ -138,7 +138,7 @@ pub struct AccountStateRow {
     /// The mailbox with role trash; 0 none.
     pub trash: MailboxUid,
     /// The views of all mail that are kept as listings.
-    pub kept: Vec<MaintainedListing>,
+    pub listings: Vec<MaintainedListing>,
 }
 
 impl AccountStateRow {
@@ -146,7 +146,7 @@ impl AccountStateRow {
     #[must_use]
     pub fn fresh() -> Self {
         Self {
-            kept: vec![MaintainedListing::standard(ListingFilter::Flagged, ModSeq(0))],
+            listings: vec![MaintainedListing::standard(ListingFilter::Flagged, ModSeq(0))],
             ..Self::default()
         }
     }
@@ -183,7 +183,7 @@ impl Row for AccountStateRow {
         }
         out.num(self.inbox.0);
         out.num(self.trash.0);
-        write_kept(out, &self.kept);
+        write_listings(out, &self.listings);
     }
 
     fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
@@ -212,7 +212,7 @@ impl Row for AccountStateRow {
             queued: input.num()?,
             inbox: MailboxUid(input.num32()?),
             trash: MailboxUid(input.num32()?),
-            kept: read_kept(input)?,
+            listings: read_listings(input)?,
         })
     }
 }

@@ -35,7 +35,7 @@ impl Row for Mailbox {
             out.num(mark.0);
         }
         out.bool(self.deleted);
-        write_kept(out, &self.kept);
+        write_listings(out, &self.listings);
     }
 
     fn read(input: &mut FieldReader<'_>, _version: u8) -> Result<Self, RowError> {
@@ -65,15 +65,15 @@ impl Row for Mailbox {
             updated_not_counts: ModSeq(input.num()?),
             updated_shares: ModSeq(input.num()?),
             deleted: input.bool()?,
-            kept: read_kept(input)?,
+            listings: read_listings(input)?,
         })
     }
 }
 
 /// Kept views: of a mailbox in its row, of all mail in the account's.
-pub(super) fn write_kept(out: &mut FieldWriter, kept: &[MaintainedListing]) {
+pub(super) fn write_listings(out: &mut FieldWriter, kept: &[MaintainedListing]) {
     out.list(kept.iter(), |out, kept| {
-        out.num(kept.view as u8);
+        out.num(kept.filter as u8);
         let (stage, upto) = match kept.stage {
             ListingStage::Whole => (0u8, 0),
             ListingStage::Making(EmailId(upto)) => (1, upto),
@@ -81,7 +81,7 @@ pub(super) fn write_kept(out: &mut FieldWriter, kept: &[MaintainedListing]) {
         };
         out.num(stage);
         out.num(upto);
-        out.signed(kept.asked.0);
+        out.signed(kept.last_used.0);
         for tally in [kept.emails, kept.threads] {
             out.num(tally.total);
             out.bool(tally.is_ranked());
@@ -91,7 +91,9 @@ pub(super) fn write_kept(out: &mut FieldWriter, kept: &[MaintainedListing]) {
     });
 }
 
-pub(super) fn read_kept(input: &mut FieldReader<'_>) -> Result<Vec<MaintainedListing>, RowError> {
+pub(super) fn read_listings(
+    input: &mut FieldReader<'_>,
+) -> Result<Vec<MaintainedListing>, RowError> {
     let tally = |input: &mut FieldReader<'_>| {
         let (total, ranked, front) = (input.num()?, input.bool()?, EmailId(input.num()?));
         let front = match (ranked, front) {
@@ -103,7 +105,7 @@ pub(super) fn read_kept(input: &mut FieldReader<'_>) -> Result<Vec<MaintainedLis
     };
     input.list(|input| {
         Ok(MaintainedListing {
-            view: u8::try_from(input.num()?)
+            filter: u8::try_from(input.num()?)
                 .ok()
                 .and_then(ListingFilter::from_number)
                 .ok_or(RowError("unknown view"))?,
@@ -113,7 +115,7 @@ pub(super) fn read_kept(input: &mut FieldReader<'_>) -> Result<Vec<MaintainedLis
                 (2, EmailId(0)) => ListingStage::Dropping,
                 _ => return Err(RowError("unknown stage of a view")),
             },
-            asked: UtcMillis(input.signed()?),
+            last_used: UtcMillis(input.signed()?),
             emails: tally(input)?,
             threads: tally(input)?,
         })

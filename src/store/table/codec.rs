@@ -171,18 +171,18 @@ impl KeyPart for Listing {
 
     fn write(&self, out: &mut Vec<u8>) {
         self.uid.write(out);
-        self.view.write(out);
+        self.filter.write(out);
         out.push(self.shape as u8);
     }
 
     fn read(input: &mut &[u8]) -> Result<Self, RowError> {
-        let (uid, view) = (MailboxUid::read(input)?, ListingFilter::read(input)?);
+        let (uid, filter) = (MailboxUid::read(input)?, ListingFilter::read(input)?);
         let shape = match u8::read(input)? {
             0 => Shape::Emails,
             1 => Shape::Threads,
             _ => return Err(RowError("the key names an unknown shape")),
         };
-        Ok(Self { uid, view, shape })
+        Ok(Self { uid, filter, shape })
     }
 }
 

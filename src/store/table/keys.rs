@@ -35,7 +35,7 @@ key! {
     RankKey { account: AccountId, listing: Listing, level: u8, boundary: EmailId }
 
     /// An email of a thread in a mailbox, as far as the view shows it, newest first.
-    ThreadIndexKey { account: AccountId, mailbox: MailboxUid, view: ListingFilter, thread: ThreadId, email: EmailId }
+    ThreadIndexKey { account: AccountId, mailbox: MailboxUid, filter: ListingFilter, thread: ThreadId, email: EmailId }
 
     /// A thread of an account.
     ThreadIdKey { account: AccountId, thread: ThreadId }

@@ -57,7 +57,7 @@ fn view() -> impl Strategy<Value = ListingFilter> {
 fn listing() -> impl Strategy<Value = Listing> {
     (narrow(), view(), any::<bool>()).prop_map(|(uid, view, collapsed)| Listing {
         uid: MailboxUid(uid),
-        view,
+        filter: view,
         shape: if collapsed { Shape::Threads } else { Shape::Emails },
     })
 }
@@ -201,7 +201,7 @@ keys_sort_and_read_back! {
     mailbox_rank: MailboxRank = (account(), listing(), 0u8..4, email())
         .prop_map(|(account, listing, level, boundary)| RankKey { account, listing, level, boundary });
     mailbox_thread_index: MailboxThreadIndex = (account(), mailbox(), view(), thread(), email()).prop_map(
-        |(account, mailbox, view, thread, email)| ThreadIndexKey { account, mailbox, view, thread, email },
+        |(account, mailbox, view, thread, email)| ThreadIndexKey { account, mailbox, filter: view, thread, email },
     );
     threads: Threads = (account(), thread()).prop_map(|(account, thread)| ThreadIdKey { account, thread });
     thread_by_modseq: ThreadByModseq = modseq_key();

@@ -117,7 +117,7 @@ fn keeps(store: &Store, times: u32) {
         let most = 1 + dice.below(5);
         match dice.below(12) {
             0 if !view.is_permanent(uid) => {
-                drop(on(store, ACCOUNT, |txn| txn.drop_listing(uid, view, most)))
+                on(store, ACCOUNT, |txn| txn.drop_listing(uid, view, most));
             }
             1 => drop(on(store, ACCOUNT, |txn| txn.purge_emails(txn.now(), most))),
             2 => {
@@ -197,16 +197,16 @@ fn replays(snapshot: &Snapshot<'_>, lists: &mut Lists) {
         for filter in ListingFilter::ALL {
             let kept = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap();
             for shape in [Shape::Emails, Shape::Threads] {
-                let listing = Listing { uid, view: filter, shape };
+                let listing = Listing { uid, filter, shape };
                 let before = lists.remove(&listing);
                 let Some(kept) = kept.filter(|kept| kept.shapes().contains(&shape)) else {
                     continue;
                 };
                 let shown = snapshot.listing(ACCOUNT, listing, None, 1000).unwrap();
-                assert_eq!(kept.tally(shape).total, shown.len() as u64, "{listing:?}");
+                assert_eq!(kept.stats(shape).total, shown.len() as u64, "{listing:?}");
                 let shown: BTreeSet<EmailId> = shown.into_iter().map(|(id, _)| id).collect();
                 if let Some((since, mut old)) =
-                    before.filter(|(since, _)| *since >= kept.tally(shape).low)
+                    before.filter(|(since, _)| *since >= kept.stats(shape).low)
                 {
                     let moves =
                         snapshot.listing_moves(ACCOUNT, listing, since, 10_000).unwrap().unwrap();

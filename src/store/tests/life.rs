@@ -322,7 +322,7 @@ fn a_clock_that_went_back_leaves_no_thread_behind() {
 fn history_goes_when_a_note_of_then_covers_it() {
     let bed = bed();
     let inbox = MailboxUid(1);
-    let listing = |shape| Listing { uid: inbox, view: ListingFilter::Every, shape };
+    let listing = |shape| Listing { uid: inbox, filter: ListingFilter::Every, shape };
     let ids: Vec<EmailId> = (0..3u8).map(|n| bed.deliver(u32::from(n), &[n])).collect();
     let archive = |id| {
         bed.done(|txn| txn.update_email(id, BTreeSet::from([MailboxUid(3)]), BTreeSet::new()))

@@ -220,7 +220,7 @@ fn naive(store: &Store, listing: Listing) -> Vec<EmailId> {
     let all = snapshot.emails(ACCOUNT, None, 1000).unwrap();
     let has = |email: &crate::model::EmailMetadata, word: &str| email.keywords.contains(word);
     let in_thread = |thread: ThreadId| all.iter().filter(move |(_, email)| email.thread == thread);
-    let matches = |email: &crate::model::EmailMetadata| match listing.view {
+    let matches = |email: &crate::model::EmailMetadata| match listing.filter {
         ListingFilter::Every => true,
         ListingFilter::Unseen => !has(email, "$seen"),
         ListingFilter::Flagged => has(email, "$flagged"),
@@ -254,15 +254,15 @@ fn compare(world: &ListingWorld, histories: &mut Histories) {
     for uid in world.boxes {
         for filter in ListingFilter::ALL {
             let Some(kept) = snapshot.maintained_listing(ACCOUNT, uid, filter).unwrap() else {
-                histories.retain(|listing, _| (listing.uid, listing.view) != (uid, filter));
+                histories.retain(|listing, _| (listing.uid, listing.filter) != (uid, filter));
                 continue;
             };
             for shape in kept.shapes() {
-                let listing = Listing { uid, view: filter, shape: *shape };
+                let listing = Listing { uid, filter, shape: *shape };
                 let wanted = naive(store, listing);
                 pages(&snapshot, listing, &kept, &wanted);
                 let history = histories.entry(listing).or_default();
-                history.retain(|since, _| *since >= kept.tally(*shape).low);
+                history.retain(|since, _| *since >= kept.stats(*shape).low);
                 history.insert(modseq, wanted.clone());
                 let state = snapshot.listing_state(ACCOUNT, listing, &kept).unwrap();
                 assert!(
@@ -278,7 +278,7 @@ fn compare(world: &ListingWorld, histories: &mut Histories) {
 }
 
 fn pages(snapshot: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wanted: &[EmailId]) {
-    let tally = kept.tally(listing.shape);
+    let tally = kept.stats(listing.shape);
     assert_eq!(tally.total, wanted.len() as u64, "{listing:?}");
     // Every way to every position: from each email, from between two, and from the ends.
     let before = |id: EmailId| wanted.partition_point(|other| *other < id) as u64;
@@ -360,13 +360,13 @@ fn check_ranks(store: &Store) {
     let snapshot = store.snapshot();
     let (inbox, listing) = (
         MailboxUid(1),
-        Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails },
+        Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails },
     );
     let tally = snapshot
         .maintained_listing(ACCOUNT, inbox, ListingFilter::Every)
         .unwrap()
         .unwrap()
-        .tally(Shape::Emails);
+        .stats(Shape::Emails);
     let all: Vec<EmailId> = snapshot
         .listing(ACCOUNT, listing, None, usize::MAX)
         .unwrap()
@@ -399,7 +399,8 @@ fn positions_hold_where_ranks_have_levels_above_levels() {
     })
     .unwrap();
     let (message, blob) = message(0, &[]);
-    let listing = Listing { uid: MailboxUid(1), view: ListingFilter::Every, shape: Shape::Emails };
+    let listing =
+        Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails };
     let second_level = Prefix::<RankKey>::encode(&(ACCOUNT, listing, 2));
     let mut times = (0i64..).map(|n| n * 7919 % 10_007);
     // By chance one of 256 is a boundary of the second level.

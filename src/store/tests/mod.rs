@@ -365,7 +365,7 @@ fn a_page_is_newest_first_and_collapses_threads() {
         .map(|n| deliver_to(&store, ACCOUNT, n, &[(n % 2) as u8], i64::from(n)).unwrap())
         .collect();
     let inbox = store.snapshot().account_state(ACCOUNT).unwrap().inbox;
-    let listing = |shape| Listing { uid: inbox, view: ListingFilter::Every, shape };
+    let listing = |shape| Listing { uid: inbox, filter: ListingFilter::Every, shape };
     let page = |shape, after, limit| -> Vec<EmailId> {
         store
             .snapshot()

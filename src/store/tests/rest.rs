@@ -31,7 +31,7 @@ fn listing(
     levels: u8,
     puts: &mut Vec<Put>,
 ) -> CountedListing {
-    let listing = Listing { uid: MailboxUid(1), view, shape: Shape::Emails };
+    let listing = Listing { uid: MailboxUid(1), filter: view, shape: Shape::Emails };
     let ranks = rows_of(ranking, ACCOUNT, listing, ids);
     let highest = ranks.keys().map(|key| key.level).max().unwrap_or(0);
     assert!(highest >= levels, "{} emails have {highest} levels", ids.len());
@@ -45,7 +45,7 @@ fn listing(
         front: Some(front_of(ranking, ids)),
         low: ModSeq(0),
     };
-    CountedListing { listing, tally }
+    CountedListing { listing, stats: tally }
 }
 
 /// Asks for the rest from every position on, and for the position of every email of it.
@@ -63,7 +63,7 @@ fn every_position(key: u8, is_in_both: impl Fn(u64) -> bool) {
     let snapshot = Snapshot::of(engine.snapshot(), Thresholds::SMALL);
     for (at, id) in (0..).zip(&rest) {
         let index = |of: CountedListing| {
-            snapshot.listing_position(ACCOUNT, of.listing, of.tally, *id).unwrap()
+            snapshot.listing_position(ACCOUNT, of.listing, of.stats, *id).unwrap()
         };
         assert_eq!(index(all) - index(without), at as u64, "the position of an email, key {key}");
         engine.read();

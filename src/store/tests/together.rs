@@ -251,12 +251,12 @@ impl Actor {
                 txn.purge_history(txn.now(), most)
             })),
             4 => {
-                drop(self.commit(account, |txn| {
+                self.commit(account, |txn| {
                     txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most)
-                }))
+                });
             }
             5 if !view.is_permanent(uid) => {
-                drop(self.commit(account, |txn| txn.drop_listing(uid, view, most)))
+                self.commit(account, |txn| txn.drop_listing(uid, view, most));
             }
             6 => {
                 let sizes = FoldSizes {

@@ -69,19 +69,19 @@ impl Txn<'_> {
     /// Gives how many rows it deleted.
     fn purge_listings(&mut self, bound: ModSeq, most: usize) -> Result<usize, Error> {
         let mailboxes = self.snapshot().mailboxes(self.account)?;
-        let all = mailboxes.into_iter().map(|(uid, mailbox)| (uid, mailbox.kept));
+        let all = mailboxes.into_iter().map(|(uid, mailbox)| (uid, mailbox.listings));
         let all: Vec<(MailboxUid, Vec<MaintainedListing>)> =
-            all.chain([(MailboxUid::ALL, self.state.kept.clone())]).collect();
+            all.chain([(MailboxUid::ALL, self.state.listings.clone())]).collect();
         let mut rows = 0;
         for (uid, mut kept) in all {
             let before = rows;
             for entry in kept.iter_mut().filter(|entry| entry.is_whole()) {
                 for shape in entry.shapes() {
-                    let listing = Listing { uid, view: entry.view, shape: *shape };
+                    let listing = Listing { uid, filter: entry.filter, shape: *shape };
                     let (gone, last) =
                         self.purge_listing(listing, bound, most.saturating_sub(rows))?;
                     rows += gone;
-                    let low = &mut entry.tally_mut(*shape).low;
+                    let low = &mut entry.stats_mut(*shape).low;
                     *low = last.max(*low);
                 }
             }

@@ -86,7 +86,7 @@ impl Snapshot<'_> {
         let came = self.read.first_key::<MailboxEmailList>(&shown.reversed())?.map(|key| key.added);
         let gone =
             self.read.first_key::<MailboxEmailList>(&left.reversed())?.map(|key| key.removed);
-        let low = kept.tally(listing.shape).low;
+        let low = kept.stats(listing.shape).low;
         Ok(low.max(came.unwrap_or_default()).max(gone.unwrap_or_default()))
     }
 

@@ -87,7 +87,7 @@ pub(in crate::store) struct Census {
     /// Of each live mailbox and email, positions in `mails`, newest first.
     pub(in crate::store) members: BTreeMap<MailboxUid, Vec<u32>>,
     /// What the views of all mail hold.
-    pub(in crate::store) kept: Vec<crate::model::MaintainedListing>,
+    pub(in crate::store) listings: Vec<crate::model::MaintainedListing>,
 }
 
 impl Census {
