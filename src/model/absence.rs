@@ -1,4 +1,4 @@
-//! What an owner may say of an absence beyond RFC 8621 §8: who is answered, in which words, and on
+//! Settings of the vacation response beyond RFC 8621 §8: who is answered, with which text, and on
 //! which days.
 
 use std::fmt;
@@ -12,13 +12,13 @@ use super::clock::{Day, UtcMillis};
 pub enum Audience {
     #[default]
     Everyone,
-    /// People whom the owner has written to.
+    /// People to whom the owner has written.
     Known,
-    /// People of the owner's organisation.
+    /// People in the owner's organisation.
     Organisation,
 }
 
-/// Where a sender stands.
+/// Whether a sender is in the owner's organisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Circle {
     /// In a domain of the owner's organisation.
@@ -29,13 +29,13 @@ pub enum Circle {
 macro_rules! named {
     ($type:ident { $($variant:ident = $name:literal),* $(,)? }) => {
         impl $type {
-            /// Its name in settings and answers.
+            /// Returns the name used in settings and answers.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// The one of that name.
+            /// Returns the value with this name.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)* _ => None }
@@ -47,25 +47,25 @@ macro_rules! named {
 named!(Audience { Everyone = "everyone", Known = "known", Organisation = "organisation" });
 named!(Circle { Organisation = "organisation", Outside = "outside" });
 
-/// Other words than the response's own, for some senders.
+/// A text that replaces the text of the response for some senders.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Variant {
-    /// Their language (RFC 5646), lower case.
+    /// The language of the text (RFC 5646), in lower case.
     pub language: Option<String>,
-    /// For whom; everybody where it is not said.
+    /// The senders who get this text; `None` for all senders.
     pub circle: Option<Circle>,
     pub subject: Option<String>,
     pub text_body: Option<String>,
     pub html_body: Option<String>,
 }
 
-/// Days that come again.
+/// Recurring days on which the response is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Days {
     /// Every Monday (1) to Sunday (7).
     Weekday(u8),
-    /// From one day of each month to another, both included; round the end of the month where the
-    /// first is the later.
+    /// The days of each month from the first number to the second, both included. If the first is
+    /// greater, the range goes past the end of the month.
     Monthdays(u8, u8),
 }
 
@@ -73,7 +73,7 @@ const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
 impl Days {
-    /// Whether a day is one of them.
+    /// Whether `day` is one of these days.
     #[must_use]
     pub fn covers(self, day: &Day) -> bool {
         match self {
@@ -98,7 +98,7 @@ impl fmt::Display for Days {
     }
 }
 
-/// A text that names no days.
+/// The error for a text that is not a valid `Days`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("days are written friday, 15 (of each month) or 24-31")]
 pub struct BadDays;
@@ -123,35 +123,34 @@ impl FromStr for Days {
     }
 }
 
-/// When the response was switched on and off, and whether its owner was given the report of what
-/// came meanwhile. Kept by the store; nobody sets it.
+/// When the response was last switched on and off. The store maintains this; no client sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Absence {
-    /// When it was switched on last.
+    /// When the response was last switched on.
     pub began: Option<UtcMillis>,
-    /// When it was switched off since.
+    /// When it was switched off after that.
     pub ended: Option<UtcMillis>,
-    /// Whether the report was filed.
+    /// Whether the owner's report on the mail of this absence was filed.
     pub reported: bool,
 }
 
-/// For how long somebody who was told is not told again.
+/// How long a told row keeps its sender from getting another reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToldLifetime {
-    /// As long as the account's response is of this generation; and where its days come again,
-    /// since they last began.
+    /// As long as the response has this generation.
     Response {
         generation: u32,
-        /// Since when; what was told before counts no more.
+        /// The start of the current days, if the response has recurring days: told rows from
+        /// before it no longer count.
         since: Option<UtcMillis>,
     },
-    /// So long (RFC 5230 §4.1, RFC 6131 §2). Zero: nobody is remembered.
+    /// For this time after the reply (RFC 5230 §4.1, RFC 6131 §2). Zero: no sender is remembered.
     For(Duration),
 }
 
 #[cfg(any(test, feature = "internals"))]
 impl ToldLifetime {
-    /// That of a response whose days do not come again.
+    /// Returns the lifetime for a response without recurring days.
     #[must_use]
     pub fn of(generation: u32) -> Self {
         Self::Response { generation, since: None }
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn days_cover_what_they_say() {
+    fn days_cover_exactly_the_named_days() {
         let covers = |text: &str, weekday, monthday| {
             text.parse::<Days>().unwrap().covers(&Day { weekday, monthday, begins: UtcMillis(0) })
         };
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn audience_and_circle_are_found_by_name() {
         assert_eq!(Audience::from_name("known"), Some(Audience::Known));
         assert_eq!(Circle::from_name(Circle::Outside.name()), Some(Circle::Outside));
         assert_eq!(Audience::from_name("all"), None);

@@ -1,4 +1,4 @@
-//! Accounts and the addresses that lead to them.
+//! Rows of the directory: accounts, their access tokens, and the addresses that lead to them.
 
 use std::collections::BTreeSet;
 
@@ -6,55 +6,52 @@ use super::address::Address;
 use super::clock::UtcMillis;
 use super::id::AccountId;
 
-/// An account's own row.
+/// The row of table `accounts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountRow {
-    /// Its name: what commands and logins call it. By default the primary address.
+    /// The name of the account in commands and at login; by default the primary address.
     pub name: String,
-    /// Its primary address, folded.
+    /// The primary address, folded.
     pub primary: Address,
     /// The owner's name.
     pub display_name: Option<String>,
-    /// Whether mail is taken; mail of an inactive account is kept and 5.2.1 answered. Its owner can
-    /// read it all the same.
+    /// Whether new mail is accepted. New mail for an inactive account is refused with 5.2.1; its
+    /// owner can still read the mail that is there.
     pub active: bool,
-    /// Most octets that it may hold.
-    pub quota_octets: Option<u64>,
-    /// Most emails that it may hold.
+    /// How many bytes of mail the account may hold.
+    pub quota_bytes: Option<u64>,
+    /// How many emails the account may hold.
     pub quota_emails: Option<u64>,
     /// IANA time zone of the owner.
     pub zone: Option<String>,
     /// Whether `user+Mailbox@` may file into that mailbox.
     pub detail_files: bool,
-    /// The Unix user who may manage it.
+    /// The Unix user who may manage the account.
     pub unix_user: Option<String>,
-    /// When it was made.
     pub created: UtcMillis,
     /// Passwords: name and PHC string.
     pub passwords: Vec<(String, String)>,
-    /// Tokens that log in to it.
     pub tokens: Vec<AccessToken>,
-    /// The keys of table `addresses` that lead to it beside its primary address: aliases, and
-    /// catch-alls as `@domain`. They are written with the rows of those addresses, so that one that
-    /// is lost is missed. `None` where an earlier version wrote the row: then they are not known.
+    /// The keys of table `addresses` that lead to this account, without the primary address:
+    /// aliases, and catch-alls as `@domain`. They are written together with the rows of those
+    /// addresses, so that a check notices a lost row. `None` if an earlier version, which did not
+    /// store them, wrote this row.
     pub addresses: Option<BTreeSet<String>>,
 }
 
-/// A token that logs in to an account (RFC 6750); what is secret of it is not kept.
+/// A token that logs in to an account (RFC 6750). Only the hash of the secret is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessToken {
-    /// What its owner calls it.
+    /// The name that the owner gave it.
     pub name: String,
-    /// Hash of its text.
+    /// The hash of the token's text.
     pub hash: [u8; 32],
-    /// When it was made.
     pub created: UtcMillis,
-    /// When it ends.
     pub expires: Option<UtcMillis>,
 }
 
 impl AccountRow {
-    /// An account that takes mail, of which nothing else is set.
+    /// Returns an active account with all other settings at their defaults.
     #[must_use]
     pub fn new(name: impl Into<String>, primary: Address, created: UtcMillis) -> Self {
         Self {
@@ -62,7 +59,7 @@ impl AccountRow {
             primary,
             display_name: None,
             active: true,
-            quota_octets: None,
+            quota_bytes: None,
             quota_emails: None,
             zone: None,
             detail_files: false,
@@ -74,7 +71,8 @@ impl AccountRow {
         }
     }
 
-    /// Whether its removal has begun (`account::local`): it has no primary address any more.
+    /// Whether the removal of the account has begun (`account::local`): the primary address is
+    /// gone then.
     #[must_use]
     pub fn is_being_removed(&self) -> bool {
         self.primary.local().is_empty() && self.primary.domain().is_empty()
@@ -88,14 +86,14 @@ pub enum AddressRow {
     Primary(AccountId),
     /// An alias of an account.
     Alias(AccountId),
-    /// Everything in a domain that nothing else claims.
+    /// The account that gets mail for all addresses of a domain that have no row of their own.
     CatchAll(AccountId),
-    /// A domain that stands for another.
+    /// The domain that this alias domain stands for.
     AliasDomain(String),
 }
 
 impl AddressRow {
-    /// The account that it leads to; none for a domain that stands for another.
+    /// Returns the account that the address leads to, or `None` for an alias domain.
     #[must_use]
     pub fn account(&self) -> Option<AccountId> {
         match self {

@@ -1,144 +1,141 @@
-//! An action: one durable outbound deed. Plain data; what may follow what is `outbox`'s business.
+//! Actions: what the outbox has to send. The rules for them are in `outbox`.
 //!
-//! An action is its head: all that is needed to list it and to decide when it goes. The octets of
-//! what is sent lie beside it: some of its own, then those of a message that the store holds, where
-//! it names one. So a redirect copies nothing, and nobody who looks at the queue reads mail.
+//! An `Action` has what is needed to list it and to decide when it is sent, and not the bytes that
+//! are sent. Those are the action's own bytes (`outbox_messages`), followed by the message in the
+//! store that `blob` names, if there is one. So a redirect copies no message, and listing the queue
+//! reads no mail.
 
 use super::address::Address;
 use super::clock::{MonotonicMillis, UtcMillis};
 use super::envelope::{DsnNotify, DsnReturn, OriginalRecipient};
 use super::id::{ActionId, BlobHash, EmailId, ObjectId, ToldKey};
 
-/// A queued deed, without its octets.
+/// A queued action, without its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Action {
-    /// Its id within the account.
     pub id: ActionId,
-    /// What it is, and so by which rules it is tried again.
+    /// Decides by which rules the action is tried again.
     pub kind: ActionKind,
-    /// Where it stands.
     pub state: ActionState,
-    /// Whether a person waits for it: it goes before the rest.
+    /// Whether a person waits for it. Urgent actions are sent before the others.
     pub urgent: bool,
     /// When it was queued.
     pub created: UtcMillis,
-    /// Not before; of one that is sent and kept, until when.
+    /// The action is not sent before this time. An action that was sent is kept until this time.
     pub due: UtcMillis,
-    /// Dropped after.
+    /// An action that was not sent by this time is dropped.
     pub expires: UtcMillis,
-    /// Attempts that came to nothing, or to not all.
+    /// Attempts after which some recipient still had no message.
     pub attempts: u32,
-    /// What the last attempt met.
+    /// The error of the last attempt.
     pub last_error: Option<String>,
-    /// Envelope sender of what is sent; `None` is `<>`.
+    /// The envelope sender; `None` is `<>`.
     pub sender: Option<Address>,
     /// RET= (RFC 3461 §4.3).
     pub ret: Option<DsnReturn>,
     /// ENVID= (RFC 3461 §4.4).
     pub envid: Option<String>,
-    /// To whom; at least one.
+    /// The recipients, at least one.
     pub recipients: Vec<Target>,
-    /// The email that gave rise to it.
+    /// The email because of which the action was queued.
     pub email: Option<EmailId>,
-    /// The told row that goes with it.
+    /// The told row that was written together with this reply.
     pub told: Option<ToldKey>,
-    /// The action that must be done before it.
+    /// The action that must be done before this one.
     pub after: Option<ActionId>,
-    /// What is equal in this is the same deed: of two that wait one goes.
-    pub same: Option<[u8; 16]>,
-    /// Whether it goes as seven-bit text, for the next hop refused it as it was.
+    /// If two waiting actions have the same key, only one of them is sent.
+    pub duplicate_key: Option<[u8; 16]>,
+    /// Whether the message is sent as seven-bit text, because the next hop refused the original.
     pub seven_bit: bool,
-    /// The Message-ID of what is sent, without angle brackets.
+    /// The Message-ID of the sent message, without angle brackets.
     pub message_id: String,
-    /// How many octets of its own it has; those of `blob` come behind them.
-    pub octets: u64,
+    /// How many bytes of its own the action sends, before those of `blob`.
+    pub own_bytes: u64,
     /// The message in the store that is sent.
     pub blob: Option<BlobHash>,
-    /// The submission that it carries, which says what becomes of it.
+    /// The submission that this action sends; the outcome is written to the submission.
     pub submission: Option<ObjectId>,
 }
 
-/// The relay is out of order, and nothing is sent.
+/// The relay does not work, so nothing is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayTrouble {
-    /// What was met.
     pub error: String,
-    /// When it is asked again.
+    /// When the relay is tried again.
     pub until: MonotonicMillis,
 }
 
-/// One recipient, and what became of the message for that recipient.
+/// One recipient of an action, and what happened to the message for this recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The forward path.
     pub address: Address,
-    /// NOTIFY= (RFC 3461 §4.1); `None` says nothing.
+    /// NOTIFY= (RFC 3461 §4.1); with `None` the parameter is not sent.
     pub notify: Option<DsnNotify>,
     /// ORCPT= (RFC 3461 §4.2).
     pub original: Option<OriginalRecipient>,
-    /// What became of it.
-    pub fate: RecipientState,
+    pub state: RecipientState,
 }
 
-/// What became of a message for one recipient.
+/// Whether the message was sent to one recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum RecipientState {
     #[default]
     Waiting,
-    /// The next hop has it; what it said.
+    /// The next hop accepted the message, with this reply.
     Sent(String),
-    /// It will not get there.
+    /// The message will not reach the recipient.
     Failed {
         /// The enhanced status (RFC 3463).
         status: [u8; 3],
-        /// What the next hop said, or why we gave up.
+        /// The reply of the next hop, or the reason why sending was given up.
         text: String,
     },
 }
 
-/// What an action is.
+/// What an action sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ActionKind {
     /// A vacation reply.
     Reply,
-    /// Mail that a script sends on.
+    /// Mail that a Sieve script redirects.
     Redirect,
-    /// A notification that a script sends (RFC 5436).
+    /// A notification from a Sieve script (RFC 5436).
     Notify,
-    /// A refusal that a person reads (RFC 5429 §2.1, RFC 8098).
+    /// A refusal by a Sieve script, for a person to read (RFC 5429 §2.1, RFC 8098).
     Reject,
-    /// A report: of a delivery, of a refusal, of a failure (RFC 3464), or that the owner saw a
-    /// message (RFC 9007).
+    /// A report of a delivery, a refusal or a failure (RFC 3464), or that the owner saw a message
+    /// (RFC 9007).
     Report,
-    /// What the owner sends (RFC 8621 §7).
+    /// A message that the owner sends (RFC 8621 §7).
     Submission,
 }
 
-/// Where an action stands.
+/// How far an action has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ActionState {
-    /// Waits for its time.
+    /// Waits until it is due.
     Waiting,
-    /// An attempt has begun, and was recorded so before the final dot went out.
+    /// An attempt has begun. This state is recorded before the final dot of the message is sent.
     Attempting,
-    /// Held until someone says otherwise.
+    /// Held until the owner or the administrator releases it.
     Held,
     /// Waits for the action that it depends on.
     Blocked,
-    /// Failed for good, and kept for its owner.
+    /// Failed for good; kept for the owner to see.
     Failed,
-    /// Sent, and kept for its owner for a time.
+    /// Sent; kept for some time for the owner to see.
     Sent,
 }
 
 impl Target {
-    /// A recipient with nothing said but the address.
+    /// Returns a waiting recipient with an address and no parameters.
     #[must_use]
     pub fn plain(address: Address) -> Self {
-        Self { address, notify: None, original: None, fate: RecipientState::Waiting }
+        Self { address, notify: None, original: None, state: RecipientState::Waiting }
     }
 
-    /// One for whom nobody wants a report (NOTIFY=NEVER).
+    /// Returns a waiting recipient of whom no reports are wanted (NOTIFY=NEVER).
     #[must_use]
     pub fn without_reports(address: Address) -> Self {
         Self {
@@ -147,19 +144,18 @@ impl Target {
         }
     }
 
-    /// Whether the message is still to go to this recipient.
+    /// Whether the message is still to be sent to this recipient.
     #[must_use]
     pub fn waits(&self) -> bool {
-        self.fate == RecipientState::Waiting
+        self.state == RecipientState::Waiting
     }
 }
 
 impl ActionKind {
-    /// All of them.
     pub const ALL: [Self; 6] =
         [Self::Reply, Self::Redirect, Self::Notify, Self::Reject, Self::Report, Self::Submission];
 
-    /// Its name for people.
+    /// Returns the name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -174,11 +170,10 @@ impl ActionKind {
 }
 
 impl ActionState {
-    /// All of them.
     pub const ALL: [Self; 6] =
         [Self::Waiting, Self::Attempting, Self::Held, Self::Blocked, Self::Failed, Self::Sent];
 
-    /// Its name for people.
+    /// Returns the name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -191,7 +186,7 @@ impl ActionState {
         }
     }
 
-    /// Whether it is still to be done.
+    /// Whether the action is still to be done.
     #[must_use]
     pub fn is_open(self) -> bool {
         !matches!(self, Self::Failed | Self::Sent)
@@ -199,15 +194,16 @@ impl ActionState {
 }
 
 impl Action {
-    /// The first recipient that still waits, else the first.
+    /// Returns the first recipient that still waits, or the first one if none does.
     #[must_use]
     pub fn next_recipient(&self) -> Option<&Target> {
         self.recipients.iter().find(|target| target.waits()).or_else(|| self.recipients.first())
     }
 
-    /// Its recipients, as a line for people and the log: the first three, and how many more.
+    /// Returns the first three recipients and the number of the others, as one line for people
+    /// and for the log.
     #[must_use]
-    pub fn to_line(&self) -> String {
+    pub fn recipient_summary(&self) -> String {
         let mut names: Vec<String> =
             self.recipients.iter().take(3).map(|target| target.address.to_string()).collect();
         if self.recipients.len() > 3 {

@@ -1,50 +1,45 @@
-//! A mail address: local part and domain, as data.
+//! Mail addresses: how they are compared and written (RFC 5321 §4.1.2, RFC 6531 §3.3).
 //!
-//! Reading an address out of an SMTP path is `wire::smtp::path`'s, out of a header field
-//! `message`'s; here is what they give, how two are compared, and how one is written (RFC 5321
-//! §4.1.2, RFC 6531 §3.3).
+//! `wire::smtp::path` reads addresses from SMTP paths, and `message` from header fields.
 
 use std::fmt;
 
 use super::limits;
 
-/// Local part and domain. The local part is without quotes; the domain may be an address literal in
-/// brackets, or empty (`<Postmaster>`, RFC 5321 §4.1.1.3).
+/// A mail address. The local part is stored without quotes. The domain may be an address literal
+/// in brackets, or empty (`<Postmaster>`, RFC 5321 §4.1.1.3).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     local: String,
     domain: String,
 }
 
-/// Why a text is no address.
+/// Why a text is not a mail address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// No `@` with something on either side.
+    /// There is no `@` with text on both sides, or the local part is not well formed.
     #[error("an address has the form user@domain")]
     Shape,
-    /// A control character.
+    /// The text has a control character.
     #[error("an address cannot hold control characters")]
     Control,
-    /// Local part over 256 octets or domain over 255 (RFC 5321 §4.5.3.1).
+    /// The local part has over 256 bytes or the domain over 255 (RFC 5321 §4.5.3.1).
     #[error("the address is too long")]
     Long,
-    /// The domain is not one (RFC 1035 §2.3.1, RFC 5890).
+    /// The domain is not well formed (RFC 1035 §2.3.1, RFC 5890).
     #[error("the domain is not well formed")]
     Domain,
 }
 
 impl Address {
-    /// Puts an address together from parts already known to be well formed.
+    /// Builds an address from parts that are known to be well formed.
     #[must_use]
     pub fn from_parts(local: impl Into<String>, domain: impl Into<String>) -> Self {
         Self { local: local.into(), domain: domain.into() }
     }
 
-    /// Reads `user@domain`, also with a quoted local part, as people and configuration files write
-    /// it.
-    ///
-    /// # Errors
-    /// Says what is wrong with it.
+    /// Parses `user@domain` as people and configuration files write it; the local part may be
+    /// quoted.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let text = text.trim();
         if text.chars().any(char::is_control) {
@@ -68,27 +63,27 @@ impl Address {
         Ok(Self { local, domain: domain.to_owned() })
     }
 
-    /// The local part, without quotes.
+    /// Returns the local part, without quotes.
     #[must_use]
     pub fn local(&self) -> &str {
         &self.local
     }
 
-    /// The domain as given; an address literal keeps its brackets.
+    /// Returns the domain as given; an address literal keeps its brackets.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.domain
     }
 
-    /// The form in which addresses are compared: local part in lower case, domain in lower-case
-    /// A-labels (RFC 5890).
+    /// Returns the form in which addresses are compared: the local part in lower case, the domain
+    /// in lower-case A-labels (RFC 5890).
     #[must_use]
     pub fn folded(&self) -> Self {
         Self { local: self.local.to_lowercase(), domain: fold_domain(&self.domain) }
     }
 
-    /// Splits `user+detail` at the first `delimiter` (RFC 5233). A leading delimiter splits
-    /// nothing.
+    /// Splits `user+detail` at the first `delimiter` (RFC 5233). A delimiter at the start does not
+    /// split.
     #[must_use]
     pub fn split_detail(&self, delimiter: char) -> (Self, Option<&str>) {
         match self.local.split_once(delimiter) {
@@ -99,8 +94,8 @@ impl Address {
         }
     }
 
-    /// `org.example@user`-like form with the domain's labels reversed, so that a prefix is a
-    /// domain: for search tokens.
+    /// Returns the form for search tokens, such as `org.example@user`: the labels of the domain
+    /// are reversed, so that a prefix of the token is a parent domain.
     #[must_use]
     pub fn reversed_domain(&self) -> String {
         let folded = self.folded();
@@ -109,24 +104,24 @@ impl Address {
         format!("{}@{}", labels.join("."), folded.local)
     }
 
-    /// The form in which it travels: with the domain in A-labels where that makes it ASCII; as it
-    /// stands where nothing but SMTPUTF8 can carry it.
+    /// Returns the form that is sent: with the domain in A-labels if that makes the address ASCII,
+    /// and unchanged if it needs SMTPUTF8.
     #[must_use]
-    pub fn travelling(&self) -> Self {
+    pub fn wire_form(&self) -> Self {
         if self.needs_smtputf8() || self.domain.is_ascii() {
             return self.clone();
         }
         Self { local: self.local.clone(), domain: fold_domain(&self.domain) }
     }
 
-    /// Whether it can only travel with SMTPUTF8 (RFC 6531).
+    /// Whether the address can only be sent with SMTPUTF8 (RFC 6531).
     #[must_use]
     pub fn needs_smtputf8(&self) -> bool {
         !self.local.is_ascii() || !fold_domain(&self.domain).is_ascii()
     }
 }
 
-/// A domain in lower-case A-labels; as it stands in lower case where IDNA refuses it.
+/// Returns a domain in lower-case A-labels, or just in lower case if IDNA refuses the domain.
 #[must_use]
 pub fn fold_domain(domain: &str) -> String {
     if domain.is_ascii() && !domain.contains("xn--") {
@@ -135,7 +130,7 @@ pub fn fold_domain(domain: &str) -> String {
     idna::domain_to_ascii(domain).unwrap_or_else(|_| domain.to_lowercase())
 }
 
-/// `Dot-string` of RFC 5321 §4.1.2, with RFC 6531 §3.3's UTF-8.
+/// Whether a local part is a `Dot-string` of RFC 5321 §4.1.2, with the UTF-8 of RFC 6531 §3.3.
 #[must_use]
 pub fn is_dot_atom(local: &str) -> bool {
     local.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atext))
@@ -147,8 +142,8 @@ fn is_atext(c: char) -> bool {
         || "!#$%&'*+-/=?^_`{|}~".contains(c)
 }
 
-/// `Domain` or `address-literal` of RFC 5321 §4.1.2; underscores are let through, for they are out
-/// there.
+/// Whether a text is a `Domain` or `address-literal` of RFC 5321 §4.1.2. Underscores are accepted
+/// too, because real domains have them.
 #[must_use]
 pub fn domain_is_well_formed(domain: &str) -> bool {
     if let Some(literal) = domain.strip_prefix('[') {
@@ -182,7 +177,8 @@ fn unescape(quoted: &str) -> Option<String> {
 }
 
 impl fmt::Display for Address {
-    /// Writes it as a path holds it, the local part quoted where it must be (RFC 5321 §4.1.2).
+    /// Writes the address as in an SMTP path, with the local part quoted if it must be (RFC 5321
+    /// §4.1.2).
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if is_dot_atom(&self.local) {
             out.write_str(&self.local)?;
@@ -223,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn folding_compares() {
+    fn addresses_are_folded_split_and_prepared_for_sending() {
         let folded = Address::parse("Jo.E+Tag@BÜCHER.example").unwrap().folded();
         assert_eq!(folded.to_string(), "jo.e+tag@xn--bcher-kva.example");
         let (base, detail) = folded.split_detail('+');
@@ -232,9 +228,9 @@ mod tests {
         assert!(Address::parse("jürgen@example.org").unwrap().needs_smtputf8());
         let domain_alone = Address::parse("J@Bücher.example").unwrap();
         assert!(!domain_alone.needs_smtputf8());
-        assert_eq!(domain_alone.travelling().to_string(), "J@xn--bcher-kva.example");
+        assert_eq!(domain_alone.wire_form().to_string(), "J@xn--bcher-kva.example");
         assert_eq!(
-            Address::parse("jü@bücher.example").unwrap().travelling().to_string(),
+            Address::parse("jü@bücher.example").unwrap().wire_form().to_string(),
             "jü@bücher.example"
         );
     }

@@ -1,10 +1,13 @@
-//! Blob ids (RFC 8620 §1.2, §3.2, RFC 8621 §4.1.1, §4.1.4): what one names, and its text form.
+//! Blob ids and their text form (RFC 8620 §1.2, §3.2, RFC 8621 §4.1.1, §4.1.4).
 //!
-//! A blob id is a base and up to [`MAX_DEPTH`] steps `-n`. The base `o…` is an email's message as
-//! it is downloaded (the digits are those of the email's id), the base `b…` an upload. `-n` is the
-//! decoded content of part n of it, counted as in `EmailContent::parts` (the whole message is 0);
-//! where that is a message, a further `-n` is a part within. Each blob id has one spelling. Whether
-//! there is such a blob, and who may read it, is not known here.
+//! - A blob id is a base and up to [`MAX_DEPTH`] steps `-n`.
+//! - The base `o…` names the message of an email as it is downloaded, with the digits of the
+//!   email's id. The base `b…` names an upload.
+//! - The step `-n` names the decoded content of part n, counted as in `EmailContent::parts` (the
+//!   whole message is 0). If that part is a message, a further `-n` names a part within it.
+//! - Each blob id has one spelling.
+//!
+//! This file does not check whether the blob exists or who may read it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,28 +17,28 @@ use smallvec::SmallVec;
 use super::id::{BadId, BlobHash, EmailId};
 use super::limits;
 
-/// Steps of a blob id.
+/// The highest number of steps in a blob id.
 pub const MAX_DEPTH: usize = 8;
 
-/// What a blob id begins with.
+/// The message or upload that a blob id starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BlobBase {
-    /// The message of an email, its own trace before it.
+    /// The message of an email, with its trace prefix.
     Email(EmailId),
     Upload(BlobHash),
 }
 
-/// Octets that a client may read.
+/// Names bytes that a client can read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId {
-    /// Where they are.
     pub base: BlobBase,
-    /// Which part of it, and of that, and so on. None: all of it.
+    /// The number of a part of the base, of a part within that part, and so on. Empty for the
+    /// whole base.
     pub parts: SmallVec<[u32; 2]>,
 }
 
 impl BlobId {
-    /// The message of an email.
+    /// Returns the id of the message of an email.
     #[must_use]
     pub fn email(id: EmailId) -> Self {
         Self { base: BlobBase::Email(id), parts: SmallVec::new() }
@@ -46,8 +49,8 @@ impl BlobId {
         Self { base: BlobBase::Upload(hash), parts: SmallVec::new() }
     }
 
-    /// Part `number` of it. `None` where that is deeper than blob ids go, or no part that has an
-    /// id.
+    /// Returns the id of part `number` of this blob, or `None` beyond `MAX_DEPTH` steps or
+    /// `MAX_MIME_PARTS` parts.
     #[must_use]
     pub fn part(&self, number: u32) -> Option<Self> {
         let fits = self.parts.len() < MAX_DEPTH
@@ -85,7 +88,7 @@ impl FromStr for BlobId {
         };
         pieces.try_fold(Self { base, parts: SmallVec::new() }, |id, piece| {
             let number = piece.parse::<u32>().map_err(|_| BadId)?;
-            // `+1` and `01` would be other spellings.
+            // Refuses `+1` and `01`, which would be second spellings of an id.
             if number.to_string() == piece { id.part(number).ok_or(BadId) } else { Err(BadId) }
         })
     }
@@ -114,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn an_email_id_of_any_digits_is_kept() {
-        // The letter goes, and no digit with it, whatever it is.
+    fn every_email_id_survives_as_a_blob_id() {
+        // The first digits of these ids look like the letter that is cut off.
         let ids = [0, 0x7000_0000_0000_0000, 0x7777_7777_7777_7777, u64::MAX];
         for id in ids.map(EmailId) {
             assert_eq!(BlobId::email(id).to_string().parse(), Ok(BlobId::email(id)));
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_bounded() {
+    fn blob_id_with_too_many_steps_is_refused() {
         let mut id = BlobId::email(EmailId(1));
         for _ in 0..MAX_DEPTH {
             id = id.part(1).unwrap();

@@ -1,23 +1,23 @@
-//! What one commit altered: for push, for wake-ups and for tests.
+//! The notification of a commit: which data types of an account it changed.
 
 use super::id::{AccountId, ModSeq};
 
-/// A kind of object with a state of its own.
+/// A type of data for which changes are counted. Most are JMAP types with a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DataType {
     /// RFC 8621 §4.
     Email = 0,
-    /// RFC 8621 §1.5: moves only when new mail arrives.
+    /// RFC 8621 §1.5: changes only when new mail arrives.
     EmailDelivery = 1,
     /// RFC 8621 §3.
     Thread = 2,
-    /// RFC 8621 §2, anything of a mailbox.
+    /// RFC 8621 §2: any property of a mailbox.
     Mailbox = 3,
-    /// Only the counts of mailboxes.
+    /// Changes with the counts of a mailbox only.
     MailboxCounts = 4,
     /// RFC 8621 §8.
     VacationResponse = 5,
-    /// The account itself.
+    /// The row of the account.
     Account = 6,
     Outbox = 7,
     /// RFC 8621 §6.
@@ -29,7 +29,7 @@ pub enum DataType {
 }
 
 impl DataType {
-    /// All of them, in stored order.
+    /// All types, in the order of their stored numbers.
     pub const ALL: [Self; 11] = [
         Self::Email,
         Self::EmailDelivery,
@@ -45,12 +45,12 @@ impl DataType {
     ];
 }
 
-/// The types that one commit changed in one account, with the newest change of each.
+/// What one commit changed in one account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub account: AccountId,
-    /// What, and up to which change number.
+    /// The changed types, each with the number of its newest change.
     pub types: Vec<(DataType, ModSeq)>,
-    /// Whether the store has remains of deleted rows that upkeep is to clear.
+    /// Whether the engine holds remains of deleted rows that upkeep has to clear.
     pub remains: bool,
 }

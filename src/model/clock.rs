@@ -1,4 +1,6 @@
-//! Time: the only reader of the wall clock, and the forms in which mail writes time.
+//! Reads the clocks of the machine, and converts times to and from the formats of mail and JMAP.
+//!
+//! No other code reads the wall clock or the monotonic clock.
 
 #[cfg(any(test, feature = "internals"))]
 mod fixed;
@@ -13,24 +15,24 @@ use jiff::{Span, Timestamp};
 #[cfg(any(test, feature = "internals"))]
 pub use fixed::FixedClock;
 
-/// Milliseconds since 1970-01-01T00:00:00Z.
+/// An instant, in milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct UtcMillis(pub i64);
 
 impl UtcMillis {
-    /// This much later.
+    /// Returns the instant `wait` later.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// This much earlier.
+    /// Returns the instant `wait` earlier.
     #[must_use]
     pub fn before(self, wait: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// How long since `earlier`; nothing if it lies ahead.
+    /// Returns the time since `earlier`, or zero if `earlier` is later than this instant.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -40,44 +42,45 @@ impl UtcMillis {
         Timestamp::from_millisecond(self.0).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// `date-time` of RFC 5322 §3.3 in UTC: `Sat, 21 Nov 2026 09:00:00 +0000`.
+    /// Returns the `date-time` of RFC 5322 §3.3 in UTC: `Sat, 21 Nov 2026 09:00:00 +0000`.
     #[must_use]
     pub fn rfc5322(self) -> String {
         self.timestamp().to_zoned(TimeZone::UTC).strftime("%a, %d %b %Y %H:%M:%S %z").to_string()
     }
 
-    /// `UTCDate` of RFC 8620 §1.4: `2026-11-21T09:00:00Z`.
+    /// Returns the `UTCDate` of RFC 8620 §1.4: `2026-11-21T09:00:00Z`.
     #[must_use]
     pub fn rfc3339(self) -> String {
         self.timestamp().to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
-    /// The same to the millisecond: `2026-11-21T09:00:00.123Z`.
+    /// Returns the instant to the millisecond: `2026-11-21T09:00:00.123Z`.
     #[must_use]
     pub fn rfc3339_millis(self) -> String {
         self.timestamp().to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
     }
 
-    /// The form of asctime(3) in UTC, as mailbox files have it: `Sat Nov 21 09:00:00 2026`.
+    /// Returns the form of asctime(3) in UTC, used in mailbox files: `Sat Nov 21 09:00:00 2026`.
     #[must_use]
     pub fn asctime(self) -> String {
         self.timestamp().to_zoned(TimeZone::UTC).strftime("%a %b %e %H:%M:%S %Y").to_string()
     }
 
-    /// As people read it, in the given zone: `2026-11-21 09:00`.
+    /// Returns the date and time for people, in the given zone: `2026-11-21 09:00`.
     #[must_use]
     pub fn local(self, zone: &TimeZone) -> String {
         self.timestamp().to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
     }
 
-    /// The same in the zone of that IANA name, else in the machine's.
+    /// Returns the date and time for people, in the zone with this IANA name, or else in the
+    /// machine's zone.
     #[must_use]
     pub fn local_in(self, name: Option<&str>) -> String {
         self.local(&name.and_then(zone).unwrap_or_else(TimeZone::system))
     }
 
-    /// The last day, `2026-11-21`, of a time that ends with this instant, the instant itself not
-    /// included; in the zone of that IANA name, else in the machine's.
+    /// Returns the last day, `2026-11-21`, of a period that ends just before this instant, in the
+    /// zone with this IANA name, or else in the machine's zone.
     #[must_use]
     pub fn last_day(self, name: Option<&str>) -> String {
         let zone = name.and_then(zone).unwrap_or_else(TimeZone::system);
@@ -85,8 +88,8 @@ impl UtcMillis {
         last.to_zoned(zone).strftime("%Y-%m-%d").to_string()
     }
 
-    /// The day that this instant lies in, or one so many days after it, in the zone of that IANA
-    /// name, else in the machine's; none beyond the calendar.
+    /// Returns the day `offset` days after the day of this instant, in the zone with this IANA
+    /// name, or else in the machine's zone. `None` beyond the calendar.
     #[must_use]
     pub fn day(self, name: Option<&str>, offset: i32) -> Option<Day> {
         let zone = name.and_then(zone).unwrap_or_else(TimeZone::system);
@@ -99,9 +102,9 @@ impl UtcMillis {
         })
     }
 
-    /// Reads a `Date` or `UTCDate` of RFC 8620 §1.4, and any date and time of RFC 3339 with `T` and
-    /// `Z` in capitals. A fraction of zero, which RFC 8620 does not want, is read as well: every
-    /// program in JavaScript writes it.
+    /// Parses a `Date` or `UTCDate` of RFC 8620 §1.4, and any other date and time of RFC 3339 with
+    /// `T` and `Z` in capitals. A fraction of zero is accepted although RFC 8620 forbids it,
+    /// because programs in JavaScript write it.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let shape = |at: usize, octet: u8| text.as_bytes().get(at) == Some(&octet);
@@ -130,55 +133,54 @@ impl fmt::Display for UtcMillis {
     }
 }
 
-/// The zone of an IANA name, such as `Europe/Berlin`.
+/// Returns the time zone with an IANA name such as `Europe/Berlin`.
 #[must_use]
 pub fn zone(name: &str) -> Option<TimeZone> {
     TimeZone::get(name).ok()
 }
 
-/// A day of the calendar, in some zone.
+/// A calendar day in some time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Day {
     /// Monday (1) to Sunday (7).
     pub weekday: u8,
     /// The day of the month, from 1.
     pub monthday: u8,
-    /// Its first instant there.
+    /// The first instant of the day in its time zone.
     pub begins: UtcMillis,
 }
 
-/// A time of this process that no setting of the machine's clock moves, in milliseconds. Waits and
-/// limits within the process are measured by it; it says nothing about what time it is, and is
-/// never stored.
+/// Milliseconds of the monotonic clock of this process. Setting the machine's clock does not change
+/// it. It measures waits and timeouts, says nothing about the time of day, and is never stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MonotonicMillis(pub u64);
 
 impl MonotonicMillis {
-    /// This much later.
+    /// Returns the time `wait` later.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// This much earlier.
+    /// Returns the time `wait` earlier.
     #[must_use]
     pub fn before(self, wait: Duration) -> Self {
         Self(self.0.saturating_sub(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// How long since `earlier`; nothing if it lies ahead.
+    /// Returns the time since `earlier`, or zero if `earlier` is later than this one.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Where the time comes from.
+/// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// The time now.
+    /// Returns the wall clock time.
     fn now(&self) -> UtcMillis;
 
-    /// The time now, for waits within this process.
+    /// Returns the monotonic time, for waits and timeouts within this process.
     fn steady(&self) -> MonotonicMillis;
 }
 
@@ -200,7 +202,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Measures how long something took; says nothing about what time it is.
+/// Measures how long an operation took.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(std::time::Instant);
 
@@ -211,7 +213,7 @@ impl Stopwatch {
         Self(std::time::Instant::now())
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
@@ -223,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms() {
+    fn times_are_written_read_and_placed_in_zones() {
         let at = UtcMillis::parse_rfc3339("2026-11-21T10:00:00+01:00").unwrap();
         assert_eq!(at.rfc5322(), "Sat, 21 Nov 2026 09:00:00 +0000");
         assert_eq!(at.rfc3339(), "2026-11-21T09:00:00Z");
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(end.last_day(Some("America/New_York")), "2026-11-21");
         assert_eq!(end.last_day(Some("Europe/Berlin")), "2026-11-22");
         assert_eq!(at.since(at.after(Duration::from_secs(1))), Duration::ZERO);
-        // A Sunday morning in Berlin, a Saturday still in New York.
+        // `end` is on a Sunday morning in Berlin, and `end.day(…, -1)` is a Saturday in New York.
         let (berlin, york) = (
             end.day(Some("Europe/Berlin"), 0).unwrap(),
             end.day(Some("America/New_York"), -1).unwrap(),

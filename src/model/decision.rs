@@ -1,4 +1,4 @@
-//! What was decided for a delivered message, and why: "why was no reply sent?"
+//! The log of vacation decisions: why a delivered message was answered or not.
 
 use super::address::Address;
 use super::clock::UtcMillis;
@@ -8,26 +8,25 @@ use super::id::{ActionId, EmailId};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     pub at: UtcMillis,
-    /// For which email.
+    /// The delivered email.
     pub email: EmailId,
-    /// Its envelope sender.
+    /// The envelope sender of the message.
     pub sender: Option<Address>,
-    /// The recipient as addressed.
+    /// The recipient address of the delivery.
     pub recipient: Address,
-    /// What was decided.
     pub verdict: Verdict,
 }
 
-/// The outcome for the vacation reply.
+/// Whether a reply was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// A reply was queued.
     Answered(ActionId),
-    /// No reply: the code of the reason, and what gave rise to it.
+    /// No reply was sent.
     Silent {
-        /// Code of `vacation::reason`, such as `auto-submitted`.
+        /// The code of a `vacation::reason`, such as `auto-submitted`.
         reason: String,
-        /// The evidence, such as the field that said so.
+        /// The evidence for the reason, such as a header field.
         detail: String,
     },
 }

@@ -1,73 +1,73 @@
-//! The address of a delivery by this service, read out of the trace fields that the delivery wrote
-//! before the message.
+//! Reads the address to which this service delivered an email from the Delivered-To field of the
+//! trace prefix.
 //!
-//! - The trace fields are the one place where the address is kept. It is read from them, so that no
-//!   second copy can differ.
+//! - The trace prefix is the only place where the address is stored, so no second copy can differ.
 //! - The value has the form in which conditions on header fields compare
-//!   (`message::header::folded`): lower case, single blanks. A test of `message::trace` holds the
-//!   two together.
-//! - What is not plainly such a value (not ASCII, folded, twice, an encoded word, too long) is
-//!   `Unread`: whoever needs to know reads the header.
+//!   (`message::header::folded`): lower case, single spaces. A test of `message::trace` compares
+//!   the two.
+//! - A value in an unusual form (not ASCII, folded, repeated, an encoded word, too long) is
+//!   `Unclear`: a caller that needs it parses the header.
 
-/// A search text of an email that this service delivered begins so; the address follows, or nothing
-/// where it is `Unread`. The blank keeps it apart from all other texts: ids have none, and
-/// addresses none before the `@`.
-pub const TEXT: &str = "delivered-to ";
+/// The beginning of the search text of an email that this service delivered. The address follows,
+/// or nothing if it is `Unclear`. The space keeps it apart from all other search texts: ids have no
+/// space, and addresses have none before the `@`.
+pub const SEARCH_TEXT_PREFIX: &str = "delivered-to ";
 
 const NAME: &[u8] = b"delivered-to";
-/// The longest value that is a search text.
+/// The longest value that becomes a search text.
 const MAX_BYTES: usize = 255;
-/// Lines of trace fields in which the field is looked for; ours is the second.
+/// The field must be in the first lines of the trace prefix; a delivery writes it as the second.
 const MAX_LINES: usize = 8;
 
-/// What trace fields say in Delivered-To.
+/// The Delivered-To value of a trace prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveredTo {
-    /// They have no such field.
+    /// There is no Delivered-To field.
     Absent,
-    /// The value of the only such field.
+    /// The value of the only Delivered-To field.
     Value(String),
-    /// There may be such a field: the header says what is in it.
-    Unread,
+    /// There may be a Delivered-To field, but only a parser of headers can read its value.
+    Unclear,
 }
 
 impl DeliveredTo {
-    /// Reads trace fields; what was not delivered here has none.
+    /// Reads the value from a trace prefix. The prefix is empty if this service did not deliver
+    /// the email.
     #[must_use]
-    pub fn of(trace: &[u8]) -> Self {
+    pub fn parse(trace: &[u8]) -> Self {
         let lines: Vec<&[u8]> = trace.split(|byte| *byte == b'\n').collect();
-        // Such a beginning may be passed over by who reads header fields, and then the next line is
-        // the first.
+        // A parser of headers may skip a first line that begins like this.
         if trace.first().is_some_and(|first| !first.is_ascii_alphabetic() || *first == b'F') {
-            return Self::Unread;
+            return Self::Unclear;
         }
         let is_named = |line: &&[u8]| {
             line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
         };
         let Some(at) = lines.iter().position(is_named) else { return Self::Absent };
         let (before, rest) = lines.split_at_checked(at).unwrap_or((&lines, &[]));
-        let [line, behind @ ..] = rest else { return Self::Unread };
+        let [line, behind @ ..] = rest else { return Self::Unclear };
         let is_plain = before.len() < MAX_LINES
             && before.iter().all(|line| !line.trim_ascii().is_empty())
             && !behind.iter().any(is_named)
             && !behind.first().is_some_and(|next| matches!(next.first(), Some(b' ' | b'\t')));
         let value =
             line.get(NAME.len()..).and_then(|rest| rest.strip_prefix(b":")).filter(|_| is_plain);
-        value.and_then(plain).map_or(Self::Unread, Self::Value)
+        value.and_then(plain).map_or(Self::Unclear, Self::Value)
     }
 
-    /// The search text of an email with these trace fields.
+    /// Returns the search text of an email with this trace prefix.
     #[must_use]
-    pub fn text(&self) -> Option<String> {
+    pub fn search_text(&self) -> Option<String> {
         match self {
             Self::Absent => None,
-            Self::Value(value) => Some(format!("{TEXT}{value}")),
-            Self::Unread => Some(TEXT.to_owned()),
+            Self::Value(value) => Some(format!("{SEARCH_TEXT_PREFIX}{value}")),
+            Self::Unclear => Some(SEARCH_TEXT_PREFIX.to_owned()),
         }
     }
 }
 
-/// A value in the form in which it is compared, where that form is plain to see.
+/// Returns a value in the form in which it is compared, or `None` if the value is in an unusual
+/// form.
 fn plain(value: &[u8]) -> Option<String> {
     let value = std::str::from_utf8(value).ok()?.trim_ascii();
     let is_plain =
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_value_is_read_where_it_is_plain() {
+    fn only_a_plain_value_is_read() {
         let value = |text: &str| DeliveredTo::Value(text.to_owned());
         for (trace, read) in [
             ("", DeliveredTo::Absent),
@@ -95,26 +95,26 @@ mod tests {
             ),
             ("DELIVERED-TO:\"a  b\"@x", value("\"a b\"@x")),
             ("Delivered-To: a@x\r\n", value("a@x")),
-            ("Delivered-To: a@x\r\nX: 1\r\nDelivered-To: b@x\r\n", DeliveredTo::Unread),
-            ("Delivered-To: a@x\r\n b@x\r\n", DeliveredTo::Unread),
-            ("X: 1\r\n\r\nDelivered-To: a@x\r\n", DeliveredTo::Unread),
-            ("From x\r\nDelivered-To: a@x\r\n", DeliveredTo::Unread),
-            ("\r\nDelivered-To: a@x\r\n", DeliveredTo::Unread),
-            ("Delivered-To : a@x\r\n", DeliveredTo::Unread),
-            ("Delivered-To: \r\n", DeliveredTo::Unread),
-            ("Delivered-To: jürgen@x\r\n", DeliveredTo::Unread),
-            ("Delivered-To: =?utf-8?q?a?=@x\r\n", DeliveredTo::Unread),
+            ("Delivered-To: a@x\r\nX: 1\r\nDelivered-To: b@x\r\n", DeliveredTo::Unclear),
+            ("Delivered-To: a@x\r\n b@x\r\n", DeliveredTo::Unclear),
+            ("X: 1\r\n\r\nDelivered-To: a@x\r\n", DeliveredTo::Unclear),
+            ("From x\r\nDelivered-To: a@x\r\n", DeliveredTo::Unclear),
+            ("\r\nDelivered-To: a@x\r\n", DeliveredTo::Unclear),
+            ("Delivered-To : a@x\r\n", DeliveredTo::Unclear),
+            ("Delivered-To: \r\n", DeliveredTo::Unclear),
+            ("Delivered-To: jürgen@x\r\n", DeliveredTo::Unclear),
+            ("Delivered-To: =?utf-8?q?a?=@x\r\n", DeliveredTo::Unclear),
         ] {
-            assert_eq!(DeliveredTo::of(trace.as_bytes()), read, "{trace:?}");
+            assert_eq!(DeliveredTo::parse(trace.as_bytes()), read, "{trace:?}");
         }
         assert_eq!(
-            DeliveredTo::of(format!("Delivered-To: {}\r\n", "a".repeat(256)).as_bytes()),
-            DeliveredTo::Unread
+            DeliveredTo::parse(format!("Delivered-To: {}\r\n", "a".repeat(256)).as_bytes()),
+            DeliveredTo::Unclear
         );
-        assert_eq!(value("a@x").text().as_deref(), Some("delivered-to a@x"));
+        assert_eq!(value("a@x").search_text().as_deref(), Some("delivered-to a@x"));
         assert_eq!(
-            (DeliveredTo::Absent.text(), DeliveredTo::Unread.text()),
-            (None, Some(TEXT.to_owned()))
+            (DeliveredTo::Absent.search_text(), DeliveredTo::Unclear.search_text()),
+            (None, Some(SEARCH_TEXT_PREFIX.to_owned()))
         );
     }
 }

@@ -1,5 +1,5 @@
-//! An email as it is stored: the narrow row that changes, the wide row that does not, and what a
-//! way in hands over.
+//! An email as it is stored: its metadata, which change, and its content and search tokens, which
+//! do not.
 
 use std::collections::BTreeSet;
 
@@ -10,38 +10,36 @@ use super::field::field_at;
 use super::id::{BlobHash, MailboxUid, ModSeq, ThreadId, ThreadKey};
 use super::keyword;
 
-/// The mutable facts of an email; a destroyed one keeps them as a tombstone, so that it can be
-/// restored.
+/// The metadata of an email, in table `email_metadata`. When the email is destroyed, the row stays
+/// as a tombstone, so that the email can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmailMetadata {
-    /// Its thread, for good (RFC 8621 §4.1.1).
+    /// The thread, which never changes (RFC 8621 §4.1.1).
     pub thread: ThreadId,
-    /// The mailboxes that it is in.
     pub mailboxes: BTreeSet<MailboxUid>,
-    /// Its keywords, normal form.
+    /// The keywords in normal form (`keyword::normalize`).
     pub keywords: BTreeSet<String>,
-    /// When it was received, in ms.
     pub received_at: UtcMillis,
     /// The message as received.
     pub blob: BlobHash,
-    /// Octets, its own trace prefix included.
+    /// The size in bytes, trace prefix included.
     pub size: u64,
-    /// The change that made it.
+    /// The change that created the email.
     pub created: ModSeq,
-    /// The change that touched it last.
+    /// The newest change of the email.
     pub updated: ModSeq,
-    /// When it was destroyed.
+    /// When the email was destroyed; `None` while it is live.
     pub deleted: Option<UtcMillis>,
 }
 
 impl EmailMetadata {
-    /// Neither `$seen` nor `$draft`: what the counts of RFC 8621 §2 call unread.
+    /// Whether the email counts as unread (RFC 8621 §2): it has neither `$seen` nor `$draft`.
     #[must_use]
     pub fn is_unread(&self) -> bool {
         !self.has(keyword::SEEN) && !self.has(keyword::DRAFT)
     }
 
-    /// Whether it carries a keyword.
+    /// Whether the email has a keyword.
     #[must_use]
     pub fn has(&self, keyword: &str) -> bool {
         self.keywords.contains(keyword)
@@ -57,7 +55,7 @@ pub struct EmailAddress {
     pub email: String,
 }
 
-/// The Date field: an instant and the zone that it was written in.
+/// The value of a Date field: an instant and its time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SentAt {
     pub at: UtcMillis,
@@ -65,11 +63,11 @@ pub struct SentAt {
     pub offset_minutes: i16,
 }
 
-/// Minutes of the furthest zone that RFC 3339 can write.
+/// The largest time zone offset that RFC 3339 can express.
 const MAX_ZONE_MINUTES: i16 = 23 * 60 + 59;
 
 impl SentAt {
-    /// As a `Date` of RFC 8620 §1.4; in UTC where its zone is further off than can be written.
+    /// Returns the `Date` of RFC 8620 §1.4, in UTC if its time zone is beyond `MAX_ZONE_MINUTES`.
     #[must_use]
     pub fn rfc3339(self) -> String {
         match self.zone() {
@@ -88,7 +86,7 @@ impl SentAt {
         }
     }
 
-    /// As a date-time of RFC 5322 §3.3.
+    /// Returns the date-time of RFC 5322 §3.3.
     #[must_use]
     pub fn rfc5322(self) -> String {
         let zone = self.zone();
@@ -98,7 +96,7 @@ impl SentAt {
         format!("{}{sign}{:02}{:02}", local.trim_end_matches("+0000"), minutes / 60, minutes % 60)
     }
 
-    /// Reads a `Date` of RFC 8620 §1.4.
+    /// Parses a `Date` of RFC 8620 §1.4.
     #[must_use]
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let at = UtcMillis::parse_rfc3339(text)?;
@@ -123,42 +121,41 @@ impl SentAt {
     }
 }
 
-/// Where a MIME part lies in the blob. Offsets count octets from the start of the message as
-/// received.
+/// The position of a MIME part, in bytes from the start of the message as received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartOffsets {
-    /// Start of its header.
+    /// The start of the header of the part.
     pub header: u32,
-    /// Start of its body.
+    /// The start of the body of the part.
     pub body: u32,
-    /// End of its body.
+    /// The end of the body of the part.
     pub end: u32,
     /// Content-Transfer-Encoding: 0 none, 1 quoted-printable, 2 base64, 3 uuencode.
     pub encoding: u8,
 }
 
-/// What a list of emails shows, kept so that it need not be parsed again.
+/// What a client shows in a list of emails. It is stored, so that the message need not be parsed
+/// again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EmailContent {
     pub from: Vec<EmailAddress>,
     pub to: Vec<EmailAddress>,
     pub cc: Vec<EmailAddress>,
     pub bcc: Vec<EmailAddress>,
-    /// Sender.
     pub sender: Vec<EmailAddress>,
-    /// Reply-To.
     pub reply_to: Vec<EmailAddress>,
-    /// Of these six in this order, from the lowest bit on: whether the header has the field, and no
-    /// address in it.
-    pub blank: u8,
-    /// Subject, in the Text form of RFC 8621 §4.1.2.2: no controls but tabs.
+    /// One bit for each of the six fields above, in this order from the lowest bit: set if the
+    /// header has the field, but no address in it.
+    pub empty_fields: u8,
+    /// The subject in the Text form of RFC 8621 §4.1.2.2, without control characters other than
+    /// tabs.
     pub subject: Option<String>,
     pub sent_at: Option<SentAt>,
-    /// Message-ID, without angle brackets.
+    /// The Message-ID, without angle brackets.
     pub message_id: Vec<String>,
-    /// In-Reply-To, likewise.
+    /// The ids in In-Reply-To, without angle brackets.
     pub in_reply_to: Vec<String>,
-    /// References, likewise.
+    /// The ids in References, without angle brackets.
     pub references: Vec<String>,
     /// RFC 8621 §4.1.4 preview.
     pub preview: String,
@@ -168,57 +165,55 @@ pub struct EmailContent {
     pub parts: Vec<PartOffsets>,
 }
 
-/// Positions of a word: most stand once or twice, and need no memory of their own.
+/// The positions of a word in an email. Most words occur once or twice and so need no allocation.
 pub type Positions = SmallVec<[u32; 4]>;
 
 /// A search word of an email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchWord {
-    /// Keyed hash, 28 bits.
+    /// The keyed hash of the word, 28 bits.
     pub hash: u32,
-    /// Positions, ascending, for phrases; each field has its own band of them (`model::field`).
+    /// Ascending positions, for phrase search. Each field has its own band of positions
+    /// (`model::field`).
     pub positions: Positions,
 }
 
 impl SearchWord {
-    /// In which fields it stands, a bit each.
+    /// Returns the fields in which the word occurs, one bit each.
     #[must_use]
     pub fn fields(&self) -> u16 {
         self.positions.iter().fold(0, |fields, position| fields | field_at(*position))
     }
 }
 
-/// What an email can be found by.
+/// An entry of the search index.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Token {
-    /// Keyed hash of a word.
+    /// The keyed hash of a word.
     Word(u32),
-    /// A token that is kept as text.
+    /// A text, such as an address.
     Text(String),
 }
 
 /// The search tokens of an email.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tokens {
-    /// Words, ascending by hash, each once.
+    /// The words, ascending by hash, without duplicates.
     pub words: Vec<SearchWord>,
-    /// Tokens that are kept as text, ascending, each once, with their field bits: addresses with
-    /// the domain reversed, List-Id, Message-ID.
+    /// The texts, ascending and without duplicates, with their field bits: addresses with the
+    /// domain reversed, List-Id, Message-ID.
     pub texts: Vec<(String, u16)>,
 }
 
-/// The finished rows of one message, the same for everyone who receives it; made by
-/// `message::rows`.
+/// What is stored of a message, equal for all recipients. `message::rows` makes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MessageRows {
-    /// Hash of the message as received.
+    /// The hash of the message as received.
     pub blob: BlobHash,
-    /// Octets of the message as received.
+    /// The size of the message as received, in bytes.
     pub size: u64,
-    /// The wide row.
     pub content: EmailContent,
-    /// The search tokens.
     pub tokens: Tokens,
-    /// By which threads are found, each once.
+    /// The keys by which the thread is found, without duplicates.
     pub thread_keys: Vec<ThreadKey>,
 }

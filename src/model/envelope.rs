@@ -1,8 +1,8 @@
-//! What the SMTP client said about a message, apart from the message (RFC 5321 §2.3.1, RFC 2033).
+//! The envelope of a message in SMTP and LMTP (RFC 5321 §2.3.1, RFC 2033).
 
 use super::address::Address;
 
-/// One transaction's envelope, as the LMTP session collected it.
+/// The envelope of one transaction, as the LMTP session collected it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Envelope {
     /// The envelope sender; `None` is the null path `<>` (RFC 5321 §4.5.5).
@@ -13,7 +13,7 @@ pub struct Envelope {
     pub body: BodyType,
     /// SMTPUTF8 of RFC 6531.
     pub smtputf8: bool,
-    /// SIZE= of RFC 1870, in octets.
+    /// SIZE= of RFC 1870, in bytes.
     pub size: Option<u64>,
     /// RET= of RFC 3461 §4.3.
     pub ret: Option<DsnReturn>,
@@ -23,14 +23,14 @@ pub struct Envelope {
     pub lhlo: String,
     /// Whether the session was encrypted.
     pub tls: bool,
-    /// Why the sender is taken for forged, by results that are trusted (`proof`).
+    /// Why the sender counts as forged, by trusted authentication results (`proof`).
     pub forged: Option<String>,
-    /// What a trusted peer said of the original client by XFORWARD or XCLIENT.
+    /// The original client, as a trusted peer described it by XFORWARD or XCLIENT.
     pub client: ClientInfo,
 }
 
 impl Envelope {
-    /// The `with` protocol of the Received field (RFC 3848, RFC 6531 §4.3).
+    /// Returns the `with` protocol of the Received field (RFC 3848, RFC 6531 §4.3).
     #[must_use]
     pub fn protocol(&self) -> &'static str {
         match (self.smtputf8, self.tls) {
@@ -54,7 +54,7 @@ pub struct Recipient {
 }
 
 impl Recipient {
-    /// A recipient with nothing said but its address.
+    /// Returns a recipient without parameters.
     #[must_use]
     pub fn plain(address: Address) -> Self {
         Self { address, original: None, notify: DsnNotify::default() }
@@ -70,23 +70,19 @@ pub struct OriginalRecipient {
     pub address: String,
 }
 
-/// When the sender wants to hear of a delivery (RFC 3461 §4.1).
+/// The events of which the sender wants reports: NOTIFY= of RFC 3461 §4.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DsnNotify {
-    /// NOTIFY=NEVER.
     pub never: bool,
-    /// NOTIFY=SUCCESS.
     pub success: bool,
-    /// NOTIFY=FAILURE.
     pub failure: bool,
-    /// NOTIFY=DELAY.
     pub delay: bool,
 }
 
 impl DsnNotify {
-    /// The value of NOTIFY: NEVER, or some of the others, in any case.
+    /// Parses a value of NOTIFY, in any letter case: NEVER, or any of the others.
     #[must_use]
-    pub fn of(value: &str) -> Option<Self> {
+    pub fn parse(value: &str) -> Option<Self> {
         let mut notify = Self::default();
         for word in value.split(',') {
             match word.to_ascii_uppercase().as_str() {
@@ -97,7 +93,7 @@ impl DsnNotify {
                 _ => return None,
             }
         }
-        // NEVER stands alone.
+        // NEVER may not be combined with the others.
         (!(notify.never && (notify.success || notify.failure || notify.delay))).then_some(notify)
     }
 }
@@ -105,12 +101,12 @@ impl DsnNotify {
 /// BODY= of RFC 6152 and RFC 3030.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BodyType {
-    /// 7BIT, or nothing said.
+    /// 7BIT, or no BODY parameter.
     #[default]
     SevenBit,
-    /// 8BITMIME.
+    /// BODY=8BITMIME of RFC 6152.
     EightBit,
-    /// BINARYMIME: by BDAT only.
+    /// BODY=BINARYMIME of RFC 3030, with BDAT only.
     Binary,
 }
 
@@ -119,7 +115,7 @@ pub enum BodyType {
 pub enum DsnReturn {
     /// The whole message.
     Full,
-    /// Its header only.
+    /// The header of the message only.
     Headers,
 }
 
@@ -129,14 +125,14 @@ pub struct ClientInfo {
     pub name: Option<String>,
     pub addr: Option<String>,
     pub port: Option<u16>,
-    /// HELO name.
+    /// The name that the client gave in HELO.
     pub helo: Option<String>,
-    /// Protocol, `SMTP` or `ESMTP`.
+    /// The protocol, `SMTP` or `ESMTP`.
     pub proto: Option<String>,
-    /// The peer's own name for the message: Postfix's queue id.
+    /// The peer's id of the message: the queue id of Postfix.
     pub ident: Option<String>,
     /// `LOCAL` or `REMOTE`.
     pub source: Option<String>,
-    /// The authenticated login, by XCLIENT.
+    /// The login name of the authenticated client, from XCLIENT.
     pub login: Option<String>,
 }

@@ -1,14 +1,14 @@
-//! The fields of a message that are searched: a bit each, and a band of positions each.
+//! The searchable fields of a message, each with a bit and a band of word positions.
 //!
-//! Where a word stands is its number in its field, above that the field's band, so that a phrase is
-//! found in the field that it is sought in and runs from none into the next. The body has band 0,
-//! for most words are there and small numbers are short.
+//! - A position is the band of a field in the upper bits, and the number of the word within the
+//!   field in the lower `BAND_BITS`. So a phrase matches within one field only.
+//! - The body has band 0: most words are in the body, and small numbers take less space.
 
 pub const FROM: u16 = 1;
 pub const TO: u16 = 2;
 pub const CC: u16 = 4;
 pub const BCC: u16 = 8;
-/// Delivered-To of the message itself: where earlier hops delivered it.
+/// Delivered-To fields of the message as received, from earlier hops.
 pub const DELIVERED_TO: u16 = 16;
 pub const SUBJECT: u16 = 32;
 pub const BODY: u16 = 64;
@@ -19,21 +19,21 @@ pub const ATTACHMENT_TYPE: u16 = 256;
 pub const LIST_ID: u16 = 512;
 /// Message-ID, In-Reply-To, References.
 pub const MESSAGE_ID: u16 = 1024;
-/// Names of header fields, but for those that nearly every message has.
+/// Names of header fields, except those that nearly every message has.
 pub const HEADER: u16 = 2048;
-/// Delivered-To of the trace fields: where this service delivered it (`model::delivered_to`).
+/// Delivered-To of the trace prefix, from the delivery by this service (`model::delivered_to`).
 pub const DELIVERED_HERE: u16 = 4096;
 
-/// Bits of a number within a band: `limits::MAX_INDEXED_WORDS` and the gaps between texts fit.
+/// Bits of a word number within a band. `limits::MAX_INDEXED_WORDS` and the gaps between texts fit.
 pub const BAND_BITS: u32 = 17;
 
-/// The band of a field.
+/// Returns the band of a field.
 #[must_use]
 pub fn band_of(field: u16) -> u32 {
     if field == BODY { 0 } else { field.trailing_zeros().saturating_add(1) }
 }
 
-/// In which field a position is.
+/// Returns the field of a position.
 #[must_use]
 pub fn field_at(position: u32) -> u16 {
     match position >> BAND_BITS {

@@ -1,25 +1,25 @@
-//! Bytes as hexadecimal digits, and back.
+//! Converts bytes to and from hexadecimal digits.
 
 use std::fmt::Write as _;
 
-/// Two lower-case digits for each byte.
+/// Returns two lower-case digits for each byte.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len().saturating_mul(2)), |mut out, byte| {
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         write!(out, "{byte:02x}").ok();
         out
     })
 }
 
-/// The byte that two digits stand for, in either case.
+/// Returns the byte of two digits in either letter case, or `None` if one is not a digit.
 #[must_use]
 pub fn hex_byte([high, low]: [u8; 2]) -> Option<u8> {
     encodify::hex::decode_pair(high, low)
 }
 
-/// A text as `xtext` (RFC 3461 §4): whatever is not a printing character of ASCII, and `+` and `=`,
-/// as `+` and two upper-case digits.
+/// Encodes a text as `xtext` (RFC 3461 §4): bytes other than printing ASCII characters, and `+` and
+/// `=`, become `+` and two upper-case digits.
 #[must_use]
 pub fn xtext(text: &str) -> String {
     encodify::hex::XTEXT.encode(text)
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_and_digits() {
+    fn bytes_are_written_as_digits_and_read_back() {
         assert_eq!(hex(&[0, 0x0f, 0xff]), "000fff");
         assert_eq!(
             (hex_byte(*b"fF"), hex_byte(*b"0a"), hex_byte(*b"+1")),

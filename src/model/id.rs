@@ -1,8 +1,9 @@
-//! Identifiers: newtypes over numbers, with one text form for the wire.
+//! Ids: newtypes over numbers and hashes, and their text form on the wire.
 //!
-//! On the wire an id is a type letter and the lower-case base32hex (RFC 4648 §7) of its big-endian
-//! bytes, of fixed length: ids sort as their numbers do, no two differ by case alone, and none
-//! reads `NIL` (RFC 8620 §1.2).
+//! - The text form is a letter for the type and the lower-case base32hex (RFC 4648 §7) of the
+//!   big-endian bytes, in fixed length.
+//! - The texts of one type sort as their numbers do, and no two differ by case alone.
+//! - No text is `NIL` (RFC 8620 §1.2).
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +12,7 @@ use super::clock::UtcMillis;
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
-/// A text that is not an id of the wanted kind.
+/// The error for a text that is not an id of the wanted type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a well-formed id")]
 pub struct BadId;
@@ -53,7 +54,7 @@ fn decode<const N: usize>(letter: char, text: &str) -> Result<[u8; N], BadId> {
         }
         window &= (1 << bits) - 1;
     }
-    // The padding bits must be zero, or one id would have several spellings.
+    // The padding bits must be zero, so that each id has one spelling.
     if window == 0 { Ok(out) } else { Err(BadId) }
 }
 
@@ -100,61 +101,63 @@ macro_rules! hash_id {
 }
 
 number_id!(
-    /// An account. Compact, for it begins every key; never reused. Account 0 is the site itself.
+    /// The id of an account, never reused. It is short because almost every key begins with it.
+    /// Account 0 is the site.
     AccountId, u32, 'a'
 );
 number_id!(
-    /// An email of an account: 48 bits of *reversed* `receivedAt` (ms), 16 bits that keep it
-    /// unique. Ascending order is newest first.
+    /// The id of an email in an account: 48 bits of *reversed* `receivedAt` in ms, then 16 bits
+    /// that tell equal times apart. Ascending order is newest first.
     EmailId, u64, 'e'
 );
 number_id!(
-    /// A thread of an account, in order of making. Dead for good after its last email.
+    /// The id of a thread in an account, in order of creation. A thread is not used again after
+    /// its last email is destroyed.
     ThreadId, u64, 't'
 );
 number_id!(
-    /// A mailbox of an account, in order of making, never reused. 0 is all mail.
+    /// The id of a mailbox in an account, in order of creation, never reused. 0 is all mail.
     MailboxUid, u32, 'm'
 );
 number_id!(
-    /// A change number: one sequence an account, shared by every data type.
+    /// The number of a change. Each account has one sequence, shared by all data types.
     ModSeq, u64, 's'
 );
 number_id!(
-    /// A queued action of an account's outbox, in order of making.
+    /// The id of an action in an account's outbox, in order of creation.
     ActionId, u64, 'q'
 );
 number_id!(
-    /// A small object of an account: the change number that made it.
+    /// The id of a small object in an account: the number of the change that created the object.
     ObjectId, u64, 'i'
 );
 hash_id!(
-    /// BLAKE3 of a message exactly as received (or of an upload).
+    /// The BLAKE3 hash of a message exactly as received, or of an upload.
     BlobHash, 'b'
 );
 hash_id!(
-    /// Keyed hash of a message id (16 octets) followed by that of the stripped subject (16): what
-    /// joins threads.
+    /// The key by which a thread is found: the keyed hash of a message id (16 bytes), then that of
+    /// the folded subject (16 bytes).
     ThreadKey, 'r'
 );
 hash_id!(
-    /// Keyed hash of a vacation handle (16 octets) followed by that of a folded sender (16): who
-    /// was told.
+    /// The key of a told row: the keyed hash of a vacation handle (16 bytes), then that of the
+    /// folded sender (16 bytes).
     ToldKey, 'w'
 );
 
 impl AccountId {
-    /// The site: directory, settings, next account id.
+    /// The site, to which the rows that belong to no account are assigned.
     pub const SITE: Self = Self(0);
 }
 
 impl MailboxUid {
-    /// The virtual mailbox that holds every live email.
+    /// The virtual mailbox that contains every live email.
     pub const ALL: Self = Self(0);
 }
 
 impl ModSeq {
-    /// The change number after this one.
+    /// Returns the change number after this one.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -164,14 +167,15 @@ impl ModSeq {
 const MAX_TIME_MILLIS: u64 = (1 << 48) - 1;
 
 impl EmailId {
-    /// The id for an email received at `at` (times before 1970 count as 0), told apart by `unique`.
+    /// Returns the id for an email received at `at`; times before 1970 count as 0. `unique` tells
+    /// emails with the same time apart.
     #[must_use]
     pub fn new(at: UtcMillis, unique: u16) -> Self {
         let millis = u64::try_from(at.0).unwrap_or(0).min(MAX_TIME_MILLIS);
         Self(((MAX_TIME_MILLIS - millis) << 16) | u64::from(unique))
     }
 
-    /// When the email was received, to the millisecond.
+    /// Returns when the email was received, to the millisecond.
     #[must_use]
     pub fn received_at(self) -> UtcMillis {
         UtcMillis(i64::try_from(MAX_TIME_MILLIS - (self.0 >> 16)).unwrap_or(0))
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_refused() {
+    fn texts_that_are_no_email_id_are_refused() {
         for text in [
             "",
             "e",
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn email_ids_run_newest_first() {
+    fn newer_email_has_smaller_id() {
         let (old, new) = (EmailId::new(UtcMillis(1_000), 5), EmailId::new(UtcMillis(2_000), 3));
         assert!(new < old);
         assert_eq!(old.received_at(), UtcMillis(1_000));

@@ -1,28 +1,29 @@
-//! Who an account is: all its addresses, and the question "is this me?".
+//! The addresses and names of an account, and whether a given address is one of them.
 
 use super::address::Address;
 
-/// Everything by which an account is known.
+/// The addresses, name and time zone of an account's owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The address that replies come from when nothing better is known.
+    /// The primary address, which replies have as From unless a better one is known.
     pub primary: Address,
     /// The owner's name, for the From field.
     pub name: Option<String>,
     /// Every address of the account, the primary first, in the form of the directory: folded, or
-    /// with their case where local parts differ by it.
+    /// in its letter case where local parts differ by case.
     pub addresses: Vec<Address>,
-    /// Domains that stand for one another: (alias, real), folded.
+    /// The alias domains of the site, each with the domain it stands for; folded.
     pub alias_domains: Vec<(String, String)>,
-    /// What separates user and detail; `None` where sub-addresses are off.
+    /// The character between user and detail; `None` if sub-addresses are off.
     pub delimiter: Option<char>,
-    /// IANA name of the owner's time zone; `None` is the machine's.
+    /// The IANA name of the owner's time zone; `None` for the machine's.
     pub zone: Option<String>,
 }
 
 impl Identity {
-    /// Whether an address is one of the account's, whatever its case: alias, sub-address or alias
-    /// domain included. Where local parts differ by case, the directory alone says whose it is.
+    /// Whether an address belongs to the account: as it is, as a sub-address, or in an alias
+    /// domain. Letter case is ignored, so where local parts differ by case, only the directory
+    /// tells whose address it is.
     #[must_use]
     pub fn is_me(&self, address: &Address) -> bool {
         let folded = self.canonical(address);
@@ -36,7 +37,7 @@ impl Identity {
             })
     }
 
-    /// The folded address with an alias domain replaced by the real one.
+    /// Returns the folded address, with an alias domain replaced by the domain it stands for.
     #[must_use]
     pub fn canonical(&self, address: &Address) -> Address {
         let folded = address.folded();
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_itself() {
+    fn is_me_accepts_case_details_and_alias_domains() {
         let me = Identity {
             primary: Address::from_parts("ann", "example.org"),
             name: None,

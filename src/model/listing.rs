@@ -75,7 +75,7 @@ impl ListingFilter {
 
     /// Whether the email alone decides, and not its thread.
     #[must_use]
-    pub fn is_of_emails(self) -> bool {
+    pub fn is_email_filter(self) -> bool {
         matches!(self, Self::Every | Self::Unseen | Self::Flagged)
     }
 
@@ -116,9 +116,9 @@ impl ListingStats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListingStage {
     /// It is being made: emails up to this id are in it.
-    Making(EmailId),
+    Filling(EmailId),
     /// It can be read.
-    Whole,
+    Complete,
     /// Its rows are being deleted; it is followed no more.
     Dropping,
 }
@@ -144,7 +144,7 @@ impl MaintainedListing {
         let stats = ListingStats { low, ..ListingStats::default() };
         Self {
             filter,
-            stage: ListingStage::Whole,
+            stage: ListingStage::Complete,
             last_used: UtcMillis(0),
             emails: stats,
             threads: stats,
@@ -160,16 +160,16 @@ impl MaintainedListing {
     #[must_use]
     pub fn frontier(&self) -> Option<EmailId> {
         match self.stage {
-            ListingStage::Making(upto) => Some(upto),
-            ListingStage::Whole => Some(EmailId(u64::MAX)),
+            ListingStage::Filling(upto) => Some(upto),
+            ListingStage::Complete => Some(EmailId(u64::MAX)),
             ListingStage::Dropping => None,
         }
     }
 
     /// Whether it can be read.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.stage == ListingStage::Whole
+    pub fn is_complete(&self) -> bool {
+        self.stage == ListingStage::Complete
     }
 
     /// Whether it must be noted that somebody asks for it now; once a day is enough.
@@ -197,7 +197,7 @@ impl MaintainedListing {
     /// The shapes in which it is kept.
     #[must_use]
     pub fn shapes(&self) -> &'static [Shape] {
-        if self.filter.is_of_emails() {
+        if self.filter.is_email_filter() {
             &[Shape::Emails, Shape::Threads]
         } else {
             &[Shape::Threads]

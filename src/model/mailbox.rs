@@ -23,7 +23,7 @@ pub struct Mailbox {
     pub subscribed: bool,
     /// Who else has which rights in it, in the same bits; nobody has none.
     pub shares: BTreeMap<AccountId, u16>,
-    /// What the owner chose for it, by name: see `prove_attribute`.
+    /// What the owner chose for it, by name: see `check_attribute`.
     pub attributes: BTreeMap<String, String>,
     /// The four counts.
     pub counts: MailboxCounts,
@@ -127,7 +127,7 @@ pub const COLOR: &str = "color";
 ///
 /// # Errors
 /// What is wanted.
-pub fn prove_attribute(name: &str, value: &str) -> Result<(), &'static str> {
+pub fn check_attribute(name: &str, value: &str) -> Result<(), &'static str> {
     let is_word =
         |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | '_');
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
@@ -154,8 +154,8 @@ pub fn prove_attribute(name: &str, value: &str) -> Result<(), &'static str> {
 ///
 /// # Errors
 /// What is wanted.
-pub fn prove_attributes(attributes: &BTreeMap<String, String>) -> Result<(), &'static str> {
-    attributes.iter().try_for_each(|(name, value)| prove_attribute(name, value))?;
+pub fn check_attributes(attributes: &BTreeMap<String, String>) -> Result<(), &'static str> {
+    attributes.iter().try_for_each(|(name, value)| check_attribute(name, value))?;
     let octets: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
     if attributes.len() > limits::MAX_ATTRIBUTES || octets > limits::MAX_ATTRIBUTES_BYTES {
         return Err("there are 16 of 1,024 octets in all, and no more");

@@ -1,8 +1,8 @@
-//! The words of the house: plain values that every other room speaks in.
+//! The plain values that all other rooms use: ids, addresses, times, and the objects of an account.
 //!
-//! No I/O, no async, and no other room is named here. What is stored (an email's metadata, a
-//! mailbox, an action of the outbox) is described as a value; how it becomes bytes is
-//! `store::row`'s business.
+//! - No I/O, no async, and no use of another room.
+//! - A stored object (an email's metadata, a mailbox, an action of the outbox) is described here as
+//!   a value. `store::row` encodes and decodes it.
 
 pub mod absence;
 pub mod account;

@@ -25,13 +25,13 @@ impl ObjectKind {
 
     /// The kind with this number.
     #[must_use]
-    pub fn of(number: u8) -> Option<Self> {
+    pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
     /// The type whose state moves with it; push subscriptions have no state (RFC 8620 §7.2).
     #[must_use]
-    pub fn data(self) -> Option<DataType> {
+    pub fn data_type(self) -> Option<DataType> {
         match self {
             Self::Identity => Some(DataType::Identity),
             Self::EmailSubmission => Some(DataType::EmailSubmission),

@@ -26,7 +26,7 @@ pub struct SenderIdentity {
     pub html_signature: String,
     /// Of one that stands for an address of the account: the name that it was given. Such a one
     /// cannot be deleted.
-    pub given: Option<String>,
+    pub default_name: Option<String>,
 }
 
 /// What brings the identities of an account up to date with its addresses.
@@ -49,7 +49,7 @@ impl SenderIdentity {
         Self {
             name: name.into(),
             email: address.to_string(),
-            given: Some(name.into()),
+            default_name: Some(name.into()),
             ..Self::default()
         }
     }
@@ -57,13 +57,14 @@ impl SenderIdentity {
     /// Whether the owner may delete it (RFC 8621 §6 mayDelete).
     #[must_use]
     pub fn may_delete(&self) -> bool {
-        self.given.is_none()
+        self.default_name.is_none()
     }
 
     /// Whether it is still as it was given.
     fn is_untouched(&self) -> bool {
-        let Self { name, email: _, reply_to, bcc, text_signature, html_signature, given } = self;
-        given.as_ref() == Some(name)
+        let Self { name, email: _, reply_to, bcc, text_signature, html_signature, default_name } =
+            self;
+        default_name.as_ref() == Some(name)
             && reply_to.is_none()
             && bcc.is_none()
             && text_signature.is_empty()
@@ -84,31 +85,31 @@ impl SenderIdentity {
 /// What is to be done so that an account with these addresses, the first first, and this name has
 /// its identities.
 #[must_use]
-pub fn steps(
+pub fn identity_changes(
     known: &[(ObjectId, SenderIdentity)],
     addresses: &[Address],
     name: &str,
 ) -> Vec<IdentityChange> {
     let addresses =
         addresses.get(..limits::MAX_ADDRESS_IDENTITIES.min(addresses.len())).unwrap_or_default();
-    let given = || known.iter().filter(|(_, identity)| identity.given.is_some());
-    let mut steps = Vec::new();
-    for (id, identity) in given() {
+    let given_identities = || known.iter().filter(|(_, identity)| identity.default_name.is_some());
+    let mut changes = Vec::new();
+    for (id, identity) in given_identities() {
         let stands = addresses.iter().any(|address| identity.stands_for(address));
         match (stands, identity.is_untouched()) {
             (true, true) if identity.name != name => {
-                steps.push(IdentityChange::Rename(*id, name.to_owned()))
+                changes.push(IdentityChange::Rename(*id, name.to_owned()))
             }
             (true, _) => {}
-            (false, true) => steps.push(IdentityChange::Drop(*id)),
-            (false, false) => steps.push(IdentityChange::Release(*id)),
+            (false, true) => changes.push(IdentityChange::Drop(*id)),
+            (false, false) => changes.push(IdentityChange::Release(*id)),
         }
     }
     let missing = addresses
         .iter()
-        .filter(|address| !given().any(|(_, identity)| identity.stands_for(address)));
-    steps.extend(missing.map(|address| IdentityChange::Make(SenderIdentity::of(address, name))));
-    steps
+        .filter(|address| !given_identities().any(|(_, identity)| identity.stands_for(address)));
+    changes.extend(missing.map(|address| IdentityChange::Make(SenderIdentity::of(address, name))));
+    changes
 }
 
 #[cfg(test)]
@@ -119,8 +120,8 @@ mod tests {
     fn identities_follow_the_addresses_and_keep_what_the_owner_wrote() {
         let address = |text: &str| Address::parse(text).unwrap();
         let (ann, lee) = (address("ann@example.org"), address("A.Lee@example.org"));
-        let made = steps(&[], &[ann.clone(), lee.clone()], "Ann");
-        let identities = made.iter().map(|step| match step {
+        let made = identity_changes(&[], &[ann.clone(), lee.clone()], "Ann");
+        let identities = made.iter().map(|change| match change {
             IdentityChange::Make(identity) => identity.clone(),
             other => panic!("{other:?}"),
         });
@@ -129,29 +130,29 @@ mod tests {
         assert_eq!(known[1].1.email, "A.Lee@example.org");
         assert!(!known[0].1.may_delete());
         let both = [ann.clone(), address("A.Lee@EXAMPLE.org")];
-        assert_eq!(steps(&known, &both, "Ann"), []);
+        assert_eq!(identity_changes(&known, &both, "Ann"), []);
         // The account's name changes: what nobody touched follows.
         known[1].1.text_signature = "-- \r\nAnn".into();
         assert_eq!(
-            steps(&known, &both, "Ann Lee"),
+            identity_changes(&known, &both, "Ann Lee"),
             [IdentityChange::Rename(ObjectId(1), "Ann Lee".into())]
         );
         // Addresses go: what the owner wrote stays.
         assert_eq!(
-            steps(&known, &[], "Ann"),
+            identity_changes(&known, &[], "Ann"),
             [IdentityChange::Drop(ObjectId(1)), IdentityChange::Release(ObjectId(2))]
         );
         // One in another case is another address.
         let other = [ann.clone(), address("A.Lee@example.org"), address("a.lee@example.org")];
         assert_eq!(
-            steps(&known, &other, "Ann"),
+            identity_changes(&known, &other, "Ann"),
             [IdentityChange::Make(SenderIdentity::of(&other[2], "Ann"))]
         );
         // An identity of the owner's own with the same address is another one.
-        known[0].1.given = None;
+        known[0].1.default_name = None;
         assert!(known[0].1.may_delete());
         assert_eq!(
-            steps(&known, &both, "Ann"),
+            identity_changes(&known, &both, "Ann"),
             [IdentityChange::Make(SenderIdentity::of(&ann, "Ann"))]
         );
     }

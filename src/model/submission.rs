@@ -129,7 +129,7 @@ impl EmailSubmission {
     /// recipients. An envelope that the client gave no ENVID has that of the message
     /// (`outbox::submission`).
     #[must_use]
-    pub fn is_meant(&self, report: &ReturnedReport) -> bool {
+    pub fn matches_report(&self, report: &ReturnedReport) -> bool {
         let own = Some(self.message_id.as_str()).filter(|id| !id.is_empty());
         let parameters = self.mail_from.parameters.iter().flatten();
         let given = parameters
@@ -140,7 +140,10 @@ impl EmailSubmission {
             known.is_some() && said.as_deref() == known
         };
         (names(&report.message_id, own) || names(&report.envid, envid))
-            && report.recipients.iter().any(|said| self.rcpt_to.iter().any(|to| to.is_meant(said)))
+            && report
+                .recipients
+                .iter()
+                .any(|said| self.rcpt_to.iter().any(|to| to.is_named_in(said)))
     }
 
     /// Takes what a report says that came as this email (RFC 8621 §7). What is still on its way
@@ -151,7 +154,7 @@ impl EmailSubmission {
         }
         for to in &mut self.rcpt_to {
             let meant: Vec<&ReturnedRecipient> =
-                report.recipients.iter().filter(|said| to.is_meant(said)).collect();
+                report.recipients.iter().filter(|said| to.is_named_in(said)).collect();
             let status = &mut to.status;
             for said in meant {
                 if let (Some((delivered, reply)), false) =
@@ -175,7 +178,7 @@ impl EmailSubmission {
 impl SubmissionRecipient {
     /// Whether a report is about this recipient: by the path, or by the original recipient that the
     /// client gave (ORCPT, RFC 3461 §4.2).
-    fn is_meant(&self, said: &ReturnedRecipient) -> bool {
+    fn is_named_in(&self, said: &ReturnedRecipient) -> bool {
         let parameters = self.path.parameters.iter().flatten();
         let original = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("ORCPT"));
         let original = original
@@ -275,12 +278,12 @@ mod tests {
             (Some("q1"), report(None, Some("q1"), bob), true),
             (Some("q1"), report(id, Some("q2"), bob), true),
         ] {
-            assert_eq!(submission(envid).is_meant(&report), is_meant, "{envid:?} {report:?}");
+            assert_eq!(submission(envid).matches_report(&report), is_meant, "{envid:?} {report:?}");
         }
         let nameless = EmailSubmission { message_id: String::new(), ..submission(None) };
         assert!(
-            !nameless.is_meant(&report(None, None, bob))
-                && !nameless.is_meant(&report(Some(""), Some(""), bob))
+            !nameless.matches_report(&report(None, None, bob))
+                && !nameless.matches_report(&report(Some(""), Some(""), bob))
         );
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Clock, MonotonicMillis, UtcMillis};
 
-/// A clock that stands until it is set.
+/// A clock that stands still until it is set or advanced.
 #[derive(Debug, Default)]
 pub struct FixedClock {
     wall: AtomicI64,
@@ -13,18 +13,18 @@ pub struct FixedClock {
 }
 
 impl FixedClock {
-    /// A clock that stands at `at`.
+    /// Returns a clock that shows `at`.
     #[must_use]
     pub fn at(at: UtcMillis) -> Self {
         Self { wall: AtomicI64::new(at.0), steady: AtomicU64::default() }
     }
 
-    /// Sets it, as an administrator or a time server does: no time passes.
+    /// Sets the wall clock, as an administrator or a time server does. The monotonic clock stays.
     pub fn set(&self, at: UtcMillis) {
         self.wall.store(at.0, Ordering::SeqCst);
     }
 
-    /// Lets time pass.
+    /// Advances both clocks.
     pub fn advance(&self, by: Duration) {
         self.set(self.now().after(by));
         self.steady.store(self.steady().after(by).0, Ordering::SeqCst);
