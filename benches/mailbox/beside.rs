@@ -182,10 +182,10 @@ fn looked(store: &Store, account: &Account) -> i64 {
     let kept = snapshot.mailbox(account.id, INBOX).unwrap().unwrap().listings;
     let newest = snapshot.emails(account.id, None, 1).unwrap()[0].0;
     match kept.iter().find(|kept| kept.filter == LIST).map(|kept| kept.stage) {
-        Some(ListingStage::Making(upto)) if upto.0 > 0 => {
+        Some(ListingStage::Filling(upto)) if upto.0 > 0 => {
             i64::try_from((newest.0.saturating_sub(upto.0)) >> 16).unwrap() / EVERY
         }
-        Some(ListingStage::Whole) => i64::try_from(account.size).unwrap(),
+        Some(ListingStage::Complete) => i64::try_from(account.size).unwrap(),
         _ => 0,
     }
 }

@@ -73,10 +73,11 @@ pub(crate) fn keep(
     store: &Store,
     account: AccountId,
     uid: MailboxUid,
-    view: ListingFilter,
+    filter: ListingFilter,
     most: usize,
 ) -> bool {
-    let (whole, ticket) = store.commit(account, |txn| txn.extend_listing(uid, view, most)).unwrap();
+    let (whole, ticket) =
+        store.commit(account, |txn| txn.extend_listing(uid, filter, most)).unwrap();
     ticket.wait_blocking().unwrap();
     whole
 }

@@ -22,7 +22,7 @@ pub struct NewAccount {
     /// The owner's name.
     pub display_name: Option<String>,
     /// Most octets that it may hold.
-    pub quota_octets: Option<u64>,
+    pub quota_bytes: Option<u64>,
     /// Most emails that it may hold.
     pub quota_emails: Option<u64>,
     /// IANA time zone.
@@ -47,7 +47,7 @@ impl NewAccount {
             address,
             name: None,
             display_name: None,
-            quota_octets: None,
+            quota_bytes: None,
             quota_emails: None,
             zone: None,
             detail_files: false,
@@ -98,7 +98,7 @@ impl Directory {
             primary: primary.clone(),
             display_name: new.display_name.clone(),
             active: true,
-            quota_octets: new.quota_octets,
+            quota_bytes: new.quota_bytes,
             quota_emails: new.quota_emails,
             zone: new.zone.clone(),
             detail_files: new.detail_files,

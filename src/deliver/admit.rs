@@ -29,7 +29,7 @@ impl Deliverer {
             return Reply::new(550, [5, 2, 1], "that mailbox takes no mail at present");
         }
         let account = found.account;
-        if found.row.quota_octets.is_some() || found.row.quota_emails.is_some() {
+        if found.row.quota_bytes.is_some() || found.row.quota_emails.is_some() {
             let state = match self.store.snapshot().account_state(account) {
                 Ok(state) => state,
                 Err(error) => return outcome::refusal(&error, &settings),
@@ -39,7 +39,7 @@ impl Deliverer {
             let wanted = envelope.size.unwrap_or(0).max(1);
             let octets = found
                 .row
-                .quota_octets
+                .quota_bytes
                 .is_some_and(|most| state.octets.saturating_add(wanted) > most);
             let emails = found.row.quota_emails.is_some_and(|most| state.emails >= most);
             if octets || emails {

@@ -37,7 +37,7 @@ pub(super) fn file(
         message: copy,
         prefix: b"",
         mailboxes: BTreeSet::from([uid]),
-        keywords: fcc.keywords.iter().filter_map(|word| keyword::normal(word)).collect(),
+        keywords: fcc.keywords.iter().filter_map(|word| keyword::normalize(word)).collect(),
         received_at: txn.now(),
     });
     match filed {

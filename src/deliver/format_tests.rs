@@ -85,7 +85,7 @@ fn script(engine: Arc<MemoryEngine>) {
     let ann = NewAccount {
         name: Some("ann".into()),
         display_name: Some("Ann Lee".into()),
-        quota_octets: Some(1 << 30),
+        quota_bytes: Some(1 << 30),
         zone: Some("Europe/Berlin".into()),
         detail_files: true,
         unix_user: Some("ann".into()),

@@ -142,7 +142,7 @@ fn a_vacation_answers_once_and_says_why_not_the_next_time() {
     assert_eq!(bed.last_reason(), "answered");
     let actions = bed.store.snapshot().outbox(bed.ann).unwrap();
     assert_eq!(
-        (actions.len(), actions[0].to_line(), &actions[0].sender),
+        (actions.len(), actions[0].recipient_summary(), &actions[0].sender),
         (1, "bob@example.net".into(), &None)
     );
     bed.clock.advance(Duration::from_secs(60));

@@ -139,12 +139,12 @@ fn bed() -> &'static Store {
                     sort_order: 0,
                 })?;
             }
-            for (uid, view) in [
+            for (uid, filter) in [
                 (1, ListingFilter::Unseen),
                 (1, ListingFilter::ThreadFlagged),
                 (0, ListingFilter::Every),
             ] {
-                txn.extend_listing(MailboxUid(uid), view, 10)?;
+                txn.extend_listing(MailboxUid(uid), filter, 10)?;
             }
             Ok(())
         });

@@ -164,7 +164,7 @@ pub fn key(data: &[u8]) {
 struct KeyFields {
     account: AccountId,
     uid: MailboxUid,
-    view: ListingFilter,
+    filter: ListingFilter,
     shape: Shape,
     email: EmailId,
     number: u64,
@@ -196,7 +196,7 @@ impl KeyFields {
         Self {
             account: AccountId(choices.u32()),
             uid: MailboxUid(choices.u32()),
-            view: VIEWS.get(choices.below(6)).copied().unwrap_or(ListingFilter::Every),
+            filter: VIEWS.get(choices.below(6)).copied().unwrap_or(ListingFilter::Every),
             shape: if choices.octet() & 1 == 0 { Shape::Emails } else { Shape::Threads },
             email: EmailId(choices.u64()),
             number: choices.u64(),
@@ -206,7 +206,7 @@ impl KeyFields {
     }
 
     fn listing(&self) -> Listing {
-        Listing { uid: self.uid, filter: self.view, shape: self.shape }
+        Listing { uid: self.uid, filter: self.filter, shape: self.shape }
     }
 
     fn user(&self) -> AccountId {
@@ -244,12 +244,12 @@ impl KeyFields {
         }));
         agree::<table::MailboxRank>(all.map(|of| {
             let (account, listing, level, boundary) =
-                (of.account, of.listing(), of.view as u8, of.email);
+                (of.account, of.listing(), of.filter as u8, of.email);
             RankKey { account, listing, level, boundary }
         }));
         agree::<table::MailboxThreadIndex>(all.map(|of| {
-            let (mailbox, view, thread) = (of.uid, of.view, ThreadId(of.number));
-            ThreadIndexKey { account: of.account, mailbox, filter: view, thread, email: of.email }
+            let (mailbox, filter, thread) = (of.uid, of.filter, ThreadId(of.number));
+            ThreadIndexKey { account: of.account, mailbox, filter, thread, email: of.email }
         }));
         agree::<table::Mailboxes>(
             all.map(|of| MailboxKey { account: of.account, mailbox: of.uid }),
@@ -286,11 +286,11 @@ impl KeyFields {
         }));
         agree::<table::History>(all.map(|of| HistoryKey { account: of.account, at: of.at }));
         agree::<table::Sweeps>(
-            all.map(|of| SweepKey { account: of.account, round: of.view as u8 }),
+            all.map(|of| SweepKey { account: of.account, round: of.filter as u8 }),
         );
         agree::<table::Shared>(all.map(|of| SharedKey { with: of.user(), account: of.account }));
         agree::<table::SearchFolds>(all.map(|of| {
-            let fold = FoldId { level: of.view as u8, number: of.number };
+            let fold = FoldId { level: of.filter as u8, number: of.number };
             FoldKey::emails(of.account, fold, of.uid.0)
         }));
         Self::agree_on_messages(all);

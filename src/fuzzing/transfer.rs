@@ -76,7 +76,7 @@ pub fn folder(data: &[u8]) {
             line.split(|octet| *octet == b'/').take(8).map(<[u8]>::to_vec).collect();
         MailboxPath::of_tree(&parts).iter().for_each(names);
         let marks = name::MaildirName::of(line).marks(&Letters::parse(data));
-        assert!(marks.keywords.iter().all(|word| keyword::normal(word).as_ref() == Some(word)));
+        assert!(marks.keywords.iter().all(|word| keyword::normalize(word).as_ref() == Some(word)));
         if let Some(id) = name::of_eml(line) {
             assert_eq!(name::of_eml(name::eml(id).as_bytes()), Some(id));
         }
@@ -86,7 +86,7 @@ pub fn folder(data: &[u8]) {
     let ledger = Ledger::parse(data);
     let known: BTreeSet<&String> =
         lines.iter().filter_map(|line| ledger.of(line)).flatten().collect();
-    assert!(known.iter().all(|word| keyword::normal(word).as_ref() == Some(word)));
+    assert!(known.iter().all(|word| keyword::normalize(word).as_ref() == Some(word)));
 }
 
 fn names(place: &MailboxPath) {

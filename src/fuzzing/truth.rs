@@ -289,7 +289,7 @@ impl ModelStore {
             let done = self.store.commit(ACCOUNT, |txn| {
                 txn.update_mailbox(uid, |row| row.attributes.clone_from(&attributes))
             });
-            // The sentence of `prove_attribute`, on this small universe.
+            // The sentence of `check_attribute`, on this small universe.
             let is_good = value.is_empty()
                 || name != "Bad"
                     && !value.contains('\n')
@@ -390,10 +390,10 @@ fn action(due: UtcMillis, email: Option<EmailId>, told: ToldKey) -> Action {
         email,
         told: Some(told),
         after: None,
-        same: None,
+        duplicate_key: None,
         seven_bit: false,
         message_id: "r1@example.org".into(),
-        octets: 0,
+        own_bytes: 0,
         blob: None,
         submission: None,
     }

@@ -13,7 +13,7 @@ use super::standard::{
 };
 use crate::account::OwnAddresses;
 use crate::model::address::fold_domain;
-use crate::model::sender::steps;
+use crate::model::sender::identity_changes;
 use crate::model::{Address, DataType, EmailAddress, Identity, ObjectId, SenderIdentity, limits};
 use crate::store::Txn;
 use crate::wire::jmap::{JsonObject, MethodError, Patch, SetError, properties};
@@ -128,12 +128,12 @@ pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), Method
     let own = context.directory.own_addresses(account.id)?;
     let name = me.name.as_deref().unwrap_or_default();
     let known = context.store.snapshot().objects::<SenderIdentity>(account.id)?;
-    let given = known.iter().filter(|(_, identity)| identity.given.is_some());
+    let given = known.iter().filter(|(_, identity)| identity.default_name.is_some());
     let given = given.filter_map(|(_, identity)| Address::parse(&identity.email).ok());
     // First, so that they are within the number of addresses that have an identity.
     let mut addresses: Vec<Address> = given.filter(|address| own.is_damaged(address)).collect();
     addresses.extend(me.addresses);
-    if steps(&known, &addresses, name).is_empty() {
+    if identity_changes(&known, &addresses, name).is_empty() {
         return Ok(());
     }
     let done = context.store.commit(account.id, |txn| txn.update_own_identities(&addresses, name));

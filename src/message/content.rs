@@ -61,8 +61,11 @@ fn one(content: &mut EmailContent, field: &Field<'_>) {
         if field.is(name) {
             *list = parse::addresses(field.readable().as_bytes());
             let bit = 1u8 << at;
-            content.blank =
-                if list.is_empty() { content.blank | bit } else { content.blank & !bit };
+            content.empty_fields = if list.is_empty() {
+                content.empty_fields | bit
+            } else {
+                content.empty_fields & !bit
+            };
             return;
         }
     }
@@ -134,10 +137,10 @@ mod tests {
         let read = |raw: &[u8]| content(&Message::parse(raw));
         let one = read(raw);
         assert_eq!(
-            (one.to.len(), one.cc.len(), one.blank, one.subject.as_deref()),
+            (one.to.len(), one.cc.len(), one.empty_fields, one.subject.as_deref()),
             (0, 1, 2, Some("2"))
         );
         let one = read(&many);
-        assert_eq!((one.to[0].email.as_str(), one.to.len(), one.blank), ("d@x", 1, 0));
+        assert_eq!((one.to[0].email.as_str(), one.to.len(), one.empty_fields), ("d@x", 1, 0));
     }
 }

@@ -28,9 +28,9 @@ pub fn retry_action(action: &Action, now: UtcMillis) -> Result<Action, &'static 
         for target in again
             .recipients
             .iter_mut()
-            .filter(|target| matches!(target.fate, RecipientState::Failed { .. }))
+            .filter(|target| matches!(target.state, RecipientState::Failed { .. }))
         {
-            target.fate = RecipientState::Waiting;
+            target.state = RecipientState::Waiting;
         }
     }
     Ok(again)

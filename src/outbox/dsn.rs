@@ -67,7 +67,7 @@ pub fn compose_failed(
     let rows: Vec<DsnRecipient<'_>> = targets
         .iter()
         .filter(|target| !has_no_report_wish(action, target))
-        .filter_map(|target| match &target.fate {
+        .filter_map(|target| match &target.state {
             RecipientState::Failed { status, text } => Some(DsnRecipient {
                 original: target.original.as_ref(),
                 address: &target.address,
@@ -255,7 +255,7 @@ mod tests {
     fn a_failure_is_reported_to_who_wants_to_hear_of_it() {
         let target = |name: &str, notify| Target {
             notify,
-            fate: RecipientState::Failed {
+            state: RecipientState::Failed {
                 status: [5, 1, 1],
                 text: format!("550 5.1.1 no {name}"),
             },

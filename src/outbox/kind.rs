@@ -163,10 +163,10 @@ fn new_action(
         email: None,
         told: None,
         after: None,
-        same: None,
+        duplicate_key: None,
         seven_bit: false,
         message_id,
-        octets: 0,
+        own_bytes: 0,
         blob: None,
         submission: None,
     }
@@ -202,7 +202,8 @@ impl RedirectAction {
         let recipients = self.recipients.into_iter().map(Target::plain).collect();
         let action = new_action(ActionKind::Redirect, recipients, self.message_id, now);
         let (email, blob) = (self.email, Some(self.blob));
-        let action = Action { sender: self.sender, email, blob, same: Some(same), ..action };
+        let action =
+            Action { sender: self.sender, email, blob, duplicate_key: Some(same), ..action };
         NewAction { action, octets: self.prefix }
     }
 }
@@ -221,7 +222,10 @@ impl NoticeAction {
             self.message_id,
             now,
         );
-        NewAction { action: Action { email: self.email, same, ..action }, octets: self.message }
+        NewAction {
+            action: Action { email: self.email, duplicate_key: same, ..action },
+            octets: self.message,
+        }
     }
 }
 

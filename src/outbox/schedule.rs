@@ -143,10 +143,12 @@ pub fn next_step(
     let mut outcomes = outcomes.into_iter();
     for target in after.recipients.iter_mut().filter(|target| target.waits()) {
         match outcomes.next().unwrap_or(AttemptOutcome::TooMany) {
-            AttemptOutcome::Sent(text) => (target.fate, moved) = (RecipientState::Sent(text), true),
+            AttemptOutcome::Sent(text) => {
+                (target.state, moved) = (RecipientState::Sent(text), true)
+            }
             AttemptOutcome::Unknown(text) if rules.at_most_once => {
                 note = Some(format!("may have been sent: {text}"));
-                target.fate = RecipientState::Sent(text);
+                target.state = RecipientState::Sent(text);
             }
             AttemptOutcome::Unknown(text) | AttemptOutcome::Temporary { text, .. } => {
                 error = Some(text)
@@ -262,7 +264,7 @@ fn give_up(
 }
 
 fn fail(target: &mut Target, failed: &mut Vec<Target>, status: [u8; 3], text: String) {
-    target.fate = RecipientState::Failed { status, text };
+    target.state = RecipientState::Failed { status, text };
     failed.push(target.clone());
 }
 
@@ -275,12 +277,12 @@ fn end(
     now: UtcMillis,
     pace: &RetrySchedule,
 ) -> NextStep {
-    let worst = after.recipients.iter().find_map(|target| match &target.fate {
+    let worst = after.recipients.iter().find_map(|target| match &target.state {
         RecipientState::Failed { status, text } => Some((*status, text.clone())),
         _ => None,
     });
     let reached =
-        after.recipients.iter().any(|target| matches!(target.fate, RecipientState::Sent(_)));
+        after.recipients.iter().any(|target| matches!(target.state, RecipientState::Sent(_)));
     let lost = worst.as_ref().filter(|_| !reached).map(|([class, subject, detail], text)| {
         let is_utf8 = [*class, *subject, *detail] == [5, 6, 7];
         LostAction {

@@ -6,7 +6,7 @@
 //! as whom, is not asked here.
 //!
 //! Where the client gave no ENVID, the Message-ID is it: a report that brings nothing of the
-//! message back still says which one it is about (`model::EmailSubmission::is_meant`).
+//! message back still says which one it is about (`model::EmailSubmission::matches_report`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -232,7 +232,7 @@ fn recipient(address: Address, to: &EnvelopeAddress, at: usize) -> Result<Target
         match (name.as_str(), value) {
             ("NOTIFY", Some(value)) => {
                 target.notify = Some(
-                    DsnNotify::of(value)
+                    DsnNotify::parse(value)
                         .ok_or_else(|| wrong("not NEVER, or some of SUCCESS, FAILURE, DELAY"))?,
                 );
             }

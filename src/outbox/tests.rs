@@ -284,7 +284,7 @@ fn a_submission_is_kept_whatever_becomes_of_it() {
     let next = after(&submission, vec![sent(), never([5, 1, 1])]);
     let ActionStep::Kept(kept) = next.step else { panic!() };
     assert_eq!((kept.state, next.lost), (ActionState::Failed, None));
-    assert!(matches!(&kept.recipients[1].fate, RecipientState::Failed { status: [5, 1, 1], .. }));
+    assert!(matches!(&kept.recipients[1].state, RecipientState::Failed { status: [5, 1, 1], .. }));
     let late = too_late(&submission, UtcMillis(0), &RetrySchedule::default());
     assert!(matches!(late.step, ActionStep::Kept(kept) if kept.state == ActionState::Failed));
     // Whoever asks for it is tried again, and only who was not reached.

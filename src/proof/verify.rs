@@ -147,7 +147,7 @@ struct Verification<'a> {
 
 impl Verification<'_> {
     async fn forgery_reason(&self) -> Option<String> {
-        let sender = self.sender.travelling();
+        let sender = self.sender.wire_form();
         let parsed = catch_unwind(|| parsed(self.header.trimmed()))
             .map_err(|_| tracing::error!("a message could not be parsed"));
         let message = parsed.as_ref().ok().and_then(Option::as_ref);

@@ -146,7 +146,7 @@ impl Condition {
             | Self::NoneInThreadHaveKeyword(word)
             | Self::HasKeyword(word)
             | Self::NotKeyword(word) => {
-                let normal = keyword::normal(word).is_some_and(|normal| normal == *word);
+                let normal = keyword::normalize(word).is_some_and(|normal| normal == *word);
                 return if normal {
                     Ok(())
                 } else {

@@ -71,7 +71,7 @@ pub(super) fn validate(sort: &[Comparator]) -> Result<(), Error> {
     }
     let words = sort.iter().filter_map(|comparator| comparator.property.keyword());
     for word in words {
-        if keyword::normal(word).is_none_or(|normal| normal != word) {
+        if keyword::normalize(word).is_none_or(|normal| normal != word) {
             return Err(Error::Unsupported("a keyword is not well-formed"));
         }
     }
@@ -108,7 +108,7 @@ impl Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SortPin {
     /// The view that shows the emails of one side.
-    pub view: ListingFilter,
+    pub filter: ListingFilter,
     /// Whether that side comes first.
     pub first: bool,
 }
@@ -125,7 +125,7 @@ pub(super) struct ListingOrder {
 #[must_use]
 pub(super) fn order(sort: &[Comparator], shown: &[ListingFilter]) -> Option<ListingOrder> {
     let is_constant =
-        |comparator: &&Comparator| pin(comparator).is_some_and(|pin| shown.contains(&pin.view));
+        |comparator: &&Comparator| pin(comparator).is_some_and(|pin| shown.contains(&pin.filter));
     let mut rest = sort.iter().filter(|comparator| !is_constant(comparator)).peekable();
     let pin = rest.peek().copied().and_then(pin);
     if pin.is_some() {
@@ -146,7 +146,7 @@ fn by_receipt(comparator: &Comparator) -> Option<Direction> {
 
 fn pin(comparator: &Comparator) -> Option<SortPin> {
     // Ascending, those for which it is false come first.
-    let (view, shows_true) = match &comparator.property {
+    let (filter, shows_true) = match &comparator.property {
         SortProperty::HasKeyword(word) if word == keyword::FLAGGED => {
             (ListingFilter::Flagged, true)
         }
@@ -162,7 +162,7 @@ fn pin(comparator: &Comparator) -> Option<SortPin> {
         }
         _ => return None,
     };
-    Some(SortPin { view, first: comparator.ascending != shows_true })
+    Some(SortPin { filter, first: comparator.ascending != shows_true })
 }
 
 /// The direction in which a walk over ids meets the results in their order; `None` where none does.

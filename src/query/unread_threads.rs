@@ -63,7 +63,7 @@ impl Scope {
             let Some(mailbox) = snapshot.mailbox(account, *uid)? else { continue };
             let kept =
                 mailbox.listings.iter().find(|kept| kept.filter == ListingFilter::Unseen).copied();
-            let whole = kept.filter(MaintainedListing::is_whole);
+            let whole = kept.filter(MaintainedListing::is_complete);
             out.served.extend(whole.map(|kept| (*uid, kept)));
             let shows = if whole.is_some() { ListingFilter::Unseen } else { ListingFilter::Every };
             let listing = Listing { uid: *uid, filter: shows, shape: Shape::Emails };
@@ -87,7 +87,7 @@ impl Scope {
                 unread.1 |= *uid == trash;
             }
             if passed >= MIN_MAINTAINED_EMAILS
-                && kept.is_none_or(|kept| matches!(kept.stage, ListingStage::Making(_)))
+                && kept.is_none_or(|kept| matches!(kept.stage, ListingStage::Filling(_)))
             {
                 out.wants = Some(*uid);
             }

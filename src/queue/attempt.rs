@@ -479,9 +479,9 @@ fn destination_health(
 }
 
 fn log_next_step(account: AccountId, action: &Action, next: &NextStep) {
-    let (id, kind, to) = (action.id, action.kind.name(), action.to_line());
+    let (id, kind, to) = (action.id, action.kind.name(), action.recipient_summary());
     for target in &next.failed {
-        if let RecipientState::Failed { text, .. } = &target.fate {
+        if let RecipientState::Failed { text, .. } = &target.state {
             let recipient = &target.address;
             tracing::warn!(%account, action = %id, kind, %recipient, why = text, "given up");
         }

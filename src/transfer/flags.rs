@@ -37,7 +37,10 @@ impl MessageFlags {
     }
 
     fn set_words(&mut self, words: &str) {
-        words.split_ascii_whitespace().filter_map(keyword::normal).for_each(|word| self.set(&word));
+        words
+            .split_ascii_whitespace()
+            .filter_map(keyword::normalize)
+            .for_each(|word| self.set(&word));
     }
 }
 
@@ -63,7 +66,7 @@ impl Letters {
                 letters.0.resize(number + 1, None);
             }
             if let Some(slot) = letters.0.get_mut(number) {
-                *slot = keyword::normal(name.trim());
+                *slot = keyword::normalize(name.trim());
             }
         }
         letters

@@ -27,7 +27,7 @@ impl Ledger {
                 continue;
             };
             let words = String::from_utf8_lossy(words);
-            let words = words.split_ascii_whitespace().filter_map(keyword::normal).collect();
+            let words = words.split_ascii_whitespace().filter_map(keyword::normalize).collect();
             ledger.0.insert(name.to_vec(), words);
         }
         ledger

@@ -155,8 +155,8 @@ fn drop_unused_listings(
 ) -> Result<StepResult, Error> {
     let (dropped, left) = commit(store, account, |txn| {
         let stale = txn.stale_listings(txn.now().before(settings.lists))?;
-        let Some((uid, view)) = stale.first() else { return Ok((false, false)) };
-        let left = txn.drop_listing(*uid, *view, ROWS_PER_STEP)?;
+        let Some((uid, filter)) = stale.first() else { return Ok((false, false)) };
+        let left = txn.drop_listing(*uid, *filter, ROWS_PER_STEP)?;
         Ok((!left, left || stale.len() > 1))
     })?;
     report.lists += usize::from(dropped);
@@ -197,8 +197,8 @@ fn build_listings(
 ) -> Result<StepResult, Error> {
     let (whole, left) = commit(store, account, |txn| {
         let begun = txn.unfinished_listings()?;
-        let Some((uid, view)) = begun.first() else { return Ok((false, false)) };
-        let whole = txn.extend_listing(*uid, *view, ROWS_PER_STEP)?;
+        let Some((uid, filter)) = begun.first() else { return Ok((false, false)) };
+        let whole = txn.extend_listing(*uid, *filter, ROWS_PER_STEP)?;
         Ok((whole, !whole || begun.len() > 1))
     })?;
     report.made += usize::from(whole);

@@ -132,9 +132,9 @@ fn begun_listings_are_made_by_a_round() {
     for n in 0..600 {
         bed.deliver(1, n);
     }
-    for view in [ListingFilter::Unseen, ListingFilter::ThreadFlagged] {
+    for filter in [ListingFilter::Unseen, ListingFilter::ThreadFlagged] {
         let begin =
-            bed.store.commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), view, 100));
+            bed.store.commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), filter, 100));
         assert!(!begin.unwrap().0);
     }
     let report = bed.round();

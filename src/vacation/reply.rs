@@ -72,7 +72,7 @@ pub fn reply(
     };
     let draft = Draft {
         from,
-        to: EmailAddress { name: name_of(sender, facts), email: sender.travelling().to_string() },
+        to: EmailAddress { name: name_of(sender, facts), email: sender.wire_form().to_string() },
         reply_to: notice.reply_to.clone(),
         subject: notice.subject.map_or_else(|| subject_for(&subject), placed),
         date: now,

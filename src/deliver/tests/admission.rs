@@ -46,7 +46,7 @@ fn where_nobody_has_an_account_mail_waits_instead_of_bouncing() {
 #[test]
 fn room_is_asked_for_when_the_size_is_announced() {
     let bed = bed();
-    bed.directory.update(bed.ann, |row| row.quota_octets = Some(1000)).unwrap();
+    bed.directory.update(bed.ann, |row| row.quota_bytes = Some(1000)).unwrap();
     let ask = |size| {
         let envelope = Envelope { size, ..Envelope::default() };
         let mut session = DeliveryTransaction::default();

@@ -84,7 +84,7 @@ impl Fixture {
             .outbox(self.ann)
             .unwrap()
             .iter()
-            .map(crate::model::Action::to_line)
+            .map(crate::model::Action::recipient_summary)
             .collect()
     }
 
@@ -104,12 +104,12 @@ fn a_success_notice_goes_to_no_forged_sender_and_not_to_more_than_get_replies() 
     let forged = bed.ask_for_notice("eve@example.net", Some("spf=fail"), &message(0));
     assert_eq!((forged[0].code, bed.queued()), (250, Vec::<String>::new()));
     // What is refused was not sent: it is not counted.
-    bed.directory.update(bed.ann, |row| row.quota_octets = Some(400)).unwrap();
+    bed.directory.update(bed.ann, |row| row.quota_bytes = Some(400)).unwrap();
     for n in 1..5 {
         let long = message(n) + &"x".repeat(4000);
         assert_eq!(bed.ask_for_notice("zoe@example.net", None, &long)[0].code, 452);
     }
-    bed.directory.update(bed.ann, |row| row.quota_octets = None).unwrap();
+    bed.directory.update(bed.ann, |row| row.quota_bytes = None).unwrap();
     for n in 10..14 {
         let again = message(n);
         for _ in 0..2 {
@@ -135,13 +135,13 @@ fn a_delivery_that_is_refused_takes_nothing_of_the_rate() {
     let bed = bed();
     bed.limit(2);
     bed.away("Away");
-    bed.directory.update(bed.ann, |row| row.quota_octets = Some(400)).unwrap();
+    bed.directory.update(bed.ann, |row| row.quota_bytes = Some(400)).unwrap();
     let long = format!("{HELLO}{}", "x".repeat(4000));
     for n in 0..5 {
         let sender = format!("zoe{n}@example.net");
         assert_eq!(bed.send(&sender, &["ann@example.org"], &long), ["452 the mailbox is full"]);
     }
-    bed.directory.update(bed.ann, |row| row.quota_octets = None).unwrap();
+    bed.directory.update(bed.ann, |row| row.quota_bytes = None).unwrap();
     let mut reasons = Vec::new();
     for n in 0..3 {
         bed.clock.advance(Duration::from_millis(1));

@@ -36,7 +36,7 @@ impl Fixture {
             let read = txn.action(action)?;
             let mut action = read.clone();
             for target in &mut action.recipients {
-                target.fate = RecipientState::Sent("250 2.0.0 queued as 4X".into());
+                target.state = RecipientState::Sent("250 2.0.0 queued as 4X".into());
             }
             txn.update_action(&read, &action)?;
             Ok(id)
@@ -163,7 +163,7 @@ fn our_own_reports_are_understood_and_the_envelope_id_is_enough() {
     assert_eq!(bed.said(id), [(DeliveryState::Yes, false)]);
     let failed =
         RecipientState::Failed { status: [5, 1, 1], text: "550 5.1.1 no such user".into() };
-    let bob = Target { fate: failed, ..Target::plain(Address::parse("bob@example.net").unwrap()) };
+    let bob = Target { state: failed, ..Target::plain(Address::parse("bob@example.net").unwrap()) };
     let action =
         bed.store.snapshot().action(bed.ann, bed.submission(id).action.unwrap()).unwrap().unwrap();
     let reporter = Reporter {

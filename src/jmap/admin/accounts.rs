@@ -31,7 +31,7 @@ impl AdminMethod for AccountAdd {
             address: address(&args.address)?,
             name: args.name,
             display_name: args.display_name,
-            quota_octets: args.quota_octets,
+            quota_bytes: args.quota_octets,
             quota_emails: args.quota_emails,
             zone: zone(args.zone)?,
             detail_files: args.detail_files,
@@ -104,7 +104,7 @@ fn describe(
         zone: row.zone.clone(),
         unix_user: row.unix_user.clone(),
         detail_files: row.detail_files,
-        quota_octets: row.quota_octets,
+        quota_octets: row.quota_bytes,
         quota_emails: row.quota_emails,
         octets: state.octets,
         emails: state.emails,
@@ -129,7 +129,7 @@ impl AdminMethod for AccountSet {
             put(&mut row.display_name, changes.display_name.clone());
             put(&mut row.unix_user, changes.unix_user.clone());
             put(&mut row.zone, zone.clone());
-            put(&mut row.quota_octets, changes.quota_octets);
+            put(&mut row.quota_bytes, changes.quota_octets);
             put(&mut row.quota_emails, changes.quota_emails);
             put(&mut row.active, flag(changes.active));
             put(&mut row.detail_files, flag(changes.detail_files));

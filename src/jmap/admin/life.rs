@@ -230,7 +230,7 @@ impl AdminMethod for MailFlag {
                     "{name}: \"{text}\" is no keyword (RFC 8621 §4.1.1)"
                 ))
             };
-            given.iter().map(|text| keyword::normal(text).ok_or_else(|| bad(text))).collect()
+            given.iter().map(|text| keyword::normalize(text).ok_or_else(|| bad(text))).collect()
         };
         let (add, remove) = (words("add", &args.add)?, words("remove", &args.remove)?);
         if add.is_empty() && remove.is_empty() {

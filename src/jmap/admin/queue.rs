@@ -153,7 +153,7 @@ fn describe(account: AccountId, name: &str, action: &Action) -> QueuedAction {
         state: action.state.name().to_owned(),
         urgent: action.urgent,
         sender: action.sender.as_ref().map(ToString::to_string),
-        recipient: action.to_line(),
+        recipient: action.recipient_summary(),
         recipients: action.recipients.iter().map(recipient).collect(),
         created: action.created.rfc3339(),
         due: due.map(UtcMillis::rfc3339),
@@ -168,7 +168,7 @@ fn describe(account: AccountId, name: &str, action: &Action) -> QueuedAction {
 }
 
 fn recipient(target: &Target) -> QueuedRecipient {
-    let (state, said) = match &target.fate {
+    let (state, said) = match &target.state {
         RecipientState::Waiting => ("waiting", None),
         RecipientState::Sent(text) => ("sent", Some(text)),
         RecipientState::Failed { text, .. } => ("failed", Some(text)),

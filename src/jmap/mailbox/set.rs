@@ -27,7 +27,7 @@ use crate::jmap::standard::value::{flag, text, unsigned};
 use crate::jmap::standard::{
     InvalidProperties, ObjectType as _, SetArguments, SetResponse, SetStates,
 };
-use crate::model::mailbox::{Right, prove_attributes};
+use crate::model::mailbox::{Right, check_attributes};
 use crate::model::{AccountId, DataType, Mailbox, MailboxUid, ModSeq, Role};
 use crate::store::{Error, MailboxFault, NewMailbox, ShareChange, Txn};
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
@@ -470,7 +470,7 @@ fn attributes(value: &Value) -> Result<BTreeMap<String, String>, SetError> {
     let one = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
     let found: BTreeMap<String, String> =
         value.as_object().and_then(|all| all.iter().map(one).collect()).ok_or_else(wanted)?;
-    prove_attributes(&found)
+    check_attributes(&found)
         .map_err(|what| SetError::property(MailboxProperty::Attributes.name(), what))?;
     Ok(found)
 }

@@ -162,7 +162,7 @@ fn a_notification_goes_to_who_asked_and_the_email_is_marked() {
 
     let (action, raw) = desk.queued().pop().unwrap();
     assert_eq!((action.kind, &action.sender), (ActionKind::Report, &None), "from <> (RFC 8098 §3)");
-    assert_eq!(action.to_line(), "Bob@example.net");
+    assert_eq!(action.recipient_summary(), "Bob@example.net");
     assert!(action.recipients.iter().all(|to| to.notify.is_some_and(|notify| notify.never)));
     let text = String::from_utf8(raw.clone()).unwrap();
     for line in [

@@ -395,7 +395,7 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
             let read = txn.snapshot().outbox(desk.id())?.pop().unwrap();
             let mut action = read.clone();
             for target in &mut action.recipients {
-                target.fate = RecipientState::Sent("250 2.0.0 Ok: queued as 4X".into());
+                target.state = RecipientState::Sent("250 2.0.0 Ok: queued as 4X".into());
             }
             action.state = ActionState::Sent;
             txn.update_action(&read, &action)

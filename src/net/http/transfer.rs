@@ -217,7 +217,7 @@ fn keywords(words: &str) -> Result<BTreeSet<String>, Refusal> {
     let words: Result<BTreeSet<String>, Refusal> = words
         .split(' ')
         .filter(|word| !word.is_empty())
-        .map(|word| keyword::normal(word).ok_or_else(|| wrong(word)))
+        .map(|word| keyword::normalize(word).ok_or_else(|| wrong(word)))
         .collect();
     words.and_then(|words| {
         if words.len() <= MAX_KEYWORDS {

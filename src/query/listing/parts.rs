@@ -91,7 +91,7 @@ impl<'v> ResultParts<'v> {
         let all = shown(listing, &kept);
         let pin = match pin {
             Some(pin) => {
-                Some((pin, shown(Listing { filter: pin.view, ..listing }, &plan.pin_kept?)))
+                Some((pin, shown(Listing { filter: pin.filter, ..listing }, &plan.pin_kept?)))
             }
             None => None,
         };
@@ -99,7 +99,7 @@ impl<'v> ResultParts<'v> {
             None if collapse && listing.shape == Shape::Emails => {
                 RestKind::OldestOfThreads(kept.threads.total)
             }
-            Some((pin, _)) if collapse && pin.view.is_of_emails() => RestKind::ByThread,
+            Some((pin, _)) if collapse && pin.filter.is_email_filter() => RestKind::ByThread,
             _ => RestKind::ById,
         };
         Some(Self { snapshot, account, all, pin, kind, direction: plan.direction })
@@ -355,10 +355,10 @@ impl<'v> ResultParts<'v> {
         oldest: bool,
         is_wanted: impl Fn(EmailId) -> bool,
     ) -> Result<Option<EmailId>, Error> {
-        let Listing { uid, filter: view, .. } = shown.counted.listing;
+        let Listing { uid, filter, .. } = shown.counted.listing;
         Ok(self.snapshot.thread_end_in_listing(
             self.account,
-            (uid, view),
+            (uid, filter),
             thread,
             oldest,
             is_wanted,

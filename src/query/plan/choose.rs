@@ -72,7 +72,7 @@ impl AccessPaths {
         order: ListingOrder,
         base: &QueryPlan,
     ) {
-        let kept = shelf.entry(listing.uid, listing.filter).filter(|kept| kept.is_whole());
+        let kept = shelf.entry(listing.uid, listing.filter).filter(|kept| kept.is_complete());
         if let Some(kept) = kept {
             let plan = base.with_listing(listing, kept, AccessPath::Listing);
             self.candidates.push(QueryPlan { direction: order.direction, ..plan });
@@ -87,15 +87,15 @@ impl AccessPaths {
     /// Adds the listing that is the query, or notes that it is not kept.
     fn add_listing(&mut self, shelf: &MaintainedListings, exact: &ExactListing, base: &QueryPlan) {
         let ExactListing { listing, order, counted } = *exact;
-        let needed = std::iter::once(listing.filter).chain(order.pin.map(|pin| pin.view));
-        let missing = needed
-            .clone()
-            .find(|view| !shelf.entry(listing.uid, *view).is_some_and(MaintainedListing::is_whole));
+        let needed = std::iter::once(listing.filter).chain(order.pin.map(|pin| pin.filter));
+        let missing = needed.clone().find(|filter| {
+            !shelf.entry(listing.uid, *filter).is_some_and(MaintainedListing::is_complete)
+        });
         match (missing, shelf.entry(listing.uid, listing.filter)) {
-            (Some(view), _) => self.note_missing(shelf, Listing { filter: view, ..listing }),
+            (Some(filter), _) => self.note_missing(shelf, Listing { filter, ..listing }),
             (None, Some(kept)) => {
                 let pin_kept =
-                    order.pin.and_then(|pin| shelf.entry(listing.uid, pin.view)).copied();
+                    order.pin.and_then(|pin| shelf.entry(listing.uid, pin.filter)).copied();
                 let plan = base.with_listing(listing, kept, AccessPath::Listing);
                 let ranked = plan.ranked && counted;
                 let length = if counted { plan.length } else { kept.threads.total };
@@ -103,7 +103,7 @@ impl AccessPaths {
                     way: order.pin.map_or(plan.way, |pin| AccessPath::Pinned(listing, pin)),
                     length,
                     ranked,
-                    served: needed.filter_map(|view| on_demand(listing.uid, view)).collect(),
+                    served: needed.filter_map(|filter| on_demand(listing.uid, filter)).collect(),
                     direction: order.direction,
                     pin_kept,
                     ..plan
@@ -137,7 +137,7 @@ impl AccessPaths {
             size >= MIN_MAINTAINED_EMAILS && is_there && stage != Some(ListingStage::Dropping);
         self.wants = worth.then_some((listing.uid, listing.filter));
         let why = match stage {
-            Some(ListingStage::Making(_)) => "being made",
+            Some(ListingStage::Filling(_)) => "being made",
             Some(ListingStage::Dropping) => "being dropped",
             _ if !is_there => "there is no such mailbox",
             _ if !worth => "not kept, nor worth it for so few emails",
@@ -161,9 +161,9 @@ impl MaintainedListings {
         Ok(Self(out))
     }
 
-    fn entry(&self, uid: MailboxUid, view: ListingFilter) -> Option<&MaintainedListing> {
+    fn entry(&self, uid: MailboxUid, filter: ListingFilter) -> Option<&MaintainedListing> {
         let (_, kept) = self.0.iter().find(|(known, _)| *known == uid)?;
-        kept.iter().find(|entry| entry.filter == view)
+        kept.iter().find(|entry| entry.filter == filter)
     }
 }
 
@@ -205,7 +205,7 @@ pub(in crate::query) fn access_paths(
     let mut filtered: Vec<QueryPlan> = containing_listings(results, &asked)
         .into_iter()
         .filter_map(|listing| shelf.entry(listing.uid, listing.filter).map(|kept| (listing, kept)))
-        .filter(|(_, kept)| kept.is_whole())
+        .filter(|(_, kept)| kept.is_complete())
         .map(|(listing, kept)| base.with_listing(listing, kept, AccessPath::Filtered))
         .collect();
     filtered.extend(merge_plan(snapshot, results, &asked, &base)?);

@@ -16,8 +16,8 @@ pub(in crate::query) struct Conjuncts {
     /// Of each of these sets of mailboxes a match is in one at least. They are conditions among
     /// `others`, too.
     pub(in crate::query) among: Vec<Vec<MailboxUid>>,
-    /// The views that show a match, each once.
-    pub(in crate::query) views: Vec<ListingFilter>,
+    /// The listing_filters that show a match, each once.
+    pub(in crate::query) listing_filters: Vec<ListingFilter>,
     /// When a match was received.
     pub(in crate::query) range: IdRange,
     /// Conditions that are the same for all emails of a thread.
@@ -31,7 +31,7 @@ pub(in crate::query) fn conjuncts(filter: &Filter) -> Conjuncts {
     let mut asked = Conjuncts {
         mailboxes: Vec::new(),
         among: Vec::new(),
-        views: Vec::new(),
+        listing_filters: Vec::new(),
         range: IdRange::ALL,
         thread_wide: 0,
         others: 0,
@@ -44,9 +44,9 @@ impl Conjuncts {
     /// The same where no view of threads may answer: conditions on threads are decided thread by
     /// thread.
     pub(in crate::query) fn without_thread_views(mut self) -> Self {
-        let before = self.views.len();
-        self.views.retain(|view| view.is_of_emails());
-        self.thread_wide += before - self.views.len();
+        let before = self.listing_filters.len();
+        self.listing_filters.retain(|filter| filter.is_email_filter());
+        self.thread_wide += before - self.listing_filters.len();
         self
     }
 
@@ -130,9 +130,9 @@ impl Conjuncts {
         }
     }
 
-    fn add_listing_filter(&mut self, view: ListingFilter) {
-        if !self.views.contains(&view) {
-            self.views.push(view);
+    fn add_listing_filter(&mut self, filter: ListingFilter) {
+        if !self.listing_filters.contains(&filter) {
+            self.listing_filters.push(filter);
         }
     }
 }
@@ -177,7 +177,7 @@ mod tests {
         let has_seen = || is(Condition::HasKeyword(seen()));
         let wanted = conjuncts(&Filter::And(vec![inbox(), unseen()]));
         assert_eq!(
-            (wanted.mailboxes.as_slice(), wanted.views.as_slice()),
+            (wanted.mailboxes.as_slice(), wanted.listing_filters.as_slice()),
             (&[MailboxUid(1)][..], &[ListingFilter::Unseen][..])
         );
         assert_eq!((wanted.thread_wide, wanted.others, wanted.range), (0, 0, IdRange::ALL));
@@ -213,7 +213,7 @@ mod tests {
         let is = Filter::Is;
         let not = |condition| Filter::Not(vec![Filter::Is(condition)]);
         let word = |word: &str| word.to_owned();
-        for (filter, view) in [
+        for (filter, listing_filter) in [
             (not(Condition::AllInThreadHaveKeyword(word("$seen"))), ListingFilter::ThreadUnseen),
             (
                 is(Condition::SomeInThreadHaveKeyword(word("$flagged"))),
@@ -226,7 +226,7 @@ mod tests {
             (is(Condition::NoneInThreadHaveKeyword(word("$seen"))), ListingFilter::ThreadUntouched),
             (not(Condition::NotKeyword(word("$flagged"))), ListingFilter::Flagged),
         ] {
-            assert_eq!(conjuncts(&filter).views, [view], "{filter:?}");
+            assert_eq!(conjuncts(&filter).listing_filters, [listing_filter], "{filter:?}");
         }
         let draft = || is(Condition::SomeInThreadHaveKeyword(word("$draft")));
         assert_eq!(

@@ -29,20 +29,20 @@ pub(super) fn exact_listing(
     results: &QuerySpec,
     asked: &Conjuncts,
 ) -> Result<ExactListing, &'static str> {
-    let order =
-        sort::order(&results.sort, &asked.views).ok_or("the order is one that no listing has")?;
+    let order = sort::order(&results.sort, &asked.listing_filters)
+        .ok_or("the order is one that no listing has")?;
     if asked.others > 0 || asked.thread_wide > 0 {
         return Err("the filter has a condition that no view answers");
     }
-    let (uid, view) = match (asked.mailboxes.as_slice(), asked.views.as_slice()) {
+    let (uid, filter) = match (asked.mailboxes.as_slice(), asked.listing_filters.as_slice()) {
         ([_, _, ..], _) => return Err("the filter names several mailboxes"),
         (_, [_, _, ..]) => return Err("the filter names several views"),
-        (uids, views) => (
+        (uids, listing_filters) => (
             uids.first().copied().unwrap_or(MailboxUid::ALL),
-            views.first().copied().unwrap_or(ListingFilter::Every),
+            listing_filters.first().copied().unwrap_or(ListingFilter::Every),
         ),
     };
-    if !view.is_of_emails() && !results.collapse {
+    if !filter.is_email_filter() && !results.collapse {
         return Err("views of threads are kept collapsed only");
     }
     if results.collapse && asked.range.first > IdRange::ALL.first {
@@ -50,19 +50,19 @@ pub(super) fn exact_listing(
     }
     let is_backwards = order.direction == Direction::OldestFirst;
     if let Some(pin) = order.pin {
-        if view != ListingFilter::Every {
+        if filter != ListingFilter::Every {
             return Err("the filter names a view, and the order another one");
         }
-        if !pin.view.is_of_emails() && !results.collapse {
+        if !pin.filter.is_email_filter() && !results.collapse {
             return Err("views of threads are kept collapsed only");
         }
-        if !pin.view.is_of_emails() && results.scope.is_some() {
+        if !pin.filter.is_email_filter() && results.scope.is_some() {
             return Err("views of threads count emails that may not be seen");
         }
         if results.collapse && is_backwards {
             return Err("collapsed, the oldest of each thread is not kept");
         }
-        let by_thread = results.collapse && pin.view.is_of_emails();
+        let by_thread = results.collapse && pin.filter.is_email_filter();
         if by_thread && !pin.first {
             return Err(
                 "collapsed, the newest email of each thread that is not in the view is not kept",
@@ -73,33 +73,33 @@ pub(super) fn exact_listing(
         }
         let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
         return Ok(ExactListing {
-            listing: Listing { uid, filter: view, shape },
+            listing: Listing { uid, filter, shape },
             order,
             counted: !by_thread,
         });
     }
     if results.collapse && is_backwards {
-        if !view.is_of_emails() {
+        if !filter.is_email_filter() {
             return Err("collapsed, the oldest of each thread is not kept");
         }
         if asked.range != IdRange::ALL {
             return Err("collapsed, a span shows other emails of the threads");
         }
         return Ok(ExactListing {
-            listing: Listing { uid, filter: view, shape: Shape::Emails },
+            listing: Listing { uid, filter, shape: Shape::Emails },
             order,
             counted: false,
         });
     }
     let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
-    Ok(ExactListing { listing: Listing { uid, filter: view, shape }, order, counted: true })
+    Ok(ExactListing { listing: Listing { uid, filter, shape }, order, counted: true })
 }
 
 /// The listings that hold every match, or, where only threads are left to decide, every one that is
 /// shown.
 pub(super) fn containing_listings(results: &QuerySpec, asked: &Conjuncts) -> Vec<Listing> {
     let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
-        asked.views.iter().partition(|view| view.is_of_emails());
+        asked.listing_filters.iter().partition(|filter| filter.is_email_filter());
     let is_natural = sort::direction(&results.sort) == Some(Direction::NewestFirst);
     let newest = results.collapse && is_natural && asked.range.first == IdRange::ALL.first;
     let alone = newest && asked.others == 0 && asked.mailboxes.len() <= 1;
@@ -107,20 +107,20 @@ pub(super) fn containing_listings(results: &QuerySpec, asked: &Conjuncts) -> Vec
     let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };
     let mut out = Vec::new();
     for uid in uids {
-        let mut add = |view, shape| out.push(Listing { uid: *uid, filter: view, shape });
+        let mut add = |filter, shape| out.push(Listing { uid: *uid, filter, shape });
         // Every email of all mail is what the generic way reads, and faster.
         if *uid != MailboxUid::ALL {
             add(ListingFilter::Every, Shape::Emails);
         }
-        for view in &of_emails {
-            add(*view, Shape::Emails);
+        for filter in &of_emails {
+            add(*filter, Shape::Emails);
         }
         match of_emails.as_slice() {
             [] if alone => {
                 add(ListingFilter::Every, Shape::Threads);
-                of_threads.iter().for_each(|view| add(*view, Shape::Threads));
+                of_threads.iter().for_each(|filter| add(*filter, Shape::Threads));
             }
-            [view] if alone => add(*view, Shape::Threads),
+            [filter] if alone => add(*filter, Shape::Threads),
             _ => {}
         }
     }
@@ -144,7 +144,7 @@ pub(super) fn merge_plan(
         }
         if are_whole && best.as_ref().is_none_or(|best| length < best.length) {
             let is_all = asked.others == 1 && asked.thread_wide == 0;
-            let is_all = is_all && asked.views.is_empty() && asked.mailboxes.is_empty();
+            let is_all = is_all && asked.listing_filters.is_empty() && asked.mailboxes.is_empty();
             let decides = !is_all || sort::direction(&results.sort).is_none();
             best = Some(QueryPlan {
                 way: AccessPath::Merged { decides },

@@ -139,12 +139,13 @@ impl QueryPlan {
     /// and note the use of those that were made on demand and served, once a day.
     #[must_use]
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
-        let kept = |view: ListingFilter| {
-            self.kept.iter().chain(&self.pin_kept).find(|kept| kept.filter == view)
+        let kept = |filter: ListingFilter| {
+            self.kept.iter().chain(&self.pin_kept).find(|kept| kept.filter == filter)
         };
-        let is_due = |view: ListingFilter| kept(view).is_some_and(|kept| kept.needs_use_mark(now));
+        let is_due =
+            |filter: ListingFilter| kept(filter).is_some_and(|kept| kept.needs_use_mark(now));
         let request = |action, (mailbox, filter)| ListingRequest { action, mailbox, filter };
-        let used = self.served.iter().filter(|(_, view)| is_due(*view));
+        let used = self.served.iter().filter(|(_, filter)| is_due(*filter));
         let used = used.map(|listing| request(ListingAction::MarkUsed, *listing));
         used.chain(self.wants.map(|listing| request(ListingAction::Extend, listing))).collect()
     }
@@ -182,8 +183,9 @@ impl fmt::Display for QueryPlan {
                 )?;
             }
             AccessPath::Pinned(listing, pin) => {
-                let (view, listing) = (pin.view.name(), describe_listing(listing));
-                let (one, other) = if pin.first { (view, "the rest") } else { ("the rest", view) };
+                let (filter, listing) = (pin.filter.name(), describe_listing(listing));
+                let (one, other) =
+                    if pin.first { (filter, "the rest") } else { ("the rest", filter) };
                 write!(
                     out,
                     "pinned: {listing}: {one} before {other}, {first}; {emails} emails, {counted}"
@@ -214,11 +216,11 @@ impl fmt::Display for QueryPlan {
             }
             AccessPath::Generic => write!(out, "generic: each of {emails} emails is decided")?,
         }
-        if let Some((uid, view)) = self.wants {
+        if let Some((uid, filter)) = self.wants {
             write!(
                 out,
                 "\nwanted: {}",
-                describe_listing(Listing { uid, filter: view, shape: Shape::Emails })
+                describe_listing(Listing { uid, filter, shape: Shape::Emails })
             )?;
         }
         self.others.iter().try_for_each(|(name, why)| write!(out, "\nnot {name}: {why}"))
@@ -237,6 +239,6 @@ fn describe_listing(listing: Listing) -> String {
 }
 
 /// The listing, where it is made on demand.
-fn on_demand(uid: MailboxUid, view: ListingFilter) -> Option<(MailboxUid, ListingFilter)> {
-    (!view.is_permanent(uid)).then_some((uid, view))
+fn on_demand(uid: MailboxUid, filter: ListingFilter) -> Option<(MailboxUid, ListingFilter)> {
+    (!filter.is_permanent(uid)).then_some((uid, filter))
 }

@@ -170,7 +170,7 @@ impl SearchTerm {
     /// `message::header::folded` writes it. What it finds has them: no message need be read.
     pub(in crate::query) fn of_delivery(parts: &[String]) -> Self {
         let text = TextPattern {
-            begins: delivered_to::TEXT.to_owned(),
+            begins: delivered_to::SEARCH_TEXT_PREFIX.to_owned(),
             rest: TextRemainder::Parts(parts.to_vec()),
         };
         Self::of_texts(vec![text], tokens::DELIVERED_HERE)
@@ -182,7 +182,7 @@ impl SearchTerm {
         let mut needle = Self::of_field(name, secrets)?;
         for piece in &mut needle.pieces {
             piece.texts = vec![TextPattern {
-                begins: delivered_to::TEXT.to_owned(),
+                begins: delivered_to::SEARCH_TEXT_PREFIX.to_owned(),
                 rest: TextRemainder::Nothing,
             }];
             piece.text_fields = tokens::DELIVERED_HERE;

@@ -200,7 +200,7 @@ impl Bed {
             }
             postings.retain(|posting| match &posting.token {
                 Token::Word(hash) => *hash != name,
-                Token::Text(text) => !text.starts_with(delivered_to::TEXT),
+                Token::Text(text) => !text.starts_with(delivered_to::SEARCH_TEXT_PREFIX),
             });
             for posting in postings {
                 blocks.push(&posting.token, posting.ordinal, posting.fields, &posting.positions);
@@ -346,10 +346,10 @@ proptest! {
         let trace = format!("{before}{name}{value}{after}");
         let found: Vec<String> =
             fields(trace.as_bytes()).filter(|field| field.is("Delivered-To")).map(|field| folded(&field.decoded())).collect();
-        match DeliveredTo::of(trace.as_bytes()) {
+        match DeliveredTo::parse(trace.as_bytes()) {
             DeliveredTo::Absent => prop_assert_eq!(found, Vec::<String>::new()),
             DeliveredTo::Value(value) => prop_assert_eq!(found, [value]),
-            DeliveredTo::Unread => {}
+            DeliveredTo::Unclear => {}
         }
     }
 }

@@ -205,13 +205,13 @@ impl TestDriver {
                 self.keep(*what, *most);
                 None
             }
-            Op::Make { uid, view, most } => {
-                self.done(ACCOUNT, |txn| txn.extend_listing(*uid, *view, *most)).unwrap();
+            Op::Make { uid, filter, most } => {
+                self.done(ACCOUNT, |txn| txn.extend_listing(*uid, *filter, *most)).unwrap();
                 None
             }
-            Op::Drop { uid, view, .. } if view.is_permanent(*uid) => None,
-            Op::Drop { uid, view, most } => {
-                self.done(ACCOUNT, |txn| txn.drop_listing(*uid, *view, *most)).unwrap();
+            Op::Drop { uid, filter, .. } if filter.is_permanent(*uid) => None,
+            Op::Drop { uid, filter, most } => {
+                self.done(ACCOUNT, |txn| txn.drop_listing(*uid, *filter, *most)).unwrap();
                 None
             }
             Op::Fold { steps, rows } => {

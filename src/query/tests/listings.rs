@@ -27,7 +27,7 @@ use crate::store::engine::memory::MemoryEngine;
 #[derive(Debug, Clone)]
 pub(super) struct ListingQuery {
     uid: Option<MailboxUid>,
-    view: ListingFilter,
+    filter: ListingFilter,
     spelling: u8,
     before: Option<i64>,
     after: Option<i64>,
@@ -36,12 +36,12 @@ pub(super) struct ListingQuery {
     collapse: bool,
 }
 
-fn shows(view: ListingFilter, spelling: u8) -> Filter {
+fn shows(filter: ListingFilter, spelling: u8) -> Filter {
     let word = |word: &str| word.to_owned();
     let (seen, flagged) = (word("$seen"), word("$flagged"));
     let not = |condition| Filter::Not(vec![Filter::Is(condition)]);
     let plain = spelling.is_multiple_of(2);
-    match view {
+    match filter {
         ListingFilter::Every => Filter::default(),
         ListingFilter::Unseen if plain => Filter::Is(Condition::NotKeyword(seen)),
         ListingFilter::Unseen => not(Condition::HasKeyword(seen)),
@@ -62,7 +62,7 @@ fn shows(view: ListingFilter, spelling: u8) -> Filter {
 impl ListingQuery {
     pub(super) fn results(&self) -> QuerySpec {
         let at = |at: i64| UtcMillis(EPOCH + at);
-        let mut parts = vec![shows(self.view, self.spelling)];
+        let mut parts = vec![shows(self.filter, self.spelling)];
         parts.extend(self.uid.map(|uid| Filter::Is(Condition::InMailbox(uid))));
         parts.extend(self.before.map(|before| Filter::Is(Condition::Before(at(before)))));
         parts.extend(self.after.map(|after| Filter::Is(Condition::After(at(after)))));
@@ -95,19 +95,19 @@ impl ListingQuery {
             return None;
         }
         // What is the same for all that the filter leaves is no order.
-        let pin = pin.filter(|pin| pin.view != self.view);
+        let pin = pin.filter(|pin| pin.filter != self.filter);
         let backwards = receipt.is_some_and(|last| last.ascending);
         let is_span = self.before.is_some() || self.after.is_some();
         let of_threads =
-            !self.view.is_of_emails() || pin.is_some_and(|pin| !pin.view.is_of_emails());
+            !self.filter.is_email_filter() || pin.is_some_and(|pin| !pin.filter.is_email_filter());
         if self.collapse && self.before.is_some() || !self.collapse && of_threads {
             return None;
         }
         let shape = if self.collapse { Shape::Threads } else { Shape::Emails };
         match pin {
             Some(pin) => {
-                let by_thread = self.collapse && pin.view.is_of_emails();
-                let fits = self.view == ListingFilter::Every
+                let by_thread = self.collapse && pin.filter.is_email_filter();
+                let fits = self.filter == ListingFilter::Every
                     && !(self.collapse && backwards)
                     && !(by_thread && (is_span || !pin.first));
                 fits.then_some(AccessPath::Pinned(
@@ -116,21 +116,21 @@ impl ListingQuery {
                 ))
             }
             None if self.collapse && backwards => {
-                let fits = self.view.is_of_emails() && !is_span;
+                let fits = self.filter.is_email_filter() && !is_span;
                 fits.then_some(AccessPath::Listing(Listing {
                     uid,
-                    filter: self.view,
+                    filter: self.filter,
                     shape: Shape::Emails,
                 }))
             }
-            None => Some(AccessPath::Listing(Listing { uid, filter: self.view, shape })),
+            None => Some(AccessPath::Listing(Listing { uid, filter: self.filter, shape })),
         }
     }
 
     /// The views that its way needs.
     fn views(&self) -> Vec<ListingFilter> {
         match self.way() {
-            Some(AccessPath::Pinned(listing, pin)) => vec![listing.filter, pin.view],
+            Some(AccessPath::Pinned(listing, pin)) => vec![listing.filter, pin.filter],
             Some(AccessPath::Listing(listing)) => vec![listing.filter],
             _ => Vec::new(),
         }
@@ -140,7 +140,7 @@ impl ListingQuery {
 /// Who comes first by a sort: with `isAscending` those for whom it is false (RFC 8621 §4.4.2).
 fn pin(comparator: &Comparator) -> Option<SortPin> {
     let up = comparator.ascending;
-    let of = |view, first| Some(SortPin { view, first });
+    let of = |filter, first| Some(SortPin { filter, first });
     match &comparator.property {
         SortProperty::HasKeyword(word) if word == "$flagged" => of(ListingFilter::Flagged, !up),
         SortProperty::HasKeyword(word) if word == "$seen" => of(ListingFilter::Unseen, up),
@@ -189,11 +189,11 @@ pub(super) fn question() -> impl Strategy<Value = ListingQuery> {
     ];
     let time = || proptest::option::weighted(0.2, -1..=TIMES);
     let uid = proptest::option::weighted(0.8, (1u32..4).prop_map(MailboxUid));
-    let view = prop_oneof![1 => Just(ListingFilter::Every), 1 => proptest::sample::select(ListingFilter::ALL.to_vec())];
-    (uid, view, 0u8..6, time(), time(), more, sort, any::<bool>()).prop_map(
-        |(uid, view, spelling, before, after, more, sort, collapse)| ListingQuery {
+    let filter = prop_oneof![1 => Just(ListingFilter::Every), 1 => proptest::sample::select(ListingFilter::ALL.to_vec())];
+    (uid, filter, 0u8..6, time(), time(), more, sort, any::<bool>()).prop_map(
+        |(uid, filter, spelling, before, after, more, sort, collapse)| ListingQuery {
             uid,
-            view,
+            filter,
             spelling,
             before,
             after,
@@ -256,7 +256,7 @@ proptest! {
         // Views that are whole from the start have the whole history.
         for question in asked.iter().take(2) {
             let uid = question.uid.unwrap_or(MailboxUid::ALL);
-            question.views().into_iter().for_each(|view| keep(&mut drive, uid, view));
+            question.views().into_iter().for_each(|filter| keep(&mut drive, uid, filter));
         }
         drive.run(&ops);
         for question in &asked {
@@ -266,15 +266,15 @@ proptest! {
     }
 }
 
-fn keep(drive: &mut TestDriver, uid: MailboxUid, view: ListingFilter) {
-    drive.apply(&Op::Make { uid, view, most: 1000 });
+fn keep(drive: &mut TestDriver, uid: MailboxUid, filter: ListingFilter) {
+    drive.apply(&Op::Make { uid, filter, most: 1000 });
 }
 
-fn mailbox(uid: u32, view: ListingFilter, collapse: bool) -> ListingQuery {
+fn mailbox(uid: u32, filter: ListingFilter, collapse: bool) -> ListingQuery {
     let uid = (uid > 0).then_some(MailboxUid(uid));
     ListingQuery {
         uid,
-        view,
+        filter,
         spelling: 0,
         before: None,
         after: None,
@@ -328,7 +328,7 @@ fn every_short_history(same_thread: bool, newer: usize) {
             for uid in 0..3 {
                 ListingFilter::ALL
                     .into_iter()
-                    .for_each(|view| keep(&mut drive, MailboxUid(uid), view));
+                    .for_each(|filter| keep(&mut drive, MailboxUid(uid), filter));
             }
             let mut ids: [Option<EmailId>; 2] = [None; 2];
             for (email, to) in history {
@@ -337,10 +337,11 @@ fn every_short_history(same_thread: bool, newer: usize) {
             check_facts(&drive);
             check_catching_up(&drive, 1);
             for uid in 0..3 {
-                for (view, collapse) in
-                    ListingFilter::ALL.into_iter().flat_map(|view| [(view, false), (view, true)])
+                for (filter, collapse) in ListingFilter::ALL
+                    .into_iter()
+                    .flat_map(|filter| [(filter, false), (filter, true)])
                 {
-                    let question = mailbox(uid, view, collapse);
+                    let question = mailbox(uid, filter, collapse);
                     if question.way().is_some() {
                         check_least(&drive, &question.results());
                         checked += 1;
@@ -461,23 +462,23 @@ fn a_view_is_wanted_then_made_and_then_serves() {
     for n in 0..300 {
         drive.apply(&create(NaiveDraft::default(), &[1], n));
     }
-    for (uid, view, collapse) in [
+    for (uid, filter, collapse) in [
         (1, ListingFilter::Unseen, false),
         (1, ListingFilter::ThreadUnseen, true),
         (0, ListingFilter::Every, true),
     ] {
-        let question = mailbox(uid, view, collapse);
+        let question = mailbox(uid, filter, collapse);
         let plan =
             |drive: &TestDriver| explain(&drive.store.snapshot(), &question.results()).unwrap();
         let before = plan(&drive);
-        let wanted = (MailboxUid(uid), view);
+        let wanted = (MailboxUid(uid), filter);
         assert_eq!(
             (before.wants, before.way, before.served.len()),
             (Some(wanted), AccessPath::Generic, 0),
             "{before}"
         );
         assert!(before.to_string().contains("not listing: "), "{before}");
-        drive.apply(&Op::Make { uid: wanted.0, view, most: 100 });
+        drive.apply(&Op::Make { uid: wanted.0, filter, most: 100 });
         let making = plan(&drive);
         assert_eq!((making.wants, making.way), (Some(wanted), AccessPath::Generic));
         assert!(making.to_string().contains("being made"), "{making}");
@@ -491,7 +492,7 @@ fn a_view_is_wanted_then_made_and_then_serves() {
             .1
             .wait_blocking()
             .unwrap();
-        keep(&mut drive, wanted.0, view);
+        keep(&mut drive, wanted.0, filter);
         let kept = plan(&drive);
         assert!(matches!(kept.way, AccessPath::Listing(_)) && kept.ranked, "{kept}");
         assert_eq!((kept.wants, kept.served.as_slice(), kept.length), (None, &[wanted][..], 300));
@@ -513,10 +514,11 @@ fn a_view_is_wanted_then_made_and_then_serves() {
 fn of_few_emails_no_view_is_wanted() {
     let mut drive = TestDriver::new();
     drive.apply(&create(NaiveDraft::default(), &[1], 0));
-    for (uid, view) in
+    for (uid, filter) in
         [(1, ListingFilter::Unseen), (7, ListingFilter::Every), (0, ListingFilter::Unseen)]
     {
-        let plan = explain(&drive.store.snapshot(), &mailbox(uid, view, false).results()).unwrap();
+        let plan =
+            explain(&drive.store.snapshot(), &mailbox(uid, filter, false).results()).unwrap();
         assert_eq!((plan.wants, plan.way), (None, AccessPath::Generic), "{plan}");
     }
 }

@@ -52,13 +52,13 @@ pub(super) enum Op {
     /// A step of making a view, of so many emails.
     Make {
         uid: MailboxUid,
-        view: ListingFilter,
+        filter: ListingFilter,
         most: usize,
     },
     /// A step of dropping one, of so many rows.
     Drop {
         uid: MailboxUid,
-        view: ListingFilter,
+        filter: ListingFilter,
         most: usize,
     },
     /// Upkeep, of what the bits say: emails, history, threads, messages; in steps of so many rows.
@@ -98,8 +98,8 @@ pub(super) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
         1 => (1u32..6).prop_map(|days| Op::Wait { days }),
         1 => (1u8..16, 1usize..4).prop_map(|(what, most)| Op::Keep { what, most }),
         3 => (views(), proptest::sample::select(vec![1, 2, 100]))
-            .prop_map(|((uid, view), most)| Op::Make { uid, view, most }),
-        1 => (views(), 1usize..20).prop_map(|((uid, view), most)| Op::Drop { uid, view, most }),
+            .prop_map(|((uid, filter), most)| Op::Make { uid, filter, most }),
+        1 => (views(), 1usize..20).prop_map(|((uid, filter), most)| Op::Drop { uid, filter, most }),
         2 => (1usize..6, 1usize..4).prop_map(|(steps, rows)| Op::Fold { steps, rows }),
         1 => Just(Op::Reopen),
     ];

@@ -119,9 +119,9 @@ fn miscount(engine: &MemoryEngine, damage: &Damage) {
 
 /// Begins these views, or makes them further.
 fn keep(drive: &TestDriver, views: Vec<(u32, usize, usize)>) {
-    for (uid, view, most) in views {
+    for (uid, filter, most) in views {
         let kept = drive.store.commit(ACCOUNT, |txn| {
-            txn.extend_listing(MailboxUid(uid), ListingFilter::ALL[view], most)
+            txn.extend_listing(MailboxUid(uid), ListingFilter::ALL[filter], most)
         });
         kept.unwrap().1.wait_blocking().unwrap();
     }

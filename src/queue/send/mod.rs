@@ -419,7 +419,7 @@ fn fill_undecided(outcomes: &mut [Option<AttemptOutcome>], outcome: &AttemptOutc
 /// SMTPUTF8 (RFC 6531) and DSN (RFC 3461).
 fn mail(action: &Action, offers: RelayExtensions, utf8: bool, octets: &[u8]) -> String {
     let sender =
-        action.sender.as_ref().map(|sender| sender.travelling().to_string()).unwrap_or_default();
+        action.sender.as_ref().map(|sender| sender.wire_form().to_string()).unwrap_or_default();
     let mut line = format!("MAIL FROM:<{sender}>");
     if offers.size {
         line.push_str(&format!(" SIZE={}", octets.len()));
@@ -444,7 +444,7 @@ fn mail(action: &Action, offers: RelayExtensions, utf8: bool, octets: &[u8]) -> 
 }
 
 fn rcpt(target: &Target, offers: RelayExtensions) -> String {
-    let mut line = format!("RCPT TO:<{}>", target.address.travelling());
+    let mut line = format!("RCPT TO:<{}>", target.address.wire_form());
     if offers.dsn {
         if let Some(notify) = &target.notify {
             line.push_str(&notify_words(notify));

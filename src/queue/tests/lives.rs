@@ -198,7 +198,10 @@ async fn what_depends_waits_and_goes_with_what_it_depends_on() {
     assert!(store.commit(ANN, |txn| txn.queue_action(late.clone(), b"")).is_err());
     // By hand the failed one is tried again, and the person hears of it once more.
     let failed = store.snapshot().action(ANN, bad.0).unwrap().unwrap();
-    assert!(matches!(&failed.recipients[0].fate, RecipientState::Failed { status: [5, 1, 1], .. }));
+    assert!(matches!(
+        &failed.recipients[0].state,
+        RecipientState::Failed { status: [5, 1, 1], .. }
+    ));
     let before = rogue.heard("RCPT TO:<bad@");
     commit(&store, |txn| {
         txn.update_action(&failed, &by_hand::retry_action(&failed, txn.now()).unwrap())

@@ -34,7 +34,7 @@ async fn many_recipients_go_in_as_many_goes_as_the_relay_wants() {
         }
         assert_eq!(rogue.seen.lock().len(), 25usize.div_ceil(most.min(ours)));
         assert!(
-            only(&store).recipients.iter().all(|one| matches!(one.fate, RecipientState::Sent(_)))
+            only(&store).recipients.iter().all(|one| matches!(one.state, RecipientState::Sent(_)))
         );
         clean(&store);
     }
@@ -110,7 +110,7 @@ async fn over_lmtp_each_recipient_is_answered() {
     until("tried", || only(&store).attempts == 1).await;
     working.stop().await;
     let fate = |name: &str| {
-        only(&store).recipients.into_iter().find(|one| one.address.local() == name).unwrap().fate
+        only(&store).recipients.into_iter().find(|one| one.address.local() == name).unwrap().state
     };
     assert!(
         matches!(fate("bob"), RecipientState::Sent(_))

@@ -144,7 +144,7 @@ impl Checker<'_> {
         self.read.raw_rows(&range, |key, value| {
             let object =
                 ObjectRow::<SenderIdentity>::decode(key, value).ok().and_then(|row| row.object);
-            identities.extend(object.filter(|identity| identity.given.is_some()));
+            identities.extend(object.filter(|identity| identity.default_name.is_some()));
             Ok(true)
         })?;
         let first = |kind: fn(&AddressRow) -> bool| {
@@ -159,7 +159,7 @@ impl Checker<'_> {
         let of_primary =
             identities.iter().find(|one| one.email.eq_ignore_ascii_case(&primary.to_string()));
         let display_name =
-            of_primary.and_then(|one| one.given.clone()).filter(|name| !name.is_empty());
+            of_primary.and_then(|one| one.default_name.clone()).filter(|name| !name.is_empty());
         let row = AccountRow::new(primary.to_string(), primary.clone(), self.oldest_email_time()?);
         let others = addresses.into_iter().map(|(address, _)| address);
         let others = others.filter(|address| *address != row.name).collect();

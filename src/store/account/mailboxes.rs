@@ -332,7 +332,7 @@ fn prove_among(
     {
         return faulty(MailboxFault::Name);
     }
-    if let Err(wanted) = mailbox::prove_attributes(&row.attributes) {
+    if let Err(wanted) = mailbox::check_attributes(&row.attributes) {
         return faulty(MailboxFault::Attribute(wanted));
     }
     if uid.is_none() && all.len() >= limits::MAX_MAILBOXES {

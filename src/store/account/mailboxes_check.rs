@@ -86,8 +86,8 @@ impl Checker<'_> {
             updated_not_counts: state.modseq,
             ..Mailbox::default()
         });
-        let kept = vec![MaintainedListing::standard(ListingFilter::Every, state.modseq)];
-        let row = Mailbox { name, parent: None, role, deleted: false, listings: kept, ..base };
+        let listings = vec![MaintainedListing::standard(ListingFilter::Every, state.modseq)];
+        let row = Mailbox { name, parent: None, role, deleted: false, listings, ..base };
         self.census.mailboxes.insert(uid, row);
     }
 

@@ -7,7 +7,7 @@
 //! account is purged, as emails do: then the low mark of its type moves. Push subscriptions have no
 //! state, and go at once.
 
-use crate::model::sender::{IdentityChange, steps};
+use crate::model::sender::{IdentityChange, identity_changes};
 use crate::model::{
     Address, EmailSubmission, ModSeq, ObjectId, ObjectKind, PushSubscription, SenderIdentity,
     UndoStatus, UtcMillis, limits,
@@ -75,7 +75,7 @@ impl Txn<'_> {
     pub fn destroy_object<T: Object>(&mut self, id: ObjectId) -> Result<T, Error> {
         let (old, before) = self.live_object::<T>(id)?;
         let updated = self.next_modseq();
-        if T::KIND.data().is_some() {
+        if T::KIND.data_type().is_some() {
             self.write_object::<T>(
                 id,
                 Some(old.updated),
@@ -88,7 +88,7 @@ impl Txn<'_> {
     }
 
     /// Brings the identities that the account has by itself up to date with its addresses, the
-    /// first first, and its name. Says whether anything changed: `model::sender::steps` tells
+    /// first first, and its name. Says whether anything changed: `model::sender::identity_changes` tells
     /// beforehand, from a view.
     ///
     /// # Errors
@@ -99,18 +99,20 @@ impl Txn<'_> {
         name: &str,
     ) -> Result<bool, Error> {
         let known = self.snapshot().objects::<SenderIdentity>(self.account)?;
-        let steps = steps(&known, addresses, name);
-        let some = !steps.is_empty();
-        for step in steps {
-            match step {
+        let changes = identity_changes(&known, addresses, name);
+        let some = !changes.is_empty();
+        for change in changes {
+            match change {
                 IdentityChange::Make(identity) => drop(self.create_object(&identity)?),
                 IdentityChange::Rename(id, name) => {
                     self.update_object(id, |identity: &mut SenderIdentity| {
-                        (identity.given, identity.name) = (Some(name.clone()), name);
+                        (identity.default_name, identity.name) = (Some(name.clone()), name);
                     })?;
                 }
                 IdentityChange::Release(id) => {
-                    self.update_object(id, |identity: &mut SenderIdentity| identity.given = None)?;
+                    self.update_object(id, |identity: &mut SenderIdentity| {
+                        identity.default_name = None
+                    })?;
                 }
                 IdentityChange::Drop(id) => drop(self.destroy_object::<SenderIdentity>(id)?),
             }
@@ -153,7 +155,7 @@ impl Txn<'_> {
     ) -> Result<usize, Error> {
         let mut rows = 0;
         for kind in ObjectKind::ALL {
-            let Some(data) = kind.data() else { continue };
+            let Some(data) = kind.data_type() else { continue };
             let mut named = Vec::new();
             let after = self.object_modseq_key(kind, bound.next());
             self.rows(
@@ -200,7 +202,7 @@ impl Txn<'_> {
             )));
         }
         self.put_bytes::<Objects>(&self.object_key(T::KIND, id), value);
-        let Some(data) = T::KIND.data() else { return Ok(()) };
+        let Some(data) = T::KIND.data_type() else { return Ok(()) };
         if let Some(before) = before {
             self.delete::<ObjectByModseq>(&self.object_modseq_key(T::KIND, before));
         }

@@ -49,7 +49,7 @@ impl Checker<'_> {
                     continue;
                 }
             };
-            let Some(data) = kind.data() else {
+            let Some(data) = kind.data_type() else {
                 self.note_change(row.updated);
                 continue;
             };

@@ -50,7 +50,7 @@ impl Snapshot<'_> {
             &range,
             ObjectRow::<EmailSubmission>::decode,
             |key, row| {
-                if row.object.is_some_and(|submission| submission.is_meant(report)) {
+                if row.object.is_some_and(|submission| submission.matches_report(report)) {
                     found = Some(key.object);
                 }
                 Ok(true)
@@ -69,7 +69,7 @@ impl Snapshot<'_> {
         since: ClientState,
         most: usize,
     ) -> Result<Option<Changes<ObjectId>>, Error> {
-        let Some(data) = T::KIND.data() else { return Ok(None) };
+        let Some(data) = T::KIND.data_type() else { return Ok(None) };
         let first = ObjectModSeqKey { account, kind: T::KIND, modseq: since.mark.next() };
         let range = KeyRange::from(&(account, T::KIND), &first);
         let index = ChangeIndex::<ObjectByModseq> { data, range, modseq: |key| key.modseq };

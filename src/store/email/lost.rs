@@ -338,9 +338,10 @@ impl<'a> Checker<'a> {
 
     /// Whether a kept listing of the unseen would have shown it, were it unseen.
     fn is_seen(&self, trace: &LostEmailTrace, updated: ModSeq) -> bool {
-        let tells = |kept: &[MaintainedListing]| {
-            kept.iter()
-                .filter(|entry| entry.filter == ListingFilter::Unseen && entry.is_whole())
+        let tells = |listings: &[MaintainedListing]| {
+            listings
+                .iter()
+                .filter(|entry| entry.filter == ListingFilter::Unseen && entry.is_complete())
                 .any(|entry| trace.destroyed.is_none() || entry.emails.low < updated)
         };
         let of = |uid: &MailboxUid| {
@@ -370,13 +371,13 @@ impl<'a> Checker<'a> {
 }
 
 impl LostEmailTrace {
-    fn note_listed(&mut self, uid: MailboxUid, view: ListingFilter, added: ModSeq) {
+    fn note_listed(&mut self, uid: MailboxUid, filter: ListingFilter, added: ModSeq) {
         self.since = Some(self.since.map_or(added, |since| since.min(added)));
-        self.note_filter(uid, view);
+        self.note_filter(uid, filter);
     }
 
-    fn note_filter(&mut self, uid: MailboxUid, view: ListingFilter) {
-        match view {
+    fn note_filter(&mut self, uid: MailboxUid, filter: ListingFilter) {
+        match filter {
             ListingFilter::Every if uid != MailboxUid::ALL => drop(self.mailboxes.insert(uid)),
             ListingFilter::Unseen => self.unseen = true,
             ListingFilter::Flagged => self.flagged = true,

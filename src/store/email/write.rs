@@ -155,7 +155,7 @@ impl Txn<'_> {
             }
             None => return Err(Error::NotFound("account")),
         };
-        let octets_left = account.quota_octets.map(|most| most.saturating_sub(self.state.octets));
+        let octets_left = account.quota_bytes.map(|most| most.saturating_sub(self.state.octets));
         let emails_left = account.quota_emails.map(|most| most.saturating_sub(self.state.emails));
         if octets_left.is_some_and(|left| size > left) || emails_left.is_some_and(|left| left == 0)
         {
@@ -191,9 +191,9 @@ impl Txn<'_> {
                 self.put::<Mailboxes>(&key, &mailbox);
             }
         }
-        let mut kept = std::mem::take(&mut self.state.listings);
-        let written = self.write_listings(MailboxUid::ALL, &mut kept, &step);
-        self.state.listings = kept;
+        let mut listings = std::mem::take(&mut self.state.listings);
+        let written = self.write_listings(MailboxUid::ALL, &mut listings, &step);
+        self.state.listings = listings;
         self.touch(DataType::Email);
         written
     }

@@ -53,8 +53,9 @@ impl Checker<'_> {
             seen: vec![0; self.census.threads.len()],
             round: 0,
         };
-        let kept = self.state_or_fresh().listings;
-        self.census.listings = self.check_mailbox_listings(MailboxUid::ALL, kept, &mut tables)?;
+        let listings = self.state_or_fresh().listings;
+        self.census.listings =
+            self.check_mailbox_listings(MailboxUid::ALL, listings, &mut tables)?;
         let uids: Vec<MailboxUid> = self.census.mailboxes.keys().copied().collect();
         for uid in uids {
             let Some(mut mailbox) = self.census.mailboxes.get(&uid).cloned() else { continue };
@@ -83,11 +84,11 @@ impl Checker<'_> {
         found: Vec<MaintainedListing>,
         tables: &mut Tables<'_>,
     ) -> Result<Vec<MaintainedListing>, Error> {
-        let mut kept = self.wanted_listings(uid, found);
-        let mut order: Vec<usize> = (0..kept.len()).collect();
-        order.sort_by_key(|at| kept.get(*at).map(|entry| entry.filter));
+        let mut listings = self.wanted_listings(uid, found);
+        let mut order: Vec<usize> = (0..listings.len()).collect();
+        order.sort_by_key(|at| listings.get(*at).map(|entry| entry.filter));
         for at in order {
-            let Some(entry) = kept.get_mut(at) else { continue };
+            let Some(entry) = listings.get_mut(at) else { continue };
             let prefix = Prefix::<ThreadIndexKey>::encode(&(self.account, uid, entry.filter));
             for rows in tables.all() {
                 while let Some((key, _)) = rows.below(&prefix)? {
@@ -104,7 +105,7 @@ impl Checker<'_> {
                 }
             }
         }
-        Ok(kept)
+        Ok(listings)
     }
 
     /// The usual view is always kept; where history begins anew, what is half made or half dropped
@@ -112,28 +113,31 @@ impl Checker<'_> {
     fn wanted_listings(
         &self,
         uid: MailboxUid,
-        mut kept: Vec<MaintainedListing>,
+        mut listings: Vec<MaintainedListing>,
     ) -> Vec<MaintainedListing> {
         let mut views = HashSet::new();
-        kept.retain(|entry| views.insert(entry.filter));
+        listings.retain(|entry| views.insert(entry.filter));
         if let Some(state) = &self.found {
             // No change of the future was purged.
-            for low in
-                kept.iter_mut().flat_map(|entry| [&mut entry.emails.low, &mut entry.threads.low])
+            for low in listings
+                .iter_mut()
+                .flat_map(|entry| [&mut entry.emails.low, &mut entry.threads.low])
             {
                 *low = state.modseq.min(*low);
             }
         }
         if self.depth.anew {
-            kept.retain(|entry| entry.is_whole() || entry.filter.is_permanent(uid));
+            listings.retain(|entry| entry.is_complete() || entry.filter.is_permanent(uid));
         }
-        for view in ListingFilter::ALL.into_iter().filter(|view| view.is_permanent(uid)) {
-            match kept.iter_mut().find(|entry| entry.filter == view) {
-                Some(entry) => entry.stage = ListingStage::Whole,
-                None => kept.push(MaintainedListing::standard(view, self.state_or_fresh().modseq)),
+        for filter in ListingFilter::ALL.into_iter().filter(|filter| filter.is_permanent(uid)) {
+            match listings.iter_mut().find(|entry| entry.filter == filter) {
+                Some(entry) => entry.stage = ListingStage::Complete,
+                None => {
+                    listings.push(MaintainedListing::standard(filter, self.state_or_fresh().modseq))
+                }
             }
         }
-        kept
+        listings
     }
 
     /// What one kept view should hold, up to its frontier.
@@ -144,8 +148,8 @@ impl Checker<'_> {
         frontier: EmailId,
         tables: &mut Tables<'_>,
     ) -> Result<(), Error> {
-        let (account, view) = (self.account, entry.filter);
-        let base = if view.is_of_emails() { view } else { ListingFilter::Every };
+        let (account, filter) = (self.account, entry.filter);
+        let base = if filter.is_email_filter() { filter } else { ListingFilter::Every };
         let everything: Vec<u32>;
         let there: &[u32] = if uid == MailboxUid::ALL {
             everything = (0..u32::try_from(self.census.mails.len()).unwrap_or(u32::MAX)).collect();
@@ -156,43 +160,43 @@ impl Checker<'_> {
         let shows = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.shows(base));
         let shown: Vec<u32> = there.iter().copied().filter(shows).collect();
         let mut collapsed = self.newest_of_threads(&shown, tables);
-        if !view.is_of_emails() {
-            collapsed.retain(|at| self.thread_shows(*at, view));
+        if !filter.is_email_filter() {
+            collapsed.retain(|at| self.thread_shows(*at, filter));
         }
         let within = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.id <= frontier);
         let mut members: Vec<(ThreadId, EmailId)> = Vec::new();
-        if view.is_of_emails() && (uid != MailboxUid::ALL || view != ListingFilter::Every) {
+        if filter.is_email_filter() && (uid != MailboxUid::ALL || filter != ListingFilter::Every) {
             let mails = shown.iter().copied().filter(within).filter_map(|at| self.census.mail(at));
             members.extend(mails.map(|mail| (mail.thread, mail.id)));
             members.sort_unstable();
         }
         let rows = members.into_iter().map(|(thread, email)| {
-            (ThreadIndexKey { account, mailbox: uid, filter: view, thread, email }, Present)
+            (ThreadIndexKey { account, mailbox: uid, filter, thread, email }, Present)
         });
-        self.expect_rows_under(&mut tables.members, &(account, uid, view), rows)?;
+        self.expect_rows_under(&mut tables.members, &(account, uid, filter), rows)?;
         for shape in entry.shapes() {
-            let listing = Listing { uid, filter: view, shape: *shape };
+            let listing = Listing { uid, filter, shape: *shape };
             let shown = if *shape == Shape::Emails { &shown } else { &collapsed };
             let shown: Vec<u32> = shown.iter().copied().filter(within).collect();
             self.check_index_and_list(listing, &shown, tables)?;
-            let tally = entry.stats_mut(*shape);
-            tally.total = shown.len() as u64;
-            let ranked = match (self.depth.anew, tally.is_ranked()) {
+            let stats = entry.stats_mut(*shape);
+            stats.total = shown.len() as u64;
+            let ranked = match (self.depth.anew, stats.is_ranked()) {
                 (true, was) => {
-                    tally.total > self.depth.ranking.above
-                        || (was && tally.total >= self.depth.ranking.below)
+                    stats.total > self.depth.ranking.above
+                        || (was && stats.total >= self.depth.ranking.below)
                 }
                 (false, is) => is,
             };
             let mut rows = BTreeMap::new();
-            tally.front = None;
+            stats.front = None;
             if ranked {
                 let ids: Vec<EmailId> = shown
                     .iter()
                     .filter_map(|at| self.census.mail(*at))
                     .map(|mail| mail.id)
                     .collect();
-                tally.front = Some(rank::front_of(self.depth.ranking, &ids));
+                stats.front = Some(rank::front_of(self.depth.ranking, &ids));
                 rows = rank::rows_of(self.depth.ranking, account, listing, &ids);
             }
             let rows = rows.into_iter().map(|(key, count)| (key, RankCount(count)));
@@ -214,11 +218,11 @@ impl Checker<'_> {
         shown.iter().copied().filter(|at| first(at)).collect()
     }
 
-    fn thread_shows(&self, at: u32, view: ListingFilter) -> bool {
+    fn thread_shows(&self, at: u32, filter: ListingFilter) -> bool {
         let thread = usize::try_from(at).ok().and_then(|at| self.census.thread_of.get(at));
         let bits =
             thread.and_then(|thread| self.census.threads.get(usize::try_from(*thread).ok()?));
-        let bit = THREAD_FILTERS.iter().position(|known| *known == view);
+        let bit = THREAD_FILTERS.iter().position(|known| *known == filter);
         bits.zip(bit).is_some_and(|(bits, bit)| bits >> bit & 1 == 1)
     }
 

@@ -33,32 +33,34 @@ impl Txn<'_> {
     pub fn extend_listing(
         &mut self,
         uid: MailboxUid,
-        view: ListingFilter,
+        filter: ListingFilter,
         most: usize,
     ) -> Result<bool, Error> {
-        let mut kept = self.maintained_listings(uid)?;
-        if !kept.iter().any(|entry| entry.filter == view) {
-            let mut entry = MaintainedListing::standard(view, ModSeq(0));
-            entry.stage = ListingStage::Making(EmailId(0));
+        let mut listings = self.maintained_listings(uid)?;
+        if !listings.iter().any(|entry| entry.filter == filter) {
+            let mut entry = MaintainedListing::standard(filter, ModSeq(0));
+            entry.stage = ListingStage::Filling(EmailId(0));
             entry.last_used = self.now;
-            kept.push(entry);
+            listings.push(entry);
         }
-        let Some(at) = kept.iter().position(|entry| entry.filter == view) else { return Ok(false) };
-        let Some(mut entry) = kept.get(at).copied() else { return Ok(false) };
+        let Some(at) = listings.iter().position(|entry| entry.filter == filter) else {
+            return Ok(false);
+        };
+        let Some(mut entry) = listings.get(at).copied() else { return Ok(false) };
         let whole = match entry.stage {
-            ListingStage::Whole => return Ok(true),
+            ListingStage::Complete => return Ok(true),
             ListingStage::Dropping => return Ok(false),
-            ListingStage::Making(upto) => self.pass_frontier(uid, &mut entry, upto, most)?,
+            ListingStage::Filling(upto) => self.pass_frontier(uid, &mut entry, upto, most)?,
         };
         if whole {
-            entry.stage = ListingStage::Whole;
+            entry.stage = ListingStage::Complete;
             // A client with the newest state of emails knows everything that the listing shows.
             entry.restart_history(self.state.state(DataType::Email));
         }
-        if let Some(slot) = kept.get_mut(at) {
+        if let Some(slot) = listings.get_mut(at) {
             *slot = entry;
         }
-        self.set_maintained_listings(uid, kept)?;
+        self.set_maintained_listings(uid, listings)?;
         Ok(whole)
     }
 
@@ -66,15 +68,21 @@ impl Txn<'_> {
     ///
     /// # Errors
     /// As for `extend_listing`.
-    pub fn mark_listing_used(&mut self, uid: MailboxUid, view: ListingFilter) -> Result<(), Error> {
-        let mut kept = self.maintained_listings(uid)?;
+    pub fn mark_listing_used(
+        &mut self,
+        uid: MailboxUid,
+        filter: ListingFilter,
+    ) -> Result<(), Error> {
+        let mut listings = self.maintained_listings(uid)?;
         let now = self.now;
-        let Some(entry) = kept.iter_mut().find(|entry| entry.filter == view) else { return Ok(()) };
-        if view.is_permanent(uid) || !entry.needs_use_mark(now) {
+        let Some(entry) = listings.iter_mut().find(|entry| entry.filter == filter) else {
+            return Ok(());
+        };
+        if filter.is_permanent(uid) || !entry.needs_use_mark(now) {
             return Ok(());
         }
         entry.last_used = now;
-        self.set_maintained_listings(uid, kept)
+        self.set_maintained_listings(uid, listings)
     }
 
     /// Drops a listing that was made on demand by one step of at most `most` rows. Returns whether
@@ -85,22 +93,22 @@ impl Txn<'_> {
     pub fn drop_listing(
         &mut self,
         uid: MailboxUid,
-        view: ListingFilter,
+        filter: ListingFilter,
         most: usize,
     ) -> Result<bool, Error> {
-        if view.is_permanent(uid) {
+        if filter.is_permanent(uid) {
             return Err(Error::Conflict("this listing is always kept".into()));
         }
-        let mut kept = self.maintained_listings(uid)?;
-        let Some(entry) = kept.iter_mut().find(|entry| entry.filter == view) else {
+        let mut listings = self.maintained_listings(uid)?;
+        let Some(entry) = listings.iter_mut().find(|entry| entry.filter == filter) else {
             return Ok(false);
         };
         entry.stage = ListingStage::Dropping;
-        let left = self.delete_listing_rows(uid, view, most)?;
+        let left = self.delete_listing_rows(uid, filter, most)?;
         if !left {
-            kept.retain(|entry| entry.filter != view);
+            listings.retain(|entry| entry.filter != filter);
         }
-        self.set_maintained_listings(uid, kept)?;
+        self.set_maintained_listings(uid, listings)?;
         Ok(left)
     }
 
@@ -109,10 +117,10 @@ impl Txn<'_> {
     pub(in crate::store) fn delete_listing_rows(
         &mut self,
         uid: MailboxUid,
-        view: ListingFilter,
+        filter: ListingFilter,
         most: usize,
     ) -> Result<bool, Error> {
-        Ok(self.delete_listings(&(self.account, uid, view), most)? >= most)
+        Ok(self.delete_listings(&(self.account, uid, filter), most)? >= most)
     }
 
     /// Deletes up to `most` rows of all listings under a prefix: a mailbox, or one filter of it.
@@ -139,12 +147,12 @@ impl Txn<'_> {
     pub(in crate::store) fn is_listing_whole(
         &self,
         uid: MailboxUid,
-        view: ListingFilter,
+        filter: ListingFilter,
     ) -> Result<bool, Error> {
         Ok(self
             .maintained_listings(uid)?
             .iter()
-            .any(|entry| entry.filter == view && entry.is_whole()))
+            .any(|entry| entry.filter == filter && entry.is_complete()))
     }
 
     fn maintained_listings(&self, uid: MailboxUid) -> Result<Vec<MaintainedListing>, Error> {
@@ -158,13 +166,13 @@ impl Txn<'_> {
     pub(in crate::store) fn set_maintained_listings(
         &mut self,
         uid: MailboxUid,
-        kept: Vec<MaintainedListing>,
+        listings: Vec<MaintainedListing>,
     ) -> Result<(), Error> {
         if uid == MailboxUid::ALL {
-            self.state.listings = kept;
+            self.state.listings = listings;
             self.stage_state();
         } else {
-            let mailbox = Mailbox { listings: kept, ..self.live_mailbox(uid)? };
+            let mailbox = Mailbox { listings, ..self.live_mailbox(uid)? };
             self.put::<Mailboxes>(&self.mailbox_key(uid), &mailbox);
         }
         Ok(())
@@ -182,12 +190,12 @@ impl Txn<'_> {
         let found = self.emails_beyond_frontier(uid, entry.filter, upto, most)?;
         let whole = found.len() < most;
         let frontier = found.last().map_or(EmailId(u64::MAX), |(id, _)| *id);
-        entry.stage = ListingStage::Making(if whole { EmailId(u64::MAX) } else { frontier });
+        entry.stage = ListingStage::Filling(if whole { EmailId(u64::MAX) } else { frontier });
         for (id, thread) in found {
             let Some(email) = self.email_row(id)?.filter(|email| email.deleted.is_none()) else {
                 continue;
             };
-            if entry.filter.is_of_emails() {
+            if entry.filter.is_email_filter() {
                 if matches_filter(&email, uid, entry.filter) {
                     self.add_email_beyond_frontier(uid, entry, id, &email)?;
                 }
@@ -235,7 +243,7 @@ impl Txn<'_> {
     fn emails_beyond_frontier(
         &self,
         uid: MailboxUid,
-        view: ListingFilter,
+        filter: ListingFilter,
         upto: EmailId,
         most: usize,
     ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
@@ -250,7 +258,7 @@ impl Txn<'_> {
             })?;
             return Ok(out);
         }
-        let shape = if view.is_of_emails() { Shape::Emails } else { Shape::Threads };
+        let shape = if filter.is_email_filter() { Shape::Emails } else { Shape::Threads };
         let base = Listing { uid, filter: ListingFilter::Every, shape };
         let from = IndexKey { account: self.account, listing: base, email: next };
         self.rows::<MailboxEmailIndex>(
@@ -268,7 +276,7 @@ impl Txn<'_> {
     /// # Errors
     /// Those of reading.
     pub fn unfinished_listings(&self) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
-        self.listings_where(|_, entry| matches!(entry.stage, ListingStage::Making(_)))
+        self.listings_where(|_, entry| matches!(entry.stage, ListingStage::Filling(_)))
     }
 
     /// The listings that were not used since `before`, and those that are being dropped.
@@ -293,7 +301,7 @@ impl Txn<'_> {
         let all = boxes.iter().map(|(uid, mailbox)| (*uid, mailbox.listings.as_slice()));
         let all = all.chain([(MailboxUid::ALL, self.state.listings.as_slice())]);
         Ok(all
-            .flat_map(|(uid, kept)| kept.iter().map(move |entry| (uid, entry)))
+            .flat_map(|(uid, listings)| listings.iter().map(move |entry| (uid, entry)))
             .filter(|(uid, entry)| is(*uid, entry))
             .map(|(uid, entry)| (uid, entry.filter))
             .collect())

@@ -61,15 +61,15 @@ impl Ranking {
 pub(in crate::store) fn add_email(
     txn: &mut Txn<'_>,
     listing: Listing,
-    tally: &mut ListingStats,
+    stats: &mut ListingStats,
     id: EmailId,
 ) -> Result<(), Error> {
-    if let Some(front) = &mut tally.front {
+    if let Some(front) = &mut stats.front {
         return insert(txn, listing, front, id);
     }
-    if tally.total > txn.ranking.above {
+    if stats.total > txn.ranking.above {
         let ids = ids(txn, txn.account, listing)?;
-        tally.front = Some(front_of(txn.ranking, &ids));
+        stats.front = Some(front_of(txn.ranking, &ids));
         for (key, count) in rows_of(txn.ranking, txn.account, listing, &ids) {
             txn.put::<MailboxRank>(&key, &RankCount(count));
         }
@@ -81,12 +81,12 @@ pub(in crate::store) fn add_email(
 pub(in crate::store) fn remove_email(
     txn: &mut Txn<'_>,
     listing: Listing,
-    tally: &mut ListingStats,
+    stats: &mut ListingStats,
     id: EmailId,
 ) -> Result<(), Error> {
-    let Some(front) = &mut tally.front else { return Ok(()) };
-    if tally.total < txn.ranking.below {
-        tally.front = None;
+    let Some(front) = &mut stats.front else { return Ok(()) };
+    if stats.total < txn.ranking.below {
+        stats.front = None;
         let mut gone = Vec::new();
         txn.keys(&KeyRange::<MailboxRank>::under(&(txn.account, listing)), |key, _| {
             gone.push(key);
@@ -293,7 +293,7 @@ mod tests {
             let engine = MemoryEngine::new();
             engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
             let snapshot = Snapshot::of(engine.snapshot(), Thresholds::SMALL);
-            let tally = ListingStats {
+            let stats = ListingStats {
                 total: emails,
                 front: Some(front_of(ranking, &ids)),
                 low: ModSeq(0),
@@ -305,18 +305,18 @@ mod tests {
                 .filter(|(at, _)| *at < 200 || at % 37 == 0 || at + 20 > ids.len())
             {
                 assert_eq!(
-                    snapshot.listing_position(account, listing, tally, *id).unwrap(),
+                    snapshot.listing_position(account, listing, stats, *id).unwrap(),
                     at as u64,
                     "of {emails}"
                 );
                 let between = EmailId(id.0 + 1);
                 assert_eq!(
-                    snapshot.listing_position(account, listing, tally, between).unwrap(),
+                    snapshot.listing_position(account, listing, stats, between).unwrap(),
                     at as u64 + 1,
                     "of {emails}"
                 );
                 let found = snapshot
-                    .listing_page(account, listing, tally, at as u64, (Some(EmailId(0)), 0), 1)
+                    .listing_page(account, listing, stats, at as u64, (Some(EmailId(0)), 0), 1)
                     .unwrap();
                 assert_eq!(found, [(*id, ThreadId(id.0))], "{at} of {emails}");
             }

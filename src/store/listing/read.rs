@@ -85,10 +85,10 @@ impl Snapshot<'_> {
         &self,
         account: AccountId,
         uid: MailboxUid,
-        view: ListingFilter,
+        filter: ListingFilter,
     ) -> Result<Option<MaintainedListing>, Error> {
-        let kept = self.maintained_listings(account, uid)?.unwrap_or_default();
-        Ok(kept.into_iter().find(|entry| entry.filter == view && entry.is_whole()))
+        let listings = self.maintained_listings(account, uid)?.unwrap_or_default();
+        Ok(listings.into_iter().find(|entry| entry.filter == filter && entry.is_complete()))
     }
 
     /// All maintained listings of a mailbox, also those being filled or dropped; `None` if there is
@@ -134,16 +134,16 @@ impl Snapshot<'_> {
         &self,
         account: AccountId,
         listing: Listing,
-        tally: ListingStats,
+        stats: ListingStats,
         position: u64,
         near: (Option<EmailId>, u64),
         limit: usize,
     ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
         let mut emails = Vec::new();
-        if position >= tally.total || limit == 0 {
+        if position >= stats.total || limit == 0 {
             return Ok(emails);
         }
-        let is_short = |rows: u64| rows <= self.thresholds.rank_cost || !tally.is_ranked();
+        let is_short = |rows: u64| rows <= self.thresholds.rank_cost || !stats.is_ranked();
         let (back, on) = (near.1.saturating_sub(position), position.checked_sub(near.1));
         let (start, mut skip) = match on.and_then(|on| Some((near.0?, on))) {
             Some((id, on)) if is_short(on) => (id, on),
@@ -151,7 +151,7 @@ impl Snapshot<'_> {
                 (self.email_before(account, listing, near.0, back)?, 0)
             }
             _ if is_short(position) => (EmailId(0), position),
-            _ => self.find_position(account, listing, tally.total, position)?,
+            _ => self.find_position(account, listing, stats.total, position)?,
         };
         let from = IndexKey { account, listing, email: start };
         self.read.rows::<MailboxEmailIndex>(
@@ -200,11 +200,11 @@ impl Snapshot<'_> {
         &self,
         account: AccountId,
         listing: Listing,
-        tally: ListingStats,
+        stats: ListingStats,
         id: EmailId,
     ) -> Result<u64, Error> {
         let index = |email| IndexKey { account, listing, email };
-        if !tally.is_ranked() {
+        if !stats.is_ranked() {
             return self
                 .read
                 .count::<MailboxEmailIndex>(&KeyRange::before(&(account, listing), &index(id)));
@@ -212,7 +212,7 @@ impl Snapshot<'_> {
         // What stands from it to the end: of each level the stretches behind it, up to those that
         // the level above counts.
         let rows = Levels { account, listing };
-        let (mut level, mut end, mut first, mut counted) = (top_level(tally.total), None, None, 0);
+        let (mut level, mut end, mut first, mut counted) = (top_level(stats.total), None, None, 0);
         self.read.walk_rows(&rows.all(), rows.at(level, id), |row| {
             if let Some((key, RankCount(count))) = row.filter(|(key, _)| is_within(key, level, end))
             {
@@ -229,7 +229,7 @@ impl Snapshot<'_> {
             Some(end) => KeyRange::between(&index(id), &index(end)),
             None => KeyRange::from(&(account, listing), &index(id)),
         })?;
-        Ok(tally.total.saturating_sub(counted))
+        Ok(stats.total.saturating_sub(counted))
     }
 
     /// Where to begin a walk for a position: at which email, and how many to skip from there.
@@ -322,7 +322,7 @@ impl Snapshot<'_> {
     pub fn thread_end_in_listing(
         &self,
         account: AccountId,
-        (uid, view): (MailboxUid, ListingFilter),
+        (uid, filter): (MailboxUid, ListingFilter),
         thread: ThreadId,
         oldest: bool,
         is_wanted: impl Fn(EmailId) -> bool,
@@ -332,12 +332,12 @@ impl Snapshot<'_> {
             found = Some(email).filter(|id| is_wanted(*id));
             Ok(found.is_none())
         };
-        if uid == MailboxUid::ALL && view == ListingFilter::Every {
+        if uid == MailboxUid::ALL && filter == ListingFilter::Every {
             let range = KeyRange::<EmailByThread>::under(&(account, thread));
             self.read
                 .keys(&if oldest { range.reversed() } else { range }, |key, _| meet(key.email))?;
         } else {
-            let range = KeyRange::<MailboxThreadIndex>::under(&(account, uid, view, thread));
+            let range = KeyRange::<MailboxThreadIndex>::under(&(account, uid, filter, thread));
             self.read
                 .keys(&if oldest { range.reversed() } else { range }, |key, _| meet(key.email))?;
         }

@@ -36,10 +36,10 @@ pub(in crate::store) struct EmailChange<'a> {
 pub(in crate::store) fn matches_filter(
     email: &EmailMetadata,
     uid: MailboxUid,
-    view: ListingFilter,
+    filter: ListingFilter,
 ) -> bool {
     (uid == MailboxUid::ALL || email.mailboxes.contains(&uid))
-        && match view {
+        && match filter {
             ListingFilter::Every => true,
             ListingFilter::Unseen => !email.has(keyword::SEEN),
             ListingFilter::Flagged => email.has(keyword::FLAGGED),
@@ -54,13 +54,13 @@ impl Txn<'_> {
     pub(in crate::store) fn write_listings(
         &mut self,
         uid: MailboxUid,
-        kept: &mut [MaintainedListing],
+        listings: &mut [MaintainedListing],
         step: &EmailChange<'_>,
     ) -> Result<(), Error> {
         // The exemplar of "every", before and after, where it is known: it stands for the thread in
         // the thread views.
         let mut heads = None;
-        for entry in kept.iter_mut().filter(|entry| entry.filter.is_of_emails()) {
+        for entry in listings.iter_mut().filter(|entry| entry.filter.is_email_filter()) {
             let Some(frontier) = entry.frontier() else { continue };
             let was = step.old.is_some_and(|email| matches_filter(email, uid, entry.filter));
             let now = step.new.is_some_and(|email| matches_filter(email, uid, entry.filter));
@@ -96,7 +96,7 @@ impl Txn<'_> {
                 heads = Some((before, after));
             }
         }
-        for entry in kept.iter_mut().filter(|entry| !entry.filter.is_of_emails()) {
+        for entry in listings.iter_mut().filter(|entry| !entry.filter.is_email_filter()) {
             let (was, now) = (step.was.shows(entry.filter), step.now.shows(entry.filter));
             if entry.frontier().is_none() || !(was || now) {
                 continue;
@@ -180,21 +180,21 @@ impl Txn<'_> {
     pub(in crate::store) fn newest_of_thread(
         &self,
         uid: MailboxUid,
-        view: ListingFilter,
+        filter: ListingFilter,
         thread: ThreadId,
     ) -> Result<Option<EmailId>, Error> {
-        let range = KeyRange::<MailboxThreadIndex>::under(&(self.account, uid, view, thread));
+        let range = KeyRange::<MailboxThreadIndex>::under(&(self.account, uid, filter, thread));
         Ok(self.first_key(&range)?.map(|key| key.email))
     }
 
     /// The key of an email of a thread in a view of a mailbox.
     pub(in crate::store) fn thread_index_key(
         &self,
-        (mailbox, view): (MailboxUid, ListingFilter),
+        (mailbox, filter): (MailboxUid, ListingFilter),
         thread: ThreadId,
         email: EmailId,
     ) -> ThreadIndexKey {
-        ThreadIndexKey { account: self.account, mailbox, filter: view, thread, email }
+        ThreadIndexKey { account: self.account, mailbox, filter, thread, email }
     }
 
     /// Shows an email in a listing, as of a change that is this email's own.
@@ -212,9 +212,9 @@ impl Txn<'_> {
             &(id, thread),
         );
         self.put::<MailboxEmailIndex>(&IndexKey { account, listing, email: id }, &(added, thread));
-        let tally = entry.stats_mut(listing.shape);
-        tally.total += 1;
-        rank::add_email(self, listing, tally, id)
+        let stats = entry.stats_mut(listing.shape);
+        stats.total += 1;
+        rank::add_email(self, listing, stats, id)
     }
 
     fn leave_listing(
@@ -232,15 +232,15 @@ impl Txn<'_> {
         self.delete::<MailboxEmailList>(&ListKey { account, listing, removed: ModSeq(0), added });
         // What entered and left by the same change was never shown, nor what left before the
         // listing was whole.
-        if added != modseq && entry.is_whole() {
+        if added != modseq && entry.is_complete() {
             self.put::<MailboxEmailList>(
                 &ListKey { account, listing, removed: modseq, added },
                 &(id, thread),
             );
         }
-        let tally = entry.stats_mut(listing.shape);
-        tally.total = tally.total.saturating_sub(1);
-        rank::remove_email(self, listing, tally, id)
+        let stats = entry.stats_mut(listing.shape);
+        stats.total = stats.total.saturating_sub(1);
+        rank::remove_email(self, listing, stats, id)
     }
 }
 

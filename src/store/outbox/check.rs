@@ -36,9 +36,9 @@ impl Checker<'_> {
                 continue;
             };
             self.note_action(id);
-            if octets != action.octets {
+            if octets != action.own_bytes {
                 let what =
-                    format!("has {} octets of its own, and {octets} are there", action.octets);
+                    format!("has {} octets of its own, and {octets} are there", action.own_bytes);
                 self.report(Table::OutboxMessages, key, what, RowFix::Nothing)?;
             }
             if let Some(wake) = wake_of(&action) {
@@ -61,7 +61,7 @@ impl Checker<'_> {
                     )?;
                 }
             }
-            if let Some(hash) = action.same.filter(|_| action.state.is_open()) {
+            if let Some(hash) = action.duplicate_key.filter(|_| action.state.is_open()) {
                 same.push((SameKey { account, hash }, id));
             }
         }

@@ -100,11 +100,11 @@ impl Snapshot<'_> {
             what: "the octets of an action are missing".into(),
         };
         let mut octets = Vec::new();
-        if action.octets > 0 {
+        if action.own_bytes > 0 {
             let row = self.read.bytes::<OutboxMessages>(&key)?.ok_or_else(lost)?;
             octets.extend_from_slice(decode_message(&key.encode(), &row)?);
         }
-        if octets.len() as u64 != action.octets {
+        if octets.len() as u64 != action.own_bytes {
             return Err(lost());
         }
         if let Some(blob) = &action.blob
@@ -121,7 +121,7 @@ impl Snapshot<'_> {
     /// Those of reading.
     pub fn action_size(&self, action: &Action) -> Result<u64, Error> {
         let named = action.blob.as_ref().map(|blob| length(&*self.read, blob)).transpose()?;
-        Ok(action.octets.saturating_add(named.flatten().unwrap_or(0)))
+        Ok(action.own_bytes.saturating_add(named.flatten().unwrap_or(0)))
     }
 
     /// What wakes actions of a class over all accounts, from a time or an action on: up to `limit`

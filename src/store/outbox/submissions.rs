@@ -36,8 +36,8 @@ impl Txn<'_> {
             EmailSubmission { action: Some(next), ended: None, ..submission.clone() };
         follow(&mut submission, &action, false);
         let id = self.create_object(&submission)?;
-        let carrier =
-            self.queue_action(Action { submission: Some(id), same: None, ..action }, octets)?;
+        let carrier = self
+            .queue_action(Action { submission: Some(id), duplicate_key: None, ..action }, octets)?;
         Ok((id, carrier))
     }
 
@@ -91,7 +91,7 @@ impl Txn<'_> {
         email: EmailId,
     ) -> Result<bool, Error> {
         let told = self.update_object(id, |submission: &mut EmailSubmission| {
-            if submission.is_meant(report) {
+            if submission.matches_report(report) {
                 submission.apply_report(report, email);
             }
         });
@@ -136,7 +136,7 @@ fn follow(submission: &mut EmailSubmission, action: &Action, is_gone: bool) {
         {
             // What a report said of what we handed on is more than that we did.
             let is_reported = matches!(to.status.delivered, DeliveryState::Yes | DeliveryState::No);
-            if is_reported && matches!(target.fate, RecipientState::Sent(_)) {
+            if is_reported && matches!(target.state, RecipientState::Sent(_)) {
                 continue;
             }
             to.status = DeliveryStatus {
@@ -156,7 +156,7 @@ fn follow(submission: &mut EmailSubmission, action: &Action, is_gone: bool) {
 
 /// RFC 8621 §7, `DeliveryStatus`: that the next hop has it says nothing of the mailbox behind.
 fn status(target: &Target, action: &Action, is_gone: bool) -> DeliveryStatus {
-    let (delivered, smtp_reply) = match (&target.fate, &action.last_error) {
+    let (delivered, smtp_reply) = match (&target.state, &action.last_error) {
         (RecipientState::Sent(text), _) => (DeliveryState::Unknown, reply(text, "250 2.0.0")),
         (RecipientState::Failed { status: [class, subject, detail], text }, _) => {
             let code = if *class == 4 { "451" } else { "550" };

@@ -47,7 +47,7 @@ impl Txn<'_> {
         if self.state.queued >= most {
             return Err(Error::QueueFull(self.account));
         }
-        if let Some(hash) = action.same
+        if let Some(hash) = action.duplicate_key
             && let Some(SameAction(known)) =
                 self.row::<OutboxSame>(&SameKey { account: self.account, hash })?
         {
@@ -65,7 +65,7 @@ impl Txn<'_> {
         };
         self.state.last_action += 1;
         let id = ActionId(self.state.last_action);
-        let action = Action { id, state, octets: octets.len() as u64, ..action };
+        let action = Action { id, state, own_bytes: octets.len() as u64, ..action };
         self.next_modseq();
         if !octets.is_empty() {
             self.put_bytes::<OutboxMessages>(&self.action_key(id), message_value(octets));
@@ -76,7 +76,7 @@ impl Txn<'_> {
                 &Present,
             );
         }
-        if let Some(hash) = &action.same {
+        if let Some(hash) = &action.duplicate_key {
             self.put::<OutboxSame>(
                 &SameKey { account: self.account, hash: *hash },
                 &SameAction(id),
@@ -119,7 +119,7 @@ impl Txn<'_> {
         if new.state == ActionState::Sent {
             self.release_action_blob(&old);
             self.delete::<OutboxMessages>(&self.action_key(old.id));
-            (new.octets, new.blob) = (0, None);
+            (new.own_bytes, new.blob) = (0, None);
         }
         self.next_modseq();
         self.write_action(&new);
@@ -225,7 +225,7 @@ impl Txn<'_> {
         self.wake(&old, false);
         self.forget_same(&old);
         self.release_action_blob(&old);
-        if old.octets > 0 {
+        if old.own_bytes > 0 {
             self.delete::<OutboxMessages>(&self.action_key(id));
         }
         self.delete::<Outbox>(&self.action_key(id));
@@ -327,7 +327,7 @@ impl Txn<'_> {
     }
 
     fn forget_same(&mut self, action: &Action) {
-        if let Some(hash) = &action.same {
+        if let Some(hash) = &action.duplicate_key {
             self.delete::<OutboxSame>(&SameKey { account: self.account, hash: *hash });
         }
     }

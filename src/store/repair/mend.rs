@@ -65,8 +65,8 @@ impl Txn<'_> {
                 *low = now;
             }
         }
-        let renewed = |kept: &mut Vec<MaintainedListing>| {
-            kept.iter_mut().for_each(|entry| entry.restart_history(now))
+        let renewed = |listings: &mut Vec<MaintainedListing>| {
+            listings.iter_mut().for_each(|entry| entry.restart_history(now))
         };
         renewed(&mut self.state.listings);
         let mut rows = Vec::new();

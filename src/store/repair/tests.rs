@@ -137,7 +137,7 @@ fn life(store: &Store) {
             let now = txn.now();
             let blob = txn.snapshot().email(account, ids[0])?.map(|email| email.blob);
             let action = txn.queue_action(
-                Action { blob, same: Some([9; 16]), ..action() },
+                Action { blob, duplicate_key: Some([9; 16]), ..action() },
                 b"Subject: x\r\n\r\n",
             )?;
             txn.create_object(&SenderIdentity::default())?;

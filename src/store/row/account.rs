@@ -27,7 +27,7 @@ impl Row for AccountRow {
         write_address(out, &self.primary);
         out.maybe_text(self.display_name.as_ref());
         out.bool(self.active);
-        out.option(self.quota_octets.as_ref(), |out, n| out.num(*n));
+        out.option(self.quota_bytes.as_ref(), |out, n| out.num(*n));
         out.option(self.quota_emails.as_ref(), |out, n| out.num(*n));
         out.maybe_text(self.zone.as_ref());
         out.bool(self.detail_files);
@@ -54,7 +54,7 @@ impl Row for AccountRow {
             primary: read_address(input)?,
             display_name: input.option(FieldReader::text)?,
             active: input.bool()?,
-            quota_octets: input.option(FieldReader::num)?,
+            quota_bytes: input.option(FieldReader::num)?,
             quota_emails: input.option(FieldReader::num)?,
             zone: input.option(FieldReader::text)?,
             detail_files: input.bool()?,

@@ -37,10 +37,10 @@ impl Row for Action {
         out.option(self.email.as_ref(), |out, email| out.num(email.0));
         out.option(self.told.as_ref(), |out, key| out.fixed(&key.0));
         out.option(self.after.as_ref(), |out, id| out.num(id.0));
-        out.option(self.same.as_ref(), |out, hash| out.fixed(hash));
+        out.option(self.duplicate_key.as_ref(), |out, hash| out.fixed(hash));
         out.bool(self.seven_bit);
         out.text(&self.message_id);
-        out.num(self.octets);
+        out.num(self.own_bytes);
         out.option(self.blob.as_ref(), |out, hash| out.fixed(&hash.0));
         out.option(self.submission.as_ref(), |out, id| out.num(id.0));
     }
@@ -69,10 +69,10 @@ impl Row for Action {
             email: input.option(|input| Ok(EmailId(input.num()?)))?,
             told: input.option(|input| Ok(ToldKey(input.fixed()?)))?,
             after: input.option(|input| Ok(ActionId(input.num()?)))?,
-            same: input.option(FieldReader::fixed)?,
+            duplicate_key: input.option(FieldReader::fixed)?,
             seven_bit: input.bool()?,
             message_id: input.text()?,
-            octets: input.num()?,
+            own_bytes: input.num()?,
             blob: input.option(|input| Ok(BlobHash(input.fixed()?)))?,
             submission: input.option(|input| Ok(ObjectId(input.num()?)))?,
         })
@@ -104,7 +104,7 @@ fn write_target(out: &mut FieldWriter, target: &Target) {
         out.text(&original.kind);
         out.text(&original.address);
     });
-    match &target.fate {
+    match &target.state {
         RecipientState::Waiting => out.num(0u8),
         RecipientState::Sent(text) => {
             out.num(1u8);
@@ -132,7 +132,7 @@ fn read_target(input: &mut FieldReader<'_>) -> Result<Target, RowError> {
         original: input.option(|input| {
             Ok(OriginalRecipient { kind: input.text()?, address: input.text()? })
         })?,
-        fate: match input.num()? {
+        state: match input.num()? {
             0 => RecipientState::Waiting,
             1 => RecipientState::Sent(input.text()?),
             2 => RecipientState::Failed { status: input.fixed()?, text: input.text()? },

@@ -70,7 +70,7 @@ pub fn content_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
 #[must_use]
 pub fn tokens_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     let mut out = FieldWriter::new(TOKENS);
-    out.maybe_text(DeliveredTo::of(prefix).text().as_ref());
+    out.maybe_text(DeliveredTo::parse(prefix).search_text().as_ref());
     out.fixed(shared);
     out.0
 }
@@ -113,7 +113,7 @@ pub fn has_earlier_tokens(bytes: &[u8]) -> bool {
 pub fn decode_tokens(key: &[u8], bytes: &[u8]) -> Result<Tokens, Error> {
     decode_with(Table::EmailTokens, key, bytes, TOKENS, |input, version| {
         let own = if version < TOKENS {
-            DeliveredTo::Unread.text()
+            DeliveredTo::Unclear.search_text()
         } else {
             input.option(FieldReader::text)?
         };
@@ -160,7 +160,7 @@ fn write_content(out: &mut FieldWriter, content: &EmailContent) {
     {
         write_people(out, people);
     }
-    out.num(content.blank);
+    out.num(content.empty_fields);
     out.maybe_text(content.subject.as_ref());
     out.option(content.sent_at.as_ref(), |out, sent| {
         out.signed(sent.at.0);
@@ -188,7 +188,7 @@ fn read_content(input: &mut FieldReader<'_>) -> Result<EmailContent, RowError> {
         bcc: read_people(input)?,
         sender: read_people(input)?,
         reply_to: read_people(input)?,
-        blank: u8::try_from(input.num()?).map_err(|_| RowError("unknown fields"))?,
+        empty_fields: u8::try_from(input.num()?).map_err(|_| RowError("unknown fields"))?,
         subject: input.option(FieldReader::text)?,
         sent_at: input.option(|input| {
             let at = UtcMillis(input.signed()?);

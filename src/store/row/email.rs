@@ -135,9 +135,9 @@ impl Thread {
 
     /// Whether it matches a thread view.
     #[must_use]
-    pub fn shows(&self, view: ListingFilter) -> bool {
+    pub fn shows(&self, filter: ListingFilter) -> bool {
         self.emails > 0
-            && match view {
+            && match filter {
                 ListingFilter::ThreadUnseen => self.unseen > 0,
                 ListingFilter::ThreadFlagged => self.flagged > 0,
                 ListingFilter::ThreadUntouched => self.unseen == self.emails,

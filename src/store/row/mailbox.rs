@@ -71,22 +71,22 @@ impl Row for Mailbox {
 }
 
 /// Kept views: of a mailbox in its row, of all mail in the account's.
-pub(super) fn write_listings(out: &mut FieldWriter, kept: &[MaintainedListing]) {
-    out.list(kept.iter(), |out, kept| {
-        out.num(kept.filter as u8);
-        let (stage, upto) = match kept.stage {
-            ListingStage::Whole => (0u8, 0),
-            ListingStage::Making(EmailId(upto)) => (1, upto),
+pub(super) fn write_listings(out: &mut FieldWriter, listings: &[MaintainedListing]) {
+    out.list(listings.iter(), |out, listings| {
+        out.num(listings.filter as u8);
+        let (stage, upto) = match listings.stage {
+            ListingStage::Complete => (0u8, 0),
+            ListingStage::Filling(EmailId(upto)) => (1, upto),
             ListingStage::Dropping => (2, 0),
         };
         out.num(stage);
         out.num(upto);
-        out.signed(kept.last_used.0);
-        for tally in [kept.emails, kept.threads] {
-            out.num(tally.total);
-            out.bool(tally.is_ranked());
-            out.num(tally.front.unwrap_or(EmailId(0)).0);
-            out.num(tally.low.0);
+        out.signed(listings.last_used.0);
+        for stats in [listings.emails, listings.threads] {
+            out.num(stats.total);
+            out.bool(stats.is_ranked());
+            out.num(stats.front.unwrap_or(EmailId(0)).0);
+            out.num(stats.low.0);
         }
     });
 }
@@ -94,7 +94,7 @@ pub(super) fn write_listings(out: &mut FieldWriter, kept: &[MaintainedListing]) 
 pub(super) fn read_listings(
     input: &mut FieldReader<'_>,
 ) -> Result<Vec<MaintainedListing>, RowError> {
-    let tally = |input: &mut FieldReader<'_>| {
+    let stats = |input: &mut FieldReader<'_>| {
         let (total, ranked, front) = (input.num()?, input.bool()?, EmailId(input.num()?));
         let front = match (ranked, front) {
             (true, front) => Some(front),
@@ -110,14 +110,14 @@ pub(super) fn read_listings(
                 .and_then(ListingFilter::from_number)
                 .ok_or(RowError("unknown view"))?,
             stage: match (input.num()?, EmailId(input.num()?)) {
-                (0, EmailId(0)) => ListingStage::Whole,
-                (1, upto) => ListingStage::Making(upto),
+                (0, EmailId(0)) => ListingStage::Complete,
+                (1, upto) => ListingStage::Filling(upto),
                 (2, EmailId(0)) => ListingStage::Dropping,
                 _ => return Err(RowError("unknown stage of a view")),
             },
             last_used: UtcMillis(input.signed()?),
-            emails: tally(input)?,
-            threads: tally(input)?,
+            emails: stats(input)?,
+            threads: stats(input)?,
         })
     })
 }

@@ -98,7 +98,7 @@ impl Object for SenderIdentity {
         }
         out.text(&self.text_signature);
         out.text(&self.html_signature);
-        out.maybe_text(self.given.as_ref());
+        out.maybe_text(self.default_name.as_ref());
     }
 
     fn read(input: &mut FieldReader<'_>) -> Result<Self, RowError> {
@@ -109,7 +109,7 @@ impl Object for SenderIdentity {
             bcc: input.option(read_people)?,
             text_signature: input.text()?,
             html_signature: input.text()?,
-            given: input.option(FieldReader::text)?,
+            default_name: input.option(FieldReader::text)?,
         })
     }
 }

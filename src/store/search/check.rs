@@ -235,7 +235,7 @@ fn strange(
             return Ok(());
         }
         let Some(raw) = snapshot.raw_message(&email.blob)? else { return Ok(()) };
-        let own = DeliveredTo::of(&content_prefix(&content).unwrap_or_default()).text();
+        let own = DeliveredTo::parse(&content_prefix(&content).unwrap_or_default()).search_text();
         let own =
             own.map_or(0, |text| token_digest(&Token::Text(text), field::DELIVERED_HERE, &[]));
         if digest(&again(&raw)).wrapping_add(own) != found {

@@ -230,7 +230,7 @@ impl PostingStream {
         from: &(Token, u32, u32),
     ) -> Self {
         let posting = |ordinal: &u32| Posting {
-            token: Token::Text(delivered_to::TEXT.to_owned()),
+            token: Token::Text(delivered_to::SEARCH_TEXT_PREFIX.to_owned()),
             ordinal: *ordinal,
             fields: field::DELIVERED_HERE,
             positions: Positions::new(),

@@ -194,7 +194,8 @@ impl KeyPart for ObjectKind {
     }
 
     fn read(input: &mut &[u8]) -> Result<Self, RowError> {
-        Self::of(u8::read(input)?).ok_or(RowError("the key names an unknown kind of object"))
+        Self::from_number(u8::read(input)?)
+            .ok_or(RowError("the key names an unknown kind of object"))
     }
 }
 

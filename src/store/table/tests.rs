@@ -50,14 +50,14 @@ fn hash<const N: usize>() -> impl Strategy<Value = [u8; N]> {
     })
 }
 
-fn view() -> impl Strategy<Value = ListingFilter> {
+fn filter() -> impl Strategy<Value = ListingFilter> {
     proptest::sample::select(ListingFilter::ALL.to_vec())
 }
 
 fn listing() -> impl Strategy<Value = Listing> {
-    (narrow(), view(), any::<bool>()).prop_map(|(uid, view, collapsed)| Listing {
+    (narrow(), filter(), any::<bool>()).prop_map(|(uid, filter, collapsed)| Listing {
         uid: MailboxUid(uid),
-        filter: view,
+        filter,
         shape: if collapsed { Shape::Threads } else { Shape::Emails },
     })
 }
@@ -200,8 +200,8 @@ keys_sort_and_read_back! {
         .prop_map(|(account, listing, email)| IndexKey { account, listing, email });
     mailbox_rank: MailboxRank = (account(), listing(), 0u8..4, email())
         .prop_map(|(account, listing, level, boundary)| RankKey { account, listing, level, boundary });
-    mailbox_thread_index: MailboxThreadIndex = (account(), mailbox(), view(), thread(), email()).prop_map(
-        |(account, mailbox, view, thread, email)| ThreadIndexKey { account, mailbox, filter: view, thread, email },
+    mailbox_thread_index: MailboxThreadIndex = (account(), mailbox(), filter(), thread(), email()).prop_map(
+        |(account, mailbox, filter, thread, email)| ThreadIndexKey { account, mailbox, filter, thread, email },
     );
     threads: Threads = (account(), thread()).prop_map(|(account, thread)| ThreadIdKey { account, thread });
     thread_by_modseq: ThreadByModseq = modseq_key();

@@ -112,12 +112,12 @@ fn changes(store: &Store, who: u64, times: u32) {
 fn keeps(store: &Store, times: u32) {
     let mut dice = SeededRng::of(77);
     for _ in 0..times {
-        let (uid, view) =
+        let (uid, filter) =
             (MailboxUid(u32::try_from(dice.below(4)).unwrap()), ListingFilter::ALL[dice.below(6)]);
         let most = 1 + dice.below(5);
         match dice.below(12) {
-            0 if !view.is_permanent(uid) => {
-                on(store, ACCOUNT, |txn| txn.drop_listing(uid, view, most));
+            0 if !filter.is_permanent(uid) => {
+                on(store, ACCOUNT, |txn| txn.drop_listing(uid, filter, most));
             }
             1 => drop(on(store, ACCOUNT, |txn| txn.purge_emails(txn.now(), most))),
             2 => {
@@ -131,7 +131,7 @@ fn keeps(store: &Store, times: u32) {
             })),
             4 => drop(on(store, AccountId::SITE, |txn| txn.collect_blobs(txn.now(), most))),
             5 => drop(on(store, AccountId::SITE, |txn| txn.sweep_blobs(Duration::ZERO, most))),
-            _ => drop(on(store, ACCOUNT, |txn| txn.extend_listing(uid, view, most))),
+            _ => drop(on(store, ACCOUNT, |txn| txn.extend_listing(uid, filter, most))),
         }
     }
 }

@@ -26,12 +26,12 @@ enum ListingAct {
     },
     Keep {
         uid: u32,
-        view: usize,
+        filter: usize,
         most: usize,
     },
     Drop {
         uid: u32,
-        view: usize,
+        filter: usize,
         most: usize,
     },
     Trash {
@@ -72,8 +72,8 @@ fn acts() -> impl Strategy<Value = Vec<ListingAct>> {
         6 => (0usize..9, proptest::collection::btree_set(1u32..4, 1..3), 0u8..8)
             .prop_map(|(which, mailboxes, keywords)| ListingAct::Change { which, mailboxes, keywords }),
         2 => (0usize..9).prop_map(|which| ListingAct::Destroy { which }),
-        3 => (0u32..4, 0usize..6, 1usize..4).prop_map(|(uid, view, most)| ListingAct::Keep { uid, view, most }),
-        1 => (0u32..4, 0usize..6, 1usize..9).prop_map(|(uid, view, most)| ListingAct::Drop { uid, view, most }),
+        3 => (0u32..4, 0usize..6, 1usize..4).prop_map(|(uid, filter, most)| ListingAct::Keep { uid, filter, most }),
+        1 => (0u32..4, 0usize..6, 1usize..9).prop_map(|(uid, filter, most)| ListingAct::Drop { uid, filter, most }),
         1 => (0u32..4).prop_map(|uid| ListingAct::Trash { uid }),
         1 => (2u32..4).prop_map(|uid| ListingAct::Empty { uid }),
         1 => (2u32..4).prop_map(|uid| ListingAct::Remake { uid }),
@@ -135,14 +135,14 @@ fn act(world: &mut ListingWorld, n: u32, act: &ListingAct) {
                 done(store, |txn| txn.destroy_email(id)).unwrap();
             }
         }
-        ListingAct::Keep { uid, view, most } => {
-            done(store, |txn| txn.extend_listing(uid_of(*uid), ListingFilter::ALL[*view], *most))
+        ListingAct::Keep { uid, filter, most } => {
+            done(store, |txn| txn.extend_listing(uid_of(*uid), ListingFilter::ALL[*filter], *most))
                 .unwrap();
         }
-        ListingAct::Drop { uid, view, most }
-            if !ListingFilter::ALL[*view].is_permanent(uid_of(*uid)) =>
+        ListingAct::Drop { uid, filter, most }
+            if !ListingFilter::ALL[*filter].is_permanent(uid_of(*uid)) =>
         {
-            done(store, |txn| txn.drop_listing(uid_of(*uid), ListingFilter::ALL[*view], *most))
+            done(store, |txn| txn.drop_listing(uid_of(*uid), ListingFilter::ALL[*filter], *most))
                 .unwrap();
         }
         ListingAct::Trash { uid } => {
@@ -278,8 +278,8 @@ fn compare(world: &ListingWorld, histories: &mut Histories) {
 }
 
 fn pages(snapshot: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wanted: &[EmailId]) {
-    let tally = kept.stats(listing.shape);
-    assert_eq!(tally.total, wanted.len() as u64, "{listing:?}");
+    let stats = kept.stats(listing.shape);
+    assert_eq!(stats.total, wanted.len() as u64, "{listing:?}");
     // Every way to every position: from each email, from between two, and from the ends.
     let before = |id: EmailId| wanted.partition_point(|other| *other < id) as u64;
     let between = wanted.iter().map(|id| EmailId(id.0 + 1));
@@ -287,15 +287,15 @@ fn pages(snapshot: &Snapshot<'_>, listing: Listing, kept: &MaintainedListing, wa
     let places = wanted.iter().copied().chain(between).chain(ends);
     for id in places.clone() {
         assert_eq!(
-            snapshot.listing_position(ACCOUNT, listing, tally, id).unwrap(),
+            snapshot.listing_position(ACCOUNT, listing, stats, id).unwrap(),
             before(id),
             "{listing:?} {id:?}"
         );
         assert_eq!(snapshot.is_in_listing(ACCOUNT, listing, id).unwrap(), wanted.contains(&id));
     }
-    for near in places.map(|id| (Some(id), before(id))).chain([(None, tally.total)]) {
+    for near in places.map(|id| (Some(id), before(id))).chain([(None, stats.total)]) {
         for at in 0..=wanted.len() {
-            let page = snapshot.listing_page(ACCOUNT, listing, tally, at as u64, near, 2).unwrap();
+            let page = snapshot.listing_page(ACCOUNT, listing, stats, at as u64, near, 2).unwrap();
             let ids: Vec<EmailId> = page.into_iter().map(|(id, _)| id).collect();
             assert_eq!(
                 ids,
@@ -362,7 +362,7 @@ fn check_ranks(store: &Store) {
         MailboxUid(1),
         Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails },
     );
-    let tally = snapshot
+    let stats = snapshot
         .maintained_listing(ACCOUNT, inbox, ListingFilter::Every)
         .unwrap()
         .unwrap()
@@ -373,11 +373,11 @@ fn check_ranks(store: &Store) {
         .into_iter()
         .map(|(id, _)| id)
         .collect();
-    assert_eq!(tally.total, all.len() as u64);
+    assert_eq!(stats.total, all.len() as u64);
     for (at, id) in all.iter().enumerate().step_by(23) {
-        assert_eq!(snapshot.listing_position(ACCOUNT, listing, tally, *id).unwrap(), at as u64);
-        for near in [(Some(EmailId(0)), 0), (None, tally.total)] {
-            let page = snapshot.listing_page(ACCOUNT, listing, tally, at as u64, near, 1).unwrap();
+        assert_eq!(snapshot.listing_position(ACCOUNT, listing, stats, *id).unwrap(), at as u64);
+        for near in [(Some(EmailId(0)), 0), (None, stats.total)] {
+            let page = snapshot.listing_page(ACCOUNT, listing, stats, at as u64, near, 1).unwrap();
             assert_eq!(page.first().map(|(id, _)| *id), Some(*id), "at {at}");
         }
     }
@@ -447,8 +447,8 @@ fn the_frontier_divides_what_is_followed_from_what_is_taken_up() {
     // round.
     let deliver = |key: u8, at: i64| ListingAct::Deliver { keys: vec![key], at, mailbox: 1 };
     for uid in [0, 1] {
-        for view in 0..6 {
-            let keep = || ListingAct::Keep { uid, view, most: 1 };
+        for filter in 0..6 {
+            let keep = || ListingAct::Keep { uid, filter, most: 1 };
             let change = |which, keywords| ListingAct::Change {
                 which,
                 mailboxes: BTreeSet::from([1]),

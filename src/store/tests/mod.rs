@@ -228,7 +228,10 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
         let done = store.commit(ACCOUNT, |txn| {
             let same = Some([3; 16]);
             let blob = Some(txn.snapshot().emails(ACCOUNT, None, 1)?[0].1.blob);
-            txn.queue_action(Action { same, blob, ..action() }, b"Subject: x\r\n\r\n")?;
+            txn.queue_action(
+                Action { duplicate_key: same, blob, ..action() },
+                b"Subject: x\r\n\r\n",
+            )?;
             txn.remember_told(
                 &ToldKey([1; 32]),
                 &Address::from_parts("bob", "example.net"),
@@ -325,10 +328,10 @@ pub(super) fn action() -> Action {
         email: None,
         told: None,
         after: None,
-        same: None,
+        duplicate_key: None,
         seven_bit: false,
         message_id: "r1@example.org".into(),
-        octets: 0,
+        own_bytes: 0,
         blob: None,
         submission: None,
     }

@@ -26,12 +26,12 @@ fn ids() -> impl Iterator<Item = EmailId> {
 /// must have.
 fn listing(
     ranking: Ranking,
-    view: ListingFilter,
+    filter: ListingFilter,
     ids: &[EmailId],
     levels: u8,
     puts: &mut Vec<Put>,
 ) -> CountedListing {
-    let listing = Listing { uid: MailboxUid(1), filter: view, shape: Shape::Emails };
+    let listing = Listing { uid: MailboxUid(1), filter, shape: Shape::Emails };
     let ranks = rows_of(ranking, ACCOUNT, listing, ids);
     let highest = ranks.keys().map(|key| key.level).max().unwrap_or(0);
     assert!(highest >= levels, "{} emails have {highest} levels", ids.len());
@@ -40,12 +40,12 @@ fn listing(
         Put::row::<MailboxEmailIndex>(&key, &(ModSeq(1), ThreadId(id.0)))
     }));
     puts.extend(ranks.iter().map(|(key, count)| Put::row::<MailboxRank>(key, &RankCount(*count))));
-    let tally = ListingStats {
+    let stats = ListingStats {
         total: ids.len() as u64,
         front: Some(front_of(ranking, ids)),
         low: ModSeq(0),
     };
-    CountedListing { listing, stats: tally }
+    CountedListing { listing, stats }
 }
 
 /// Asks for the rest from every position on, and for the position of every email of it.

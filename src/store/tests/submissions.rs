@@ -61,14 +61,14 @@ fn what_becomes_of_an_action_is_said_by_its_submission() {
     // One has it, in another order: final, and not over.
     change(&bed, action, |action| {
         action.recipients.reverse();
-        action.recipients[0].fate = RecipientState::Sent("250 2.6.0 taken".into());
+        action.recipients[0].state = RecipientState::Sent("250 2.6.0 taken".into());
     });
     assert_eq!(said(&bed, id)[1], (DeliveryState::Unknown, "250 2.6.0 taken".into()));
     assert_eq!((read(&bed, id).undo, read(&bed, id).ended), (UndoStatus::Final, None));
     bed.clock.advance(DAY);
     change(&bed, action, |action| {
         action.state = ActionState::Failed;
-        action.recipients[1].fate =
+        action.recipients[1].state =
             RecipientState::Failed { status: [5, 1, 1], text: "gone".into() };
     });
     assert_eq!(said(&bed, id)[0], (DeliveryState::No, "550 5.1.1 gone".into()));
@@ -77,7 +77,7 @@ fn what_becomes_of_an_action_is_said_by_its_submission() {
     change(&bed, action, |action| {
         action.state = ActionState::Waiting;
         action.last_error = None;
-        action.recipients[1].fate = RecipientState::Waiting;
+        action.recipients[1].state = RecipientState::Waiting;
     });
     assert_eq!(
         (said(&bed, id)[0].clone(), read(&bed, id).undo, read(&bed, id).ended),
@@ -133,7 +133,7 @@ fn the_two_are_written_by_one_commit() {
     let both = bed.done(|txn| {
         let read = txn.action(action)?;
         let recipients = vec![Target {
-            fate: RecipientState::Sent("250 ok".into()),
+            state: RecipientState::Sent("250 ok".into()),
             ..read.recipients[0].clone()
         }];
         txn.update_action(&read, &Action { state: ActionState::Sent, recipients, ..read.clone() })

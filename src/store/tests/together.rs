@@ -239,7 +239,7 @@ impl Actor {
 
     fn keep_up(&mut self, account: AccountId) {
         let most = 1 + self.dice.below(4);
-        let (uid, view) = (MailboxUid(1), ListingFilter::ALL[self.dice.below(6)]);
+        let (uid, filter) = (MailboxUid(1), ListingFilter::ALL[self.dice.below(6)]);
         match self.dice.below(8) {
             0 => drop(self.commit(AccountId::SITE, |txn| {
                 txn.collect_blobs(txn.now().before(Duration::from_millis(4)), most)
@@ -255,8 +255,8 @@ impl Actor {
                     txn.sweep_thread_refs(UtcMillis(0), Duration::ZERO, most)
                 });
             }
-            5 if !view.is_permanent(uid) => {
-                self.commit(account, |txn| txn.drop_listing(uid, view, most));
+            5 if !filter.is_permanent(uid) => {
+                self.commit(account, |txn| txn.drop_listing(uid, filter, most));
             }
             6 => {
                 let sizes = FoldSizes {
@@ -272,7 +272,7 @@ impl Actor {
                     self.commit(account, |txn| txn.write_folds(&piece));
                 }
             }
-            _ => drop(self.commit(account, |txn| txn.extend_listing(uid, view, most))),
+            _ => drop(self.commit(account, |txn| txn.extend_listing(uid, filter, most))),
         }
     }
 

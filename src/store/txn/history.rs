@@ -73,9 +73,9 @@ impl Txn<'_> {
         let all: Vec<(MailboxUid, Vec<MaintainedListing>)> =
             all.chain([(MailboxUid::ALL, self.state.listings.clone())]).collect();
         let mut rows = 0;
-        for (uid, mut kept) in all {
+        for (uid, mut listings) in all {
             let before = rows;
-            for entry in kept.iter_mut().filter(|entry| entry.is_whole()) {
+            for entry in listings.iter_mut().filter(|entry| entry.is_complete()) {
                 for shape in entry.shapes() {
                     let listing = Listing { uid, filter: entry.filter, shape: *shape };
                     let (gone, last) =
@@ -86,7 +86,7 @@ impl Txn<'_> {
                 }
             }
             if rows > before {
-                self.set_maintained_listings(uid, kept)?;
+                self.set_maintained_listings(uid, listings)?;
             }
         }
         Ok(rows)

@@ -57,7 +57,7 @@ pub(super) fn rcpt(recipient: &mut Recipient, parameters: &EsmtpParameters) -> R
     for (keyword, value) in parameters {
         let bad = || bad_value(keyword);
         match keyword.as_str() {
-            "NOTIFY" => recipient.notify = DsnNotify::of(value).ok_or_else(bad)?,
+            "NOTIFY" => recipient.notify = DsnNotify::parse(value).ok_or_else(bad)?,
             "ORCPT" => {
                 recipient.original =
                     Some(original(value).filter(|_| value.len() <= 500).ok_or_else(bad)?)

@@ -225,7 +225,7 @@ impl RequestedProperties {
         let ids = |ids: &mut Vec<String>| {
             if ids.is_empty() { Value::Null } else { std::mem::take(ids).into() }
         };
-        let blank = content.blank;
+        let blank = content.empty_fields;
         let with = |bit: u8, all: &mut Vec<EmailAddress>| {
             if all.is_empty() && blank >> bit & 1 == 0 {
                 Value::Null

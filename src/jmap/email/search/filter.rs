@@ -145,7 +145,7 @@ fn of_condition(condition: EmailCondition) -> Result<Filter, MethodError> {
 /// # Errors
 /// What is wrong with it.
 pub(in crate::jmap::email) fn keyword(name: &str, word: &str) -> Result<String, String> {
-    keyword::normal(word).ok_or_else(|| format!("{name}: {} is no keyword", short(word)))
+    keyword::normalize(word).ok_or_else(|| format!("{name}: {} is no keyword", short(word)))
 }
 
 /// The name of a field, and what its value holds where that is said.

@@ -114,7 +114,7 @@ pub(in crate::jmap::email) fn keywords(value: &Value) -> Result<BTreeSet<String>
     let wanted = |word: &String| {
         SetError::property("keywords", format!("\"{word}\" is no keyword (RFC 8621 §4.1.1)"))
     };
-    let one = |word: &String| keyword::normal(word).ok_or_else(|| wanted(word));
+    let one = |word: &String| keyword::normalize(word).ok_or_else(|| wanted(word));
     let found = names("keywords", value)?
         .into_iter()
         .map(one)

@@ -35,9 +35,9 @@ impl CensusEmail {
     }
 
     /// Whether, by itself, it matches an email view of a mailbox that it is in.
-    pub(in crate::store) fn shows(self, view: ListingFilter) -> bool {
+    pub(in crate::store) fn shows(self, filter: ListingFilter) -> bool {
         self.is_live()
-            && match view {
+            && match filter {
                 ListingFilter::Every => true,
                 ListingFilter::Unseen => self.marks & SEEN == 0,
                 ListingFilter::Flagged => self.marks & FLAGGED != 0,
