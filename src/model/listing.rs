@@ -1,46 +1,48 @@
-//! Listings: the lists that are kept newest first, so that a page costs the page and a change costs
-//! the change.
+//! Listings: the stored answers to frequent queries, sorted newest first.
 //!
-//! A listing is a mailbox, a view and a shape. A view is kept as a whole: the email views in both
-//! shapes, the thread views collapsed only (uncollapsed, one flag would write a whole thread). A
-//! view that is made on demand is made in pieces, newest first, up to a frontier: what lies beyond
-//! it is not kept yet, and nobody reads it before it is whole.
+//! - A listing is a mailbox, a filter and a shape (`docs/storage.md`, "Listings").
+//! - Reading a page costs the rows of the page, and a change of an email costs the rows it changes.
+//! - A filter is maintained in all its shapes together: filters of emails in both shapes, filters of
+//!   threads in the shape `Threads` only. Otherwise one flag would write a row for each email of
+//!   the thread.
+//! - A listing that is made on demand is filled in pieces from the newest email to the oldest. The
+//!   frontier is the email up to which it is filled. Nobody reads it before it is complete.
 
 use std::time::Duration;
 
 use super::clock::UtcMillis;
 use super::id::{EmailId, MailboxUid, ModSeq};
 
-/// `MaintainedListing::last_used` is true to a day.
+/// `MaintainedListing::last_used` is exact to a day.
 const USE_MARK_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// A filter that a listing answers.
+/// The condition of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ListingFilter {
     /// Every email of the mailbox.
     Every = 0,
-    /// Those without `$seen`.
+    /// Emails without `$seen`.
     Unseen = 1,
-    /// Those with `$flagged`.
+    /// Emails with `$flagged`.
     Flagged = 2,
-    /// Those in a thread with an email without `$seen`.
+    /// Emails in a thread that has an email without `$seen`.
     ThreadUnseen = 3,
-    /// Those in a thread with an email with `$flagged`.
+    /// Emails in a thread that has an email with `$flagged`.
     ThreadFlagged = 4,
-    /// Those in a thread without any `$seen`.
+    /// Emails in a thread in which no email has `$seen`.
     ThreadUntouched = 5,
 }
 
-/// Uncollapsed or collapsed.
+/// Whether a listing has every match, or one for each thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Shape {
-    /// Every match.
+    /// Every email that matches.
     Emails = 0,
-    /// The newest match of each thread: what `collapseThreads` shows (RFC 8621 §4.4.3).
+    /// The newest match of each thread, as with `collapseThreads` (RFC 8621 §4.4.3).
     Threads = 1,
 }
 
-/// One list kept newest first: of which mailbox, by which filter, collapsed or not.
+/// Names a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Listing {
     /// The mailbox; 0 is all mail.
@@ -50,7 +52,7 @@ pub struct Listing {
 }
 
 impl ListingFilter {
-    /// All of them, in stored order.
+    /// All filters, in the order of their stored numbers.
     pub const ALL: [Self; 6] = [
         Self::Every,
         Self::Unseen,
@@ -60,7 +62,7 @@ impl ListingFilter {
         Self::ThreadUntouched,
     ];
 
-    /// What people call it.
+    /// Returns the name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -73,72 +75,71 @@ impl ListingFilter {
         }
     }
 
-    /// Whether the email alone decides, and not its thread.
+    /// Whether the email alone decides if it matches, and not its thread.
     #[must_use]
     pub fn is_email_filter(self) -> bool {
         matches!(self, Self::Every | Self::Unseen | Self::Flagged)
     }
 
-    /// The view with that stored number.
+    /// Returns the filter with this stored number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Whether it is kept from the start and never dropped: of a mailbox "every", of all mail
-    /// "flagged".
+    /// Whether this filter is always maintained in a mailbox: `Every` in each mailbox, `Flagged` in
+    /// all mail.
     #[must_use]
     pub fn is_permanent(self, uid: MailboxUid) -> bool {
         self == if uid == MailboxUid::ALL { Self::Flagged } else { Self::Every }
     }
 }
 
-/// How long a listing is, whether its positions are counted, and how far back its history reaches.
+/// The length of a listing, where its ranks begin, and how far back its history goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListingStats {
+    /// The number of emails in the listing.
     pub total: u64,
-    /// Where its ranks begin, if it has any: no rank row counts what stands before this email, and
-    /// none is of one.
+    /// The first email that the rank rows count; `None` if the listing has no rank rows.
     pub front: Option<EmailId>,
-    /// The earliest state from which its changes can be told.
+    /// The low mark: the earliest state from which changes of the listing can be reported.
     pub low: ModSeq,
 }
 
 impl ListingStats {
-    /// Whether it has rank rows.
+    /// Whether the listing has rank rows.
     #[must_use]
     pub fn is_ranked(&self) -> bool {
         self.front.is_some()
     }
 }
 
-/// How far a kept view has come.
+/// Whether a maintained listing can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListingStage {
-    /// It is being made: emails up to this id are in it.
+    /// Filled up to this email, its frontier. Nobody reads the listing yet.
     Filling(EmailId),
-    /// It can be read.
+    /// Can be read.
     Complete,
-    /// Its rows are being deleted; it is followed no more.
+    /// The rows are being deleted, and commits no longer update the listing.
     Dropping,
 }
 
-/// A view of a mailbox that is kept.
+/// The listings of one filter in one mailbox, in all shapes of the filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaintainedListing {
     pub filter: ListingFilter,
-    /// How far it has come.
     pub stage: ListingStage,
-    /// When somebody last asked for it, true to a day.
+    /// When a query last used the listing, exact to a day.
     pub last_used: UtcMillis,
-    /// Its shape `Emails`.
+    /// The stats of the shape `Emails`.
     pub emails: ListingStats,
-    /// Its shape `Threads`.
+    /// The stats of the shape `Threads`.
     pub threads: ListingStats,
 }
 
 impl MaintainedListing {
-    /// A view that is kept from the start.
+    /// Returns a complete and empty listing whose history begins at `low`.
     #[must_use]
     pub fn standard(filter: ListingFilter, low: ModSeq) -> Self {
         let stats = ListingStats { low, ..ListingStats::default() };
@@ -151,12 +152,13 @@ impl MaintainedListing {
         }
     }
 
-    /// Says that the history of all its shapes begins here.
+    /// Sets the low mark of all shapes.
     pub fn restart_history(&mut self, low: ModSeq) {
         (self.emails.low, self.threads.low) = (low, low);
     }
 
-    /// The last email that it would hold if it matched.
+    /// Returns the last email up to which the listing is maintained, or `None` if it is being
+    /// dropped.
     #[must_use]
     pub fn frontier(&self) -> Option<EmailId> {
         match self.stage {
@@ -166,13 +168,13 @@ impl MaintainedListing {
         }
     }
 
-    /// Whether it can be read.
+    /// Whether the listing can be read.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.stage == ListingStage::Complete
     }
 
-    /// Whether it must be noted that somebody asks for it now; once a day is enough.
+    /// Whether a use of the listing at `now` must be stored. Once a day is enough.
     #[must_use]
     pub fn needs_use_mark(&self, now: UtcMillis) -> bool {
         now < self.last_used || now.since(self.last_used) >= USE_MARK_INTERVAL
@@ -186,7 +188,6 @@ impl MaintainedListing {
         }
     }
 
-    /// One shape, to be moved.
     pub fn stats_mut(&mut self, shape: Shape) -> &mut ListingStats {
         match shape {
             Shape::Emails => &mut self.emails,
@@ -194,7 +195,7 @@ impl MaintainedListing {
         }
     }
 
-    /// The shapes in which it is kept.
+    /// Returns the shapes in which the filter is maintained.
     #[must_use]
     pub fn shapes(&self) -> &'static [Shape] {
         if self.filter.is_email_filter() {

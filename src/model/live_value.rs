@@ -1,31 +1,30 @@
-//! A value that may be replaced while it is in use: a room's settings, when the configuration is
-//! read again.
+//! A value that can be replaced while it is in use, such as settings when the configuration is
+//! reloaded.
 //!
-//! What must hold: a session, a transaction or an attempt takes the value once, at its start, and
-//! keeps it to its end; so nothing ever sees half of an old value and half of a new one.
+//! A session, a transaction or an attempt gets the value once, at its start, and uses it to its
+//! end. So none of them sees a mix of old and new settings.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-/// A shared value; its clones are the same one.
+/// A shared, replaceable value. Clones share the value.
 #[derive(Debug)]
 pub struct LiveValue<T>(Arc<RwLock<Arc<T>>>);
 
 impl<T> LiveValue<T> {
-    /// Holds `value` until another is put in its place.
     #[must_use]
     pub fn new(value: T) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(value))))
     }
 
-    /// The value of this moment; it stays as it is for who holds it.
+    /// Returns the current value. A later `set` does not change what was returned.
     #[must_use]
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.0.read())
     }
 
-    /// Puts another in its place, for all who ask from now on.
+    /// Replaces the value for all later calls of `get`.
     pub fn set(&self, value: T) {
         *self.0.write() = Arc::new(value);
     }
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_took_the_old_value_keeps_it() {
+    fn set_does_not_change_a_value_already_returned() {
         let live = LiveValue::new(1);
         let (other, held) = (live.clone(), live.get());
         other.set(2);

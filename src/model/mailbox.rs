@@ -1,4 +1,4 @@
-//! Mailboxes (RFC 8621 §2).
+//! Mailboxes, with their rights, roles, attributes and counts (RFC 8621 §2).
 
 use std::collections::BTreeMap;
 
@@ -9,35 +9,34 @@ use super::listing::MaintainedListing;
 /// A mailbox as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mailbox {
-    /// The name that the owner sees, NFC.
+    /// The name, in NFC.
     pub name: String,
-    /// The mailbox above it.
+    /// The mailbox that contains this one.
     pub parent: Option<MailboxUid>,
-    /// What it is for; at most one mailbox of an account has each role.
+    /// At most one mailbox of an account has each role.
     pub role: Option<Role>,
     /// RFC 8621 §2 sortOrder.
     pub sort_order: u32,
     /// The owner's rights, one bit each (`Right::bit`).
     pub rights: u16,
-    /// RFC 8621 §2 isSubscribed, of the owner. Of others it stands in rows of their own.
+    /// RFC 8621 §2 isSubscribed of the owner. The subscriptions of guests are rows of their own.
     pub subscribed: bool,
-    /// Who else has which rights in it, in the same bits; nobody has none.
+    /// The rights of each guest, in the same bits. A guest without rights has no entry.
     pub shares: BTreeMap<AccountId, u16>,
-    /// What the owner chose for it, by name: see `check_attribute`.
+    /// Attributes that the owner set, by name; see `check_attribute`.
     pub attributes: BTreeMap<String, String>,
-    /// The four counts.
     pub counts: MailboxCounts,
-    /// When it was made.
+    /// The change that created the mailbox.
     pub created: ModSeq,
-    /// When anything of it changed last.
+    /// The newest change of the mailbox.
     pub updated: ModSeq,
-    /// When anything but the counts changed last.
+    /// The newest change of anything but the counts.
     pub updated_not_counts: ModSeq,
-    /// When it was last shared with somebody, otherwise, or no longer.
+    /// The newest change of the shares.
     pub updated_shares: ModSeq,
-    /// Whether it is a tombstone.
+    /// Whether the row is a tombstone.
     pub deleted: bool,
-    /// The views of it that are kept as listings.
+    /// The maintained listings of the mailbox.
     pub listings: Vec<MaintainedListing>,
 }
 
@@ -47,23 +46,19 @@ pub const ALL_RIGHTS: u16 = (1 << 9) - 1;
 /// A right in a mailbox (RFC 8621 §2 `MailboxRights`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
-    /// To read the emails in it.
     ReadItems,
-    /// To file emails in it.
     AddItems,
-    /// To take emails out of it.
     RemoveItems,
-    /// To change `$seen` of the emails in it.
+    /// May change `$seen`.
     SetSeen,
-    /// To change all other keywords.
+    /// May change all other keywords.
     SetKeywords,
-    /// To make a mailbox under it.
+    /// May create a mailbox in this one.
     CreateChild,
-    /// To rename it, and to put it elsewhere.
+    /// May rename or move the mailbox.
     Rename,
-    /// To destroy it.
     Delete,
-    /// To submit mail to it.
+    /// May send messages to the mailbox.
     Submit,
 }
 
@@ -81,24 +76,23 @@ const RIGHTS: [(Right, &str); 9] = [
 ];
 
 impl Right {
-    /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {
         RIGHTS.iter().map(|(right, _)| *right)
     }
 
-    /// Its bit in a set of rights.
+    /// Returns the bit of this right in a set of rights.
     #[must_use]
     pub const fn bit(self) -> u16 {
         1 << self as u16
     }
 
-    /// Its name in JMAP.
+    /// Returns the name in JMAP.
     #[must_use]
     pub fn name(self) -> &'static str {
         RIGHTS.iter().find(|(right, _)| *right == self).map_or("", |(_, name)| name)
     }
 
-    /// The right of that name.
+    /// Returns the right with this name in JMAP.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         RIGHTS.iter().find(|(_, known)| *known == name).map(|(right, _)| *right)
@@ -106,7 +100,7 @@ impl Right {
 }
 
 impl Mailbox {
-    /// The rights of a user in this mailbox of an account; none where it is gone.
+    /// Returns the rights of a user in this mailbox of `account`. A tombstone gives none.
     #[must_use]
     pub fn rights_of(&self, account: AccountId, user: AccountId) -> u16 {
         match (self.deleted, user == account) {
@@ -117,30 +111,31 @@ impl Mailbox {
     }
 }
 
-/// The attribute that says in which colour a mailbox is shown.
+/// The attribute with the colour in which clients show the mailbox.
 pub const COLOR: &str = "color";
 
-/// Whether a mailbox may have an attribute of this name and value; if not, what is wanted. A name
-/// is a lower-case letter and then such letters, digits, `.`, `-` and `_`; a value is a text of one
-/// line. `color` is `#` and six hexadecimal digits; of other names the values mean nothing to the
-/// server.
+/// Checks the name and value of an attribute.
+///
+/// - A name is a lower-case letter, followed by lower-case letters, digits, `.`, `-` and `_`.
+/// - A value is a text of one line.
+/// - The value of `color` is `#` and six hexadecimal digits. Other values mean nothing to the
+///   server.
 ///
 /// # Errors
-/// What is wanted.
+/// The rule that is broken, as a text.
 pub fn check_attribute(name: &str, value: &str) -> Result<(), &'static str> {
     let is_word =
         |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | '_');
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
     if !begins || !name.chars().all(is_word) || name.len() > limits::MAX_ATTRIBUTE_NAME_BYTES {
-        return Err(
-            "a name is a lower-case letter and then up to 31 such letters, digits, \".\", \"-\" and \"_\"",
-        );
+        return Err("a name is a lower-case letter and then up to 31 such letters, digits, \
+             \".\", \"-\" and \"_\"");
     }
     if value.is_empty()
         || value.len() > limits::MAX_ATTRIBUTE_VALUE_BYTES
         || value.chars().any(char::is_control)
     {
-        return Err("a value has 1 to 255 octets and no control characters");
+        return Err("a value has 1 to 255 bytes and no control characters");
     }
     let is_color =
         |digits: &str| digits.len() == 6 && digits.chars().all(|c| c.is_ascii_hexdigit());
@@ -150,15 +145,15 @@ pub fn check_attribute(name: &str, value: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether a mailbox may have these attributes together.
+/// Checks all attributes of a mailbox.
 ///
 /// # Errors
-/// What is wanted.
+/// The rule that is broken, as a text.
 pub fn check_attributes(attributes: &BTreeMap<String, String>) -> Result<(), &'static str> {
     attributes.iter().try_for_each(|(name, value)| check_attribute(name, value))?;
-    let octets: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if attributes.len() > limits::MAX_ATTRIBUTES || octets > limits::MAX_ATTRIBUTES_BYTES {
-        return Err("there are 16 of 1,024 octets in all, and no more");
+    let bytes: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if attributes.len() > limits::MAX_ATTRIBUTES || bytes > limits::MAX_ATTRIBUTES_BYTES {
+        return Err("a mailbox has at most 16 attributes, of 1,024 bytes in all");
     }
     Ok(())
 }
@@ -166,45 +161,38 @@ pub fn check_attributes(attributes: &BTreeMap<String, String>) -> Result<(), &'s
 /// The counts of RFC 8621 §2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MailboxCounts {
-    /// Emails in it.
+    /// Emails in the mailbox.
     pub total_emails: u64,
-    /// Of these neither `$seen` nor `$draft`.
+    /// Emails in the mailbox with neither `$seen` nor `$draft`.
     pub unread_emails: u64,
-    /// Threads with an email in it.
+    /// Threads with an email in the mailbox.
     pub total_threads: u64,
-    /// Of these unread, by the rule about the Trash.
+    /// Threads among these with an unread email. The Trash is treated apart: an email that is only
+    /// in the Trash makes its thread unread in the Trash alone.
     pub unread_threads: u64,
 }
 
-/// Role of a mailbox (RFC 8621 §2; IANA's registry of IMAP mailbox name attributes).
+/// The role of a mailbox (RFC 8621 §2; IANA's registry of IMAP mailbox name attributes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// Where mail arrives.
     Inbox,
-    /// Unfinished messages.
     Drafts,
-    /// What the owner sent.
     Sent,
     Junk,
-    /// What is to be destroyed.
     Trash,
-    /// What is kept out of sight.
     Archive,
-    /// Marked important.
     Important,
-    /// All mail.
     All,
     Flagged,
-    /// Subscribed.
     Subscribed,
-    /// Waiting to be sent at a set time.
+    /// Mail that waits to be sent at a set time.
     Scheduled,
-    /// Put away until later.
+    /// Mail that is hidden until a later time.
     Snoozed,
     Memos,
 }
 
-/// The roles with their names on the wire; the position is the stored number, so rows are only ever
+/// The roles with their names on the wire. The index is the stored number, so new roles are only
 /// added at the end.
 const ROLES: [(Role, &str); 13] = [
     (Role::Inbox, "inbox"),
@@ -223,19 +211,19 @@ const ROLES: [(Role, &str); 13] = [
 ];
 
 impl Role {
-    /// Its name in JMAP.
+    /// Returns the name in JMAP.
     #[must_use]
     pub fn name(self) -> &'static str {
         ROLES.iter().find(|(role, _)| *role == self).map_or("", |(_, name)| name)
     }
 
-    /// The role of that name.
+    /// Returns the role with this name in JMAP.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         ROLES.iter().find(|(_, known)| *known == name).map(|(role, _)| *role)
     }
 
-    /// Its stored number.
+    /// Returns the stored number.
     #[must_use]
     pub fn number(self) -> u8 {
         ROLES
@@ -245,7 +233,7 @@ impl Role {
             .unwrap_or(u8::MAX)
     }
 
-    /// The role with that stored number.
+    /// Returns the role with this stored number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         ROLES.get(usize::from(number)).map(|(role, _)| *role)
@@ -257,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_right_has_its_bit_and_its_name() {
+    fn each_right_has_a_bit_and_a_name() {
         let bits = Right::all().fold(0, |bits, right| {
             assert_eq!(bits & right.bit(), 0, "{right:?}");
             assert_eq!(Right::from_name(right.name()), Some(right));

@@ -1,11 +1,12 @@
-//! Small objects of an account: identities, submissions, push subscriptions, share notifications.
+//! The kinds of small objects of an account: identities, submissions, push subscriptions, share
+//! notifications.
 //!
-//! `store::account::objects` keeps all of them; what they hold is defined in `sender`,
+//! `store::account::objects` stores all of them. Their fields are defined in `sender`,
 //! `submission`, `push` and `share`.
 
 use super::change::DataType;
 
-/// What kind of object it is; the number is stored.
+/// The kind of a small object; the number is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKind {
     /// RFC 8621 §6.
@@ -19,17 +20,17 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// All of them.
     pub const ALL: [Self; 4] =
         [Self::Identity, Self::EmailSubmission, Self::PushSubscription, Self::ShareNotification];
 
-    /// The kind with this number.
+    /// Returns the kind with this stored number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
-    /// The type whose state moves with it; push subscriptions have no state (RFC 8620 §7.2).
+    /// Returns the data type whose state changes with objects of this kind. Push subscriptions have
+    /// no state (RFC 8620 §7.2).
     #[must_use]
     pub fn data_type(self) -> Option<DataType> {
         match self {

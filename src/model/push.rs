@@ -1,5 +1,7 @@
-//! Where a user wants to hear of changes (RFC 8620 §7.2). A subscription belongs to the user,
-//! whatever accounts it tells of, and stands in the account of that user.
+//! Push subscriptions (RFC 8620 §7.2).
+//!
+//! A subscription belongs to a user and is stored in the account of that user, also if it reports
+//! changes of other accounts.
 
 use std::fmt;
 
@@ -8,35 +10,34 @@ use super::clock::UtcMillis;
 /// A push subscription.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct PushSubscription {
-    /// The client and device, in the client's words.
+    /// Names the client and device; the client chooses it.
     pub device_client_id: String,
-    /// Where it is sent to.
+    /// The URL to which pushes are sent.
     pub url: String,
-    /// By what it is encrypted (RFC 8291); none: it is not.
+    /// The keys with which pushes are encrypted (RFC 8291); with `None` they are not.
     pub keys: Option<PushKeys>,
-    /// The code that was sent to the URL, and proves that the client hears there.
+    /// The verification code that was sent to the URL.
     pub code: String,
-    /// Whether the client gave it back: before that nothing else is sent.
+    /// Whether the client sent the code back. Before that, no changes are pushed.
     pub is_verified: bool,
-    /// It ends then.
     pub expires: UtcMillis,
-    /// Names of the types that it is told of; none: of all.
+    /// The data types whose changes are pushed; `None` for all types.
     pub types: Option<Vec<String>>,
-    /// By which of the user's credentials it was made: it goes with that.
+    /// The credential with which the subscription was created. The subscription ends with it.
     pub credential: Option<String>,
 }
 
-/// The client's keys (RFC 8291).
+/// The encryption keys of a client (RFC 8291).
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct PushKeys {
-    /// Its public key.
+    /// The public key of the client.
     pub p256dh: Vec<u8>,
     pub auth: Vec<u8>,
 }
 
 impl fmt::Debug for PushSubscription {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What it holds else lets one write to the device.
+        // Whoever knows the other fields could send to the device.
         out.debug_struct("PushSubscription").field("expires", &self.expires).finish_non_exhaustive()
     }
 }

@@ -1,16 +1,17 @@
-//! The store's secrets: keys of the hashes over what strangers choose (message ids, senders,
-//! words).
+//! The secret keys with which a store hashes message ids, senders, words and email ids.
+//!
+//! Strangers choose what is hashed. Without the keys they cannot aim for collisions.
 
-/// Made once, at the making of the store; a store keeps its own.
+/// The secret keys of a store, drawn when the store is created and never changed.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secrets {
-    /// Key of `ThreadKey`.
+    /// The key for `ThreadKey`.
     pub threads: [u8; 32],
-    /// Key of `ToldKey`.
+    /// The key for `ToldKey`.
     pub told: [u8; 32],
-    /// Key of word hashes (SipHash-1-3).
+    /// The key for the hashes of words (SipHash-1-3).
     pub words: [u8; 16],
-    /// Key of rank levels (SipHash-1-3).
+    /// The key for the levels of ranks (SipHash-1-3).
     pub ranks: [u8; 16],
 }
 

@@ -1,9 +1,11 @@
-//! Identities as a client sees them: as whom the owner sends (RFC 8621 §6). `identity` is who an
-//! account *is*.
+//! JMAP identities: the names and addresses under which the owner sends (RFC 8621 §6).
 //!
-//! An account has one for each of its addresses without anyone's doing. Those are rows like the
-//! owner's own, so that states tell of them alike; `steps` says what brings them up to date with
-//! the account, which every reader of identities does first.
+//! - The server gives an account one identity for each of its addresses. They are stored like
+//!   identities that the owner creates, so that states report their changes too.
+//! - `identity_changes` computes what brings them up to date with the account. Every reader of
+//!   identities applies these changes first.
+//!
+//! `model::Identity`, all names and addresses of an account, is another type.
 
 use super::address::{Address, fold_domain};
 use super::email::EmailAddress;
@@ -14,36 +16,37 @@ use super::limits;
 pub struct SenderIdentity {
     /// The From name.
     pub name: String,
-    /// The From address; `*@domain` stands for any in a domain.
+    /// The From address; `*@domain` allows any address in the domain.
     pub email: String,
-    /// Reply-To of what is written as it.
+    /// The Reply-To of messages written with this identity.
     pub reply_to: Option<Vec<EmailAddress>>,
-    /// Bcc of what is written as it.
+    /// The Bcc of messages written with this identity.
     pub bcc: Option<Vec<EmailAddress>>,
-    /// Signature of text.
+    /// The signature for text bodies.
     pub text_signature: String,
-    /// Signature of HTML.
+    /// The signature for HTML bodies.
     pub html_signature: String,
-    /// Of one that stands for an address of the account: the name that it was given. Such a one
-    /// cannot be deleted.
+    /// The name that the server gave this identity for an address of the account; `None` if the
+    /// owner created the identity. An identity with a default name cannot be deleted.
     pub default_name: Option<String>,
 }
 
-/// What brings the identities of an account up to date with its addresses.
+/// A change that brings an identity up to date with the addresses of the account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdentityChange {
-    /// This one is new.
+    /// Creates an identity for a new address.
     Make(SenderIdentity),
-    /// This one has another name now.
+    /// Gives an identity the new name of the account.
     Rename(ObjectId, String),
-    /// Its address is gone, but the owner wrote something: the identity belongs to the owner now.
+    /// Turns an identity whose address is gone into one of the owner's, because the owner edited
+    /// it.
     Release(ObjectId),
-    /// Its address is gone.
+    /// Destroys an identity whose address is gone.
     Drop(ObjectId),
 }
 
 impl SenderIdentity {
-    /// That of an address of the account.
+    /// Returns the identity that the server makes for an address of the account.
     #[must_use]
     pub fn of(address: &Address, name: &str) -> Self {
         Self {
@@ -54,13 +57,13 @@ impl SenderIdentity {
         }
     }
 
-    /// Whether the owner may delete it (RFC 8621 §6 mayDelete).
+    /// Whether the owner may delete the identity (RFC 8621 §6 mayDelete).
     #[must_use]
     pub fn may_delete(&self) -> bool {
         self.default_name.is_none()
     }
 
-    /// Whether it is still as it was given.
+    /// Whether the owner never edited the identity.
     fn is_untouched(&self) -> bool {
         let Self { name, email: _, reply_to, bcc, text_signature, html_signature, default_name } =
             self;
@@ -71,8 +74,8 @@ impl SenderIdentity {
             && html_signature.is_empty()
     }
 
-    /// Whether it is that of an address of the account. The case of local parts counts: where they
-    /// differ by it, an address in another case may be somebody else's.
+    /// Whether this identity is for `address`. Letter case counts in local parts, because an
+    /// address in another case may belong to another account.
     fn stands_for(&self, address: &Address) -> bool {
         let is_same = |own: Address| {
             own.local() == address.local()
@@ -82,8 +85,8 @@ impl SenderIdentity {
     }
 }
 
-/// What is to be done so that an account with these addresses, the first first, and this name has
-/// its identities.
+/// Returns the changes after which the account has one identity for each of `addresses`, up to
+/// `MAX_ADDRESS_IDENTITIES`, with the name `name` unless the owner edited the identity.
 #[must_use]
 pub fn identity_changes(
     known: &[(ObjectId, SenderIdentity)],
@@ -117,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identities_follow_the_addresses_and_keep_what_the_owner_wrote() {
+    fn identities_follow_the_addresses_and_keep_edits_of_the_owner() {
         let address = |text: &str| Address::parse(text).unwrap();
         let (ann, lee) = (address("ann@example.org"), address("A.Lee@example.org"));
         let made = identity_changes(&[], &[ann.clone(), lee.clone()], "Ann");
@@ -131,24 +134,24 @@ mod tests {
         assert!(!known[0].1.may_delete());
         let both = [ann.clone(), address("A.Lee@EXAMPLE.org")];
         assert_eq!(identity_changes(&known, &both, "Ann"), []);
-        // The account's name changes: what nobody touched follows.
+        // The name of the account changes: identities that the owner did not edit get it.
         known[1].1.text_signature = "-- \r\nAnn".into();
         assert_eq!(
             identity_changes(&known, &both, "Ann Lee"),
             [IdentityChange::Rename(ObjectId(1), "Ann Lee".into())]
         );
-        // Addresses go: what the owner wrote stays.
+        // The addresses are removed: the edited identity stays.
         assert_eq!(
             identity_changes(&known, &[], "Ann"),
             [IdentityChange::Drop(ObjectId(1)), IdentityChange::Release(ObjectId(2))]
         );
-        // One in another case is another address.
+        // An address in another letter case gets an identity of its own.
         let other = [ann.clone(), address("A.Lee@example.org"), address("a.lee@example.org")];
         assert_eq!(
             identity_changes(&known, &other, "Ann"),
             [IdentityChange::Make(SenderIdentity::of(&other[2], "Ann"))]
         );
-        // An identity of the owner's own with the same address is another one.
+        // An identity that the owner created for the address does not count as the server's.
         known[0].1.default_name = None;
         assert!(known[0].1.may_delete());
         assert_eq!(

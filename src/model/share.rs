@@ -1,33 +1,32 @@
-//! Notifications of a user that rights in a mailbox were given to the user or taken away (RFC 9670
-//! §3). They stand in the account of that user.
+//! Notifications of a user about changed rights in another user's mailbox (RFC 9670 §3). They are
+//! stored in the account of the notified user.
 
 use super::clock::UtcMillis;
 use super::id::{AccountId, MailboxUid};
 
-/// A change of a user's rights in a mailbox of another.
+/// A change of a guest's rights in a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShareNotification {
     pub created: UtcMillis,
-    /// Who changed them.
+    /// The person who changed the rights.
     pub by: ChangedBy,
-    /// In which account the mailbox is.
+    /// The account to which the mailbox belongs.
     pub account: AccountId,
     pub mailbox: MailboxUid,
-    /// Its name at that time.
+    /// The name of the mailbox at that time.
     pub name: String,
-    /// The user's rights before (`Right::bit`).
+    /// The rights of the guest before the change (`Right::bit`).
     pub old: u16,
-    /// The user's rights since then.
+    /// The rights of the guest after the change.
     pub new: u16,
 }
 
-/// Who changed something.
+/// The person who changed the rights.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChangedBy {
-    /// Name by which the person is known.
     pub name: String,
-    /// Address of the person, if there is one here.
+    /// The address of the person, if it is an address of this site.
     pub email: Option<String>,
-    /// Account of the person, if there is one.
+    /// The account of the person, if there is one at this site.
     pub account: Option<AccountId>,
 }

@@ -1,6 +1,10 @@
-//! What the owner sends, as the owner sees it: the envelope, whether it can still be undone, and
-//! what became of it for each recipient (RFC 8621 §7). The sending itself is an action of the
-//! outbox, which writes here what it meets.
+//! Submissions: messages that the owner sends, as JMAP shows them (RFC 8621 §7).
+//!
+//! - A submission has the envelope, whether the sending can still be undone, and the delivery status
+//!   for each recipient.
+//! - An action of the outbox does the sending, and writes the outcome to the submission.
+//! - Reports that come back later change the status too. Strangers can send them, so a report counts
+//!   only if it names both the message and a recipient.
 
 use std::collections::BTreeMap;
 
@@ -11,38 +15,37 @@ use super::limits;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EmailSubmission {
-    /// As whom it was sent.
+    /// The identity with which the message was sent.
     pub identity: ObjectId,
-    /// What was sent; it may be gone by now.
+    /// The email that was sent. It may be destroyed since.
     pub email: EmailId,
     pub thread: ThreadId,
-    /// The Message-ID of what was sent, without angle brackets; empty where it has none.
+    /// The Message-ID of the message, without angle brackets; empty if there is none.
     pub message_id: String,
-    /// MAIL FROM.
+    /// The envelope sender.
     pub mail_from: EnvelopeAddress,
-    /// RCPT TO, in order, with what became of each.
+    /// The envelope recipients, in order.
     pub rcpt_to: Vec<SubmissionRecipient>,
-    /// When it is or was let go.
+    /// The time at which sending begins or began.
     pub send_at: UtcMillis,
-    /// Whether it can be undone.
     pub undo: UndoStatus,
-    /// Since when that is settled.
+    /// When `undo` became final or canceled.
     pub ended: Option<UtcMillis>,
-    /// The action that carries it, or did.
+    /// The action that sends or sent the message.
     pub action: Option<ActionId>,
-    /// Delivery status notifications that came for it.
+    /// The delivery status notifications that came back.
     pub dsn: Vec<EmailId>,
-    /// Message disposition notifications that came for it.
+    /// The message disposition notifications that came back.
     pub mdn: Vec<EmailId>,
 }
 
 /// A path of the envelope, with its ESMTP parameters (RFC 8621 §7, Address).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EnvelopeAddress {
-    /// As it was given; of the sender it may be empty, for `<>`.
+    /// The address as the client gave it. It may be empty for the sender, for `<>`.
     pub email: String,
-    /// Parameters with their values, these without xtext encoding; `None` where it was not said at
-    /// all.
+    /// The parameters, with values without xtext encoding; `None` if the client gave no
+    /// `parameters`.
     pub parameters: Option<BTreeMap<String, Option<String>>>,
 }
 
@@ -50,61 +53,56 @@ pub struct EnvelopeAddress {
 pub struct SubmissionRecipient {
     /// The forward path.
     pub path: EnvelopeAddress,
-    /// What became of it.
     pub status: DeliveryStatus,
 }
 
-/// What became of it for one recipient (RFC 8621 §7, `DeliveryStatus`).
+/// The delivery status for one recipient (RFC 8621 §7, `DeliveryStatus`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeliveryStatus {
-    /// What the next hop said, or what stands for it, as one line.
+    /// The reply of the next hop, or a text in its place, as one line.
     pub smtp_reply: String,
-    /// Whether it got there.
     pub delivered: DeliveryState,
-    /// Whether it was shown there; else unknown.
+    /// Whether the message was displayed to the recipient; `false` means unknown.
     pub displayed: bool,
 }
 
-/// Whether it can be undone (RFC 8621 §7, `undoStatus`).
+/// Whether the sending can be undone (RFC 8621 §7, `undoStatus`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UndoStatus {
-    /// It waits for its time.
+    /// Waits for the time of sending, and can be canceled.
     #[default]
     Pending,
-    /// It was relayed, to some at least, or has failed, and cannot be taken back.
+    /// Relayed to at least one recipient, or failed. It can no longer be canceled.
     Final,
-    /// It was taken back.
     Canceled,
 }
 
-/// Whether it got there (RFC 8621 §7 delivered).
+/// Whether the message was delivered to a recipient (RFC 8621 §7 delivered).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeliveryState {
-    /// It is on its way with us.
+    /// In the queue of this server.
     #[default]
     Queued,
-    /// It is known to have been delivered.
+    /// Known to be delivered.
     Yes,
-    /// It will not get there.
+    /// Known not to be delivered.
     No,
-    /// It was handed on, and nothing more is known.
+    /// Accepted by the next hop; nothing more is known.
     Unknown,
 }
 
-/// What a report that came back says of a submission (RFC 8621 §7). Strangers write it.
+/// A report about a submission that came back (RFC 8621 §7). Strangers can write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedReport {
-    /// Which kind of report it is.
     pub kind: ReturnedKind,
-    /// The Message-ID of what was sent, without angle brackets.
+    /// The Message-ID of the reported message, without angle brackets.
     pub message_id: Option<String>,
-    /// Its ENVID (RFC 3464 §2.2.1).
+    /// The ENVID of the reported message (RFC 3464 §2.2.1).
     pub envid: Option<String>,
-    /// The recipients that it speaks of.
     pub recipients: Vec<ReturnedRecipient>,
 }
 
-/// The kinds of reports.
+/// The kind of a returned report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReturnedKind {
     /// A delivery status notification (RFC 3464).
@@ -113,20 +111,20 @@ pub enum ReturnedKind {
     Disposition,
 }
 
-/// What a report says of one recipient.
+/// One recipient in a returned report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedRecipient {
-    /// The first and the last address by which the recipient is known.
+    /// The original and the final address of the recipient.
     pub addresses: Vec<Address>,
-    /// That it got there, or will not, and the reply that says so.
+    /// Whether the message was delivered, and the SMTP reply; `None` if the report does not say.
     pub delivered: Option<(DeliveryState, String)>,
-    /// Whether it was displayed there.
+    /// Whether the message was displayed to the recipient.
     pub displayed: bool,
 }
 
 impl EmailSubmission {
-    /// Whether a report is about this: it names the message, or the envelope, and one of the
-    /// recipients. An envelope that the client gave no ENVID has that of the message
+    /// Whether a report is about this submission: it names a recipient, and either the Message-ID
+    /// or the ENVID. If the client gave no ENVID, the Message-ID was sent in its place
     /// (`outbox::submission`).
     #[must_use]
     pub fn matches_report(&self, report: &ReturnedReport) -> bool {
@@ -146,39 +144,39 @@ impl EmailSubmission {
                 .any(|said| self.rcpt_to.iter().any(|to| to.is_named_in(said)))
     }
 
-    /// Takes what a report says that came as this email (RFC 8621 §7). What is still on its way
-    /// with us it says nothing of, nor of what was taken back.
+    /// Updates the delivery status from a report that arrived as `email` (RFC 8621 §7). A recipient
+    /// to whom this server still has to send, and a canceled submission, stay as they are.
     pub fn apply_report(&mut self, report: &ReturnedReport, email: EmailId) {
         if self.undo == UndoStatus::Canceled {
             return;
         }
         for to in &mut self.rcpt_to {
-            let meant: Vec<&ReturnedRecipient> =
-                report.recipients.iter().filter(|said| to.is_named_in(said)).collect();
+            let matching: Vec<&ReturnedRecipient> =
+                report.recipients.iter().filter(|reported| to.is_named_in(reported)).collect();
             let status = &mut to.status;
-            for said in meant {
+            for reported in matching {
                 if let (Some((delivered, reply)), false) =
-                    (&said.delivered, status.delivered == DeliveryState::Queued)
+                    (&reported.delivered, status.delivered == DeliveryState::Queued)
                 {
                     (status.delivered, status.smtp_reply) = (*delivered, reply.clone());
                 }
-                status.displayed |= said.displayed;
+                status.displayed |= reported.displayed;
             }
         }
-        let known = match report.kind {
+        let reports = match report.kind {
             ReturnedKind::Delivery => &mut self.dsn,
             ReturnedKind::Disposition => &mut self.mdn,
         };
-        if known.len() < limits::MAX_SUBMISSION_REPORTS && !known.contains(&email) {
-            known.push(email);
+        if reports.len() < limits::MAX_SUBMISSION_REPORTS && !reports.contains(&email) {
+            reports.push(email);
         }
     }
 }
 
 impl SubmissionRecipient {
-    /// Whether a report is about this recipient: by the path, or by the original recipient that the
+    /// Whether a report names this recipient: by the path, or by the original recipient that the
     /// client gave (ORCPT, RFC 3461 §4.2).
-    fn is_named_in(&self, said: &ReturnedRecipient) -> bool {
+    fn is_named_in(&self, reported: &ReturnedRecipient) -> bool {
         let parameters = self.path.parameters.iter().flatten();
         let original = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("ORCPT"));
         let original = original
@@ -186,12 +184,11 @@ impl SubmissionRecipient {
         let own =
             original.chain([self.path.email.as_str()]).filter_map(|text| Address::parse(text).ok());
         let own: Vec<Address> = own.map(|address| address.folded()).collect();
-        said.addresses.iter().any(|address| own.contains(&address.folded()))
+        reported.addresses.iter().any(|address| own.contains(&address.folded()))
     }
 }
 
 impl UndoStatus {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Pending, Self::Final, Self::Canceled];
 
     /// Its name on the wire.
@@ -206,7 +203,6 @@ impl UndoStatus {
 }
 
 impl DeliveryState {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Queued, Self::Yes, Self::No, Self::Unknown];
 
     /// Its name on the wire.
@@ -263,9 +259,8 @@ mod tests {
         }
     }
 
-    /// A stranger must know the message and whom it went to.
     #[test]
-    fn a_report_names_message_and_recipient() {
+    fn report_counts_only_with_message_and_recipient() {
         let (id, bob) = (Some("1@example.org"), "bob@EXAMPLE.net");
         for (envid, report, is_meant) in [
             (None, report(id, None, bob), true),
@@ -288,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_report_says_is_taken_within_bounds() {
+    fn report_updates_only_its_recipient_and_sent_mail() {
         let said = report(Some("1@example.org"), None, "bob@example.net");
         let mut one = submission(None);
         one.apply_report(&said, EmailId(1));
@@ -316,7 +311,7 @@ mod tests {
             (one.rcpt_to[0].status.delivered, one.mdn.as_slice()),
             (DeliveryState::Yes, [EmailId(7)].as_slice())
         );
-        // On its way with us; and taken back.
+        // A recipient that still waits in the queue, and a canceled submission, do not change.
         let mut queued = submission(None);
         queued.rcpt_to[0].status.delivered = DeliveryState::Queued;
         queued.apply_report(&said, EmailId(1));

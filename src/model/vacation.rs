@@ -1,4 +1,4 @@
-//! The account's vacation response (RFC 8621 §8), as set by its owner.
+//! The vacation response of an account (RFC 8621 §8), as its owner set it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,54 +8,51 @@ use super::address::{Address, AddressError, domain_is_well_formed, fold_domain};
 use super::clock::UtcMillis;
 use super::email::EmailAddress;
 
-/// The singleton response of an account.
+/// The response of an account. Each account has one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VacationResponse {
-    /// Whether replies are sent at all.
+    /// Whether replies are sent.
     pub enabled: bool,
-    /// From this instant, inclusive.
+    /// Replies are sent from this instant on.
     pub from_date: Option<UtcMillis>,
-    /// Until this instant, exclusive.
+    /// Replies are sent before this instant.
     pub to_date: Option<UtcMillis>,
-    /// The reply's subject.
+    /// The subject of the reply.
     pub subject: Option<String>,
-    /// The reply's text.
+    /// The text body of the reply.
     pub text_body: Option<String>,
-    /// The reply's HTML.
+    /// The HTML body of the reply.
     pub html_body: Option<String>,
-    /// The reply's From (RFC 3834 §3.1.1).
+    /// The From of the reply (RFC 3834 §3.1.1).
     pub from: Option<EmailAddress>,
-    /// The reply's Reply-To.
+    /// The Reply-To of the reply.
     pub reply_to: Option<EmailAddress>,
     /// More addresses that count as the owner's (RFC 5230 §4.5 `:addresses`).
     pub addresses: Vec<Address>,
-    /// Who is never answered.
+    /// The senders who are never answered.
     pub except: Vec<ExcludedSender>,
-    /// Who is answered.
     pub audience: Audience,
-    /// Domains of the organisation, folded, beside those of the account's own addresses.
+    /// Domains of the organisation, folded, in addition to those of the account's addresses.
     pub organisation: Vec<String>,
-    /// The language of the words above (RFC 5646), lower case.
+    /// The language of the subject and bodies above (RFC 5646), in lower case.
     pub language: Option<String>,
-    /// Other words for some senders.
+    /// Other texts for some senders.
     pub variants: Vec<Variant>,
-    /// The days on which it is given; every day where it is empty.
+    /// The days on which replies are sent; empty for every day.
     pub days: Vec<Days>,
     /// Whether a copy of each reply is filed in Sent.
     pub copies: bool,
-    /// Whether, when it is over, a report of what came is filed in the Inbox.
+    /// Whether a report on the mail of an absence is filed in the Inbox when the absence is over.
     pub report: bool,
-    /// When it was switched on and off.
     pub absence: Absence,
-    /// Moves with every change of what it says or when, and when it is switched on again: who was
-    /// told before is told anew.
+    /// Rises when the text or the times of the response change, and when it is switched on again.
+    /// Senders who were told in an earlier generation can get another reply.
     pub generation: u32,
 }
 
 impl VacationResponse {
-    /// Whether another response would say something else, or at another time. Who is answered, and
-    /// what the owner gets to see, does not bear on that: one exception more must not tell
-    /// everybody else once more.
+    /// Whether `other` has another text or other times. The audience and what the owner gets are
+    /// not compared: one more excluded sender must not cause second replies to all others.
     #[must_use]
     pub fn differs_from(&self, other: &Self) -> bool {
         let plain = |response: &Self| Self {
@@ -71,8 +68,8 @@ impl VacationResponse {
         plain(self) != plain(other)
     }
 
-    /// When it began and ended, or will end, as far as either is known: the times of its window,
-    /// within those at which it was switched on and off.
+    /// Returns when the response began and when it ended or will end, as far as known: the later of
+    /// `from_date` and the switching on, and the earlier of `to_date` and the switching off.
     #[must_use]
     pub fn span(&self) -> (Option<UtcMillis>, Option<UtcMillis>) {
         let began = self.absence.began.max(self.from_date);
@@ -80,7 +77,7 @@ impl VacationResponse {
         (began, ended)
     }
 
-    /// Whether it was on and is over, at this time.
+    /// Whether the response was active and is over at `now`.
     #[must_use]
     pub fn is_over(&self, now: UtcMillis) -> bool {
         let (began, ended) = self.span();
@@ -88,18 +85,17 @@ impl VacationResponse {
     }
 }
 
-/// Whom a response passes over: one address, or everybody in one domain (not in those below it).
-/// Folded.
+/// A sender, or all senders of one domain without its subdomains, who are never answered. Folded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExcludedSender {
-    /// The sender of this address.
+    /// The sender with this address.
     Address(Address),
     /// Every sender in this domain.
     Domain(String),
 }
 
 impl ExcludedSender {
-    /// Whether it is about `sender`.
+    /// Whether `sender` is excluded.
     #[must_use]
     pub fn covers(&self, sender: &Address) -> bool {
         match self {
@@ -112,7 +108,7 @@ impl ExcludedSender {
 impl FromStr for ExcludedSender {
     type Err = AddressError;
 
-    /// Reads `user@domain`, `@domain` or `domain`.
+    /// Parses `user@domain`, `@domain` or `domain`.
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let text = text.trim();
         match text.strip_prefix('@').unwrap_or(text) {
@@ -139,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exceptions_cover_what_they_name() {
+    fn excluded_sender_covers_its_address_or_domain_only() {
         let covers = |except: &str, sender: &str| {
             except.parse::<ExcludedSender>().unwrap().covers(&Address::parse(sender).unwrap())
         };
@@ -166,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_more_tells_nobody_anew() {
+    fn another_excluded_sender_does_not_make_the_response_differ() {
         let old = VacationResponse::default();
         let new = VacationResponse {
             except: vec![ExcludedSender::Domain("example.net".into())],
