@@ -1,4 +1,4 @@
-//! The words of the command line, as data: help, completions and manual are made from it.
+//! The commands and options, from which help, completions and the manual are generated.
 
 use std::path::PathBuf;
 
@@ -19,100 +19,100 @@ use crate::cli::commands::vacation::args::VacationCommand;
 
 /// Restante: a mail delivery agent with a vacation responder.
 ///
-/// Postfix hands mail over by LMTP; Restante keeps it, answers senders while the owner is away, and
-/// gives the mail back. `serve` runs the service; the other commands talk to it over its control
-/// socket.
+/// Postfix delivers mail to Restante over LMTP. Restante stores it, answers senders while the owner
+/// is away, and serves it over JMAP. `serve` runs the service; most other commands talk to the
+/// running service over its control socket.
 #[derive(Debug, Parser)]
 #[command(
     name = "restante",
     version,
     max_term_width = 100,
-    after_help = "Exit codes are those of sysexits.h: 64 usage, 66 no input, 67 no such account, 69 no service, 70 our \
-                  fault, 75 try later, 77 not allowed, 78 configuration."
+    after_help = "Exit codes are those of sysexits.h: 64 wrong usage, 65 bad input, 66 no input, \
+                  67 no such account, 69 no service, 70 internal error, 75 try again later, \
+                  77 not allowed, 78 wrong configuration."
 )]
 pub struct Cli {
-    /// The configuration file.
+    /// Read this configuration file.
     #[arg(long, global = true, env = "RESTANTE_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Answer in JSON.
+    /// Print JSON.
     #[arg(long, global = true)]
     pub json: bool,
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the service in the foreground.
     ///
-    /// Takes LMTP on the configured listeners or on the sockets that systemd passes, serves the
-    /// control socket, and sends replies through the relay. SIGTERM drains and stops; SIGHUP reads
-    /// the configuration again: all but the store and the listeners.
+    /// Accepts mail over LMTP on the configured addresses or on sockets that systemd passes, serves
+    /// JMAP and the control socket, and sends replies through the relay. SIGTERM stops the service
+    /// after running sessions have ended. SIGHUP reloads the configuration, except for the store and
+    /// the listeners, which need a restart.
     Serve,
-    /// Show the main job on loopback, with mail of its own.
+    /// Show on the loopback interface how mail is delivered and answered.
     ///
-    /// Starts the service with a data directory under ./var, makes two accounts, switches one's
-    /// vacation on, delivers a handful of messages over LMTP, and shows the inbox, the decisions
-    /// and the reply that was sent. Stays up until interrupted.
+    /// Starts the service with a data directory under ./var, creates two accounts, enables the
+    /// vacation response of one, delivers a few messages over LMTP, and prints the inbox, the
+    /// decisions and the reply that was sent. Runs until interrupted.
     Demo(DemoArgs),
-    /// Check the configuration, or show an example.
+    /// Check the configuration, or print an example.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Add, list and change accounts.
     #[command(subcommand)]
     Account(AccountCommand),
-    /// Answer senders while the owner is away.
+    /// Set the vacation response and see whom it answered.
     #[command(subcommand)]
     Vacation(VacationCommand),
-    /// Look at mail, take it in and write it out.
+    /// List, search, show, move, import and export mail.
     #[command(subcommand)]
     Mail(MailCommand),
-    /// List, make and change mailboxes.
+    /// List, create, change and share mailboxes.
     #[command(subcommand)]
     Mailbox(MailboxCommand),
-    /// Look at what is on its way out, and do something about it.
+    /// List outgoing mail, retry it or cancel it.
     #[command(subcommand)]
     Queue(QueueCommand),
-    /// Make keys for DKIM signatures, and show what the zone must say about them.
+    /// Create keys for DKIM signatures, and print the DNS records for them.
     #[command(subcommand)]
     Dkim(DkimCommand),
     /// Deliver a message from standard input, for a pipe(8) transport of Postfix.
     ///
-    /// Exits with 0 when every recipient has it, 67 when they are unknown, 69 when it is refused
-    /// for good otherwise, and with 75 in every other case, so that Postfix tries again. A retry
-    /// makes no second copy.
+    /// Exits with 0 if every recipient has the message, 67 if all are unknown, 69 if it is refused
+    /// permanently for another reason, and 75 in every other case, so that Postfix tries again. A
+    /// retry does not store a second copy.
     Deliver(DeliverArgs),
-    /// Show what the service has counted since its start, as Prometheus reads it.
+    /// Print the metrics of the service in the format of Prometheus.
     Metrics,
-    /// Prove that the store is in order.
+    /// Check that the store is consistent.
     ///
-    /// Recomputes every list, count and index and compares. Asks the service when it runs, else
-    /// reads the data directory.
+    /// Computes every listing, count and index anew and compares. Runs in the service, or on the
+    /// data directory if no service runs.
     Check(CheckArgs),
-    /// Mend what `check` finds, from the mail and the owner's marks.
+    /// Repair what `check` finds, from the stored messages, their mailboxes and keywords.
     ///
-    /// An account in order is not touched. Mail to one that is being mended waits at Postfix; the
-    /// others go on.
+    /// Accounts without a fault are not changed. While an account is repaired, its mail waits in
+    /// Postfix; other accounts are not affected.
     Repair(RepairArgs),
-    /// Make all that is derived anew, from the mail and the owner's marks.
+    /// Write all derived data anew, from the stored messages, their mailboxes and keywords.
     Rebuild(RepairArgs),
-    /// Make what searches use anew, as after an update that reads words otherwise.
+    /// Write the search index anew, as some updates ask for.
     Reindex(RepairArgs),
-    /// Copy the whole store into a directory of backups, each of which takes only what is new.
+    /// Back up the whole store into a directory; later backups add only what is new.
     ///
-    /// The service does it when it runs, and goes on taking mail: DIR must be a place where it may
-    /// write.
+    /// If the service runs, it makes the backup while it goes on accepting mail; it must be allowed
+    /// to write to DIR.
     Backup(BackupArgs),
-    /// Make a data directory of a backup, and check it.
+    /// Restore a backup into a data directory, and check it.
     Restore(RestoreArgs),
-    /// Write completions for a shell.
+    /// Print completions for a shell.
     Completions {
-        /// bash, elvish, fish, powershell or zsh.
+        /// The shell: bash, elvish, fish, powershell or zsh.
         shell: clap_complete::Shell,
     },
-    /// Write the whole manual.
+    /// Print the help of every command.
     #[command(hide = true)]
     Manual,
 }

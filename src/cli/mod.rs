@@ -1,8 +1,12 @@
-//! L7: the command line.
+//! The command line.
 //!
-//! `serve` and `demo` run the service; `config` and `check` look at files; everything else is a
-//! client of the control socket, so that one process alone has the store open. Exit codes are those
-//! of sysexits.h.
+//! - `serve` and `demo` run the service.
+//! - `config`, `dkim`, `completions` and `restore` work on files alone.
+//! - `check`, `repair`, `rebuild`, `reindex` and `backup` run_client the running service, or open the store
+//!   themselves if none runs.
+//! - Every other command is a client of the control socket, because only one process can have the
+//!   store open.
+//! - The exit codes are those of `sysexits.h` ([`exit`]).
 
 mod args;
 mod commands;
@@ -30,7 +34,7 @@ use args::{Cli, Command};
 use commands::{
     account, backup, check, config, deliver, demo, dkim, mail, mailbox, queue, repair, vacation,
 };
-use control::{CommandContext, one_thread};
+use control::{CommandContext, single_threaded_runtime};
 use exit::Failure;
 use service::serve;
 use terminal::{complain, output};
@@ -38,16 +42,17 @@ use terminal::{complain, output};
 /// Runs the command that the arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
-    // What is written here is mail, and keys: nobody else reads it, whatever the umask was. A file
-    // or socket that others may use has its permissions set on purpose.
+    // Files contain mail and keys, so only their owner may read them. Files and sockets that others
+    // use get their permissions explicitly.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // A word too many in master.cf must not bounce mail.
-            let wrong = if deliver::is_meant(words()) { exit::TEMPORARY } else { exit::USAGE };
-            let code = if error.use_stderr() { wrong } else { 0 };
-            // With standard output gone there is nobody to tell.
+            // A wrong argument in master.cf must delay mail, not bounce it.
+            let usage = if deliver::is_deliver(words()) { exit::TEMPORARY } else { exit::USAGE };
+            // Help and version are errors to clap, but print to standard output.
+            let code = if error.use_stderr() { usage } else { 0 };
+            // If printing fails there is no way to report that.
             drop(error.print());
             return ExitCode::from(code);
         }
@@ -72,10 +77,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Config(command) => config::run(&command, cli.config.as_deref()),
         Command::Dkim(command) => dkim::run(&command, cli.config.as_deref(), cli.json),
         Command::Completions { shell } => {
-            // It panics where it cannot write.
+            // `generate` panics if writing fails, so it writes into memory.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "restante", &mut script);
-            output::octets(&script)
+            output::bytes(&script)
         }
         Command::Manual => {
             output::raw(&manual::text());
@@ -84,12 +89,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Deliver(args) => deliver::run(&args, cli.config.as_deref(), cli.json),
         command => {
             let context = CommandContext::new(cli.config.as_deref(), cli.json)?;
-            one_thread()?.block_on(ask(command, context))
+            single_threaded_runtime()?.block_on(run_client(command, context))
         }
     }
 }
 
-async fn ask(command: Command, context: CommandContext) -> Result<(), Failure> {
+async fn run_client(command: Command, context: CommandContext) -> Result<(), Failure> {
     match command {
         Command::Account(command) => account::run(command, &context).await,
         Command::Vacation(command) => vacation::run(command, &context).await,
@@ -101,7 +106,7 @@ async fn ask(command: Command, context: CommandContext) -> Result<(), Failure> {
                 .client
                 .exchange(Method::GET, "/metrics", "text/plain", Bytes::new())
                 .await?;
-            output::octets(&text)
+            output::bytes(&text)
         }
         Command::Check(args) => check::run(&args, &context).await,
         Command::Repair(args) => repair::run(RepairScope::Repair, &args, &context).await,

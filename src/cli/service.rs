@@ -1,7 +1,8 @@
-//! The whole service, put together in one place: for `serve`, `demo` and tests.
+//! Starts, reloads and stops all parts of the service, for `serve`, `demo` and tests.
 //!
-//! The order matters: the store first, the listeners last, so that nothing is taken before it can
-//! be kept; and the other way round at the end.
+//! - The store is opened first and the listeners last, so that no mail is accepted before it can be
+//!   stored.
+//! - At a stop the listeners end first and the store is closed last.
 
 pub(super) mod serve;
 #[cfg(test)]
@@ -31,7 +32,7 @@ use crate::store::{self, Store};
 use crate::upkeep::{self, Upkeep};
 use crate::{account, deliver};
 
-/// The store's directory, in the data directory.
+/// The name of the store's directory in the data directory.
 pub(super) const STORE: &str = "store";
 
 /// Why the service did not start.
@@ -44,12 +45,22 @@ pub enum ServiceError {
         path: String,
         error: store::Error,
     },
-    /// A socket could not be had.
-    #[error("{place}: {error}")]
+    /// A socket could not be bound, or a directory could not be created.
+    #[error("{place}: {error}{}", hint(place, error))]
     Listen { place: String, error: std::io::Error },
-    /// A setting that shows itself wrong only now.
+    /// A setting turned out to be wrong, such as a key that cannot be read.
     #[error("{0}")]
     Setting(String),
+}
+
+/// Says what a TCP port below 1024 needs, if it could not be bound for lack of permission.
+fn hint(place: &str, error: &std::io::Error) -> &'static str {
+    let is_path = place.contains('/');
+    if error.kind() == std::io::ErrorKind::PermissionDenied && !is_path {
+        "; ports below 1024 need the capability CAP_NET_BIND_SERVICE"
+    } else {
+        ""
+    }
 }
 
 impl From<ServiceError> for Failure {
@@ -63,12 +74,12 @@ impl From<ServiceError> for Failure {
     }
 }
 
-/// Where the store is that the configuration names.
+/// Returns the directory of the store.
 pub(super) fn store_dir(config: &Config) -> std::path::PathBuf {
     config.store.path.join(STORE)
 }
 
-/// Opens the store that the configuration names, making it if it is not there.
+/// Opens the store for writing, and creates it if there is none.
 pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store, ServiceError> {
     let path = store_dir(config);
     let options = config.store_options();
@@ -80,9 +91,8 @@ pub(super) fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<Store
     store.map_err(|error| ServiceError::Store { path: path.display().to_string(), error })
 }
 
-/// Opens the store that the configuration names to look at it: nothing is made or changed. `None`
-/// where there is none.
-pub(super) fn look_at_store(
+/// Opens the store for reading only. Returns `None` if there is no store; nothing is created.
+pub(super) fn open_store_read_only(
     config: &Config,
     clock: Arc<dyn Clock>,
 ) -> Result<Option<Store>, ServiceError> {
@@ -96,7 +106,7 @@ pub(super) fn look_at_store(
             Ok(None)
         }
     }
-    // What is in memory is gone with its process.
+    // The engine in memory has nothing of an earlier process: an empty store is opened.
     #[cfg(not(feature = "rocksdb"))]
     if config.store.path.is_dir() { open_store(config, clock).map(Some) } else { Ok(None) }
 }
@@ -114,7 +124,7 @@ pub struct Service {
     jobs: Jobs,
 }
 
-/// What each room works by, and takes anew after a reload.
+/// The settings of each room, which a reload replaces while the service runs.
 #[derive(Debug)]
 struct LiveSettings {
     lmtp: LiveValue<LmtpSettings>,
@@ -125,24 +135,28 @@ struct LiveSettings {
     http: LiveValue<HttpSettings>,
     http_ceiling: Ceiling,
     queue: LiveValue<queue::Settings>,
-    bell: QueueWaker,
+    queue_waker: QueueWaker,
     upkeep: LiveValue<upkeep::Settings>,
 }
 
-/// Makes a directory for the service's user alone, unless it is there; says so where it is there
-/// and open to others.
+/// Creates a directory that only the service's user can enter. Logs a warning if it exists and
+/// others can enter it.
 fn private_directory(dir: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let mode = std::fs::metadata(dir)?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         let (dir, mode) = (dir.display(), format!("{mode:04o}"));
-        tracing::warn!(%dir, mode, "other users may enter this directory, which holds mail: chmod 0700 it");
+        tracing::warn!(
+            %dir,
+            mode,
+            "other users may enter this directory, which contains mail: set its mode to 0700"
+        );
     }
     Ok(())
 }
 
-/// Reads the directory, and has the rows of accounts that an earlier version wrote name their
-/// addresses.
+/// Opens the directory of accounts. Completes account rows of an earlier version, which lack the
+/// account's addresses.
 async fn open_directory(store: &Store, config: &Config) -> Result<Directory, ServiceError> {
     let directory = Directory::new(store.clone(), config.directory_settings());
     let naming = directory.clone();
@@ -150,10 +164,10 @@ async fn open_directory(store: &Store, config: &Config) -> Result<Directory, Ser
     match named.map_err(|error| ServiceError::Setting(error.to_string()))? {
         Ok(0) => {}
         Ok(accounts) => {
-            tracing::info!(accounts, "the rows of accounts name their addresses from now on")
+            tracing::info!(accounts, "account rows of an earlier version were completed")
         }
         Err(error) => {
-            tracing::warn!(%error, "not all accounts name their addresses: tried again at a start")
+            tracing::warn!(%error, "account rows could not be completed: retried at the next start")
         }
     }
     Ok(directory)
@@ -162,7 +176,7 @@ async fn open_directory(store: &Store, config: &Config) -> Result<Directory, Ser
 /// The bound listeners of a service.
 struct Listeners {
     lmtp: Vec<BoundListener>,
-    /// Where LMTP is really served: `127.0.0.1:24`, or a path.
+    /// The bound LMTP addresses: `127.0.0.1:24`, or a path.
     lmtp_addresses: Vec<String>,
     control: BoundListener,
     metrics: Vec<BoundListener>,
@@ -208,7 +222,7 @@ impl Listeners {
         Ok(Self { lmtp, lmtp_addresses, control, metrics, public })
     }
 
-    /// Serves each listener in a task of its own.
+    /// Spawns a task for each listener.
     fn serve(
         self,
         store: &Store,
@@ -246,10 +260,10 @@ impl Listeners {
 }
 
 impl Service {
-    /// Opens the store and the listeners, and begins to work.
+    /// Opens the store, binds the listeners and starts all tasks.
     ///
     /// # Errors
-    /// `ServiceError`; nothing is left running then.
+    /// `ServiceError`; then no task is left running.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, ServiceError> {
         let lmtp_settings = config.lmtp_settings().map_err(ServiceError::Setting)?;
         for dir in [&config.store.path, &lmtp_settings.spill] {
@@ -275,18 +289,18 @@ impl Service {
             http: LiveValue::new(config.http_settings().map_err(ServiceError::Setting)?),
             http_ceiling: config.http_ceiling(),
             queue: queue_settings,
-            bell: queue.bell(),
+            queue_waker: queue.bell(),
             upkeep: LiveValue::new(config.upkeep_settings()),
         };
         let deliver =
             Arc::new(Deliverer::new(store.clone(), directory.clone(), rooms.deliver.clone()));
         let (switch, stop) = switch();
-        let way_in = http::deliver_fn(Arc::clone(&deliver), rooms.lmtp.clone());
+        let deliver_fn = http::deliver_fn(Arc::clone(&deliver), rooms.lmtp.clone());
         let pusher = push::run(store.clone(), directory.clone(), rooms.http.clone(), stop.clone());
         let backend = http::Backend::new(
             store.clone(),
             directory,
-            way_in,
+            deliver_fn,
             rooms.control.clone(),
             rooms.http.clone(),
             stop.clone(),
@@ -304,25 +318,27 @@ impl Service {
         tasks.push(tokio::spawn(reports::run(store.clone(), deliver, stop)));
         let upkeep = Upkeep::new(store.clone(), rooms.upkeep.clone()).start();
         let upkeep = upkeep
-            .map_err(|error| ServiceError::Setting(format!("upkeep has no thread: {error}")))?;
-        tracing::info!(lmtp = lmtp.join(" "), control = %config.control.socket.display(), "up");
+            .map_err(|error| ServiceError::Setting(format!("no thread for upkeep: {error}")))?;
+        let control = config.control.socket.display();
+        tracing::info!(lmtp = lmtp.join(" "), %control, "the service is up");
         match jobs.resume(&store) {
             Ok(0) => {}
-            Ok(accounts) => tracing::warn!(accounts, "goes on with repairs that were not finished"),
+            Ok(accounts) => tracing::warn!(accounts, "continuing unfinished repairs"),
             Err(error) => {
-                tracing::error!(%error, "whether repairs were not finished cannot be read")
+                tracing::error!(%error, "cannot read whether there are unfinished repairs")
             }
         }
         Ok(Self { store, lmtp, tasks, switch, config, rooms, upkeep, jobs })
     }
 
-    /// Works by another configuration from now on; what is under way ends as it began. Gives what
-    /// of it waits for a restart: the store, the listeners, and where the log goes.
+    /// Applies another configuration. Sessions that are running end with the settings with which
+    /// they began. Returns the names of changed settings that need a restart: those of the store,
+    /// the listeners and the destination of the log.
     ///
     /// # Errors
-    /// Why certificate, keys or password cannot be had; then nothing has changed.
+    /// Why the certificate, a key or the password cannot be read; then nothing is changed.
     pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, String> {
-        let waiting = self.config.waiting(&new);
+        let need_restart = self.config.waiting(&new);
         let config = self.config.reloaded(new);
         let (lmtp, queue, http) =
             (config.lmtp_settings()?, config.queue_settings()?, config.http_settings()?);
@@ -334,48 +350,49 @@ impl Service {
         self.rooms.http.set(http);
         self.rooms.http_ceiling.set(config.http.connections, u64::MAX);
         self.rooms.queue.set(queue);
-        self.rooms.bell.ring();
+        self.rooms.queue_waker.ring();
         self.rooms.upkeep.set(config.upkeep_settings());
         self.upkeep.wake();
         self.config = config;
-        Ok(waiting)
+        Ok(need_restart)
     }
 
-    /// Whether the store takes writes.
+    /// Checks that the store accepts writes.
     ///
     /// # Errors
-    /// `Poisoned`.
+    /// `Poisoned`, after a write failed.
     pub fn health(&self) -> Result<(), store::Error> {
         self.store.health()
     }
 
-    /// Where LMTP is really served: `127.0.0.1:24`, or a path.
+    /// Returns the bound LMTP addresses: `127.0.0.1:24`, or a path.
     #[must_use]
     pub fn lmtp_addresses(&self) -> &[String] {
         &self.lmtp
     }
 
-    /// Takes no more, finishes what is under way within the bound, and closes.
+    /// Accepts no new work, waits up to `limits.drain` for what is running, and closes the store.
     pub async fn stop(self) {
         let until = tokio::time::Instant::now() + self.config.limits.drain.0;
         self.switch.stop();
         let jobs = self.jobs.clone();
-        // What is long stops at its next step, and goes on when it is asked for again.
+        // A job stops after its current step; it can be continued after the next start.
         let stopped = tokio::task::spawn_blocking(move || jobs.stop(Duration::from_secs(20)));
         let upkeep = tokio::task::spawn_blocking(move || self.upkeep.stop());
         for mut task in self.tasks.into_iter().chain([upkeep]) {
             match tokio::time::timeout_at(until, &mut task).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::error!(%error, "a task ended badly"),
+                Ok(Err(error)) => tracing::error!(%error, "a task panicked"),
                 Err(_) => task.abort(),
             }
         }
         if stopped.await.is_err() {
-            tracing::error!("a job did not end in order");
+            tracing::error!("stopping the jobs panicked");
         }
         if !self.switch.wait_until_drained(until).await {
             tracing::warn!(
-                "sessions were cut off at the end of the drain; what they had sent was not acknowledged"
+                "sessions were ended when the time for the drain was over; \
+                 messages that they were receiving were not acknowledged"
             );
         }
     }

@@ -1,5 +1,6 @@
-//! A small SMTP server that keeps what it is given: the relay of `demo` and of tests. Loopback
-//! only; not for real mail.
+//! A small SMTP server that keeps in memory what it receives: the relay of `demo` and of tests.
+//!
+//! It listens on the loopback interface and checks nothing. It is not for real mail.
 
 use std::sync::Arc;
 
@@ -8,40 +9,40 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// The largest message that it keeps.
+/// The largest message that is accepted.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
-/// The longest line that it reads.
+/// The longest line that is read.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 
-/// A message that came in.
+/// A received message and its envelope.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SinkMessage {
     /// The argument of MAIL FROM.
     pub sender: String,
     /// The arguments of RCPT TO.
     pub recipients: Vec<String>,
-    /// The message, CRLF lines.
+    /// The message, with CRLF line endings.
     pub message: Vec<u8>,
 }
 
-/// The server. It ends with its last clone's task being aborted or the runtime's end.
+/// A handle to the server, which runs as long as the runtime.
 #[derive(Debug, Clone)]
 pub struct Sink {
     port: u16,
-    caught: Arc<Mutex<Vec<SinkMessage>>>,
+    messages: Arc<Mutex<Vec<SinkMessage>>>,
     arrived: Arc<Notify>,
 }
 
 impl Sink {
-    /// Starts one on a free loopback port.
+    /// Starts a server on a free loopback port.
     ///
     /// # Errors
-    /// Those of binding.
+    /// The port cannot be bound.
     pub async fn start() -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let sink = Self {
             port: listener.local_addr()?.port(),
-            caught: Arc::default(),
+            messages: Arc::default(),
             arrived: Arc::default(),
         };
         let server = sink.clone();
@@ -49,38 +50,39 @@ impl Sink {
             while let Ok((stream, _)) = listener.accept().await {
                 let server = server.clone();
                 tokio::spawn(async move {
-                    // A client that breaks off leaves nothing behind.
-                    drop(server.talk(stream).await);
+                    // A session that breaks off is forgotten, as is the message that it was sending.
+                    drop(server.serve(stream).await);
                 });
             }
         });
         Ok(sink)
     }
 
-    /// Where it listens.
+    /// Returns the TCP port of the server.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// What it has caught.
+    /// Returns all received messages, in the order of their arrival.
     #[must_use]
-    pub fn caught(&self) -> Vec<SinkMessage> {
-        self.caught.lock().clone()
+    pub fn messages(&self) -> Vec<SinkMessage> {
+        self.messages.lock().clone()
     }
 
-    /// Waits until it has caught this many.
-    pub async fn wait_for(&self, many: usize) {
+    /// Waits until at least `count` messages have been received.
+    pub async fn wait_for(&self, count: usize) {
         loop {
             let arrived = self.arrived.notified();
-            if self.caught.lock().len() >= many {
+            if self.messages.lock().len() >= count {
                 return;
             }
             arrived.await;
         }
     }
 
-    async fn talk(&self, stream: TcpStream) -> std::io::Result<()> {
+    /// Serves one session.
+    async fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
         let mut stream = BufReader::new(stream);
         stream.write_all(b"220 sink.example ESMTP\r\n").await?;
         let mut mail = SinkMessage::default();
@@ -104,9 +106,9 @@ impl Sink {
             } else if upper == "DATA" {
                 stream.write_all(b"354 go on\r\n").await?;
                 mail.message = body(&mut stream).await?;
-                self.caught.lock().push(std::mem::take(&mut mail));
+                self.messages.lock().push(std::mem::take(&mut mail));
                 self.arrived.notify_waiters();
-                "250 2.0.0 caught\r\n"
+                "250 2.0.0 stored\r\n"
             } else if upper == "QUIT" {
                 return stream.write_all(b"221 2.0.0 bye\r\n").await;
             } else {
@@ -123,7 +125,7 @@ async fn line(stream: &mut BufReader<TcpStream>) -> std::io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The message up to the final dot, its dots unstuffed (RFC 5321 §4.5.2).
+/// Reads a message up to the final dot, and removes the dots of dot-stuffing (RFC 5321 §4.5.2).
 async fn body(stream: &mut BufReader<TcpStream>) -> std::io::Result<Vec<u8>> {
     let mut message = Vec::new();
     loop {

@@ -6,7 +6,7 @@ use super::control::client::ControlClient;
 use super::*;
 
 #[test]
-fn the_words_are_consistent() {
+fn commands_and_options_are_consistent() {
     Cli::command().debug_assert();
 }
 
@@ -16,9 +16,9 @@ fn the_manual() {
 }
 
 #[test]
-fn no_service_is_said() {
+fn without_a_service_the_failure_names_the_socket() {
     let client = ControlClient::new(Path::new("/nonexistent/control"));
-    let failure = one_thread()
+    let failure = single_threaded_runtime()
         .unwrap()
         .block_on(client.call_by_name("Core/echo", serde_json::json!({})))
         .unwrap_err();

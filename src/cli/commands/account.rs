@@ -1,4 +1,4 @@
-//! `account add|list|show|set|remove|alias|domain|password`; `account token` stands in `token`.
+//! The command `account`, except for `account token`, which is in `token.rs`.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 
@@ -19,36 +19,34 @@ use crate::wire::jmap::admin::accounts::{
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments};
 use crate::wire::jmap::arguments::Nullable;
 
-/// `account`
 #[derive(Debug, Subcommand)]
 pub enum AccountCommand {
-    /// Make an account.
+    /// Create an account.
     Add {
-        /// Its primary address.
+        /// The primary address of the account.
         address: String,
         /// The owner's name, as replies show it.
         #[arg(long)]
         display_name: Option<String>,
-        /// What commands and logins call it; the address if not given.
+        /// The name for commands and logins [default: the address].
         #[arg(long)]
         name: Option<String>,
-        /// More addresses of it.
+        /// Another address of the account; may be given several times.
         #[arg(long = "alias", value_name = "ADDRESS")]
         aliases: Vec<String>,
         /// The owner's IANA time zone, such as Europe/Berlin.
         #[arg(long)]
         zone: Option<String>,
-        /// The most that it may hold, such as "2 GiB".
+        /// The most bytes of mail that the account may hold, such as "2 GiB".
         #[arg(long, value_name = "SIZE")]
         quota: Option<String>,
-        /// The Unix user who may manage it.
+        /// The Unix user who may manage the account.
         #[arg(long, value_name = "USER")]
         unix_user: Option<String>,
-        /// Let user+Mailbox@ file into that mailbox.
+        /// File mail to user+Mailbox@ into that mailbox.
         #[arg(long)]
         detail_files: bool,
-        /// What it begins with: a mailbox for each usual role, or the Inbox alone. As the
-        /// configuration says if not given.
+        /// The first mailboxes: one for each usual role, or the Inbox only [default: as configured].
         #[arg(long, value_parser = ["roles", "inbox"], value_name = "WHICH")]
         mailboxes: Option<String>,
     },
@@ -56,66 +54,67 @@ pub enum AccountCommand {
     List,
     /// Show one account.
     Show {
-        /// Its name or any of its addresses.
+        /// The name of the account, or any of its addresses.
         account: String,
     },
-    /// Change an account; what is not named stays as it is.
+    /// Change an account. Settings without an option stay as they are.
     Set(Box<AccountSetArgs>),
-    /// Let one domain stand for another, or list those that do.
+    /// Make one domain an alias of another, or list the alias domains.
     ///
-    /// user@ALIAS-DOMAIN is then user@TARGET-DOMAIN, whoever that is. Without arguments: the list.
+    /// Mail to user@ALIAS-DOMAIN is then delivered as mail to user@TARGET-DOMAIN. Without arguments
+    /// the command lists all alias domains.
     Domain {
-        /// The domain that stands for another.
+        /// The domain that becomes an alias.
         #[arg(value_name = "ALIAS-DOMAIN")]
         alias: Option<String>,
-        /// The domain whose accounts get the mail.
+        /// The domain whose accounts receive the mail.
         #[arg(value_name = "TARGET-DOMAIN")]
         target: Option<String>,
-        /// Let it stand for nothing.
+        /// Remove this alias domain.
         #[arg(long, requires = "alias", conflicts_with = "target")]
         remove: bool,
     },
     /// Remove an account with all its mail.
     Remove {
-        /// Its name or any of its addresses.
+        /// The name of the account, or any of its addresses.
         account: String,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
-    /// Give an account one more address, or take one away.
+    /// Add an address to an account, or remove one.
     ///
-    /// An address @example.org is a catch-all: everything in that domain that nobody else claims.
+    /// The address @example.org is a catch-all: it receives mail to every address in that domain
+    /// that no account has.
     Alias {
-        /// Its name or any of its addresses.
+        /// The name of the account, or any of its addresses.
         account: String,
-        /// The other address, or @DOMAIN.
+        /// The address, or @DOMAIN.
         address: String,
-        /// Take it away.
+        /// Remove the address.
         #[arg(long)]
         remove: bool,
     },
     /// Set a password, read from the terminal or from standard input.
     Password {
-        /// Its name or any of its addresses.
+        /// The name of the account, or any of its addresses.
         account: String,
-        /// What the password is for; each label has a password of its own.
+        /// The label of the password. An account has one password for each label.
         #[arg(long, default_value = "default", value_name = "LABEL")]
         label: String,
-        /// Take that password away.
+        /// Remove the password with this label.
         #[arg(long)]
         remove: bool,
     },
-    /// Make, list and take away tokens, by which programs log in.
+    /// Create, list and remove tokens, with which programs log in.
     #[command(subcommand)]
     Token(TokenCommand),
 }
 
-/// `account set`
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
 pub struct AccountSetArgs {
-    /// Its name or any of its addresses.
+    /// The name of the account, or any of its addresses.
     pub account: String,
     /// The owner's name, as replies show it; "" for none.
     #[arg(long, group = "change", value_name = "NAME")]
@@ -123,30 +122,30 @@ pub struct AccountSetArgs {
     /// The owner's IANA time zone; "" for the configuration's.
     #[arg(long, group = "change")]
     pub zone: Option<String>,
-    /// The most that it may hold, such as "2 GiB"; "" for no bound.
+    /// The most bytes of mail that the account may hold, such as "2 GiB"; "" for no limit.
     #[arg(long, group = "change", value_name = "SIZE")]
     pub quota: Option<String>,
-    /// The most messages that it may hold; "" for no bound.
+    /// The most messages that the account may hold; "" for no limit.
     #[arg(long, group = "change", value_name = "NUMBER")]
     pub quota_emails: Option<String>,
-    /// The Unix user who may manage it; "" for none.
+    /// The Unix user who may manage the account; "" for none.
     #[arg(long, group = "change", value_name = "USER")]
     pub unix_user: Option<String>,
-    /// Let user+Mailbox@ file into that mailbox.
+    /// File mail to user+Mailbox@ into that mailbox.
     #[arg(long, group = "change", conflicts_with = "no_detail_files")]
     pub detail_files: bool,
-    /// File all into the Inbox.
+    /// File mail to user+Mailbox@ into the Inbox.
     #[arg(long, group = "change")]
     pub no_detail_files: bool,
-    /// Take mail.
+    /// Accept mail again.
     #[arg(long, group = "change", conflicts_with = "inactive")]
     pub active: bool,
-    /// Take no more mail (550 5.2.1); what is there stays.
+    /// Refuse mail (550 5.2.1); stored mail stays.
     #[arg(long, group = "change")]
     pub inactive: bool,
 }
 
-/// The longest password that is read.
+/// The most bytes that are read as a password.
 const MAX_PASSWORD_BYTES: u64 = 4096;
 
 pub(in crate::cli) async fn run(
@@ -172,7 +171,7 @@ pub(in crate::cli) async fn run(
                 display_name,
                 aliases,
                 zone,
-                quota_octets: quota.as_deref().map(octets).transpose()?,
+                quota_octets: quota.as_deref().map(byte_size).transpose()?,
                 quota_emails: None,
                 unix_user,
                 detail_files,
@@ -214,7 +213,7 @@ pub(in crate::cli) async fn run(
             output::line(&format!("{address} {verb} to {account}"));
         }
         AccountCommand::Password { account, label, remove } => {
-            let password = if remove { None } else { Some(password()?) };
+            let password = if remove { None } else { Some(read_password()?) };
             let args = PasswordArguments { name: Some(label.clone()), password };
             client.call::<AccountPassword>(With(AccountRef::by_name(&account), args)).await?;
             output::line(&format!(
@@ -236,7 +235,7 @@ async fn list(context: &CommandContext) -> Result<(), Failure> {
         return Ok(());
     }
     let rows = answer.list.into_iter().map(|row| {
-        let others = others(&row);
+        let others = other_addresses(&row);
         let active = if row.active { "" } else { "inactive" };
         vec![row.id, row.name, others, row.display_name.unwrap_or_default(), active.to_owned()]
     });
@@ -244,7 +243,6 @@ async fn list(context: &CommandContext) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints an account.
 fn show(account: &AccountAnswer, context: &CommandContext) {
     if context.json {
         output::json(account);
@@ -253,24 +251,27 @@ fn show(account: &AccountAnswer, context: &CommandContext) {
     }
 }
 
-fn octets(size: &str) -> Result<u64, Failure> {
-    size.parse::<ByteSize>().map(|octets| octets.0).map_err(|bad| Failure::new(exit::USAGE, bad))
+/// Reads a size such as "2 GiB" as a number of bytes.
+fn byte_size(size: &str) -> Result<u64, Failure> {
+    size.parse::<ByteSize>()
+        .map(|size| size.0)
+        .map_err(|problem| Failure::new(exit::USAGE, problem))
 }
 
-/// What is to be changed; an empty text takes a value away.
+/// Makes the changes that the options ask for; an empty text removes a value.
 fn changes(args: &AccountSetArgs) -> Result<AccountChanges, Failure> {
-    let text = |given: &Option<String>| {
-        given.clone().map(|text| Some(text).filter(|text| !text.is_empty()))
+    let text = |option: &Option<String>| {
+        option.clone().map(|text| Some(text).filter(|text| !text.is_empty()))
     };
-    let number = |given: &Option<String>, read: fn(&str) -> Result<u64, Failure>| {
-        text(given).map(|given| given.map(|text| read(&text)).transpose()).transpose()
+    let number = |option: &Option<String>, read: fn(&str) -> Result<u64, Failure>| {
+        text(option).map(|value| value.map(|text| read(&text)).transpose()).transpose()
     };
     let flag = |yes: bool, no: bool| (yes || no).then_some(Some(yes));
     Ok(AccountChanges {
         display_name: text(&args.display_name),
         unix_user: text(&args.unix_user),
         zone: text(&args.zone),
-        quota_octets: number(&args.quota, octets)?,
+        quota_octets: number(&args.quota, byte_size)?,
         quota_emails: number(&args.quota_emails, whole_number)?,
         active: flag(args.active, args.inactive),
         detail_files: flag(args.detail_files, args.no_detail_files),
@@ -293,72 +294,74 @@ async fn domain(
             output::json(&answer.list);
         } else {
             let rows = answer.list.into_iter().map(|row| vec![row.domain, row.target]).collect();
-            output::table(&["DOMAIN", "STANDS FOR"], rows);
+            output::table(&["DOMAIN", "ALIAS OF"], rows);
         }
         return Ok(());
     };
     if target.is_none() && !remove {
         return Err(Failure::new(
             exit::USAGE,
-            format!("name the domain that {alias} stands for, or say --remove"),
+            format!("name the domain of which {alias} is an alias, or say --remove"),
         ));
     }
     let args = AliasDomainArguments { domain: alias.clone(), target: target.clone(), remove };
     context.client.call::<AccountAliasDomain>(args).await?;
     output::line(&match target {
-        Some(target) => format!("{alias} stands for {target}"),
-        None => format!("{alias} stands for nothing"),
+        Some(target) => format!("{alias} is an alias of {target}"),
+        None => format!("{alias} is no longer an alias domain"),
     });
     Ok(())
 }
 
-fn others(row: &AccountAnswer) -> String {
-    let all = row.addresses.iter().chain(&row.catch_alls).filter(|one| **one != row.address);
-    all.map(String::as_str).collect::<Vec<_>>().join(", ")
+fn other_addresses(row: &AccountAnswer) -> String {
+    let all = row.addresses.iter().chain(&row.catch_alls);
+    let others = all.filter(|address| **address != row.address);
+    others.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// A password from standard input: its first line. Never from the arguments, which everybody on the
-/// machine can read.
-fn password() -> Result<String, Failure> {
+/// Reads a password: the first line of standard input. There is no option for it, because every
+/// user of the machine can read the arguments of a process.
+fn read_password() -> Result<String, Failure> {
     let broken =
         |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("no password: {error}"));
     let stdin = std::io::stdin();
-    let quiet = stdin.is_terminal().then(EchoGuard::begin).transpose()?;
+    let no_echo = stdin.is_terminal().then(NoEcho::begin).transpose()?;
     let mut line = String::new();
     stdin.lock().take(MAX_PASSWORD_BYTES).read_line(&mut line).map_err(broken)?;
-    drop(quiet);
+    drop(no_echo);
     let password = line.trim_end_matches(['\r', '\n']);
     if password.is_empty() {
-        return Err(Failure::new(exit::NO_INPUT, "an empty password is none"));
+        return Err(Failure::new(exit::NO_INPUT, "the password is empty"));
     }
     Ok(password.to_owned())
 }
 
-/// While it lives, the terminal does not show what is typed.
-struct EchoGuard;
+/// Keeps the terminal from showing what is typed, until it is dropped.
+struct NoEcho;
 
-impl EchoGuard {
+impl NoEcho {
     fn begin() -> Result<Self, Failure> {
         output::raw("Password: ");
         drop(std::io::stdout().flush());
-        if echo("-echo") {
+        if stty("-echo") {
             Ok(Self)
         } else {
             Err(Failure::new(
                 exit::SOFTWARE,
-                "the terminal cannot be silenced: pass the password on standard input",
+                "the terminal would show the password: pass it on standard input",
             ))
         }
     }
 }
 
-impl Drop for EchoGuard {
+impl Drop for NoEcho {
     fn drop(&mut self) {
-        echo("echo");
+        stty("echo");
         output::raw("\n");
     }
 }
 
-fn echo(mode: &str) -> bool {
+/// Sets a mode of the terminal; false if that failed.
+fn stty(mode: &str) -> bool {
     std::process::Command::new("stty").arg(mode).status().is_ok_and(|status| status.success())
 }

@@ -1,5 +1,7 @@
-//! `backup` and `restore`. A backup is made by the process that has the store open: the service
-//! when it runs. A restore makes a data directory of its own, and never touches the one in use.
+//! The commands `backup` and `restore`.
+//!
+//! - The process that has the store open makes the backup: the service if it runs, else the command.
+//! - A restore creates a new data directory and never changes the one that is in use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,39 +15,37 @@ use crate::cli::exit::{self, Failure};
 use crate::cli::service;
 use crate::cli::terminal::meter::ProgressMeter;
 use crate::cli::terminal::output::{self, local, size};
-use crate::jmap::admin::store as words;
+use crate::jmap::admin::store as admin;
 use crate::message::rows_or_bare;
 use crate::model::clock;
 use crate::store::{self, Store, backup};
 use crate::wire::jmap::admin::store::{BackupFacts, JobStage, StoreBackup, StoreBackupArguments};
 
-/// `backup`
 #[derive(Debug, Args)]
 pub struct BackupArgs {
-    /// The directory that the backups are in; made if it is not there.
+    /// The directory of the backups; created if it does not exist.
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Keep only this many, the newest; all if not given.
+    /// Keep only this number of backups, the newest ones [default: all].
     #[arg(long, value_name = "NUMBER")]
     pub keep: Option<usize>,
-    /// Make none: list those that there are.
+    /// List the backups instead of making one.
     #[arg(long, conflicts_with = "keep")]
     pub list: bool,
-    /// Make none: read all that there are, and compare every octet with its checksum.
+    /// Read all backups and compare them with their checksums instead of making one.
     #[arg(long, conflicts_with_all = ["keep", "list"])]
     pub verify: bool,
 }
 
-/// `restore`
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
-    /// The directory that the backups are in.
+    /// The directory of the backups.
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Which; the newest if not given.
+    /// The backup to restore [default: the newest].
     #[arg(long = "backup", value_name = "ID")]
     pub id: Option<u32>,
-    /// The data directory to make; it must be empty or not there.
+    /// The data directory to create; if it exists it must be empty.
     #[arg(long, value_name = "NEW-DIR")]
     pub to: PathBuf,
 }
@@ -61,26 +61,26 @@ pub(in crate::cli) async fn back_up(
     let mut meter = ProgressMeter::new("backup");
     let made = if context.client.is_up().await {
         let Some(path) = dir.to_str() else {
-            return Err(bad(&dir, "a path that is text is wanted"));
+            return Err(bad(&dir, "the path is not UTF-8"));
         };
         let keep = args.keep.map(|keep| keep as u64);
         let arguments = StoreBackupArguments { dir: path.to_owned(), keep };
-        job::follow::<StoreBackup>(context, arguments, &mut meter).await?
+        job::run::<StoreBackup>(context, arguments, &mut meter).await?
     } else {
-        let store = job::open(context)?;
+        let store = job::open_store(context)?;
         let made = store.backup(&dir, args.keep, &mut |octets| {
             meter.show(&JobStage::Backup { octets });
             true
         });
-        words::backed_up(&made.map_err(|error| job::failed(&error))?)
+        admin::backed_up(&made.map_err(|error| job::store_failure(&error))?)
     };
     drop(meter);
     if context.json {
         output::json(&made);
     } else {
-        let (id, written, octets) = (made.id, size(made.written), size(made.octets));
+        let (id, written, total) = (made.id, size(made.written), size(made.octets));
         output::line(&format!(
-            "backup {id} in {}: {written} written, {octets} in all",
+            "backup {id} in {}: {written} written, {total} in all",
             dir.display()
         ));
     }
@@ -92,23 +92,23 @@ pub(in crate::cli) async fn back_up(
 struct ListedBackup {
     #[serde(flatten)]
     backup: BackupFacts,
-    /// What reading it found, where it was read.
+    /// Whether the backup is intact, if it was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<String>,
 }
 
 fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failure> {
-    let all = backup::list(dir).map_err(|error| job::failed(&error))?;
-    let mut broken = 0;
+    let all = backup::list(dir).map_err(|error| job::store_failure(&error))?;
+    let mut damaged = 0;
     let mut rows: Vec<ListedBackup> = Vec::new();
-    for one in &all {
+    for backup in &all {
         let mut state = None;
         if verify {
-            let wrong = backup::verify(dir, one.id).err();
-            broken += usize::from(wrong.is_some());
-            state = Some(wrong.map_or_else(|| "whole".to_owned(), |error| error.to_string()));
+            let damage = backup::verify(dir, backup.id).err();
+            damaged += usize::from(damage.is_some());
+            state = Some(damage.map_or_else(|| "whole".to_owned(), |error| error.to_string()));
         }
-        rows.push(ListedBackup { backup: words::backed_up(one), state });
+        rows.push(ListedBackup { backup: admin::backed_up(backup), state });
     }
     if context.json {
         output::json(&rows);
@@ -120,29 +120,31 @@ fn list(dir: &Path, verify: bool, context: &CommandContext) -> Result<(), Failur
             vec![id, at, size(backup.octets), files, state.unwrap_or_default()]
         });
         output::table(
-            &["BACKUP", "MADE", "SIZE", "FILES", if verify { "STATE" } else { "" }],
+            &["BACKUP", "CREATED", "SIZE", "FILES", if verify { "STATE" } else { "" }],
             cells.collect(),
         );
     }
-    if broken == 0 {
+    if damaged == 0 {
         Ok(())
     } else {
-        Err(Failure::new(exit::DATA, format!("{broken} of {} are damaged", all.len())))
+        let text = format!("{damaged} of {} backups are damaged", all.len());
+        Err(Failure::new(exit::DATA, text))
     }
 }
 
 pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> Result<(), Failure> {
     let mut meter = ProgressMeter::new("restore");
     let to = args.to.join(service::STORE);
-    // What a restore that was killed left behind is made anew.
-    let half = backup::partial_restore(&to);
+    // What an interrupted restore left behind may stay: it is replaced.
+    let partial = backup::partial_restore(&to);
     let in_use = |mut all: std::fs::ReadDir| {
-        all.any(|entry| entry.map_or(true, |entry| entry.path() != half))
+        all.any(|entry| entry.map_or(true, |entry| entry.path() != partial))
     };
     if std::fs::read_dir(&args.to).is_ok_and(in_use) {
-        return Err(bad(&args.to, "it is not empty: name a directory of its own"));
+        return Err(bad(&args.to, "it is not empty: name a new directory"));
     }
-    let made = backup::restore(&args.dir, args.id, &to).map_err(|error| job::failed(&error))?;
+    let made =
+        backup::restore(&args.dir, args.id, &to).map_err(|error| job::store_failure(&error))?;
     let store = open(&to)?;
     let secrets = store.secrets().clone();
     let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
@@ -150,10 +152,10 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
         meter.show(&JobStage::Store(at.into()));
         true
     });
-    let found = words::checked(&found.map_err(|error| job::failed(&error))?);
+    let found = admin::checked(&found.map_err(|error| job::store_failure(&error))?);
     drop(meter);
     if context.json {
-        output::json(&json!({"backup": words::backed_up(&made), "check": found}));
+        output::json(&json!({"backup": admin::backed_up(&made), "check": found}));
     } else {
         let at = made.at.local(&jiff::tz::TimeZone::system());
         output::line(&format!("backup {} of {at} is in {}", made.id, args.to.display()));
@@ -161,7 +163,9 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
         let (accounts, rows, count) = (found.accounts, found.rows, found.count);
         output::line(&format!("checked: {accounts} accounts, {rows} rows, {count} breaches"));
         output::line(
-            "to go on with it: stop the service, put it in the place of the data directory, and start",
+            "to use it: stop restante.service and restante.socket, move this directory to the \
+             place of the data directory, chown it to the service's user, start both units, and \
+             see `restante queue accept-loss --help`",
         );
     }
     if found.count == 0 {
@@ -169,7 +173,8 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
     } else {
         Err(Failure::new(
             exit::DATA,
-            "it is there, and not in order: `restante repair` it, or take another backup",
+            "the restored store is not in order: run `restante repair` on it, or restore another \
+             backup",
         ))
     }
 }
@@ -178,7 +183,7 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, context: &CommandContext) -> R
 fn open(dir: &Path) -> Result<Store, Failure> {
     let opened =
         Store::open_read_only(dir, &store::Options::default(), Arc::new(clock::SystemClock));
-    opened.map_err(|error| job::failed(&error))
+    opened.map_err(|error| job::store_failure(&error))
 }
 
 #[cfg(not(feature = "rocksdb"))]
@@ -188,9 +193,9 @@ fn open(_: &Path) -> Result<Store, Failure> {
         &store::Options::default(),
         Arc::new(clock::SystemClock),
     );
-    opened.map_err(|error| job::failed(&error))
+    opened.map_err(|error| job::store_failure(&error))
 }
 
-fn bad(path: &Path, what: &str) -> Failure {
-    Failure::new(exit::USAGE, format!("{}: {what}", path.display()))
+fn bad(path: &Path, problem: &str) -> Failure {
+    Failure::new(exit::USAGE, format!("{}: {problem}", path.display()))
 }

@@ -1,5 +1,6 @@
-//! `check`: through the service when it runs, else on the data directory itself. What must hold: it
-//! changes nothing there, whoever calls it, and makes no store where there is none.
+//! The command `check`: asks the service if it runs, else reads the store itself.
+//!
+//! It changes nothing in the store, and does not create one.
 
 use std::sync::Arc;
 
@@ -15,11 +16,9 @@ use crate::message::rows_or_bare;
 use crate::model::clock;
 use crate::wire::jmap::admin::store::{JobStage, StoreCheck, StoreCheckArguments};
 
-/// `check`
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Read every message, too: its hash must be its key, and what is listed and searched of it
-    /// what it says.
+    /// Also read every message, and compare its hash, its stored properties and its search tokens.
     #[arg(long)]
     pub blobs: bool,
 }
@@ -27,14 +26,14 @@ pub struct CheckArgs {
 pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> Result<(), Failure> {
     let mut meter = ProgressMeter::new("check");
     let found = if context.client.is_up().await {
-        job::follow::<StoreCheck>(context, StoreCheckArguments { blobs: args.blobs }, &mut meter)
+        job::run::<StoreCheck>(context, StoreCheckArguments { blobs: args.blobs }, &mut meter)
             .await?
     } else {
-        let store = service::look_at_store(&context.config, Arc::new(clock::SystemClock))
+        let store = service::open_store_read_only(&context.config, Arc::new(clock::SystemClock))
             .map_err(|error| Failure::new(exit::TEMPORARY, error.to_string()))?
             .ok_or_else(|| {
                 let path = context.config.store.path.display();
-                Failure::new(exit::NO_INPUT, format!("{path}: no store there"))
+                Failure::new(exit::NO_INPUT, format!("{path}: there is no store"))
             })?;
         let secrets = store.secrets().clone();
         let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
@@ -58,7 +57,7 @@ pub(in crate::cli) async fn run(args: &CheckArgs, context: &CommandContext) -> R
     if count == 0 {
         Ok(())
     } else {
-        let what = "`restante repair` mends what can be mended; report it, with this output";
-        Err(Failure::new(exit::DATA, format!("{count} things are not in order: {what}")))
+        let advice = "run `restante repair`, and report this output as a fault of Restante";
+        Err(Failure::new(exit::DATA, format!("{count} faults in the store: {advice}")))
     }
 }

@@ -1,4 +1,4 @@
-//! `config check|example`.
+//! The command `config`.
 
 use std::path::Path;
 
@@ -8,12 +8,11 @@ use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::output;
 use crate::config::{DEFAULT_PATH, example, load};
 
-/// `config`
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Say what is wrong with the configuration file: a line for each fault, with its remedy.
+    /// Check the configuration file: print one line for each fault, with what to do about it.
     Check,
-    /// Print every key with its default and what it means.
+    /// Print every setting with its default and its meaning.
     Example,
 }
 
@@ -35,7 +34,8 @@ pub(in crate::cli) fn run(command: &ConfigCommand, path: Option<&Path>) -> Resul
             if file.exists() {
                 output::line(&format!("{}: in order", file.display()));
             } else {
-                output::line(&format!("{}: not there; the defaults hold", file.display()));
+                let text = "the file does not exist, so the defaults apply";
+                output::line(&format!("{}: {text}", file.display()));
             }
             Ok(())
         }

@@ -1,10 +1,13 @@
-//! `deliver`: a message from standard input, for a pipe(8) transport.
+//! The command `deliver`, for a pipe(8) transport of Postfix: delivers a message from standard input.
 //!
-//! What must hold: 0 only when every recipient has it durably; 67 and 69 only where the service
-//! itself has refused the message for good; all else is 75, a fault of ours or of the
-//! administrator's too, for pipe(8) bounces whatever it does not take for temporary. A retry makes
-//! no second copy. pipe(8) knows one exit code for all recipients of a message: where some have it
-//! and others never will, none is true, and 75 keeps it until they are handed over one by one.
+//! - Exit code 0: every recipient has the message, durably.
+//! - 67 and 69: the service itself refused the message permanently.
+//! - 75: everything else, including errors of the program and of the configuration, because pipe(8)
+//!   bounces the message on any other code.
+//! - pipe(8) has one exit code for all recipients. If some have the message and others were refused
+//!   permanently, the code is 75, so that Postfix keeps the message until it delivers to each
+//!   recipient alone.
+//! - A retry does not store a second copy.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -12,26 +15,25 @@ use std::path::Path;
 
 use clap::Args;
 
-use crate::cli::control::{CommandContext, one_thread};
+use crate::cli::control::{CommandContext, single_threaded_runtime};
 use crate::cli::exit::{self, Failure};
-use crate::cli::terminal::input::{at_most, with_crlf};
+use crate::cli::terminal::input::{read_at_most, with_crlf};
 use crate::cli::terminal::output;
 use crate::config::Config;
 use crate::wire::jmap::admin::mail::{MailDeliver, MailDeliverArguments, RecipientReply};
 use crate::wire::jmap::octets;
 
-/// `deliver`
 #[derive(Debug, Args)]
 pub struct DeliverArgs {
-    /// The envelope sender; "" or <> for none.
+    /// The envelope sender; "" or <> for the null sender.
     #[arg(short = 'f', long = "sender", value_name = "SENDER", allow_hyphen_values = true)]
     pub sender: String,
-    /// Addresses of the recipients.
+    /// The addresses of the recipients.
     #[arg(required = true, value_name = "RECIPIENT")]
     pub recipients: Vec<String>,
 }
 
-/// How pipe(8) writes the null sender, unless `null_sender` says otherwise.
+/// The null sender as pipe(8) writes it, unless its attribute `null_sender` says otherwise.
 const NULL_SENDER: &str = "MAILER-DAEMON";
 
 pub(in crate::cli) fn run(
@@ -39,24 +41,22 @@ pub(in crate::cli) fn run(
     config: Option<&Path>,
     json: bool,
 ) -> Result<(), Failure> {
-    let outcomes = ours_to_mend(|| hand_over(args, config, json))?;
-    verdict(&outcomes, args.recipients.len())
+    let outcomes = with_temporary_failures(|| deliver(args, config, json))?;
+    exit_code(&outcomes, args.recipients.len())
 }
 
-/// Whatever fails here is to be tried again, also where it is a fault of the program: the code of a
-/// panic bounces.
-fn ours_to_mend<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+/// Makes every failure temporary, even a panic, whose own exit code would bounce the message.
+fn with_temporary_failures<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     match panic::catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(|failure| Failure { code: exit::TEMPORARY, ..failure }),
-        Err(_) => Err(Failure::new(
-            exit::TEMPORARY,
-            "a fault of the program: report it, with what stands above",
-        )),
+        Err(_) => {
+            Err(Failure::new(exit::TEMPORARY, "an internal error: report it, with the lines above"))
+        }
     }
 }
 
-/// Whether the words of a command line ask for a delivery, even where they make no sense otherwise.
-pub(in crate::cli) fn is_meant(words: impl Iterator<Item = String>) -> bool {
+/// Whether the arguments name the command `deliver`, even if they are wrong otherwise.
+pub(in crate::cli) fn is_deliver(words: impl Iterator<Item = String>) -> bool {
     let mut words = words.skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -68,15 +68,15 @@ pub(in crate::cli) fn is_meant(words: impl Iterator<Item = String>) -> bool {
     false
 }
 
-fn hand_over(
+fn deliver(
     args: &DeliverArgs,
     config: Option<&Path>,
     json: bool,
 ) -> Result<Vec<RecipientReply>, Failure> {
     let context = CommandContext::new(config, json)?;
-    let Some(message) = message(&context.config)? else {
-        let most = context.config.limits.message.0;
-        let reply = format!("552 5.3.4 the message is larger than {most} octets");
+    let Some(message) = read_message(&context.config)? else {
+        let max = context.config.limits.message.0;
+        let reply = format!("552 5.3.4 the message is larger than {max} bytes");
         let outcome = |recipient: &String| RecipientReply {
             recipient: recipient.clone(),
             reply: reply.clone(),
@@ -91,32 +91,33 @@ fn hand_over(
         recipients: args.recipients.clone(),
         message: octets(&message),
     };
-    let answer = one_thread()?.block_on(context.client.call::<MailDeliver>(arguments))?;
+    let answer =
+        single_threaded_runtime()?.block_on(context.client.call::<MailDeliver>(arguments))?;
     if context.json {
         output::json(&answer.outcomes);
     }
     Ok(answer.outcomes)
 }
 
-/// Standard input as a message; `None` where it is larger than messages may be.
-fn message(config: &Config) -> Result<Option<Vec<u8>>, Failure> {
+/// Reads the message from standard input; `None` if it exceeds `limits.message`.
+fn read_message(config: &Config) -> Result<Option<Vec<u8>>, Failure> {
     let broken =
         |error: io::Error| Failure::new(exit::TEMPORARY, format!("standard input: {error}"));
-    let most = config.limits.message.0;
+    let max = config.limits.message.0;
     let mut stdin = io::stdin().lock();
-    let Some(message) = at_most(&mut stdin, most).map_err(broken)? else {
-        // pipe(8) is to read our answer, and not to stumble over a closed pipe.
+    let Some(message) = read_at_most(&mut stdin, max).map_err(broken)? else {
+        // Reads the rest, so that pipe(8) does not fail with a closed pipe.
         io::copy(&mut stdin, &mut io::sink()).map_err(broken)?;
         return Ok(None);
     };
     let message = with_crlf(&message);
-    Ok((message.len() as u64 <= most).then_some(message))
+    Ok((message.len() as u64 <= max).then_some(message))
 }
 
-/// One exit code for all recipients.
-fn verdict(outcomes: &[RecipientReply], wanted: usize) -> Result<(), Failure> {
+/// Chooses one exit code for the replies to all recipients.
+fn exit_code(outcomes: &[RecipientReply], recipients: usize) -> Result<(), Failure> {
     let codes: Vec<u8> = outcomes.iter().map(|outcome| code_of(&outcome.reply)).collect();
-    if codes.len() != wanted {
+    if codes.len() != recipients {
         return Err(Failure::new(
             exit::TEMPORARY,
             "the service did not answer for every recipient",
@@ -132,8 +133,9 @@ fn verdict(outcomes: &[RecipientReply], wanted: usize) -> Result<(), Failure> {
         exit::TEMPORARY
     } else if codes.contains(&0) {
         lines.push(
-            "others have it: one exit code cannot say both, so it is put off for all of them. Set \
-             TRANSPORT_destination_recipient_limit = 1 in main.cf, by the name of this transport in master.cf"
+            "the other recipients have the message. One exit code cannot say both, so delivery is \
+             deferred for all of them. Set TRANSPORT_destination_recipient_limit = 1 in main.cf, \
+             where TRANSPORT is the name of this transport in master.cf"
                 .into(),
         );
         exit::TEMPORARY
@@ -145,8 +147,8 @@ fn verdict(outcomes: &[RecipientReply], wanted: usize) -> Result<(), Failure> {
     Err(Failure::new(code, lines.join("\n")))
 }
 
-/// The exit code that says to pipe(8) what this reply says to LMTP. A refusal is final only where
-/// it is known to be about the message or the mailbox.
+/// Returns the exit code that says to pipe(8) what this reply says to an LMTP client. A refusal is
+/// permanent only if its code is about the message or the mailbox.
 fn code_of(reply: &str) -> u8 {
     let enhanced = reply.get(4..).and_then(|rest| rest.split_whitespace().next());
     match (reply.as_bytes().first(), enhanced) {
@@ -162,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes() {
+    fn replies_have_the_exit_codes_of_pipe() {
         for (reply, code) in [
             ("250 2.1.5 e0 delivered", 0),
             ("550 5.1.1 unknown", 67),
@@ -192,7 +194,7 @@ mod tests {
             (&[full, full], Some(69)),
             (&[unknown, later], Some(75)),
             (&[served, later], Some(75)),
-            // Neither may a sender be told that all failed, nor may a refusal go without a word.
+            // A bounce would be wrong for one recipient, and success for the other.
             (&[served, unknown], Some(75)),
             (&[served], Some(75)),
             (&[], Some(75)),
@@ -203,7 +205,7 @@ mod tests {
             };
             let outcomes: Vec<RecipientReply> = replies.iter().map(outcome).collect();
             assert_eq!(
-                verdict(&outcomes, 2).err().map(|failure| failure.code),
+                exit_code(&outcomes, 2).err().map(|failure| failure.code),
                 code,
                 "{replies:?}"
             );
@@ -211,19 +213,20 @@ mod tests {
     }
 
     #[test]
-    fn no_fault_of_ours_bounces() {
+    fn every_failure_of_the_program_is_temporary() {
         let code = |done: Result<(), Failure>| done.unwrap_err().code;
         for fault in
             [exit::CONFIG, exit::NO_PERMISSION, exit::UNAVAILABLE, exit::NO_USER, exit::USAGE]
         {
-            assert_eq!(code(ours_to_mend(|| Err(Failure::new(fault, "x")))), 75, "{fault}");
+            let failure = with_temporary_failures(|| Err(Failure::new(fault, "x")));
+            assert_eq!(code(failure), 75, "{fault}");
         }
-        assert_eq!(code(ours_to_mend(|| panic!("a fault"))), 75);
+        assert_eq!(code(with_temporary_failures(|| panic!("a fault"))), 75);
     }
 
     #[test]
-    fn a_delivery_is_known_by_its_words() {
-        for (line, meant) in [
+    fn deliver_is_recognised_in_wrong_arguments() {
+        for (line, expected) in [
             ("restante deliver", true),
             ("restante --config /etc/x --json deliver --frm x", true),
             ("restante --config=/etc/x deliver", true),
@@ -231,7 +234,7 @@ mod tests {
             ("restante account add deliver", false),
             ("restante --json", false),
         ] {
-            assert_eq!(is_meant(line.split(' ').map(str::to_owned)), meant, "{line}");
+            assert_eq!(is_deliver(line.split(' ').map(str::to_owned)), expected, "{line}");
         }
     }
 }

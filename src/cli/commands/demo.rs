@@ -1,9 +1,10 @@
-//! `demo`: the main job, shown on loopback with mail of our own.
+//! The command `demo`: shows on the loopback interface how mail is delivered and answered.
 //!
-//! Two accounts, one of them away; a conversation, list mail, automatic mail, attachments and a
-//! foreign charset come in over LMTP; then the inbox by threads, each decision with its reason, and
-//! the reply that was sent. Nothing leaves the machine: the relay is a sink on loopback. The data
-//! directory is emptied first, and only if the demo made it.
+//! - It creates two accounts, one of which has a vacation response, and delivers over LMTP a
+//!   conversation, list mail, automatic mail, attachments and a foreign charset.
+//! - It prints the inbox by threads, each decision with its reason, and the reply that was sent.
+//! - Nothing leaves the machine, because the relay is a sink on the loopback interface.
+//! - It empties the data directory at its start, but only one that an earlier demo made.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::cli::control::{CommandContext, client::ControlClient, selected_accoun
 use crate::cli::exit::{self, Failure};
 use crate::cli::service::Service;
 use crate::cli::service::serve::runtime;
-use crate::cli::sink::Sink;
+use crate::cli::sink::{Sink, SinkMessage};
 use crate::cli::terminal::output::{self, table};
 use crate::config::{ByteSize, Config, ListenValue, TlsValue};
 use crate::model::clock;
@@ -30,18 +31,17 @@ use crate::wire::jmap::admin::decisions::{DecisionList, DecisionListArguments};
 use crate::wire::jmap::admin::mail::{MailList, MailListArguments};
 use crate::wire::jmap::admin::vacation::VacationFacts;
 
-/// `demo`
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// The data directory; it is emptied first.
+    /// The data directory, which is emptied first.
     #[arg(long, default_value = "var/demo", value_name = "DIR")]
     pub dir: PathBuf,
-    /// Stop after the show.
+    /// Stop at the end instead of waiting for Ctrl-C.
     #[arg(long)]
     pub once: bool,
 }
 
-/// A message of the show: envelope sender, recipients, bytes.
+/// A message of the demo: envelope sender, recipients, bytes.
 type DemoMessage = (&'static str, &'static [&'static str], &'static [u8]);
 
 const MESSAGES: [DemoMessage; 7] = [
@@ -58,10 +58,10 @@ const MESSAGES: [DemoMessage; 7] = [
     ("fyodor@example.net", &["a.berger@example.org"], include_bytes!("demo/7-koi8.eml")),
 ];
 
-/// The people who are told: Clara, Ben, Emil and Fyodor, each once.
+/// The replies that are sent: one each to Clara, Ben, Emil and Fyodor.
 const EXPECTED_REPLIES: usize = 4;
 
-/// The mark by which the demo knows its own directory.
+/// The file that marks a directory as made by the demo.
 const MARK_NAME: &str = "restante-demo";
 
 pub(in crate::cli) fn run(args: &DemoArgs) -> Result<(), Failure> {
@@ -69,7 +69,7 @@ pub(in crate::cli) fn run(args: &DemoArgs) -> Result<(), Failure> {
 }
 
 async fn show(args: &DemoArgs) -> Result<(), Failure> {
-    let dir = fresh(&args.dir)?;
+    let dir = empty_directory(&args.dir)?;
     let sink = Sink::start()
         .await
         .map_err(|error| Failure::new(exit::UNAVAILABLE, format!("the sink: {error}")))?;
@@ -82,12 +82,12 @@ async fn show(args: &DemoArgs) -> Result<(), Failure> {
         CommandContext { client: ControlClient::new(&config.control.socket), config, json: false };
 
     title(&format!("Restante is up: LMTP on {lmtp}, data in {}", dir.display()));
-    accounts(&context).await?;
+    create_accounts(&context).await?;
 
-    title("Seven messages come in over LMTP, as Postfix would hand them over");
+    title("Seven messages are delivered over LMTP, as Postfix would do");
     deliver(&lmtp).await.map_err(|error| Failure::new(exit::SOFTWARE, format!("LMTP: {error}")))?;
 
-    title("Ann's inbox, a line for each thread");
+    title("Ann's inbox, one line for each thread");
     let ann = selected_account::find_account("ann@example.org", &context).await?;
     let list = |collapse_threads: bool| {
         let args = MailListArguments { collapse_threads, ..MailListArguments::default() };
@@ -95,11 +95,11 @@ async fn show(args: &DemoArgs) -> Result<(), Failure> {
     };
     let threads = list(true).await?;
     table(mail::head(true), mail::rows(&threads.list, &ann.zone));
-    title("... and each message: equal THREAD, one conversation");
+    title("Ann's inbox, one line for each message; THREAD is the conversation");
     let all = list(false).await?;
     table(mail::head(false), mail::rows(&all.list, &ann.zone));
 
-    title("Who was answered, and why not");
+    title("Who was answered, and why others were not");
     let all = With(AccountRef::by_id(&ann.id), DecisionListArguments::default());
     let log = context.client.call::<DecisionList>(all).await?;
     table(&vacation::LOG_HEAD, vacation::log_rows(&log.list, &ann.zone));
@@ -109,29 +109,25 @@ async fn show(args: &DemoArgs) -> Result<(), Failure> {
         service.stop().await;
         return Err(Failure::new(
             exit::SOFTWARE,
-            format!("{} of {EXPECTED_REPLIES} replies came within 20 s", sink.caught().len()),
+            format!("{} of {EXPECTED_REPLIES} replies came within 20 s", sink.messages().len()),
         ));
     }
-    title(&format!("{EXPECTED_REPLIES} replies went out; the first of them, as the relay got it"));
-    if let Some(caught) =
-        sink.caught().into_iter().min_by_key(|caught| !caught.recipients.concat().contains("clara"))
-    {
-        output::line(&format!(
-            "MAIL FROM:{}\nRCPT TO:{}\n",
-            caught.sender,
-            caught.recipients.join(" ")
-        ));
-        output::line(&String::from_utf8_lossy(&caught.message).replace("\r\n", "\n"));
+    title(&format!("{EXPECTED_REPLIES} replies were sent; this is one, as the relay received it"));
+    let to_clara = |reply: &SinkMessage| reply.recipients.concat().contains("clara");
+    if let Some(reply) = sink.messages().into_iter().min_by_key(|reply| !to_clara(reply)) {
+        let recipients = reply.recipients.join(" ");
+        output::line(&format!("MAIL FROM:{}\nRCPT TO:{recipients}\n", reply.sender));
+        output::line(&String::from_utf8_lossy(&reply.message).replace("\r\n", "\n"));
     }
     if !args.once {
-        stay(&file, &lmtp).await?;
+        wait_for_signal(&file, &lmtp).await?;
     }
     service.stop().await;
     Ok(())
 }
 
-async fn accounts(context: &CommandContext) -> Result<(), Failure> {
-    title("Two accounts; Ann is away");
+async fn create_accounts(context: &CommandContext) -> Result<(), Failure> {
+    title("Two accounts are created; Ann is away");
     for (address, name, aliases) in [
         ("ann@example.org", "Ann Berger", vec!["a.berger@example.org"]),
         ("ben@example.org", "Ben Carter", Vec::new()),
@@ -157,8 +153,8 @@ async fn accounts(context: &CommandContext) -> Result<(), Failure> {
     vacation::show("ann@example.org", context).await
 }
 
-/// A directory of our own, emptied.
-fn fresh(dir: &Path) -> Result<PathBuf, Failure> {
+/// Creates the demo's directory, and empties it if an earlier demo made it.
+fn empty_directory(dir: &Path) -> Result<PathBuf, Failure> {
     let failed =
         |error: std::io::Error| Failure::new(exit::NO_INPUT, format!("{}: {error}", dir.display()));
     if dir.exists() {
@@ -167,7 +163,7 @@ fn fresh(dir: &Path) -> Result<PathBuf, Failure> {
             return Err(Failure::new(
                 exit::USAGE,
                 format!(
-                    "{}: not made by the demo, so it is not emptied: name another with --dir",
+                    "{}: not empty, and not made by the demo: name another directory with --dir",
                     dir.display()
                 ),
             ));
@@ -175,7 +171,8 @@ fn fresh(dir: &Path) -> Result<PathBuf, Failure> {
         std::fs::remove_dir_all(dir).map_err(failed)?;
     }
     std::fs::create_dir_all(dir).map_err(failed)?;
-    write(&dir.join(MARK_NAME), "Made by `restante demo`, which empties it at its start.\n")?;
+    let mark = "Made by `restante demo`, which empties this directory at its start.\n";
+    write(&dir.join(MARK_NAME), mark)?;
     std::fs::canonicalize(dir).map_err(failed)
 }
 
@@ -196,7 +193,7 @@ fn configuration(dir: &Path, relay: u16) -> Config {
     config
 }
 
-/// The same as a file, for the commands that talk to the demo.
+/// Returns the configuration file for commands that talk to the demo.
 fn toml(config: &Config) -> String {
     format!(
         "[store]\npath = \"{}\"\n\n[control]\nsocket = \"{}\"\n",
@@ -209,16 +206,17 @@ fn title(text: &str) {
     output::line(&format!("\n== {text}\n"));
 }
 
-async fn deliver(place: &str) -> std::io::Result<()> {
-    let mut stream = BufReader::new(TcpStream::connect(place).await?);
-    answer(&mut stream).await?;
-    say(&mut stream, b"LHLO demo.example.org\r\n").await?;
+/// Delivers the messages over LMTP, and prints the replies.
+async fn deliver(address: &str) -> std::io::Result<()> {
+    let mut stream = BufReader::new(TcpStream::connect(address).await?);
+    read_reply(&mut stream).await?;
+    send(&mut stream, b"LHLO demo.example.org\r\n").await?;
     for (sender, recipients, message) in MESSAGES {
-        say(&mut stream, format!("MAIL FROM:<{sender}> BODY=8BITMIME\r\n").as_bytes()).await?;
+        send(&mut stream, format!("MAIL FROM:<{sender}> BODY=8BITMIME\r\n").as_bytes()).await?;
         for recipient in recipients {
-            say(&mut stream, format!("RCPT TO:<{recipient}>\r\n").as_bytes()).await?;
+            send(&mut stream, format!("RCPT TO:<{recipient}>\r\n").as_bytes()).await?;
         }
-        say(&mut stream, b"DATA\r\n").await?;
+        send(&mut stream, b"DATA\r\n").await?;
         for line in message.split_inclusive(|byte| *byte == b'\n') {
             if line.starts_with(b".") {
                 stream.write_all(b".").await?;
@@ -227,17 +225,18 @@ async fn deliver(place: &str) -> std::io::Result<()> {
         }
         stream.write_all(b".\r\n").await?;
         for recipient in recipients {
-            let reply = answer(&mut stream).await?;
+            let reply = read_reply(&mut stream).await?;
             output::line(&format!("{sender} -> {recipient}: {}", reply.trim_end()));
         }
     }
-    say(&mut stream, b"QUIT\r\n").await?;
+    send(&mut stream, b"QUIT\r\n").await?;
     Ok(())
 }
 
-async fn say(stream: &mut BufReader<TcpStream>, command: &[u8]) -> std::io::Result<String> {
+/// Sends a command, and returns the reply if it is positive.
+async fn send(stream: &mut BufReader<TcpStream>, command: &[u8]) -> std::io::Result<String> {
     stream.write_all(command).await?;
-    let reply = answer(stream).await?;
+    let reply = read_reply(stream).await?;
     if reply.starts_with(['2', '3']) {
         Ok(reply)
     } else {
@@ -248,8 +247,8 @@ async fn say(stream: &mut BufReader<TcpStream>, command: &[u8]) -> std::io::Resu
     }
 }
 
-/// One reply; of several lines the last.
-async fn answer(stream: &mut BufReader<TcpStream>) -> std::io::Result<String> {
+/// Reads one reply, and returns its last line.
+async fn read_reply(stream: &mut BufReader<TcpStream>) -> std::io::Result<String> {
     loop {
         let mut line = String::new();
         if stream.read_line(&mut line).await? == 0 {
@@ -261,10 +260,11 @@ async fn answer(stream: &mut BufReader<TcpStream>) -> std::io::Result<String> {
     }
 }
 
-async fn stay(file: &Path, lmtp: &str) -> Result<(), Failure> {
-    let us = std::env::args().next().unwrap_or_else(|| "restante".into());
+/// Prints commands to try, and waits for SIGTERM or SIGINT.
+async fn wait_for_signal(file: &Path, lmtp: &str) -> Result<(), Failure> {
+    let program = std::env::args().next().unwrap_or_else(|| "restante".into());
     let file = file.display();
-    title("It stays up until Ctrl-C. In another terminal:");
+    title("The service runs until Ctrl-C. Try in another terminal:");
     output::line(&format!("  export RESTANTE_CONFIG={file}"));
     for command in [
         "mail list -a ann@example.org --threads",
@@ -277,13 +277,14 @@ async fn stay(file: &Path, lmtp: &str) -> Result<(), Failure> {
         "check",
         "--help",
     ] {
-        output::line(&format!("  {us} {command}"));
+        output::line(&format!("  {program} {command}"));
     }
     output::line(&format!(
         "  swaks --protocol LMTP --server {lmtp} --from you@example.net --to ben@example.org"
     ));
-    let failed =
-        |error: std::io::Error| Failure::new(exit::SOFTWARE, format!("no signals: {error}"));
+    let failed = |error: std::io::Error| {
+        Failure::new(exit::SOFTWARE, format!("cannot listen for signals: {error}"))
+    };
     let (mut term, mut int) = (
         signal(SignalKind::terminate()).map_err(failed)?,
         signal(SignalKind::interrupt()).map_err(failed)?,

@@ -1,8 +1,8 @@
-//! `dkim keygen|show`: keys for signatures, and what the zone and the configuration must say about
-//! them.
+//! The command `dkim`: creates keys for signatures, and prints their DNS records and settings.
 //!
-//! Works on files alone, whether the service runs or not. A key file is made for its owner, and for
-//! the service's group where there is one and root asks; it is never overwritten.
+//! - It works on files alone, whether the service runs or not.
+//! - Only the owner of a key file can read it. If root creates it, the service's group can, too.
+//! - A key file is never overwritten.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write as _;
@@ -19,50 +19,48 @@ use crate::model::address::domain_is_well_formed;
 use crate::net::listen::group_id;
 use crate::proof::{self, SigningKey, generate};
 
-/// Where keys are made when nobody says otherwise.
+/// The directory of new keys, unless `--file` names another.
 const FOLDER: &str = "/etc/restante/dkim";
 /// The service's group (systemd/restante.sysusers).
 const GROUP: &str = "restante";
 
-/// `dkim`
 #[derive(Debug, Subcommand)]
 pub enum DkimCommand {
-    /// Make a key, and say what to put into the zone and into the configuration.
+    /// Create a key, and print its DNS record and its settings for the configuration.
     Keygen(KeygenArgs),
-    /// Show what the zone must say about each key of the configuration.
+    /// Print the DNS record of each configured key.
     Show {
-        /// Of this domain alone.
+        /// Only keys of this domain.
         #[arg(long)]
         domain: Option<String>,
     },
 }
 
-/// `dkim keygen`
 #[derive(Debug, Args)]
 pub struct KeygenArgs {
     /// The domain whose mail is signed.
     #[arg(long)]
     domain: String,
-    /// The key's name in the zone: a new one for each key, such as 2026a.
+    /// The name of the key in DNS: a new one for each key, such as 2026a.
     #[arg(long)]
     selector: String,
-    /// What the key is for.
+    /// The algorithm of the signatures.
     #[arg(long, value_enum, default_value = "rsa")]
     algorithm: AlgorithmArg,
-    /// Bits of an RSA key: 2048, 3072 or 4096.
+    /// The length of an RSA key in bits: 2048, 3072 or 4096.
     #[arg(long, default_value_t = 2048)]
     bits: u32,
-    /// The file to make [default: /etc/restante/dkim/DOMAIN.SELECTOR.pem].
+    /// The file to create [default: /etc/restante/dkim/DOMAIN.SELECTOR.pem].
     #[arg(long)]
     file: Option<PathBuf>,
 }
 
-/// What a key is for.
+/// The algorithms of `--algorithm`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AlgorithmArg {
-    /// Everybody can verify it.
+    /// Every receiver can verify the signatures.
     Rsa,
-    /// Short and quick (RFC 8463); not everybody can verify it yet: have an RSA key beside it.
+    /// Short and fast (RFC 8463). Not every receiver can verify the signatures: use an RSA key, too.
     Ed25519,
 }
 
@@ -91,45 +89,42 @@ fn keygen(args: &KeygenArgs, json: bool) -> Result<(), Failure> {
         generate(algorithm, args.bits).map_err(|problem| Failure::new(exit::USAGE, problem))?;
     let key = SigningKey::new(&args.domain, &args.selector, pem.as_bytes());
     let key = key.map_err(|problem| Failure::new(exit::SOFTWARE, problem))?;
-    let usual = || Path::new(FOLDER).join(format!("{}.{}.pem", key.domain(), key.selector()));
-    let file = args.file.clone().unwrap_or_else(usual);
-    let shared = write(&file, pem.as_bytes())
+    let default = || Path::new(FOLDER).join(format!("{}.{}.pem", key.domain(), key.selector()));
+    let file = args.file.clone().unwrap_or_else(default);
+    let group_can_read = write(&file, pem.as_bytes())
         .map_err(|error| Failure::new(exit::NO_INPUT, format!("{}: {error}", file.display())))?;
     if json {
         output::json(&described(&key, &file));
         return Ok(());
     }
     output::line(&format!("{}: a new {} key", file.display(), key.algorithm()));
-    if !shared {
-        output::line(
-            "The service must be able to read it, and nobody else: see to its owner and group.",
-        );
+    if !group_can_read {
+        output::line("Set its owner and group so that only the service can read it.");
     }
-    output::raw(&format!("\nInto the zone of {}:\n\n{}", key.domain(), record(&key)));
+    output::raw(&format!("\nAdd to the zone of {}:\n\n{}", key.domain(), zone_record(&key)));
     output::raw(&format!(
-        "\nInto the configuration, once the record can be found:\n\n{}",
-        lines(&key, &file)
+        "\nAdd to the configuration, when the record can be found in DNS:\n\n{}",
+        settings(&key, &file)
     ));
     Ok(())
 }
 
 fn show(domain: Option<&str>, config: Option<&Path>, json: bool) -> Result<(), Failure> {
     let config = load(config).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
-    let wanted =
+    let selected =
         |key: &&DkimKeySection| domain.is_none_or(|domain| key.domain.eq_ignore_ascii_case(domain));
     let mut keys = Vec::new();
-    for named in config.dkim.keys.iter().filter(wanted) {
-        keys.push((
-            named.read().map_err(|problem| Failure::new(exit::CONFIG, problem))?,
-            &named.file,
-        ));
+    for section in config.dkim.keys.iter().filter(selected) {
+        let key = section.read().map_err(|problem| Failure::new(exit::CONFIG, problem))?;
+        keys.push((key, &section.file));
     }
     if json {
         output::json(&Value::Array(keys.iter().map(|(key, file)| described(key, file)).collect()));
         return Ok(());
     }
     if keys.is_empty() {
-        return Err(Failure::new(exit::CONFIG, "no key: `restante dkim keygen` makes one"));
+        let text = "no key is configured: create one with `restante dkim keygen`";
+        return Err(Failure::new(exit::CONFIG, text));
     }
     for (at, (key, file)) in keys.iter().enumerate() {
         let gap = if at > 0 { "\n" } else { "" };
@@ -137,7 +132,7 @@ fn show(domain: Option<&str>, config: Option<&Path>, json: bool) -> Result<(), F
             "{gap}; {}, {}\n{}",
             key.algorithm(),
             output::clean(&file.display().to_string()),
-            record(key)
+            zone_record(key)
         ));
     }
     Ok(())
@@ -150,16 +145,17 @@ fn described(key: &SigningKey, file: &Path) -> Value {
     })
 }
 
-/// The record as a zone file has it: in strings of at most 255 octets (RFC 1035 §3.3), which
-/// readers join (RFC 6376 §3.6.2.2).
-fn record(key: &SigningKey) -> String {
+/// Formats the record for a zone file: as strings of at most 255 bytes (RFC 1035 §3.3), which
+/// verifiers concatenate (RFC 6376 §3.6.2.2).
+fn zone_record(key: &SigningKey) -> String {
     let text = key.record();
     let strings = text.as_bytes().chunks(255).filter_map(|part| std::str::from_utf8(part).ok());
     let strings: Vec<String> = strings.map(|part| format!("    \"{part}\"")).collect();
     format!("{}. IN TXT (\n{} )\n", key.name(), strings.join("\n"))
 }
 
-fn lines(key: &SigningKey, file: &Path) -> String {
+/// Formats the section of the configuration for a key.
+fn settings(key: &SigningKey, file: &Path) -> String {
     let file = Value::String(file.display().to_string());
     format!(
         "[[dkim.keys]]\ndomain = \"{}\"\nselector = \"{}\"\nfile = {file}\n",
@@ -168,30 +164,31 @@ fn lines(key: &SigningKey, file: &Path) -> String {
     )
 }
 
-/// Makes the file, for its owner alone; for the service's group too where root asks and there is
-/// such a group. Gives whether it did the latter.
-fn write(file: &Path, pem: &[u8]) -> std::io::Result<bool> {
-    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        reachable(folder)?;
+/// Creates the key file, which only its owner can read. If root runs the command and the service's
+/// group exists, the group can read it, too; then returns true.
+fn write(path: &Path, pem: &[u8]) -> std::io::Result<bool> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        create_open_folder(folder)?;
     }
-    let mut made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
-    made.write_all(pem)?;
-    made.sync_all()?;
-    share(&made)
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(pem)?;
+    file.sync_all()?;
+    let_group_read(&file)
 }
 
-/// Makes a folder and those above it, each open to everybody whatever the umask: the keys in it are
-/// closed, and the service must reach them.
-fn reachable(folder: &Path) -> std::io::Result<()> {
+/// Creates a folder and its missing parents with mode 0755, regardless of the umask: the service
+/// must be able to enter them.
+fn create_open_folder(folder: &Path) -> std::io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     missing
         .into_iter()
-        .filter(|made| !made.as_os_str().is_empty())
-        .try_for_each(|made| std::fs::set_permissions(made, std::fs::Permissions::from_mode(0o755)))
+        .filter(|new| !new.as_os_str().is_empty())
+        .try_for_each(|new| std::fs::set_permissions(new, std::fs::Permissions::from_mode(0o755)))
 }
 
-fn share(file: &File) -> std::io::Result<bool> {
+/// Lets the service's group read the file, if root runs the command and the group exists.
+fn let_group_read(file: &File) -> std::io::Result<bool> {
     if !rustix::process::geteuid().is_root() {
         return Ok(false);
     }

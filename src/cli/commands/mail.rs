@@ -1,4 +1,5 @@
-//! `mail list|show`; `mail query` is in `query`, `mail import|export` are in `transfer`.
+//! The command `mail`, with `mail list` and `mail show`. `mail_query`, `mail_change` and `transfer`
+//! have its other subcommands.
 
 use clap::Subcommand;
 use jiff::tz::TimeZone;
@@ -11,64 +12,63 @@ use crate::cli::commands::transfer::{self, ExportArgs, ImportArgs};
 use crate::cli::control::selected_account::AccountArgs;
 use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
-use crate::cli::terminal::listed;
 use crate::cli::terminal::output::{self, local, short, size};
+use crate::cli::terminal::row_count;
 use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::mail::{
     EmailRow, MailList, MailListArguments, MailShow, MailShowArguments, NamedAddress,
 };
 use crate::wire::jmap::{With, of_octets};
 
-/// `mail`
 #[derive(Debug, Subcommand)]
 pub enum MailCommand {
-    /// List a mailbox, newest first, a line for each thread or message.
+    /// List a mailbox, newest first, with one line for each message or thread.
     List {
         #[command(flatten)]
-        whose: AccountArgs,
+        account_args: AccountArgs,
         /// The mailbox: its path, such as Work/2026, its role or its id.
         #[arg(long, default_value = "Inbox")]
         mailbox: String,
-        /// A line for each thread: its newest message.
+        /// Show only the newest message of each thread.
         #[arg(long)]
         threads: bool,
-        /// At most this many, up to 10000; --after goes on.
-        #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = listed())]
+        /// The number of lines, at most 10000; --after lists more.
+        #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = row_count())]
         limit: usize,
-        /// Go on after this message, the last of the page before.
+        /// Begin after this message, the last of the previous page.
         #[arg(long, value_name = "EMAIL")]
         after: Option<String>,
     },
     /// Find mail.
     ///
-    /// What is asked must all hold. Without a question: all mail, newest first.
+    /// A message is found if all given options apply to it. Without options the command lists all
+    /// mail, newest first.
     Query(Box<MailQueryArgs>),
     /// Print a message as it was received.
     Show {
         #[command(flatten)]
-        whose: AccountArgs,
-        /// Its id, as `mail list` shows it.
+        account_args: AccountArgs,
+        /// The id of the message, as `mail list` shows it.
         email: String,
     },
-    /// Take in mail from Maildirs, mailbox files or .eml files, with its folders, keywords and
-    /// dates.
+    /// Import mail from Maildirs, mbox files or .eml files, with folders, keywords and dates.
     ///
-    /// Can be interrupted and run again: what is there is not added again.
+    /// The command can be interrupted and run again: messages that are there are not added again.
     Import(Box<ImportArgs>),
-    /// Write all mail of an account into a Maildir, into mailbox files or into .eml files.
+    /// Export all mail of an account into a Maildir, mbox files or .eml files.
     ///
-    /// Run again, it adds what is new, and in a Maildir or .eml tree makes keywords as they are
-    /// now. Nothing is removed.
+    /// Run again, the command adds new messages, and in a Maildir or .eml tree updates the keywords.
+    /// It removes nothing.
     Export(Box<ExportArgs>),
     /// Move messages into a mailbox.
     Move(MoveArgs),
-    /// Set keywords of messages, or take them away.
+    /// Add keywords to messages, or remove them.
     Flag(FlagArgs),
-    /// Destroy messages; for a time they can be restored.
+    /// Destroy messages; they can be restored for some days.
     Destroy(DestroyArgs),
-    /// Bring destroyed messages back, under new ids.
+    /// Restore destroyed messages, with new ids.
     Restore(MailRestoreArgs),
-    /// List what can be restored, or purge it before its time.
+    /// List the destroyed messages that can be restored, or remove them for good.
     Purge(PurgeArgs),
 }
 
@@ -77,8 +77,8 @@ pub(in crate::cli) async fn run(
     context: &CommandContext,
 ) -> Result<(), Failure> {
     match command {
-        MailCommand::List { whose, mailbox, threads, limit, after } => {
-            let account = selected_account::find_account(&whose.account, context).await?;
+        MailCommand::List { account_args, mailbox, threads, limit, after } => {
+            let account = selected_account::find_account(&account_args.account, context).await?;
             let (mailbox, limit) = (Some(mailbox), Some(limit as u64));
             let args = MailListArguments { mailbox, collapse_threads: threads, limit, after };
             let answer =
@@ -90,16 +90,17 @@ pub(in crate::cli) async fn run(
             }
         }
         MailCommand::Query(query) => mail_query::run(*query, context).await?,
-        MailCommand::Show { whose, email } => {
+        MailCommand::Show { account_args, email } => {
             let args = MailShowArguments { id: email };
-            let answer = selected_account::call::<MailShow, _>(context, &whose, args).await?;
+            let answer =
+                selected_account::call::<MailShow, _>(context, &account_args, args).await?;
             if context.json {
                 output::json(&answer);
             } else {
                 let message = of_octets(&answer.message).map_err(|_| {
-                    Failure::new(exit::SOFTWARE, "the service's answer holds no message")
+                    Failure::new(exit::SOFTWARE, "the service's answer has no message")
                 })?;
-                output::octets(&message)?;
+                output::bytes(&message)?;
             }
         }
         MailCommand::Import(args) => return transfer::import(*args, context).await,
@@ -113,23 +114,23 @@ pub(in crate::cli) async fn run(
     Ok(())
 }
 
-/// The head of a list of mail: of emails, or of threads.
+/// Returns the head of a table of emails, or of threads.
 pub(in crate::cli) fn head(threads: bool) -> &'static [&'static str] {
     const HEAD: [&str; 9] =
         ["ID", "THREAD", "RECEIVED", "FROM", "SUBJECT", "SIZE", "EMAILS", "UNREAD", "LATEST"];
     if threads { &HEAD } else { &HEAD[..6] }
 }
 
-/// The rows of a list of mail.
+/// Formats the rows of a table of emails or threads.
 pub(in crate::cli) fn rows(list: &[EmailRow], zone: &TimeZone) -> Vec<Vec<String>> {
     let row = |EmailRow { email, thread, .. }: &EmailRow| {
-        let clip = if email.has_attachment { " [attachment]" } else { "" };
+        let attachment = if email.has_attachment { " [attachment]" } else { "" };
         let mut cells = vec![
             email.id.clone(),
             email.thread_id.clone(),
             local(&email.received_at, zone),
             short(from(&email.from), 32),
-            format!("{}{clip}", short(email.subject.as_deref().unwrap_or_default(), 60)),
+            format!("{}{attachment}", short(email.subject.as_deref().unwrap_or_default(), 60)),
             size(email.size),
         ];
         if let Some(thread) = thread {
@@ -143,8 +144,8 @@ pub(in crate::cli) fn rows(list: &[EmailRow], zone: &TimeZone) -> Vec<Vec<String
     list.iter().map(row).collect()
 }
 
-/// Whom to show of a list of addresses.
-pub(in crate::cli) fn from(people: &[NamedAddress]) -> &str {
-    let Some(first) = people.first() else { return "" };
+/// Returns the name of the first address, or the address if it has no name.
+pub(in crate::cli) fn from(addresses: &[NamedAddress]) -> &str {
+    let Some(first) = addresses.first() else { return "" };
     first.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&first.email)
 }

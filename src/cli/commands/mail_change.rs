@@ -1,10 +1,7 @@
-//! `mail destroy|restore|purge|move|flag`: several emails at once, and of each it is said what
-//! became of it.
+//! The commands `mail destroy`, `restore`, `purge`, `move` and `flag`. Each takes several emails, and
+//! prints for each of them whether it was changed.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use clap::Args;
-use clap::builder::RangedU64ValueParser;
 
 use crate::cli::commands::mail;
 use crate::cli::control::selected_account::AccountArgs;
@@ -12,81 +9,77 @@ use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::input;
 use crate::cli::terminal::output::{self, local, short, size};
-use crate::model::limits;
+use crate::cli::terminal::row_count;
 use crate::wire::jmap::With;
 use crate::wire::jmap::admin::mail::{
     EmailIds, MailDestroy, MailDestroyed, MailDestroyedArguments, MailFlag, MailFlagArguments,
     MailMove, MailMoveArguments, MailPurge, MailPurgeAnswer, MailPurgeArguments, MailRestore,
 };
 use crate::wire::jmap::admin::{AccountRef, ObjectError, OfAccount, VendorMethod};
+use clap::Args;
 
-/// `mail destroy`
 #[derive(Debug, Args)]
 pub struct DestroyArgs {
     #[command(flatten)]
-    pub whose: AccountArgs,
-    /// Their ids, as `mail list` shows them.
+    pub account: AccountArgs,
+    /// The ids of the messages, as `mail list` shows them.
     #[arg(required = true, value_name = "EMAIL")]
     pub emails: Vec<String>,
 }
 
-/// `mail restore`
 #[derive(Debug, Args)]
 pub struct MailRestoreArgs {
     #[command(flatten)]
-    pub whose: AccountArgs,
-    /// The ids that they had, as `mail purge` shows them.
+    pub account: AccountArgs,
+    /// The former ids of the messages, as `mail purge` shows them.
     #[arg(required = true, value_name = "EMAIL")]
     pub emails: Vec<String>,
 }
 
-/// `mail purge`
 #[derive(Debug, Args)]
 pub struct PurgeArgs {
     #[command(flatten)]
-    pub whose: AccountArgs,
-    /// With --now: these alone, by the ids that they had.
+    pub account: AccountArgs,
+    /// With --now: remove only these messages, named by their former ids.
     #[arg(value_name = "EMAIL", requires = "now")]
     pub emails: Vec<String>,
-    /// Purge now, for good, instead of listing.
+    /// Remove the messages for good instead of listing them.
     #[arg(long)]
     pub now: bool,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long, requires = "now")]
     pub yes: bool,
-    /// List at most this many, up to 10000.
-    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = RangedU64ValueParser::<usize>::new().range(1..=limits::MAX_LISTED_ROWS as u64))]
+    /// The number of lines, at most 10000.
+    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = row_count())]
     pub limit: usize,
 }
 
-/// `mail move`
 #[derive(Debug, Args)]
 pub struct MoveArgs {
     #[command(flatten)]
-    pub whose: AccountArgs,
-    /// To where: a path such as Work/2026, or a role.
+    pub account: AccountArgs,
+    /// The mailbox to move them to: its path, such as Work/2026, its role or its id.
     pub mailbox: String,
-    /// Their ids, as `mail list` shows them.
+    /// The ids of the messages, as `mail list` shows them.
     #[arg(required = true, value_name = "EMAIL")]
     pub emails: Vec<String>,
-    /// Let them stay where they are, too.
+    /// Keep them in their present mailboxes, too.
     #[arg(long)]
     pub also: bool,
 }
 
-/// `mail flag`
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("words").required(true).multiple(true))]
 pub struct FlagArgs {
     #[command(flatten)]
-    pub whose: AccountArgs,
-    /// Their ids, as `mail list` shows them.
+    pub account: AccountArgs,
+    /// The ids of the messages, as `mail list` shows them.
     #[arg(required = true, value_name = "EMAIL")]
     pub emails: Vec<String>,
-    /// A keyword to set, such as $seen or $flagged; the option once for each.
+    /// A keyword to add, such as $seen or $flagged; may be given several times.
     #[arg(long, group = "words", value_name = "KEYWORD")]
     pub add: Vec<String>,
-    /// A keyword to take away; the option once for each.
+    /// A keyword to remove; may be given several times.
     #[arg(long, group = "words", value_name = "KEYWORD")]
     pub remove: Vec<String>,
 }
@@ -98,8 +91,14 @@ pub(in crate::cli) async fn destroy(
     let split = |answer: <MailDestroy as VendorMethod>::Answer| {
         (plain(answer.destroyed), answer.not_destroyed)
     };
-    some::<MailDestroy, _>(context, &args.whose, EmailIds { ids: args.emails }, "destroyed", split)
-        .await
+    change_each::<MailDestroy, _>(
+        context,
+        &args.account,
+        EmailIds { ids: args.emails },
+        "destroyed",
+        split,
+    )
+    .await
 }
 
 pub(in crate::cli) async fn restore(
@@ -110,8 +109,14 @@ pub(in crate::cli) async fn restore(
         let done = answer.restored.into_iter().map(|(id, new)| (id, format!(" as {new}")));
         (done.collect(), answer.not_restored)
     };
-    some::<MailRestore, _>(context, &args.whose, EmailIds { ids: args.emails }, "restored", split)
-        .await
+    change_each::<MailRestore, _>(
+        context,
+        &args.account,
+        EmailIds { ids: args.emails },
+        "restored",
+        split,
+    )
+    .await
 }
 
 pub(in crate::cli) async fn move_to(
@@ -121,17 +126,18 @@ pub(in crate::cli) async fn move_to(
     let arguments = MailMoveArguments { ids: args.emails, mailbox: args.mailbox, also: args.also };
     let split =
         |answer: <MailMove as VendorMethod>::Answer| (plain(answer.moved), answer.not_moved);
-    some::<MailMove, _>(context, &args.whose, arguments, "moved", split).await
+    change_each::<MailMove, _>(context, &args.account, arguments, "moved", split).await
 }
 
 pub(in crate::cli) async fn flag(args: FlagArgs, context: &CommandContext) -> Result<(), Failure> {
     let arguments = MailFlagArguments { ids: args.emails, add: args.add, remove: args.remove };
     let split = |answer: <MailFlag as VendorMethod>::Answer| {
-        let words = |all: BTreeSet<String>| all.into_iter().collect::<Vec<_>>().join(" ");
-        let done = answer.flagged.into_iter().map(|(id, all)| (id, format!(": {}", words(all))));
+        let join = |keywords: BTreeSet<String>| keywords.into_iter().collect::<Vec<_>>().join(" ");
+        let flagged = answer.flagged.into_iter();
+        let done = flagged.map(|(id, keywords)| (id, format!(": {}", join(keywords))));
         (done.collect(), answer.not_flagged)
     };
-    some::<MailFlag, _>(context, &args.whose, arguments, "flagged", split).await
+    change_each::<MailFlag, _>(context, &args.account, arguments, "flagged", split).await
 }
 
 pub(in crate::cli) async fn purge(
@@ -141,18 +147,18 @@ pub(in crate::cli) async fn purge(
     if !args.now {
         return list(&args, context).await;
     }
-    let what = if args.emails.is_empty() {
-        "all destroyed mail".to_owned()
-    } else {
-        format!("{} messages", args.emails.len())
+    let what = match args.emails.len() {
+        0 => "all destroyed mail".to_owned(),
+        1 => "1 message".to_owned(),
+        count => format!("{count} messages"),
     };
-    if !args.yes
-        && !input::confirmed(&format!(
-            "Purge {what} of {} for good? Type yes: ",
-            args.whose.account
-        ))?
-    {
-        return Err(Failure::new(exit::USAGE, "not purged"));
+    let owner = match args.account.account.as_str() {
+        "" => "your account",
+        account => account,
+    };
+    let question = format!("Remove {what} of {owner} for good? Type yes: ");
+    if !args.yes && !input::confirmed(&question)? {
+        return Err(Failure::new(exit::USAGE, "nothing was removed"));
     }
     if !args.emails.is_empty() {
         let arguments = MailPurgeArguments { ids: Some(args.emails), all: false };
@@ -160,10 +166,11 @@ pub(in crate::cli) async fn purge(
             MailPurgeAnswer::Named { purged, not_purged } => (plain(purged), not_purged),
             MailPurgeAnswer::All { .. } => (Vec::new(), BTreeMap::new()),
         };
-        return some::<MailPurge, _>(context, &args.whose, arguments, "purged", split).await;
+        return change_each::<MailPurge, _>(context, &args.account, arguments, "purged", split)
+            .await;
     }
     let arguments = MailPurgeArguments { ids: None, all: true };
-    let answer = selected_account::call::<MailPurge, _>(context, &args.whose, arguments).await?;
+    let answer = selected_account::call::<MailPurge, _>(context, &args.account, arguments).await?;
     if context.json {
         output::json(&answer);
     } else if let MailPurgeAnswer::All { count } = answer {
@@ -173,7 +180,7 @@ pub(in crate::cli) async fn purge(
 }
 
 async fn list(args: &PurgeArgs, context: &CommandContext) -> Result<(), Failure> {
-    let account = selected_account::find_account(&args.whose.account, context).await?;
+    let account = selected_account::find_account(&args.account.account, context).await?;
     let arguments = MailDestroyedArguments { limit: Some(args.limit as u64) };
     let answer = context
         .client
@@ -199,19 +206,21 @@ async fn list(args: &PurgeArgs, context: &CommandContext) -> Result<(), Failure>
     Ok(())
 }
 
-/// The ids of emails of which there is no more to say than that it is done.
+/// Returns ids with an empty remark.
 fn plain(done: BTreeMap<String, ()>) -> Vec<(String, String)> {
     done.into_keys().map(|id| (id, String::new())).collect()
 }
 
-/// Calls a method that tells of each email what became of it, and tells it. Those that were refused
-/// make the exit code.
+/// Calls a method that changes several emails, and prints for each of them what happened.
 ///
-/// `split` gives of an answer the ids with what there is to say of them beside `done`, and those
-/// that were refused.
-async fn some<M, A>(
+/// `split` returns of the answer the ids of the changed emails, each with a remark that is printed
+/// after `done`, and the errors of the others.
+///
+/// # Errors
+/// An email was not changed; then the exit code is that of the first error.
+async fn change_each<M, A>(
     context: &CommandContext,
-    who: &AccountArgs,
+    account: &AccountArgs,
     args: A,
     done: &str,
     split: impl FnOnce(M::Answer) -> (Vec<(String, String)>, BTreeMap<String, ObjectError>),
@@ -219,22 +228,22 @@ async fn some<M, A>(
 where
     M: VendorMethod<Args = OfAccount<A>>,
 {
-    let answer = selected_account::call::<M, A>(context, who, args).await?;
+    let answer = selected_account::call::<M, A>(context, account, args).await?;
     if context.json {
         output::json(&answer);
     }
-    let (said, refused) = split(answer);
+    let (changed, errors) = split(answer);
     if !context.json {
-        said.iter().for_each(|(id, more)| output::line(&format!("{id} {done}{more}")));
+        changed.iter().for_each(|(id, remark)| output::line(&format!("{id} {done}{remark}")));
     }
-    let wrong: Vec<(String, Failure)> =
-        refused.into_iter().map(|(id, why)| (id, failure(&why))).collect();
-    let Some((_, first)) = wrong.first() else { return Ok(()) };
+    let failures: Vec<(String, Failure)> =
+        errors.into_iter().map(|(id, error)| (id, failure(&error))).collect();
+    let Some((_, first)) = failures.first() else { return Ok(()) };
     let lines: Vec<String> =
-        wrong.iter().map(|(id, why)| format!("{id} not {done}: {why}")).collect();
+        failures.iter().map(|(id, failure)| format!("{id} not {done}: {failure}")).collect();
     Err(Failure::new(first.code, lines.join("\n")))
 }
 
-fn failure(why: &ObjectError) -> Failure {
-    Failure::of_method(&why.kind, why.description.as_deref().unwrap_or_default())
+fn failure(error: &ObjectError) -> Failure {
+    Failure::of_method(&error.kind, error.description.as_deref().unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! `mail query`: the options become a filter and a sort of RFC 8621 §4.4, and the service answers.
+//! The command `mail query`: makes a filter and a sort order (RFC 8621 §4.4) of its options.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::dates::{Edge, parse};
 use crate::cli::terminal::output;
+use crate::cli::terminal::row_count;
 use crate::config::ByteSize;
 use crate::model::UtcMillis;
 use crate::model::clock::{Clock as _, SystemClock};
@@ -20,22 +21,20 @@ use crate::wire::jmap::admin::mail::{
 use crate::wire::jmap::arguments::Nullable;
 use crate::wire::jmap::standard::SortComparator;
 
-/// `mail query`
 #[derive(Debug, Args)]
 pub struct MailQueryArgs {
     #[command(flatten)]
-    pub whose: AccountArgs,
-    /// In this mailbox; everywhere if not given.
+    pub account: AccountArgs,
+    /// Only mail in this mailbox: its path, role or id [default: all mailboxes].
     #[arg(long)]
     pub mailbox: Option<String>,
-    /// Unread mail only.
+    /// Only unread mail.
     #[arg(long)]
     pub unseen: bool,
-    /// Flagged mail only.
+    /// Only flagged mail.
     #[arg(long)]
     pub flagged: bool,
-    /// With these words in people, subject, text or attachment names; 'in quotes' they follow each
-    /// other.
+    /// With these words in addresses, subject, text or attachment names; "in quotes": as a phrase.
     #[arg(long, value_name = "WORDS")]
     pub text: Option<String>,
     /// With these words in From; @example.org finds a domain.
@@ -50,54 +49,54 @@ pub struct MailQueryArgs {
     /// With these words in the text.
     #[arg(long, value_name = "WORDS")]
     pub body: Option<String>,
-    /// With this address, or a part of one, in Delivered-To: of mail that came to this alias.
+    /// Delivered to this address, such as an alias; a part of the address is enough.
     #[arg(long, value_name = "ADDRESS")]
     pub delivered_to: Option<String>,
-    /// Received before this date; the day itself does not count.
+    /// Received before the beginning of this day.
     #[arg(long, value_name = "DATE")]
     pub before: Option<String>,
-    /// Received on this date or after.
+    /// Received on this day or later.
     #[arg(long, value_name = "DATE")]
     pub after: Option<String>,
-    /// Of this size or more, such as "2 MiB".
+    /// At least as large as this, such as "2 MiB".
     #[arg(long, value_name = "SIZE")]
     pub larger: Option<String>,
     /// Smaller than this.
     #[arg(long, value_name = "SIZE")]
     pub smaller: Option<String>,
-    /// With an attachment.
+    /// Only mail with an attachment.
     #[arg(long)]
     pub has_attachment: bool,
-    /// A filter as JSON, in the form of RFC 8621 §4.4.1; it joins what else is asked.
+    /// A filter in JSON (RFC 8621 §4.4.1), which must match as well as the other options.
     #[arg(long, value_name = "JSON")]
     pub filter: Option<String>,
-    /// In this order, the option once for each: receivedAt, sentAt, size, from, to or subject, or
-    /// hasKeyword=WORD, allInThreadHaveKeyword=WORD, someInThreadHaveKeyword=WORD; with :desc
-    /// behind it from the last to the first. Newest first if not given.
+    /// Sort by this property: receivedAt, sentAt, size, from, to, subject, hasKeyword=WORD,
+    /// allInThreadHaveKeyword=WORD or someInThreadHaveKeyword=WORD; :desc reverses the order. May be
+    /// given several times [default: newest first].
     #[arg(long, value_name = "PROPERTY[:desc]")]
     pub sort: Vec<String>,
-    /// A line for each thread: the first of its messages.
+    /// Show only the first message of each thread.
     #[arg(long)]
     pub threads: bool,
-    /// From this place on, 0 for the first; a negative one counts from the end.
+    /// Begin at this position: 0 is the first; a negative number counts from the end.
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, conflicts_with = "anchor")]
     pub position: Option<i64>,
-    /// From this message on.
+    /// Begin with this message.
     #[arg(long, value_name = "EMAIL")]
     pub anchor: Option<String>,
-    /// So many behind the anchor; before it where negative.
+    /// Begin this number of messages after the anchor; before it if the number is negative.
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, requires = "anchor")]
     pub anchor_offset: Option<i64>,
-    /// At most this many, up to 10000.
-    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = crate::cli::terminal::listed())]
+    /// The number of lines, at most 10000.
+    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = row_count())]
     pub limit: usize,
-    /// Say how many there are in all.
+    /// Print the total number of results.
     #[arg(long)]
     pub total: bool,
-    /// Show where the words stand in subject and text.
+    /// Show the words where they occur in subject and text.
     #[arg(long)]
     pub snippets: bool,
-    /// Say how the answer would be found, and why so, instead of the answer.
+    /// Explain how the query would be answered instead of running it.
     #[arg(long)]
     pub explain: bool,
 }
@@ -106,13 +105,13 @@ pub(in crate::cli) async fn run(
     query: MailQueryArgs,
     context: &CommandContext,
 ) -> Result<(), Failure> {
-    let account = selected_account::find_account(&query.whose.account, context).await?;
+    let account = selected_account::find_account(&query.account.account, context).await?;
     let date = |text: &Option<String>| -> Result<Option<String>, Failure> {
         let parsed = text
             .as_ref()
             .map(|text| parse(text, SystemClock.now(), &account.zone, Edge::From))
             .transpose();
-        let at = parsed.map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))?;
+        let at = parsed.map_err(|error| Failure::new(exit::USAGE, error.to_string()))?;
         Ok(at.map(UtcMillis::rfc3339))
     };
     let filter = filter(&query, date(&query.before)?, date(&query.after)?)?;
@@ -137,7 +136,7 @@ pub(in crate::cli) async fn run(
         MailQueryAnswer::Found(found) => {
             output::table(mail::head(query.threads), mail::rows(&found.list, &account.zone));
             if query.snippets {
-                snippets(&found.list);
+                print_snippets(&found.list);
             }
             if let Some(total) = found.total {
                 output::line(&format!("{total} in all"));
@@ -147,15 +146,16 @@ pub(in crate::cli) async fn run(
     Ok(())
 }
 
-/// What the options ask, as conditions that must all hold.
+/// Makes one filter of all options; null if none was given.
 fn filter(
     query: &MailQueryArgs,
     before: Option<String>,
     after: Option<String>,
 ) -> Result<Value, Failure> {
-    let octets = |text: &String| text.parse::<ByteSize>().map(|size| size.0);
-    let octets = |text: &Option<String>| -> Result<Option<u64>, Failure> {
-        text.as_ref().map(octets).transpose().map_err(|bad| Failure::new(exit::USAGE, bad))
+    let parse_size = |text: &String| text.parse::<ByteSize>().map(|size| size.0);
+    let size = |text: &Option<String>| -> Result<Option<u64>, Failure> {
+        let size = text.as_ref().map(parse_size).transpose();
+        size.map_err(|problem| Failure::new(exit::USAGE, problem))
     };
     let mut conditions: Vec<Value> = Vec::new();
     let mut add = |name: &str, value: Option<Value>| {
@@ -174,8 +174,8 @@ fn filter(
     );
     add("before", before.map(Value::from));
     add("after", after.map(Value::from));
-    add("minSize", octets(&query.larger)?.map(Value::from));
-    add("maxSize", octets(&query.smaller)?.map(Value::from));
+    add("minSize", size(&query.larger)?.map(Value::from));
+    add("maxSize", size(&query.smaller)?.map(Value::from));
     add("hasAttachment", query.has_attachment.then(|| true.into()));
     if let Some(text) = &query.filter {
         let parsed = serde_json::from_str::<Value>(text);
@@ -189,12 +189,12 @@ fn filter(
     })
 }
 
-/// A text as one phrase of a condition (RFC 8621 §4.4.1).
+/// Quotes a text, so that a condition takes it as one phrase (RFC 8621 §4.4.1).
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// `PROPERTY[=WORD][:asc|:desc]`.
+/// Reads an option of the form `PROPERTY[=WORD][:asc|:desc]`.
 fn comparator(text: &str) -> SortComparator {
     let (what, ascending) = match text.rsplit_once(':') {
         Some((what, "desc")) => (what, false),
@@ -209,21 +209,21 @@ fn comparator(text: &str) -> SortComparator {
     SortComparator { property, is_ascending, keyword, collation: None }
 }
 
-/// Where the words stand, between asterisks.
-fn snippets(list: &[EmailRow]) {
-    let shown = |html: &str| {
-        let bare = html
+/// Prints the snippets (RFC 8621 §5), with asterisks around the words that were searched for.
+fn print_snippets(list: &[EmailRow]) {
+    let to_text = |html: &str| {
+        let marked = html
             .replace("<mark>", "*")
             .replace("</mark>", "*")
             .replace("&lt;", "<")
             .replace("&gt;", ">");
-        bare.replace("&quot;", "\"").replace("&#39;", "'").replace("&amp;", "&")
+        marked.replace("&quot;", "\"").replace("&#39;", "'").replace("&amp;", "&")
     };
     for row in list {
-        let found =
+        let parts =
             row.snippet.iter().flat_map(|snippet| [&snippet.subject, &snippet.preview]).flatten();
-        for part in found.map(|html| shown(html)).filter(|part| !part.is_empty()) {
-            output::line(&format!("{}: {part}", row.email.id));
+        for text in parts.map(|html| to_text(html)).filter(|text| !text.is_empty()) {
+            output::line(&format!("{}: {text}", row.email.id));
         }
     }
 }
@@ -236,7 +236,7 @@ mod tests {
     use crate::cli::args::{Cli, Command};
     use crate::cli::commands::mail::MailCommand;
 
-    fn asked(words: &[&str]) -> MailQueryArgs {
+    fn parse_options(words: &[&str]) -> MailQueryArgs {
         let all = ["restante", "mail", "query", "-a", "ann"].iter().chain(words);
         match Cli::try_parse_from(all).unwrap().command {
             Command::Mail(MailCommand::Query(query)) => *query,
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn options_become_a_filter() {
-        let of = |words: &[&str]| filter(&asked(words), None, None).unwrap();
+        let of = |words: &[&str]| filter(&parse_options(words), None, None).unwrap();
         assert_eq!(of(&[]), Value::Null);
         assert_eq!(of(&["--unseen"]), json!({"notKeyword": "$seen"}));
         let words = [
@@ -258,21 +258,26 @@ mod tests {
             "--filter",
             r#"{"hasKeyword":"work"}"#,
         ];
-        let all = json!([{"hasKeyword": "$flagged"}, {"from": "bob"}, {"minSize": 2048}, {"hasKeyword": "work"}]);
+        let all = json!([
+            {"hasKeyword": "$flagged"},
+            {"from": "bob"},
+            {"minSize": 2048},
+            {"hasKeyword": "work"},
+        ]);
         assert_eq!(of(&words), json!({"operator": "AND", "conditions": all}));
         assert_eq!(
             of(&["--delivered-to", "shop@x"]),
             json!({"header": ["Delivered-To", "\"shop@x\""]})
         );
-        let strange = of(&["--delivered-to", r#""a \b"@x"#]);
-        assert_eq!(strange, json!({"header": ["Delivered-To", r#""\"a \\b\"@x""#]}));
-        assert!(filter(&asked(&["--filter", "{"]), None, None).is_err());
-        assert!(filter(&asked(&["--smaller", "much"]), None, None).is_err());
-        assert_eq!(asked(&["--position", "-3"]).position, Some(-3));
+        let quoted = of(&["--delivered-to", r#""a \b"@x"#]);
+        assert_eq!(quoted, json!({"header": ["Delivered-To", r#""\"a \\b\"@x""#]}));
+        assert!(filter(&parse_options(&["--filter", "{"]), None, None).is_err());
+        assert!(filter(&parse_options(&["--smaller", "much"]), None, None).is_err());
+        assert_eq!(parse_options(&["--position", "-3"]).position, Some(-3));
     }
 
     #[test]
-    fn sorts_are_read() {
+    fn sort_options_become_comparators() {
         let read = |text: &str| serde_json::to_value(comparator(text)).unwrap();
         assert_eq!(read("size"), json!({"property": "size", "isAscending": true}));
         assert_eq!(read("subject:desc"), json!({"property": "subject", "isAscending": false}));

@@ -1,4 +1,4 @@
-//! `mailbox list|create|rename|move|remove|role|set|subscribe|share`.
+//! The command `mailbox`.
 
 use clap::Subcommand;
 
@@ -13,98 +13,95 @@ use crate::wire::jmap::admin::mailboxes::{
     MailboxList, MailboxRemove, MailboxRemoveArguments,
 };
 
-/// `mailbox`
-///
-/// A mailbox is named by its path, names with / between them, or by its role.
 #[derive(Debug, Subcommand)]
 pub enum MailboxCommand {
     /// List all mailboxes with their counts.
     List(AccountArgs),
-    /// Make a mailbox.
+    /// Create a mailbox.
     Create {
         #[command(flatten)]
-        whose: AccountArgs,
-        /// Its path, such as Work/2026; all above it must be there.
+        account: AccountArgs,
+        /// The path of the mailbox, such as Work/2026. Its parent must exist.
         path: String,
-        /// Its role, such as archive; no other mailbox may have it.
+        /// The role of the mailbox, such as archive. No other mailbox may have it.
         #[arg(long)]
         role: Option<String>,
-        /// Where it stands among the others: the lower, the earlier.
+        /// The place of the mailbox in lists: lower numbers come first.
         #[arg(long, value_name = "NUMBER")]
         sort_order: Option<u32>,
     },
-    /// Give a mailbox another name.
+    /// Rename a mailbox.
     Rename {
         #[command(flatten)]
-        whose: AccountArgs,
+        account: AccountArgs,
         /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
-        /// The new name: the last part of the path alone.
+        /// The new name: only the last part of the path.
         name: String,
     },
-    /// Put a mailbox, with all below it, under another one.
+    /// Move a mailbox, with its children, to another parent.
     Move {
         #[command(flatten)]
-        whose: AccountArgs,
+        account: AccountArgs,
         /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
-        /// The mailbox under which it goes; "" for the top.
+        /// The new parent, named in the same way; "" for none.
         parent: String,
     },
-    /// Destroy a mailbox. One with mailboxes below it stays, and so does the Inbox.
+    /// Destroy a mailbox. The Inbox and mailboxes with children cannot be destroyed.
     Remove {
         #[command(flatten)]
-        whose: AccountArgs,
+        account: AccountArgs,
         /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
-        /// With what is in it: mail that is in no other mailbox is destroyed, and can be restored
-        /// for a time.
+        /// Remove the mail in it, too. Mail that is in no other mailbox is destroyed; it can be
+        /// restored for some days.
         #[arg(long)]
         emails: bool,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
     },
-    /// Say what a mailbox is for.
+    /// Set the role of a mailbox.
     Role {
         #[command(flatten)]
-        whose: AccountArgs,
+        account: AccountArgs,
         /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
-        /// Its role, such as archive; "" for none.
+        /// The role, such as archive; "" for none.
         role: String,
     },
-    /// Give a mailbox an attribute, such as color '#336699'.
+    /// Set an attribute of a mailbox, such as color '#336699'.
     ///
-    /// A mailbox may have up to 16 of them, under names of your choice. A color is # and six
-    /// hexadecimal digits; what other names mean is for whoever reads them to say.
+    /// A mailbox may have up to 16 attributes with names of your choice. The value of color is # and
+    /// six hexadecimal digits; other values are not checked.
     Set {
         #[command(flatten)]
-        whose: AccountArgs,
+        account: AccountArgs,
         /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
-        /// Its name: lower-case letters, digits, ".", "-" and "_".
+        /// The name of the attribute: lower-case letters, digits, ".", "-" and "_".
         name: String,
-        /// Its value; "" takes the attribute away.
+        /// The value; "" removes the attribute.
         value: String,
     },
-    /// Open a mailbox to somebody else, or close it again.
+    /// Share a mailbox with another account, or stop sharing it.
     Share {
         #[command(flatten)]
-        whose: AccountArgs,
+        account: AccountArgs,
         /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
-        /// The account that gets the rights: its name, an address of it, or its id.
+        /// The other account: its name, any of its addresses, or its id.
         with: String,
-        /// What that account may do there: "read", "write" (read, add, remove, seen, keywords),
-        /// "all", "none", or any of read, add, remove, seen, keywords, child, rename, delete and
-        /// submit between commas. Every other right ends.
+        /// The rights of that account, which replace those that it had: "read", "write" (read, add,
+        /// remove, seen, keywords), "all", "none", or a list, separated by commas, of read, add,
+        /// remove, seen, keywords, child, rename, delete and submit.
         rights: String,
     },
     /// Subscribe to a mailbox.
     Subscribe {
         #[command(flatten)]
-        whose: AccountArgs,
+        account: AccountArgs,
         /// The mailbox: its path, such as Work/2026, its role or its id.
         mailbox: String,
         /// End the subscription.
@@ -113,7 +110,7 @@ pub enum MailboxCommand {
     },
 }
 
-/// Rights, as they are written here and in JMAP (RFC 8621 §2).
+/// The names of the rights on the command line and in JMAP (RFC 8621 §2).
 const RIGHTS: [(&str, &str); 9] = [
     ("read", "mayReadItems"),
     ("add", "mayAddItems"),
@@ -131,128 +128,92 @@ pub(in crate::cli) async fn run(
     context: &CommandContext,
 ) -> Result<(), Failure> {
     match command {
-        MailboxCommand::List(whose) => list(&whose, context).await,
-        MailboxCommand::Create { whose, path, role, sort_order } => {
+        MailboxCommand::List(account) => list(&account, context).await,
+        MailboxCommand::Create { account, path, role, sort_order } => {
             let args =
                 MailboxAddArguments { path, role, sort_order, ..MailboxAddArguments::default() };
-            say(
-                context,
-                &selected_account::call::<MailboxAdd, _>(context, &whose, args).await?,
-                "made",
-            );
+            let mailbox = selected_account::call::<MailboxAdd, _>(context, &account, args).await?;
+            print(context, &mailbox, "created");
             Ok(())
         }
-        MailboxCommand::Rename { whose, mailbox, name } => {
-            let name = Some(name);
-            change(
-                context,
-                &whose,
-                MailboxChangeArguments { mailbox, name, ..nothing() },
-                "renamed",
-            )
-            .await
+        MailboxCommand::Rename { account, mailbox, name } => {
+            let args = MailboxChangeArguments { name: Some(name), ..change_of(mailbox) };
+            change(context, &account, args, "renamed").await
         }
-        MailboxCommand::Move { whose, mailbox, parent } => {
-            let parent = Some(parent);
-            change(
-                context,
-                &whose,
-                MailboxChangeArguments { mailbox, parent, ..nothing() },
-                "moved",
-            )
-            .await
+        MailboxCommand::Move { account, mailbox, parent } => {
+            let args = MailboxChangeArguments { parent: Some(parent), ..change_of(mailbox) };
+            change(context, &account, args, "moved").await
         }
-        MailboxCommand::Role { whose, mailbox, role } => {
-            let role = Some(role);
-            change(
-                context,
-                &whose,
-                MailboxChangeArguments { mailbox, role, ..nothing() },
-                "changed",
-            )
-            .await
+        MailboxCommand::Role { account, mailbox, role } => {
+            let args = MailboxChangeArguments { role: Some(role), ..change_of(mailbox) };
+            change(context, &account, args, "changed").await
         }
-        MailboxCommand::Set { whose, mailbox, name, value } => {
+        MailboxCommand::Set { account, mailbox, name, value } => {
             let attributes = [(name, Some(value).filter(|value| !value.is_empty()))].into();
-            change(
-                context,
-                &whose,
-                MailboxChangeArguments { mailbox, attributes, ..nothing() },
-                "changed",
-            )
-            .await
+            let args = MailboxChangeArguments { attributes, ..change_of(mailbox) };
+            change(context, &account, args, "changed").await
         }
-        MailboxCommand::Share { whose, mailbox, with, rights } => {
+        MailboxCommand::Share { account, mailbox, with, rights } => {
             let rights = read_rights(&rights).map_err(|error| Failure::new(exit::USAGE, error))?;
-            let done = if rights.is_empty() { "is closed" } else { "is open" };
-            let given = (!rights.is_empty()).then(|| rights.join(","));
-            let done = format!("{done} to {with}");
-            let share_with = [(with, given)].into();
-            change(
-                context,
-                &whose,
-                MailboxChangeArguments { mailbox, share_with, ..nothing() },
-                &done,
-            )
-            .await
+            let done = if rights.is_empty() { "is no longer shared" } else { "is shared" };
+            let done = format!("{done} with {with}");
+            let rights = (!rights.is_empty()).then(|| rights.join(","));
+            let share_with = [(with, rights)].into();
+            let args = MailboxChangeArguments { share_with, ..change_of(mailbox) };
+            change(context, &account, args, &done).await
         }
-        MailboxCommand::Subscribe { whose, mailbox, off } => {
+        MailboxCommand::Subscribe { account, mailbox, off } => {
             let done = if off { "no longer subscribed" } else { "subscribed" };
-            let is_subscribed = Some(!off);
-            change(
-                context,
-                &whose,
-                MailboxChangeArguments { mailbox, is_subscribed, ..nothing() },
-                done,
-            )
-            .await
+            let args = MailboxChangeArguments { is_subscribed: Some(!off), ..change_of(mailbox) };
+            change(context, &account, args, done).await
         }
-        MailboxCommand::Remove { whose, mailbox, emails, yes } => {
-            let what = if emails { " with what is in it" } else { "" };
+        MailboxCommand::Remove { account, mailbox, emails, yes } => {
+            let what = if emails { " and the mail in it" } else { "" };
             if !yes && !input::confirmed(&format!("Destroy {mailbox}{what}? Type yes: "))? {
-                return Err(Failure::new(exit::USAGE, "not destroyed"));
+                return Err(Failure::new(exit::USAGE, "the mailbox was not destroyed"));
             }
             let args = MailboxRemoveArguments { mailbox: mailbox.clone(), emails };
-            let answer = selected_account::call::<MailboxRemove, _>(context, &whose, args).await?;
+            let answer =
+                selected_account::call::<MailboxRemove, _>(context, &account, args).await?;
             if context.json {
                 output::json(&answer);
             } else {
-                output::line(&format!(
-                    "{mailbox} destroyed, {} messages taken out of it",
-                    answer.emails
-                ));
+                let emails = answer.emails;
+                output::line(&format!("{mailbox} destroyed, {emails} messages removed from it"));
             }
             Ok(())
         }
     }
 }
 
-/// The names of rights that are meant by a word, or by words between commas.
+/// Returns the JMAP names of the rights that a comma-separated list names.
+///
+/// # Errors
+/// Which word names no right.
 fn read_rights(text: &str) -> Result<Vec<&'static str>, String> {
     let mut rights = Vec::new();
     for word in text.split(',').map(str::trim) {
-        let one = RIGHTS.iter().filter(|(short, _)| match word {
+        let named = RIGHTS.iter().filter(|(short, _)| match word {
             "all" => true,
             "write" => ["read", "add", "remove", "seen", "keywords"].contains(short),
             word => *short == word,
         });
-        let before = rights.len();
-        rights.extend(one.map(|(_, name)| *name));
-        if rights.len() == before && !(word == "none" && text.trim() == "none") {
-            return Err(format!("no right `{word}`: see `restante mailbox share --help`"));
+        let count_before = rights.len();
+        rights.extend(named.map(|(_, name)| *name));
+        if rights.len() == count_before && !(word == "none" && text.trim() == "none") {
+            return Err(format!("`{word}` is not a right: see `restante mailbox share --help`"));
         }
     }
     Ok(rights)
 }
 
-async fn list(who: &AccountArgs, context: &CommandContext) -> Result<(), Failure> {
-    let account = selected_account::find_account(&who.account, context).await?;
+async fn list(args: &AccountArgs, context: &CommandContext) -> Result<(), Failure> {
+    let account = selected_account::find_account(&args.account, context).await?;
     let answer = context.client.call::<MailboxList>(AccountRef::by_id(&account.id)).await?;
     if context.json {
         output::json(&answer.list);
         return Ok(());
     }
-    let pairs = |all: Vec<String>| all.join(" ");
     let row = |row: MailboxFacts| {
         let totals = row.totals;
         let counts = [
@@ -264,15 +225,11 @@ async fn list(who: &AccountArgs, context: &CommandContext) -> Result<(), Failure
         let subscribed = if row.is_subscribed { "yes" } else { "no" };
         let mut cells = vec![row.id, row.path, row.role.unwrap_or_default(), subscribed.to_owned()];
         cells.extend(counts.map(|count| count.to_string()));
-        cells.push(pairs(
-            row.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect(),
-        ));
-        cells.push(pairs(
-            row.share_with
-                .iter()
-                .map(|(name, rights)| format!("{name}={}", short(rights)))
-                .collect(),
-        ));
+        let attributes = row.attributes.iter().map(|(name, value)| format!("{name}={value}"));
+        cells.push(attributes.collect::<Vec<_>>().join(" "));
+        let shares = row.share_with.iter();
+        let shares = shares.map(|(name, rights)| format!("{name}={}", short(rights)));
+        cells.push(shares.collect::<Vec<_>>().join(" "));
         cells
     };
     let rows = answer.list.into_iter().map(row).collect();
@@ -294,7 +251,7 @@ async fn list(who: &AccountArgs, context: &CommandContext) -> Result<(), Failure
     Ok(())
 }
 
-/// Names of rights, as `read_rights` takes them.
+/// Formats rights as `read_rights` reads them.
 fn short(rights: &[String]) -> String {
     if rights.len() == RIGHTS.len() {
         return "all".into();
@@ -306,22 +263,24 @@ fn short(rights: &[String]) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-fn nothing() -> MailboxChangeArguments {
-    MailboxChangeArguments::default()
+/// Returns arguments that name a mailbox and change nothing.
+fn change_of(mailbox: String) -> MailboxChangeArguments {
+    MailboxChangeArguments { mailbox, ..MailboxChangeArguments::default() }
 }
 
 async fn change(
     context: &CommandContext,
-    who: &AccountArgs,
+    account: &AccountArgs,
     args: MailboxChangeArguments,
     done: &str,
 ) -> Result<(), Failure> {
-    say(context, &selected_account::call::<MailboxChange, _>(context, who, args).await?, done);
+    let mailbox = selected_account::call::<MailboxChange, _>(context, account, args).await?;
+    print(context, &mailbox, done);
     Ok(())
 }
 
-/// Says what was done with a mailbox.
-fn say(context: &CommandContext, mailbox: &MailboxFacts, done: &str) {
+/// Prints a mailbox and what was done with it.
+fn print(context: &CommandContext, mailbox: &MailboxFacts, done: &str) {
     if context.json {
         output::json(mailbox);
     } else {
@@ -334,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_for_rights() {
+    fn rights_are_read_and_shortened() {
         assert_eq!(read_rights("read"), Ok(vec!["mayReadItems"]));
         assert_eq!(read_rights("read, child"), Ok(vec!["mayReadItems", "mayCreateChild"]));
         assert_eq!(

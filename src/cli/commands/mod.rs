@@ -1,4 +1,4 @@
-//! The commands, a file each: arguments, the call, and what is printed.
+//! The commands, one file each: its arguments, the calls that it makes, and what it prints.
 
 pub(super) mod account;
 pub(super) mod backup;

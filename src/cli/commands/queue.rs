@@ -1,8 +1,8 @@
-//! `queue list|show|retry|hold|release|remove|accept-loss`.
+//! The command `queue`: lists outgoing mail, and retries, holds or removes it.
 
 use std::time::Duration;
 
-use clap::builder::RangedU64ValueParser;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -10,9 +10,10 @@ use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::complain;
 use crate::cli::terminal::output::{self, local, short};
+use crate::cli::terminal::row_count;
 use crate::config::DurationValue;
 use crate::model::clock::{Clock as _, SystemClock};
-use crate::model::{ActionKind, ActionState, UtcMillis, limits};
+use crate::model::{ActionKind, ActionState, UtcMillis};
 use crate::wire::jmap::admin::queue::{
     QueueAcceptLoss, QueueChangeAnswer, QueueChangeArguments, QueueHold, QueueList,
     QueueListArguments, QueueRelease, QueueRemove, QueueRetry, QueueSelection, QueueShow,
@@ -21,19 +22,17 @@ use crate::wire::jmap::admin::queue::{
 use crate::wire::jmap::admin::{AccountRef, EmptyArguments, VendorMethod};
 use crate::wire::jmap::{With, of_octets};
 
-/// `queue`
 #[derive(Debug, Subcommand)]
 pub enum QueueCommand {
-    /// List what waits to be sent.
+    /// List outgoing messages.
     List {
-        /// Which of it.
         #[command(flatten)]
-        which: QueueFilterArgs,
-        /// At most so many.
-        #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=limits::MAX_LISTED_ROWS as u64))]
-        limit: Option<u64>,
+        filter: QueueFilterArgs,
+        /// The number of lines, at most 10000.
+        #[arg(long, value_name = "NUMBER", value_parser = row_count())]
+        limit: Option<usize>,
     },
-    /// Show one, with what became of each recipient.
+    /// Show one outgoing message, with the state of each recipient.
     Show {
         #[command(flatten)]
         item: ActionArgs,
@@ -41,65 +40,63 @@ pub enum QueueCommand {
         #[arg(long)]
         message: bool,
     },
-    /// Try now, before the rest: also what was held, and submissions that failed.
+    /// Send messages now, before others; also held ones and submissions that failed.
     Retry(QueueSelectionArgs),
-    /// Do not try until it is released.
+    /// Hold messages back until they are released.
     Hold(QueueSelectionArgs),
-    /// Let it be tried again.
+    /// Release messages that are held back.
     Release(QueueSelectionArgs),
-    /// Drop it unsent, and what depends on it.
+    /// Remove messages without sending them, and the messages that depend on them.
     Remove(QueueSelectionArgs),
-    /// Go on with sending after something of the queue was lost, or the store was restored from a
-    /// backup.
+    /// Resume sending after a part of the queue was lost or a backup was restored.
     ///
-    /// The queue is taken as it is. Of a store that was restored the replies are dropped, for they
-    /// may have been sent since the backup was made; all else is sent, perhaps once more, under the
-    /// same Message-ID.
+    /// The queue is used as it is now. After a restore its vacation replies are removed, because
+    /// they may have been sent since the backup was made. Other messages are sent, perhaps a second
+    /// time, with the same Message-ID.
     AcceptLoss,
 }
 
-/// One of the queue.
+/// Names one message of the queue.
 #[derive(Debug, Args)]
 pub struct ActionArgs {
     /// The account: its name or any of its addresses.
     #[arg(long, short, value_name = "ACCOUNT")]
     pub account: String,
-    /// Its id, as `queue list` shows it.
+    /// The id of the message, as `queue list` shows it.
     pub action: String,
 }
 
-/// Some of the queue.
+/// Selects messages of the queue by their properties.
 #[derive(Debug, Args)]
 pub struct QueueFilterArgs {
-    /// Of this account alone: its name or any of its addresses.
+    /// Only messages of this account: its name or any of its addresses.
     #[arg(long, short, value_name = "ACCOUNT")]
     pub account: Option<String>,
-    /// Of this kind: reply, redirect, notify, reject, report or submission.
-    #[arg(long, value_name = "KIND", value_parser = clap::builder::PossibleValuesParser::new(ActionKind::ALL.map(ActionKind::name)))]
+    /// Only messages of this kind: reply, redirect, notify, reject, report or submission.
+    #[arg(long, value_parser = PossibleValuesParser::new(ActionKind::ALL.map(ActionKind::name)))]
     pub kind: Option<String>,
-    /// In this state: waiting, attempting, held, blocked, failed or sent.
-    #[arg(long, value_name = "STATE", value_parser = clap::builder::PossibleValuesParser::new(ActionState::ALL.map(ActionState::name)))]
+    /// Only messages in this state: waiting, attempting, held, blocked, failed or sent.
+    #[arg(long, value_parser = PossibleValuesParser::new(ActionState::ALL.map(ActionState::name)))]
     pub state: Option<String>,
-    /// To a recipient of this domain.
+    /// Only messages to a recipient in this domain.
     #[arg(long, value_name = "DOMAIN")]
     pub domain: Option<String>,
-    /// Queued so long ago or longer, such as 30m or 2d.
+    /// Only messages that were queued at least this long ago, such as 30m or 2d.
     #[arg(long, value_name = "AGE")]
     pub older: Option<String>,
 }
 
-/// One, or all that are meant.
+/// Names messages of the queue, or selects all with certain properties.
 #[derive(Debug, Args)]
 pub struct QueueSelectionArgs {
-    /// Their ids, as `queue list` shows them; with --account.
+    /// The ids of the messages, as `queue list` shows them; needs --account.
     #[arg(value_name = "ACTION", required_unless_present = "all", conflicts_with = "all")]
     pub actions: Vec<String>,
-    /// All that the other words describe.
+    /// All messages that the other options select.
     #[arg(long)]
     pub all: bool,
-    /// Which of them.
     #[command(flatten)]
-    pub which: QueueFilterArgs,
+    pub filter: QueueFilterArgs,
 }
 
 pub(in crate::cli) async fn run(
@@ -107,12 +104,18 @@ pub(in crate::cli) async fn run(
     context: &CommandContext,
 ) -> Result<(), Failure> {
     match command {
-        QueueCommand::List { which, limit } => list(&which, limit, context).await,
+        QueueCommand::List { filter, limit } => list(&filter, limit, context).await,
         QueueCommand::Show { item, message } => show(&item, message, context).await,
-        QueueCommand::Retry(chosen) => change::<QueueRetry>(&chosen, "tried now", context).await,
-        QueueCommand::Hold(chosen) => change::<QueueHold>(&chosen, "held", context).await,
-        QueueCommand::Release(chosen) => change::<QueueRelease>(&chosen, "released", context).await,
-        QueueCommand::Remove(chosen) => change::<QueueRemove>(&chosen, "removed", context).await,
+        QueueCommand::Retry(selected) => {
+            change::<QueueRetry>(&selected, "tried now", context).await
+        }
+        QueueCommand::Hold(selected) => change::<QueueHold>(&selected, "held", context).await,
+        QueueCommand::Release(selected) => {
+            change::<QueueRelease>(&selected, "released", context).await
+        }
+        QueueCommand::Remove(selected) => {
+            change::<QueueRemove>(&selected, "removed", context).await
+        }
         QueueCommand::AcceptLoss => {
             let answer = context.client.call::<QueueAcceptLoss>(EmptyArguments {}).await?;
             if context.json {
@@ -120,61 +123,61 @@ pub(in crate::cli) async fn run(
                 return Ok(());
             }
             output::line(&format!("accepted: {}", answer.accepted));
-            output::line(&format!("{} dropped, {} stay and are sent", answer.dropped, answer.kept));
+            let (removed, kept) = (answer.dropped, answer.kept);
+            output::line(&format!("{removed} removed, {kept} are kept and will be sent"));
             Ok(())
         }
     }
 }
 
-/// The account and the selection that are meant.
+/// Converts the options into the account and the selection of a method call.
 async fn selection(
-    which: &QueueFilterArgs,
+    filter: &QueueFilterArgs,
     context: &CommandContext,
 ) -> Result<(AccountRef, QueueSelection), Failure> {
-    let named = match &which.account {
+    let account = match &filter.account {
         Some(name) => AccountRef::by_id(&selected_account::find_account(name, context).await?.id),
         None => AccountRef::default(),
     };
-    let queued_before = match &which.older {
+    let queued_before = match &filter.older {
         Some(age) => {
             let age: DurationValue = age
                 .parse()
-                .map_err(|why: String| Failure::new(exit::USAGE, format!("--older: {why}")))?;
+                .map_err(|error: String| Failure::new(exit::USAGE, format!("--older: {error}")))?;
             Some(SystemClock.now().before(age.0).rfc3339_millis())
         }
         None => None,
     };
-    let (kind, state, domain) = (which.kind.clone(), which.state.clone(), which.domain.clone());
-    Ok((named, QueueSelection { kind, state, domain, queued_before }))
+    let (kind, state, domain) = (filter.kind.clone(), filter.state.clone(), filter.domain.clone());
+    Ok((account, QueueSelection { kind, state, domain, queued_before }))
 }
 
 async fn list(
-    which: &QueueFilterArgs,
-    limit: Option<u64>,
+    filter: &QueueFilterArgs,
+    limit: Option<usize>,
     context: &CommandContext,
 ) -> Result<(), Failure> {
-    let (named, selection) = selection(which, context).await?;
-    let args = With(named, With(selection, QueueListArguments { limit }));
+    let (account, selection) = selection(filter, context).await?;
+    let limit = limit.map(|limit| limit as u64);
+    let args = With(account, With(selection, QueueListArguments { limit }));
     let answer = context.client.call::<QueueList>(args).await?;
     if let Some(why) = &answer.held {
-        complain(&format!("nothing is sent: {why}\n`restante queue accept-loss` goes on"));
+        complain(&format!("nothing is sent: {why}\n`restante queue accept-loss` resumes sending"));
     }
     let now = SystemClock.now();
     if let Some(relay) = &answer.relay {
         let until = UtcMillis::parse_rfc3339(&relay.until).filter(|until| *until > now);
-        let again =
-            until.map_or_else(|| "now".into(), |until| format!("in {}", words(until.since(now))));
+        let again = until
+            .map_or_else(|| "now".into(), |until| format!("in {}", describe(until.since(now))));
         let error = &relay.error;
-        complain(&format!(
-            "the relay is out of order, and all waits for it: {error}\nasked again {again}"
-        ));
+        complain(&format!("the relay does not accept mail: {error}\nit is tried again {again}"));
     }
     if context.json {
         output::json(&answer.list);
         return Ok(());
     }
     let rows = answer.list.into_iter().map(|row| {
-        let next = next(&row, now);
+        let next = next_attempt(&row, now);
         let last_error = short(row.last_error.as_deref().unwrap_or_default(), 60);
         vec![
             row.id,
@@ -192,7 +195,7 @@ async fn list(
         rows.collect(),
     );
     if answer.more {
-        complain("there are more: name a --limit, or which");
+        complain("there are more: raise --limit, or select fewer with the other options");
     }
     Ok(())
 }
@@ -203,15 +206,15 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
     let answer =
         context.client.call::<QueueShow>(With(AccountRef::by_id(&account.id), args)).await?;
     if message {
-        let octets = of_octets(answer.message.as_deref().unwrap_or_default())
-            .map_err(|_| Failure::new(exit::SOFTWARE, "the service sent no octets".to_owned()))?;
-        return output::octets(&octets);
+        let message = of_octets(answer.message.as_deref().unwrap_or_default())
+            .map_err(|_| Failure::new(exit::SOFTWARE, "the service's answer has no message"))?;
+        return output::bytes(&message);
     }
     if context.json {
         output::json(&answer);
         return Ok(());
     }
-    /// What is shown of an action, times in the account's zone; its recipients follow in a table.
+    /// The properties of an action without its recipients, which follow in a table.
     #[derive(Serialize)]
     struct ShownAction {
         #[serde(flatten)]
@@ -219,7 +222,7 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
         next: String,
     }
     let mut action = answer.action;
-    let next = next(&action, SystemClock.now());
+    let next = next_attempt(&action, SystemClock.now());
     let recipients = std::mem::take(&mut action.recipients);
     action.created = local(&action.created, &account.zone);
     for at in [&mut action.due, &mut action.expires, &mut action.kept_until] {
@@ -229,27 +232,27 @@ async fn show(item: &ActionArgs, message: bool, context: &CommandContext) -> Res
     let rows = recipients
         .into_iter()
         .map(|row| vec![row.address, row.state, row.said.unwrap_or_default()]);
-    output::table(&["RECIPIENT", "STATE", "SAID"], rows.collect());
+    output::table(&["RECIPIENT", "STATE", "REPLY OF THE RELAY"], rows.collect());
     Ok(())
 }
 
 async fn change<M>(
-    chosen: &QueueSelectionArgs,
+    selected: &QueueSelectionArgs,
     done: &str,
     context: &CommandContext,
 ) -> Result<(), Failure>
 where
     M: VendorMethod<Args = QueueChangeArguments, Answer = QueueChangeAnswer>,
 {
-    let (named, selection) = selection(&chosen.which, context).await?;
-    if chosen.all {
-        let args = With(named, With(selection, QueueTarget { id: None, all: true }));
+    let (account, selection) = selection(&selected.filter, context).await?;
+    if selected.all {
+        let args = With(account, With(selection, QueueTarget { id: None, all: true }));
         let answer = context.client.call::<M>(args).await?;
         if context.json {
             output::json(&answer);
         } else {
             let left = if answer.left > 0 {
-                format!("; {} left as they are", answer.left)
+                format!("; {} unchanged", answer.left)
             } else {
                 String::new()
             };
@@ -257,46 +260,44 @@ where
         }
         return Ok(());
     }
-    if chosen.which.account.is_none() {
-        return Err(Failure::new(
-            exit::USAGE,
-            "an id is of one account: name it with --account".to_owned(),
-        ));
+    if selected.filter.account.is_none() {
+        let text = "ids are unique within an account only: name it with --account";
+        return Err(Failure::new(exit::USAGE, text));
     }
-    for id in &chosen.actions {
+    for id in &selected.actions {
         let target = QueueTarget { id: Some(id.clone()), all: false };
         let answer = context
             .client
-            .call::<M>(With(named.clone(), With(QueueSelection::default(), target)))
+            .call::<M>(With(account.clone(), With(QueueSelection::default(), target)))
             .await?;
         output::line(&format!("{id} {done}{}", under_way(&answer)));
     }
     Ok(())
 }
 
-/// Says of how many of those that a command was about the message was on its way out.
+/// Says how many of the changed messages were being sent at that time.
 fn under_way(answer: &QueueChangeAnswer) -> String {
     match answer.under_way {
         0 => String::new(),
-        many => format!("; {many} under way, which may already have been sent"),
+        count => format!("; {count} being sent just now, which may arrive nevertheless"),
     }
 }
 
-/// When it is tried next, in words.
-fn next(row: &QueuedAction, now: UtcMillis) -> String {
+/// Describes when the next attempt is made.
+fn next_attempt(row: &QueuedAction, now: UtcMillis) -> String {
     let read = |at: &Option<String>| at.as_deref().and_then(UtcMillis::parse_rfc3339);
     match (row.state.as_str(), read(&row.due), read(&row.kept_until)) {
-        ("attempting", ..) => "under way".into(),
+        ("attempting", ..) => "being sent".into(),
         ("blocked", ..) => format!("after {}", row.after.as_deref().unwrap_or_default()),
         ("waiting", Some(due), _) if due <= now => "now".into(),
-        ("waiting", Some(due), _) => format!("in {}", words(due.since(now))),
-        ("sent", _, Some(until)) => format!("forgotten in {}", words(until.since(now))),
+        ("waiting", Some(due), _) => format!("in {}", describe(due.since(now))),
+        ("sent", _, Some(until)) => format!("removed in {}", describe(until.since(now))),
         _ => "never".into(),
     }
 }
 
-/// A time that lies ahead, as people say it: "12 minutes", "1 hour", "3 days".
-fn words(wait: Duration) -> String {
+/// Formats a duration as "12 minutes", "1 hour" or "3 days".
+fn describe(wait: Duration) -> String {
     let seconds = wait.as_secs().max(1);
     let (number, unit) = match seconds {
         0..60 => (seconds, "second"),
@@ -312,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_attempt_is_said_in_words() {
+    fn the_next_attempt_is_described() {
         let now = UtcMillis::parse_rfc3339("2026-11-21T09:00:00Z").unwrap();
         let row = |state: &str, due: &str| QueuedAction {
             id: String::new(),
@@ -334,18 +335,18 @@ mod tests {
             email_id: None,
             after: Some("q1".into()),
         };
-        for (state, due, said) in [
+        for (state, due, expected) in [
             ("waiting", "2026-11-21T09:12:30Z", "in 12 minutes"),
             ("waiting", "2026-11-21T09:00:01Z", "in 1 second"),
             ("waiting", "2026-11-21T10:59:00Z", "in 1 hour"),
             ("waiting", "2026-11-21T08:00:00Z", "now"),
-            ("attempting", "2026-11-21T08:00:00Z", "under way"),
+            ("attempting", "2026-11-21T08:00:00Z", "being sent"),
             ("held", "2026-11-21T10:00:00Z", "never"),
             ("failed", "2026-11-21T10:00:00Z", "never"),
             ("blocked", "2026-11-21T10:00:00Z", "after q1"),
-            ("sent", "2026-11-24T10:00:00Z", "forgotten in 3 days"),
+            ("sent", "2026-11-24T10:00:00Z", "removed in 3 days"),
         ] {
-            assert_eq!(next(&row(state, due), now), said, "{state} {due}");
+            assert_eq!(next_attempt(&row(state, due), now), expected, "{state} {due}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `repair`, `rebuild`, `reindex`: the same work in three scopes, on the running service or on the
-//! data directory.
+//! The commands `repair`, `rebuild` and `reindex`: the same work in three scopes, done by the service
+//! if it runs, else on the store itself.
 
 use clap::Args;
 
@@ -7,16 +7,16 @@ use crate::cli::control::{CommandContext, job};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::meter::ProgressMeter;
 use crate::cli::terminal::output;
-use crate::jmap::admin::store as words;
+use crate::jmap::admin::store as admin;
 use crate::message::rows_or_bare;
 use crate::model::AccountId;
 use crate::store::repair::RepairScope;
 use crate::wire::jmap::admin::store::{JobStage, RepairOutcome, StoreRepair, StoreRepairArguments};
 
-/// `repair`, `rebuild`, `reindex`
+/// The arguments of all three commands.
 #[derive(Debug, Args)]
 pub struct RepairArgs {
-    /// Of these accounts alone: names, addresses or ids.
+    /// Only these accounts: names, addresses or ids [default: all].
     #[arg(value_name = "ACCOUNT")]
     pub accounts: Vec<String>,
 }
@@ -35,60 +35,63 @@ pub(in crate::cli) async fn run(
     let done = if context.client.is_up().await {
         let arguments =
             StoreRepairArguments { scope: name.to_owned(), accounts: args.accounts.clone() };
-        job::follow::<StoreRepair>(context, arguments, &mut meter).await?
+        job::run::<StoreRepair>(context, arguments, &mut meter).await?
     } else {
-        here(scope, args, context, &mut meter)?
+        repair_store(scope, args, context, &mut meter)?
     };
     drop(meter);
     if context.json {
         output::json(&done);
     } else {
-        say(&done);
+        print(&done);
     }
     match done.left_count {
         0 => Ok(()),
         left => {
-            let what = "what they said is in a backup alone";
-            Err(Failure::new(exit::DATA, format!("{left} things could not be mended: {what}")))
+            let advice = "restore a backup to get the lost data back";
+            Err(Failure::new(exit::DATA, format!("{left} faults could not be repaired: {advice}")))
         }
     }
 }
 
-fn here(
+/// Repairs the store in this process.
+fn repair_store(
     scope: RepairScope,
     args: &RepairArgs,
     context: &CommandContext,
     meter: &mut ProgressMeter,
 ) -> Result<RepairOutcome, Failure> {
-    let store = job::open(context)?;
+    let store = job::open_store(context)?;
     let directory =
         crate::account::Directory::new(store.clone(), context.config.directory_settings());
     let mut accounts: Vec<AccountId> = Vec::new();
     for name in &args.accounts {
-        let found = directory.find_damaged_account(name).map_err(|error| job::failed(&error))?;
-        let none = || Failure::new(exit::NO_USER, format!("{name}: no such account"));
-        accounts.push(found.ok_or_else(none)?);
+        let found =
+            directory.find_damaged_account(name).map_err(|error| job::store_failure(&error))?;
+        let unknown = || Failure::new(exit::NO_USER, format!("{name}: no such account"));
+        accounts.push(found.ok_or_else(unknown)?);
     }
-    let some = (!accounts.is_empty()).then_some(accounts.as_slice());
+    let selected = (!accounts.is_empty()).then_some(accounts.as_slice());
     let secrets = store.secrets().clone();
     let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-    let done = store.repair(scope, some, &remake, &mut |at| {
+    let done = store.repair(scope, selected, &remake, &mut |at| {
         meter.show(&JobStage::Store(at.into()));
         true
     });
-    Ok(words::repaired(&done.map_err(|error| job::failed(&error))?))
+    Ok(admin::repaired(&done.map_err(|error| job::store_failure(&error))?))
 }
 
-fn say(done: &RepairOutcome) {
+fn print(done: &RepairOutcome) {
     for breach in &done.left {
-        output::line(&format!("left: {breach}"));
+        output::line(&format!("not repaired: {breach}"));
     }
     for account in &done.mended {
-        let states = if done.renewed.contains(account) { "; clients read it anew" } else { "" };
-        output::line(&format!("mended: account {account}{states}"));
+        let renewed = done.renewed.contains(account);
+        let clients = if renewed { "; clients will load it anew" } else { "" };
+        output::line(&format!("repaired: account {account}{clients}"));
     }
-    let (accounts, mended, written) = (done.accounts, done.mended.len(), done.written);
+    let (accounts, repaired, written) = (done.accounts, done.mended.len(), done.written);
     output::line(&format!(
-        "{accounts} accounts looked at, {mended} mended, {written} rows written"
+        "{accounts} accounts checked, {repaired} repaired, {written} rows written"
     ));
 }

@@ -1,4 +1,4 @@
-//! `account token add|list|remove`: what programs log in with in the place of a password.
+//! The command `account token`. Programs log in with a token in place of a password.
 
 use clap::Subcommand;
 
@@ -14,19 +14,18 @@ use crate::wire::jmap::admin::accounts::{
     AccountTokenAdd, AccountTokenList, AccountTokenRemove, TokenAddArguments, TokenRemoveArguments,
 };
 
-/// `account token`
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
-    /// Make a token, and show it: this once, for it is kept as a hash alone.
+    /// Create a token and print it. It cannot be printed again, because only its hash is stored.
     ///
     /// A JMAP client sends it as `Authorization: Bearer TOKEN`.
     Add {
         /// The account: its name or any of its addresses.
         account: String,
-        /// What the token is for.
+        /// The name of the token, such as that of the program.
         #[arg(long, default_value = "default")]
         name: String,
-        /// When it ends, such as 2027-01-01 or +90d; never if not given.
+        /// When the token expires, such as 2027-01-01 or +90d [default: never].
         #[arg(long, value_name = "WHEN")]
         until: Option<String>,
     },
@@ -35,7 +34,7 @@ pub enum TokenCommand {
         /// The account: its name or any of its addresses.
         account: String,
     },
-    /// Take a token away: from the next request on it opens nothing.
+    /// Remove a token: the next request with it is refused.
     Remove {
         /// The account: its name or any of its addresses.
         account: String,
@@ -51,16 +50,17 @@ pub(in crate::cli) async fn run(
 ) -> Result<(), Failure> {
     let client = &context.client;
     match command {
-        TokenCommand::Add { account: whose, name, until } => {
+        TokenCommand::Add { account, name, until } => {
             let expires = match until {
                 Some(until) => {
-                    let zone = find_account(&whose, context).await?.zone;
+                    let zone = find_account(&account, context).await?.zone;
                     let at = dates::parse(&until, clock::SystemClock.now(), &zone, Edge::Until);
-                    Some(at.map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))?.rfc3339())
+                    let at = at.map_err(|error| Failure::new(exit::USAGE, error.to_string()))?;
+                    Some(at.rfc3339())
                 }
                 None => None,
             };
-            let args = With(AccountRef::by_name(&whose), TokenAddArguments { name, expires });
+            let args = With(AccountRef::by_name(&account), TokenAddArguments { name, expires });
             let answer = client.call::<AccountTokenAdd>(args).await?;
             if context.json {
                 output::json(&answer);
@@ -74,11 +74,14 @@ pub(in crate::cli) async fn run(
                 output::json(&answer.list);
                 return Ok(());
             }
-            let rows = answer.list.into_iter();
-            let rows = rows
-                .map(|row| vec![row.name, row.created, row.expires.unwrap_or_default()])
-                .collect();
-            output::table(&["NAME", "MADE", "UNTIL"], rows);
+            let zone = find_account(&account, context).await?.zone;
+            let time = |at: &str| output::local(at, &zone);
+            let rows = answer.list.into_iter().map(|row| {
+                let expires = row.expires.as_deref().map(time);
+                vec![row.name, time(&row.created), expires.unwrap_or_default()]
+            });
+            let rows = rows.collect();
+            output::table(&["NAME", "CREATED", "EXPIRES"], rows);
         }
         TokenCommand::Remove { account, name } => {
             let args = TokenRemoveArguments { name: name.clone() };

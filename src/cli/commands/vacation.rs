@@ -1,4 +1,5 @@
-//! `vacation set|text|show|off|log|report|told|forget|test`.
+//! The command `vacation`, with `vacation show`, `off` and `test`. `set` has `vacation set` and
+//! `text`, `log` the subcommands that show decisions.
 
 pub(in crate::cli) mod args;
 mod log;
@@ -7,8 +8,7 @@ mod set;
 use std::path::Path;
 
 use crate::cli::control::CommandContext;
-use crate::cli::control::selected_account::AccountArgs;
-use crate::cli::control::selected_account::{call, find_account};
+use crate::cli::control::selected_account::{AccountArgs, call, find_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::input::{read, with_crlf};
 use crate::cli::terminal::output::{self, local};
@@ -31,9 +31,9 @@ pub(in crate::cli) async fn run(
     match command {
         VacationCommand::Set(args) => set::set(*args, context).await,
         VacationCommand::Text(args) => set::text(*args, context).await,
-        VacationCommand::Show(whose) => show(whose.name(), context).await,
-        VacationCommand::Off(whose) => {
-            let account = find_account(whose.name(), context).await?;
+        VacationCommand::Show(account) => show(account.name(), context).await,
+        VacationCommand::Off(account) => {
+            let account = find_account(account.name(), context).await?;
             let off = VacationFacts { is_enabled: Some(false), ..VacationFacts::default() };
             update(context, &account.id, &off).await?;
             output::line("vacation off");
@@ -41,17 +41,17 @@ pub(in crate::cli) async fn run(
         }
         VacationCommand::Log(args) => log::log(*args, context).await,
         VacationCommand::Report(args) => log::report(&args, context).await,
-        VacationCommand::Told { whose, limit } => log::told(&whose, limit, context).await,
-        VacationCommand::Forget { whose, sender, all } => {
-            log::forget(&whose, sender, all, context).await
+        VacationCommand::Told { account, limit } => log::told(&account, limit, context).await,
+        VacationCommand::Forget { account, sender, all } => {
+            log::forget(&account, sender, all, context).await
         }
-        VacationCommand::Test { whose, file, sender } => {
-            test(&whose, &file, sender.as_deref(), context).await
+        VacationCommand::Test { account, file, sender } => {
+            test(&account, &file, sender.as_deref(), context).await
         }
     }
 }
 
-/// Changes the response of an account.
+/// Changes the vacation response of an account.
 pub(in crate::cli) async fn update(
     context: &CommandContext,
     account: &str,
@@ -82,7 +82,7 @@ async fn change(
     Err(Failure::of_method(&kind, &description))
 }
 
-/// Shows the response of the account of that name.
+/// Prints the vacation response of an account.
 pub(in crate::cli) async fn show(name: &str, context: &CommandContext) -> Result<(), Failure> {
     let account = find_account(name, context).await?;
     let args = With(AccountRef::by_id(&account.id), VacationGetArguments::default());
@@ -92,18 +92,18 @@ pub(in crate::cli) async fn show(name: &str, context: &CommandContext) -> Result
         output::json(&response);
         return Ok(());
     }
-    let on = response.is_enabled == Some(true);
-    output::line(&format!("vacation of {}: {}", account.name, if on { "on" } else { "off" }));
+    let state = if response.is_enabled == Some(true) { "on" } else { "off" };
+    output::line(&format!("vacation of {}: {state}", account.name));
     let zone = account.zone.iana_name().unwrap_or("local time");
-    let when = |at: Option<String>| at.map(|at| local(&at, &account.zone)).unwrap_or_default();
+    let time = |at: Option<String>| at.map(|at| local(&at, &account.zone)).unwrap_or_default();
     let list = |all: Option<Vec<String>>| all.unwrap_or_default().join(", ");
-    let yes = |is: Option<bool>, what: &str| {
-        if is == Some(true) { what.to_owned() } else { String::new() }
+    let if_set = |set: Option<bool>, text: &str| {
+        if set == Some(true) { text.to_owned() } else { String::new() }
     };
     let audience = response.audience.filter(|audience| audience != "everyone");
     for (label, value) in [
-        ("from", with_zone(&when(response.from_date.flatten()), zone)),
-        ("until", with_zone(&when(response.to_date.flatten()), zone)),
+        ("from", with_zone(&time(response.from_date.flatten()), zone)),
+        ("until", with_zone(&time(response.to_date.flatten()), zone)),
         ("only on", list(response.days)),
         ("answers", audience.unwrap_or_default()),
         ("organisation", list(response.organisation)),
@@ -111,38 +111,37 @@ pub(in crate::cli) async fn show(name: &str, context: &CommandContext) -> Result
         ("Reply-To", response.reply_to.flatten().map(address).unwrap_or_default()),
         ("also for", list(response.addresses)),
         ("never to", list(response.except)),
-        ("copies", yes(response.copies, "in Sent")),
-        ("report", yes(response.report, "into the Inbox when it is over")),
+        ("copies", if_set(response.copies, "in Sent")),
+        ("report", if_set(response.report, "into the Inbox at the end")),
     ] {
         show_line("  ", label, &value);
     }
-    let words = [response.language, response.subject, response.text_body, response.html_body];
-    show_words("  ", words.map(Option::flatten));
+    let text = [response.language, response.subject, response.text_body, response.html_body];
+    show_text("  ", text.map(Option::flatten));
     for variant in response.variants.unwrap_or_default() {
         output::line(&format!("  to {}:", variant.circle.as_deref().unwrap_or("everybody")));
-        show_words(
-            "    ",
-            [variant.language, variant.subject, variant.text_body, variant.html_body],
-        );
+        let text = [variant.language, variant.subject, variant.text_body, variant.html_body];
+        show_text("    ", text);
     }
     Ok(())
 }
 
-fn show_words(indent: &str, words: [Option<String>; 4]) {
-    for (label, value) in ["language", "subject", "text", "html"].into_iter().zip(words) {
+fn show_text(indent: &str, text: [Option<String>; 4]) {
+    for (label, value) in ["language", "subject", "text", "html"].into_iter().zip(text) {
         show_line(indent, label, &value.unwrap_or_default());
     }
 }
 
 fn show_line(indent: &str, label: &str, value: &str) {
     if !value.is_empty() {
-        let below = format!("\n{indent}      ");
-        output::line(&format!("{indent}{label}: {}", value.trim_end().replace('\n', &below)));
+        let line_break = format!("\n{indent}      ");
+        let value = value.trim_end().replace('\n', &line_break);
+        output::line(&format!("{indent}{label}: {value}"));
     }
 }
 
-fn with_zone(when: &str, zone: &str) -> String {
-    if when.is_empty() { String::new() } else { format!("{when} ({zone})") }
+fn with_zone(time: &str, zone: &str) -> String {
+    if time.is_empty() { String::new() } else { format!("{time} ({zone})") }
 }
 
 fn address(person: NamedAddress) -> String {
@@ -153,7 +152,7 @@ fn address(person: NamedAddress) -> String {
 }
 
 async fn test(
-    whose: &AccountArgs,
+    account: &AccountArgs,
     file: &Path,
     sender: Option<&str>,
     context: &CommandContext,
@@ -163,7 +162,7 @@ async fn test(
         message: octets(&with_crlf(&message)),
         sender: sender.map(str::to_owned),
     };
-    let answer = call::<VacationTest, _>(context, whose, args).await?;
+    let answer = call::<VacationTest, _>(context, account, args).await?;
     if context.json {
         output::json(&answer);
         return Ok(());
@@ -173,7 +172,7 @@ async fn test(
             output::line(&format!("silent: {reason} ({detail})"))
         }
         VacationTestAnswer::Reply { recipient, reply, .. } => {
-            output::line(&format!("would be answered, to {recipient}:\n"));
+            output::line(&format!("would be answered; the reply goes to {recipient}:\n"));
             output::line(&reply);
         }
     }

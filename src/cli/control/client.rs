@@ -1,5 +1,5 @@
-//! The client of the control socket: HTTP/1.1 over a Unix socket, JMAP envelopes (RFC 8620 §3.3) in
-//! it.
+//! The client of the control socket, which speaks JMAP (RFC 8620 §3.3) in HTTP/1.1 over a Unix
+//! socket.
 
 use std::path::{Path, PathBuf};
 
@@ -14,29 +14,28 @@ use crate::cli::exit::{self, Failure};
 use crate::jmap::CAPABILITIES;
 use crate::wire::jmap::admin::VendorMethod;
 
-/// The largest answer that is read.
+/// The largest response body that is read.
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
-/// What requests go into.
+/// Sends requests on one connection.
 pub(in crate::cli) type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
-/// What makes them go.
+/// The future that drives one connection: it must be polled for requests to be sent.
 pub(in crate::cli) type ConnectionDriver =
     hyper::client::conn::http1::Connection<TokioIo<UnixStream>, Full<Bytes>>;
 
-/// A way to the service.
+/// Calls the service through its control socket.
 #[derive(Debug, Clone)]
 pub struct ControlClient {
     socket: PathBuf,
 }
 
 impl ControlClient {
-    /// The service behind this socket.
     #[must_use]
     pub fn new(socket: &Path) -> Self {
         Self { socket: socket.to_owned() }
     }
 
-    /// Whether anyone listens there.
+    /// Whether a process listens on the socket.
     pub async fn is_up(&self) -> bool {
         UnixStream::connect(&self.socket).await.is_ok()
     }
@@ -44,23 +43,24 @@ impl ControlClient {
     /// Calls a vendor method.
     ///
     /// # Errors
-    /// No service, what the method refused, or an answer of another form (a service of another
-    /// version).
+    /// The service does not run, the method returns an error, or the answer cannot be decoded (the
+    /// service has another version).
     pub async fn call<M: VendorMethod>(&self, args: M::Args) -> Result<M::Answer, Failure> {
-        let strange = |error| {
-            Failure::new(
-                exit::SOFTWARE,
-                format!("the service's answer to {} is strange: {error}", M::NAME),
-            )
+        let failure = |error| {
+            let text = format!(
+                "the answer to {} cannot be read: {error}; has the service another version?",
+                M::NAME
+            );
+            Failure::new(exit::SOFTWARE, text)
         };
-        let arguments = serde_json::to_value(args).map_err(strange)?;
-        serde_json::from_value(self.call_by_name(M::NAME, arguments).await?).map_err(strange)
+        let arguments = serde_json::to_value(args).map_err(failure)?;
+        serde_json::from_value(self.call_by_name(M::NAME, arguments).await?).map_err(failure)
     }
 
-    /// One method call.
+    /// Calls a method and returns the arguments of its response.
     ///
     /// # Errors
-    /// No service, or what the method refused.
+    /// The service does not run, or the method returns an error.
     pub async fn call_by_name(&self, method: &str, arguments: Value) -> Result<Value, Failure> {
         let request = json!({
             "using": CAPABILITIES,
@@ -81,30 +81,31 @@ impl ControlClient {
             Some(_) => Ok(reply[1].clone()),
             None => Err(Failure::new(
                 exit::SOFTWARE,
-                format!("the service's answer holds no method response: {answer}"),
+                format!("the service's answer has no method response: {answer}"),
             )),
         }
     }
 
-    /// One HTTP exchange.
+    /// Sends one HTTP request and returns the body of the response.
     ///
     /// # Errors
-    /// No service, or a refusal.
+    /// The service does not run, or the response has a status other than success.
     pub async fn exchange(
         &self,
         method: Method,
         path: &str,
-        kind: &str,
+        content_type: &str,
         body: Bytes,
     ) -> Result<Bytes, Failure> {
         let (mut sender, connection) = self.connect().await?;
         let driver = tokio::spawn(connection);
-        let (status, bytes) = answer(&mut sender, request(method, path, kind, body)?).await?;
+        let request = request(method, path, content_type, body)?;
+        let (status, bytes) = send(&mut sender, request).await?;
         driver.abort();
         if status.is_success() { Ok(bytes) } else { Err(refusal(status, &bytes)) }
     }
 
-    /// A connection, and what must be spawned for it to live.
+    /// Connects to the service. The driver must be spawned for the connection to work.
     pub(in crate::cli) async fn connect(&self) -> Result<(Sender, ConnectionDriver), Failure> {
         let stream =
             UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(&error))?;
@@ -118,13 +119,15 @@ impl ControlClient {
         match error.kind() {
             std::io::ErrorKind::PermissionDenied => Failure::new(
                 exit::NO_PERMISSION,
-                format!("{socket}: permission denied: be root, or a member of the service's group"),
+                format!(
+                    "{socket}: permission denied: run this as root or as a member of the service's group"
+                ),
             ),
             std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => Failure::new(
                 exit::UNAVAILABLE,
                 format!(
-                    "no service answers at {socket}: start it (systemctl start restante), or name its configuration with \
-                     --config"
+                    "no service answers at {socket}: start it (systemctl start restante), or name \
+                     its configuration with --config"
                 ),
             ),
             _ => Failure::new(exit::UNAVAILABLE, format!("{socket}: {error}")),
@@ -132,24 +135,24 @@ impl ControlClient {
     }
 }
 
-/// A request of these octets.
+/// Builds a request.
 pub(in crate::cli) fn request(
     method: Method,
     path: &str,
-    kind: &str,
+    content_type: &str,
     body: Bytes,
 ) -> Result<Request<Full<Bytes>>, Failure> {
     Request::builder()
         .method(method)
         .uri(path)
         .header("host", "localhost")
-        .header("content-type", kind)
+        .header("content-type", content_type)
         .body(Full::new(body))
         .map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))
 }
 
-/// Sends a request; the whole answer, whatever it is.
-pub(in crate::cli) async fn answer(
+/// Sends a request, and returns status and body of the response, whatever the status is.
+pub(in crate::cli) async fn send(
     sender: &mut Sender,
     request: Request<Full<Bytes>>,
 ) -> Result<(StatusCode, Bytes), Failure> {
@@ -159,18 +162,18 @@ pub(in crate::cli) async fn answer(
         .collect()
         .await
         .map_err(|error| {
-            Failure::new(exit::TEMPORARY, format!("the service's answer broke off: {error}"))
+            Failure::new(exit::TEMPORARY, format!("the service's answer is incomplete: {error}"))
         })?
         .to_bytes();
     Ok((status, bytes))
 }
 
 fn broken(error: &hyper::Error) -> Failure {
-    Failure::new(exit::TEMPORARY, format!("the service broke off the conversation: {error}"))
+    Failure::new(exit::TEMPORARY, format!("the connection to the service broke: {error}"))
 }
 
-/// An HTTP status that is no success; the body may be problem details (RFC 7807, as RFC 8620 §3.6.1
-/// has it).
+/// Makes a failure of a response without success. Its body may be problem details (RFC 7807, RFC
+/// 8620 §3.6.1).
 pub(in crate::cli) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let detail = serde_json::from_slice::<Value>(body)
         .ok()
@@ -187,5 +190,5 @@ pub(in crate::cli) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
         status if status.is_client_error() => exit::USAGE,
         _ => exit::SOFTWARE,
     };
-    Failure::new(code, format!("the service refused ({status}): {detail}"))
+    Failure::new(code, format!("the service refused this ({status}): {detail}"))
 }

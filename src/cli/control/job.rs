@@ -1,5 +1,4 @@
-//! Long work: on the running service, followed until it is done; or on the data directory itself,
-//! while no service runs.
+//! Runs long jobs: in the service, waiting for the end; or on the store itself if no service runs.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
@@ -13,14 +12,15 @@ use crate::model::clock;
 use crate::store::{Error, Store};
 use crate::wire::jmap::admin::store::{JobGet, JobMethod};
 
-/// How often the service is asked how far it is: soon at first, for most work is short.
+/// Pauses between polls of a job, in milliseconds; the last one repeats. Most jobs are short, so the
+/// first polls come soon.
 const POLL_INTERVALS_MS: [u64; 8] = [20, 20, 50, 50, 100, 100, 200, 500];
 
-/// Begins a job on the service, and gives what came of it.
+/// Starts a job in the service, shows its progress, and returns its result.
 ///
 /// # Errors
-/// Those of calls; a result of another kind of job.
-pub(in crate::cli) async fn follow<M: JobMethod>(
+/// As for `ControlClient::call`, or the result is that of another kind of job.
+pub(in crate::cli) async fn run<M: JobMethod>(
     context: &CommandContext,
     args: M::Args,
     meter: &mut ProgressMeter,
@@ -31,40 +31,41 @@ pub(in crate::cli) async fn follow<M: JobMethod>(
     loop {
         pause = pauses.next().map_or(pause, |pause| Duration::from_millis(*pause));
         tokio::time::sleep(pause).await;
-        let now = context.client.call::<JobGet>(job).await?;
-        meter.show(&now.progress);
-        if now.done {
-            let strange =
-                || Failure::new(exit::SOFTWARE, format!("the result of {} is strange", M::NAME));
-            return now.result.and_then(M::outcome).ok_or_else(strange);
+        let state = context.client.call::<JobGet>(job).await?;
+        meter.show(&state.progress);
+        if state.done {
+            return state.result.and_then(M::outcome).ok_or_else(|| {
+                let text = format!("the job has another result than {} returns", M::NAME);
+                Failure::new(exit::SOFTWARE, text)
+            });
         }
     }
 }
 
-/// The store on the disk, to write in it.
+/// Opens the store for writing, while no service runs.
 ///
 /// # Errors
-/// Where there is none, where another has it open, and where it belongs to another user: files of
-/// ours would keep the service out.
-pub(in crate::cli) fn open(context: &CommandContext) -> Result<Store, Failure> {
+/// There is no store, another process has it open, or it belongs to another Unix user: the service
+/// could not open files that this user creates in it.
+pub(in crate::cli) fn open_store(context: &CommandContext) -> Result<Store, Failure> {
     let dir = service::store_dir(&context.config);
     let about = std::fs::metadata(&dir)
         .map_err(|_| Failure::new(exit::NO_INPUT, format!("{}: no store there", dir.display())))?;
     if about.uid() != rustix::process::geteuid().as_raw() {
-        let what =
+        let text =
             "it belongs to another user: start the service, or run this as that user (runuser -u)";
-        return Err(Failure::new(exit::NO_PERMISSION, format!("{}: {what}", dir.display())));
+        return Err(Failure::new(exit::NO_PERMISSION, format!("{}: {text}", dir.display())));
     }
-    // A look first: it makes no store where there is none.
-    let looked = service::look_at_store(&context.config, Arc::new(clock::SystemClock));
-    drop(looked.map_err(Failure::from)?.ok_or_else(|| {
+    // Opening for reading first does not create a store if there is none.
+    let existing = service::open_store_read_only(&context.config, Arc::new(clock::SystemClock));
+    drop(existing.map_err(Failure::from)?.ok_or_else(|| {
         Failure::new(exit::NO_INPUT, format!("{}: no store there", dir.display()))
     })?);
     Ok(service::open_store(&context.config, Arc::new(clock::SystemClock))?)
 }
 
-/// An error of the store as a command's.
-pub(in crate::cli) fn failed(error: &Error) -> Failure {
+/// Converts an error of the store.
+pub(in crate::cli) fn store_failure(error: &Error) -> Failure {
     let code = match error {
         Error::NotFound("account") => exit::NO_USER,
         Error::NotFound(_) => exit::NO_INPUT,

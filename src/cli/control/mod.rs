@@ -1,4 +1,5 @@
-//! The client of the control socket, and the jobs that run on the service or, without one, here.
+//! The client of the control socket, and jobs that run in the service or, without one, in this
+//! process.
 
 pub(super) mod client;
 pub(super) mod job;
@@ -11,7 +12,7 @@ use super::exit::{self, Failure};
 use crate::config::{Config, load};
 use client::ControlClient;
 
-/// What every client command needs.
+/// What every command needs that talks to the service.
 #[derive(Debug)]
 pub(super) struct CommandContext {
     pub(super) config: Config,
@@ -27,9 +28,9 @@ impl CommandContext {
     }
 }
 
-pub(super) fn one_thread() -> Result<tokio::runtime::Runtime, Failure> {
+pub(super) fn single_threaded_runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(exit::SOFTWARE, format!("no runtime: {error}")))
+        .map_err(|error| Failure::new(exit::SOFTWARE, format!("cannot start a runtime: {error}")))
 }

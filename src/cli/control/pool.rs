@@ -1,35 +1,33 @@
-//! Connections to the control socket that are kept and used again, for commands that ask a hundred
-//! thousand times.
+//! A pool of connections to the control socket, for commands that send many requests.
 
 use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::cli::control::client::ControlClient;
-use crate::cli::control::client::{Sender, answer, refusal, request};
+use crate::cli::control::client::{ControlClient, Sender, refusal, request, send};
 use crate::cli::exit::Failure;
 
-/// Kept connections: as many as were ever in use at once.
+/// Keeps idle connections: as many as were ever in use at the same time.
 pub(in crate::cli) struct ControlPool {
     client: ControlClient,
     idle: Mutex<Vec<Sender>>,
 }
 
-/// What was answered, whatever it is.
+/// A response, with whatever status.
 pub(in crate::cli) struct ControlResponse {
     pub(in crate::cli) status: StatusCode,
     pub(in crate::cli) body: Bytes,
 }
 
 impl ControlResponse {
-    /// The last word of the problem's type: `urn:restante:problem:overQuota`.
+    /// Returns the last part of the problem's type: `overQuota` of `urn:restante:problem:overQuota`.
     pub(in crate::cli) fn problem(&self) -> Option<String> {
         let problem: Value = serde_json::from_slice(&self.body).ok()?;
         problem["type"].as_str()?.rsplit(':').next().map(str::to_owned)
     }
 
-    /// The refusal as a failure of the command.
+    /// Converts a response without success into a failure of the command.
     pub(in crate::cli) fn failure(&self) -> Failure {
         refusal(self.status, &self.body)
     }
@@ -40,33 +38,35 @@ impl ControlPool {
         Self { client, idle: Mutex::default() }
     }
 
-    /// One exchange. What the service takes so may be sent twice: where a kept connection was
-    /// closed meanwhile, it is.
+    /// Sends a request and returns the response.
+    ///
+    /// If an idle connection turns out to be closed, the request is sent again on a new one. So it
+    /// must be a request that the service may receive twice.
     ///
     /// # Errors
-    /// No service, or one that breaks off.
+    /// The service does not run, or the connection breaks.
     pub(in crate::cli) async fn exchange(
         &self,
         method: &Method,
         path: &str,
         body: &Bytes,
     ) -> Result<ControlResponse, Failure> {
-        let kept = self.idle.lock().pop();
-        if let Some(mut sender) = kept
+        let idle = self.idle.lock().pop();
+        if let Some(mut sender) = idle
             && sender.ready().await.is_ok()
-            && let Ok(done) = self.over(&mut sender, method, path, body).await
+            && let Ok(response) = self.send(&mut sender, method, path, body).await
         {
             self.idle.lock().push(sender);
-            return Ok(done);
+            return Ok(response);
         }
         let (mut sender, connection) = self.client.connect().await?;
         drop(tokio::spawn(connection));
-        let done = self.over(&mut sender, method, path, body).await?;
+        let response = self.send(&mut sender, method, path, body).await?;
         self.idle.lock().push(sender);
-        Ok(done)
+        Ok(response)
     }
 
-    async fn over(
+    async fn send(
         &self,
         sender: &mut Sender,
         method: &Method,
@@ -74,7 +74,7 @@ impl ControlPool {
         body: &Bytes,
     ) -> Result<ControlResponse, Failure> {
         let request = request(method.clone(), path, "application/octet-stream", body.clone())?;
-        let (status, body) = answer(sender, request).await?;
+        let (status, body) = send(sender, request).await?;
         Ok(ControlResponse { status, body })
     }
 }

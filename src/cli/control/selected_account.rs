@@ -1,4 +1,4 @@
-//! The account that a command is about.
+//! Finds the account that a command is about.
 
 use clap::Args;
 use jiff::tz::TimeZone;
@@ -13,32 +13,31 @@ use crate::wire::jmap::admin::{AccountRef, OfAccount, VendorMethod};
 /// The argument that selects an account.
 #[derive(Debug, Args)]
 pub struct AccountArgs {
-    /// The account: its name or any of its addresses; the one that is mapped to your Unix user if
-    /// not given.
+    /// The account: its name or any of its addresses. Default: the account of your Unix user.
     #[arg(long, short, value_name = "ACCOUNT", default_value = "", hide_default_value = true)]
     pub account: String,
 }
 
-/// An account, by what the commands need of it.
+/// What the commands need to know of an account.
 pub(in crate::cli) struct AccountInfo {
     pub(in crate::cli) id: String,
-    /// What commands call it.
+    /// The name by which commands find the account.
     pub(in crate::cli) name: String,
-    /// Its time zone: its own, else the configuration's, else the machine's.
+    /// The account's time zone, else the configuration's, else the machine's.
     pub(in crate::cli) zone: TimeZone,
 }
 
-/// Finds an account by its name or any of its addresses; for "" the one that is mapped to the Unix
-/// user.
+/// Finds an account by its name or any of its addresses; for "" the account that is mapped to the
+/// Unix user.
 ///
 /// # Errors
-/// There is none, it is somebody else's, or no service.
+/// There is no such account, the caller has no right to it, or the service does not run.
 pub(in crate::cli) async fn find_account(
     name: &str,
     context: &CommandContext,
 ) -> Result<AccountInfo, Failure> {
-    let named = if name.is_empty() { AccountRef::default() } else { AccountRef::by_name(name) };
-    let answer = context.client.call::<AccountGet>(named).await?;
+    let account = if name.is_empty() { AccountRef::default() } else { AccountRef::by_name(name) };
+    let answer = context.client.call::<AccountGet>(account).await?;
     let zone =
         answer.zone.as_deref().or(context.config.directory.zone.as_deref()).and_then(clock::zone);
     Ok(AccountInfo {
@@ -51,15 +50,15 @@ pub(in crate::cli) async fn find_account(
 /// Calls a method for the account that a command is about.
 ///
 /// # Errors
-/// As for `find_account`, and what the method refuses.
+/// As for `find_account`, and those of the method.
 pub(in crate::cli) async fn call<M, A>(
     context: &CommandContext,
-    who: &AccountArgs,
+    selected: &AccountArgs,
     args: A,
 ) -> Result<M::Answer, Failure>
 where
     M: VendorMethod<Args = OfAccount<A>>,
 {
-    let account = find_account(&who.account, context).await?;
+    let account = find_account(&selected.account, context).await?;
     context.client.call::<M>(With(AccountRef::by_id(&account.id), args)).await
 }

@@ -1,9 +1,11 @@
-//! `serve`: the service in the foreground, under systemd or by hand.
+//! The command `serve`: runs the service in the foreground, under systemd or by hand.
 //!
-//! READY=1 once every listener is bound; WATCHDOG=1 while the store takes writes; STOPPING=1 when
-//! the drain begins. SIGTERM and SIGINT drain; SIGHUP reads the configuration again: all of it
-//! holds from then on but the store, the listeners and where the log goes. A bad file leaves the
-//! old in force, and the log has line and remedy.
+//! - systemd is sent READY=1 when every listener is bound, WATCHDOG=1 while the store accepts
+//!   writes, and STOPPING=1 when the drain begins.
+//! - SIGTERM and SIGINT stop the service after a drain.
+//! - SIGHUP reads the configuration again and applies it, except for the store, the listeners and
+//!   the destination of the log. If the file is faulty, the log says where and the old configuration
+//!   stays in force.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,21 +25,21 @@ pub(in crate::cli) fn run(path: Option<PathBuf>) -> Result<(), Failure> {
         load(path.as_deref()).map_err(|faults| Failure::new(exit::CONFIG, faults.to_string()))?;
     let log = trace::init(&config.trace_settings())
         .map_err(|error| Failure::new(exit::CONFIG, error.to_string()))?;
-    allow_open_files(&config);
+    raise_open_files_limit(&config);
     runtime()?.block_on(serve(config, path, log))
 }
 
-/// Open files that the service needs beside connections: the store's tables and logs, messages on
-/// their way.
+/// Open files that the service needs besides connections: the files of the store, and messages that
+/// are being received.
 const BASE_OPEN_FILES: usize = 1024;
 
-/// Lets the service have as many open files as the machine allows, and says where those are too few
-/// for the connections that may be: LMTP would wait when others have taken them.
-fn allow_open_files(config: &Config) {
+/// Raises the limit on open files to the hard limit. Logs a warning if that is too low for the
+/// configured numbers of connections: other connections could then keep LMTP from being served.
+fn raise_open_files_limit(config: &Config) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        tracing::warn!(%error, "the number of open files stays as it is");
+        tracing::warn!(%error, "the limit on open files could not be raised");
     }
     let http = config.http.listen.as_ref().map_or(0, |_| config.http.connections);
     let control = 2 * limits::MAX_CONTROL_CONNECTIONS + limits::MAX_METRICS_CONNECTIONS;
@@ -49,17 +51,17 @@ fn allow_open_files(config: &Config) {
         tracing::warn!(
             allowed,
             needed,
-            "too few open files for all connections: raise LimitNOFILE or ulimit -n"
+            "the limit on open files is too low for all connections: raise LimitNOFILE or ulimit -n"
         );
     }
 }
 
-/// As many workers as cores.
+/// Makes a runtime with one worker thread for each core.
 pub(in crate::cli) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(exit::SOFTWARE, format!("no runtime: {error}")))
+        .map_err(|error| Failure::new(exit::SOFTWARE, format!("cannot start a runtime: {error}")))
 }
 
 async fn serve(
@@ -67,30 +69,32 @@ async fn serve(
     path: Option<PathBuf>,
     log: trace::LevelHandle,
 ) -> Result<(), Failure> {
-    // Before anything else, so that a signal during the start is not lost.
+    // Listens before anything else, so that a signal during the start is not lost.
     let (mut term, mut int, mut hup) = (
         listen(SignalKind::terminate())?,
         listen(SignalKind::interrupt())?,
         listen(SignalKind::hangup())?,
     );
     let mut service = Service::start(config, Arc::new(clock::SystemClock)).await?;
-    tell(&[NotifyState::Ready, NotifyState::Status("taking mail")]);
-    let mut watchdog = tokio::time::interval(watchdog().unwrap_or(Duration::from_secs(10)));
+    notify(&[NotifyState::Ready, NotifyState::Status("accepting mail")]);
+    let interval = watchdog_interval().unwrap_or(Duration::from_secs(10));
+    let mut watchdog = tokio::time::interval(interval);
     loop {
         tokio::select! {
             _ = term.recv() => break,
             _ = int.recv() => break,
             _ = hup.recv() => reload(&mut service, path.as_deref(), &log),
             _ = watchdog.tick() => {
-                // A poisoned store needs a new process: systemd starts one when the dog is not fed.
+                // A store whose write failed needs a new process. systemd starts one when the
+                // watchdog is not notified.
                 match service.health() {
-                    Ok(()) => tell(&[NotifyState::Watchdog]),
-                    Err(error) => tracing::error!(%error, "the store takes no writes"),
+                    Ok(()) => notify(&[NotifyState::Watchdog]),
+                    Err(error) => tracing::error!(%error, "the store refuses writes"),
                 }
             }
         }
     }
-    tell(&[NotifyState::Stopping, NotifyState::Status("finishing what is under way")]);
+    notify(&[NotifyState::Stopping, NotifyState::Status("waiting for running sessions")]);
     tracing::info!("stopping");
     service.stop().await;
     tracing::info!("stopped");
@@ -98,20 +102,18 @@ async fn serve(
 }
 
 fn reload(service: &mut Service, path: Option<&Path>, log: &trace::LevelHandle) {
-    tell(&[NotifyState::Status("reading the configuration again")]);
+    notify(&[NotifyState::Status("reading the configuration again")]);
     match load(path) {
         Ok(new) => {
             let level = new.log.level.clone();
             match service.reload(new) {
-                Ok(waiting) => {
+                Ok(need_restart) => {
                     if let Err(error) = log.set_level(&level) {
-                        tracing::error!(%error, "the log level stays");
+                        tracing::error!(%error, "the log level is unchanged");
                     }
-                    if !waiting.is_empty() {
-                        tracing::warn!(
-                            keys = waiting.join(", "),
-                            "changed, and waits for a restart"
-                        );
+                    if !need_restart.is_empty() {
+                        let keys = need_restart.join(", ");
+                        tracing::warn!(keys, "changed settings need a restart");
                     }
                     tracing::info!("configuration read again");
                 }
@@ -126,20 +128,23 @@ fn reload(service: &mut Service, path: Option<&Path>, log: &trace::LevelHandle) 
             }
         }
     }
-    tell(&[NotifyState::Status("taking mail")]);
+    notify(&[NotifyState::Status("accepting mail")]);
 }
 
 fn listen(kind: SignalKind) -> Result<Signal, Failure> {
-    signal(kind).map_err(|error| Failure::new(exit::SOFTWARE, format!("no signals: {error}")))
+    signal(kind).map_err(|error| {
+        Failure::new(exit::SOFTWARE, format!("cannot listen for signals: {error}"))
+    })
 }
 
-/// Half of systemd's watchdog time, where it set one.
-fn watchdog() -> Option<Duration> {
+/// Returns half of systemd's watchdog time, if one is set.
+fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|time| time / 2)
 }
 
-fn tell(states: &[NotifyState<'_>]) {
+/// Notifies systemd, if the service runs under it.
+fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "systemd does not listen");
+        tracing::debug!(%error, "systemd could not be notified");
     }
 }

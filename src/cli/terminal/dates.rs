@@ -1,8 +1,8 @@
-//! Dates as people write them, in the account's time zone.
+//! Reads dates as people write them, in the account's time zone.
 //!
-//! A pure function of text, now and zone. A date without a time is the start of that day; as an end
-//! (`--until friday`) it is the start of the day after, so that the day is included and the end
-//! stays exclusive (RFC 8621 §8).
+//! - A date without a time is the start of that day.
+//! - As the end of a window (`--until friday`) it is the start of the next day. So the day is
+//!   included, although the end of the window is exclusive (RFC 8621 §8).
 
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::TimeZone;
@@ -10,24 +10,24 @@ use jiff::{Span, Timestamp};
 
 use crate::model::UtcMillis;
 
-/// Which end of a window the text describes.
+/// The end of a window that a text describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edge {
-    /// From then on.
+    /// The window begins at that time.
     From,
-    /// Until then, the day included.
+    /// The window ends at that time; a date without a time is included.
     Until,
 }
 
 /// A text that is no date.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a date: write 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, or a span from now such as +3d, \
-     +2w, +1m, +12h"
+    "`{0}` is not a date: write 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, or a span \
+     from now such as +3d, +2w, +1m, +12h"
 )]
 pub struct BadDate(pub String);
 
-/// The instant that `text` names.
+/// Returns the instant that `text` names at the time `now` in `zone`.
 ///
 /// # Errors
 /// `BadDate`.
@@ -40,7 +40,7 @@ pub fn parse(
     let bad = || BadDate(text.to_owned());
     let here = Timestamp::from_millisecond(now.0).map_err(|_| bad())?.to_zoned(zone.clone());
     let word = text.trim().to_ascii_lowercase();
-    let at = match said(&word, here.date()).ok_or_else(bad)? {
+    let at = match expression(&word, here.date()).ok_or_else(bad)? {
         DateExpression::Day(day) => {
             let day = if edge == Edge::Until { day.tomorrow().map_err(|_| bad())? } else { day };
             day.to_zoned(zone.clone()).map_err(|_| bad())?.timestamp()
@@ -52,7 +52,7 @@ pub fn parse(
     Ok(UtcMillis(at.as_millisecond()))
 }
 
-/// What was said.
+/// A text that was understood.
 enum DateExpression {
     Day(Date),
     Wall(DateTime),
@@ -60,7 +60,7 @@ enum DateExpression {
     Later(Span),
 }
 
-fn said(word: &str, today: Date) -> Option<DateExpression> {
+fn expression(word: &str, today: Date) -> Option<DateExpression> {
     match word {
         "now" => return Some(DateExpression::Later(Span::new())),
         "today" => return Some(DateExpression::Day(today)),
@@ -68,13 +68,13 @@ fn said(word: &str, today: Date) -> Option<DateExpression> {
         _ => {}
     }
     if let Some(weekday) = weekday(word) {
-        // The next one: whoever means today says `today`.
+        // The name of today's weekday means the day a week from now: there is the word `today`.
         return today.nth_weekday(1, weekday).ok().map(DateExpression::Day);
     }
     if let Some(rest) = word.strip_prefix('+') {
         return later(rest, today);
     }
-    // The parser of dates alone would drop a time.
+    // jiff's parser of dates accepts and ignores a time, so only texts of ten bytes get there.
     if word.len() == 10 {
         return word.parse().ok().map(DateExpression::Day);
     }
@@ -86,19 +86,20 @@ fn said(word: &str, today: Date) -> Option<DateExpression> {
     Some(DateExpression::Wall(day.to_datetime(time)))
 }
 
-/// `2w`: days and longer are counted in whole days, hours and minutes from this very moment.
+/// Reads a span such as `2w`. Spans of days or more lead to a whole day; hours and minutes are
+/// counted from now.
 fn later(rest: &str, today: Date) -> Option<DateExpression> {
     let end = rest.find(|at: char| !at.is_ascii_digit())?;
     let (digits, unit) = rest.split_at(end);
-    let many: i32 = digits.parse().ok()?;
+    let count: i32 = digits.parse().ok()?;
     let span = Span::new();
     let days = match unit.trim() {
-        "d" | "day" | "days" => span.try_days(many),
-        "w" | "week" | "weeks" => span.try_weeks(many),
-        "m" | "month" | "months" => span.try_months(many),
-        "y" | "year" | "years" => span.try_years(many),
-        "h" | "hour" | "hours" => return span.try_hours(many).ok().map(DateExpression::Later),
-        "min" | "minutes" => return span.try_minutes(many).ok().map(DateExpression::Later),
+        "d" | "day" | "days" => span.try_days(count),
+        "w" | "week" | "weeks" => span.try_weeks(count),
+        "m" | "month" | "months" => span.try_months(count),
+        "y" | "year" | "years" => span.try_years(count),
+        "h" | "hour" | "hours" => return span.try_hours(count).ok().map(DateExpression::Later),
+        "min" | "minutes" => return span.try_minutes(count).ok().map(DateExpression::Later),
         _ => return None,
     };
     today.checked_add(days.ok()?).ok().map(DateExpression::Day)
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn forms() {
+    fn reads_every_form_as_begin_and_as_end() {
         for (text, from, until) in [
             ("2026-12-24", "2026-12-23T23:00:00Z", "2026-12-24T23:00:00Z"),
             ("2026-12-24T09:00", "2026-12-24T08:00:00Z", "2026-12-24T08:00:00Z"),
@@ -141,13 +142,13 @@ mod tests {
             ("friday", "2026-10-22T22:00:00Z", "2026-10-23T22:00:00Z"),
             // The day on which summer time ends has 25 hours.
             ("sun", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"),
-            // Today is a Wednesday: the next one.
+            // Today is a Wednesday, so this is the day a week from now.
             ("wednesday", "2026-10-27T23:00:00Z", "2026-10-28T23:00:00Z"),
             ("+2w", "2026-11-03T23:00:00Z", "2026-11-04T23:00:00Z"),
             ("+3d", "2026-10-23T22:00:00Z", "2026-10-24T22:00:00Z"),
             ("+1m", "2026-11-20T23:00:00Z", "2026-11-21T23:00:00Z"),
             ("+12h", "2026-10-21T20:30:00Z", "2026-10-21T20:30:00Z"),
-            // No such time, as the clocks go forward: the time as far after the gap.
+            // The clocks go forward over this time: it is as far after the gap as it was in it.
             ("2027-03-28T02:30", "2027-03-28T01:30:00Z", "2027-03-28T01:30:00Z"),
         ] {
             assert_eq!(
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none() {
+    fn refuses_what_is_no_date() {
         for text in [
             "",
             "someday",

@@ -1,4 +1,4 @@
-//! What commands read: a file, or standard input where it is named `-`.
+//! Reads the input of commands: files, standard input for the name `-`, and answers to questions.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, IsTerminal as _, Read, Write as _};
@@ -7,48 +7,52 @@ use std::path::Path;
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::output;
 
-/// The largest text or message that is read.
+/// The largest file that is read.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A file's octets; `-` is standard input.
+/// Reads a file; `-` is standard input.
 ///
 /// # Errors
-/// It cannot be read, or is larger than 64 MiB.
+/// The file cannot be read, or is larger than 64 MiB.
 pub(in crate::cli) fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     let stdin = file == Path::new("-");
-    let bytes = if stdin { at_most(io::stdin().lock(), MAX_FILE_BYTES) } else { open(file) };
+    let bytes = if stdin {
+        read_at_most(io::stdin().lock(), MAX_FILE_BYTES)
+    } else {
+        File::open(file).and_then(|file| read_at_most(file, MAX_FILE_BYTES))
+    };
     bytes
         .map_err(|error| Failure::new(exit::NO_INPUT, format!("{}: {error}", file.display())))?
         .ok_or_else(|| Failure::new(exit::DATA, format!("{}: larger than 64 MiB", file.display())))
 }
 
-/// A file as text.
+/// Reads a file of text.
 ///
 /// # Errors
-/// As `read`, and where it is not UTF-8.
+/// As for `read`, or the file is not UTF-8.
 pub(in crate::cli) fn read_text(file: &Path) -> Result<String, Failure> {
     String::from_utf8(read(file)?).map_err(|_| {
         Failure::new(exit::DATA, format!("{}: not UTF-8; save it as UTF-8", file.display()))
     })
 }
 
-/// All that a reader gives; `None` where that is more than `most` octets.
+/// Reads to the end; returns `None` if there are more than `max` bytes.
 ///
 /// # Errors
-/// Those of reading.
-pub(in crate::cli) fn at_most(reader: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
+/// Those of the reader.
+pub(in crate::cli) fn read_at_most(reader: impl Read, max: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    reader.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    Ok((bytes.len() as u64 <= most).then_some(bytes))
+    reader.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= max).then_some(bytes))
 }
 
-/// Asks on the terminal, and takes nothing but `yes` for yes.
+/// Asks a question on the terminal; true if the answer is `yes`.
 ///
 /// # Errors
-/// There is no terminal, or it is gone.
+/// There is no terminal.
 pub(in crate::cli) fn confirmed(question: &str) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        return Err(Failure::new(exit::USAGE, "nobody to ask: say --yes"));
+        return Err(Failure::new(exit::USAGE, "there is no terminal to ask on: add --yes"));
     }
     let broken = |error: io::Error| Failure::new(exit::NO_INPUT, error.to_string());
     output::raw(question);
@@ -58,22 +62,18 @@ pub(in crate::cli) fn confirmed(question: &str) -> Result<bool, Failure> {
     Ok(answer.trim() == "yes")
 }
 
-/// Lines of a file, or of pipe(8), end with LF: as mail they end with CRLF.
+/// Converts line endings from LF, as in files and from pipe(8), to CRLF, as in mail.
 pub(in crate::cli) fn with_crlf(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + message.len() / 32);
-    let mut before = 0;
-    for octet in message {
-        if *octet == b'\n' && before != b'\r' {
+    let mut previous = 0;
+    for byte in message {
+        if *byte == b'\n' && previous != b'\r' {
             out.push(b'\r');
         }
-        out.push(*octet);
-        before = *octet;
+        out.push(*byte);
+        previous = *byte;
     }
     out
-}
-
-fn open(file: &Path) -> io::Result<Option<Vec<u8>>> {
-    at_most(File::open(file)?, MAX_FILE_BYTES)
 }
 
 #[cfg(test)]
@@ -81,13 +81,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_as_in_mail() {
+    fn line_endings_become_crlf() {
         assert_eq!(with_crlf(b"a\nb\r\nc"), b"a\r\nb\r\nc");
     }
 
     #[test]
-    fn no_more_than_is_wanted() {
-        assert_eq!(at_most(&b"abc"[..], 3).unwrap().as_deref(), Some(&b"abc"[..]));
-        assert_eq!(at_most(&b"abcd"[..], 3).unwrap(), None);
+    fn input_over_the_limit_is_not_returned() {
+        assert_eq!(read_at_most(&b"abc"[..], 3).unwrap().as_deref(), Some(&b"abc"[..]));
+        assert_eq!(read_at_most(&b"abcd"[..], 3).unwrap(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What a person at a terminal types and sees: input, dates, tables, progress.
+//! Input and output of commands: files, dates, tables, progress.
 
 pub(super) mod dates;
 pub(super) mod input;
@@ -9,17 +9,17 @@ pub(super) mod progress;
 use crate::model::limits;
 use clap::builder::RangedU64ValueParser;
 
-/// How many lines of a list may be asked for at once.
-pub(super) fn listed() -> RangedU64ValueParser<usize> {
+/// Parses the option for the number of rows that a command lists.
+pub(super) fn row_count() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=limits::MAX_LISTED_ROWS as u64)
 }
 
-/// Says something on standard error.
+/// Writes a message on standard error.
 pub(super) fn complain(message: &str) {
     use std::io::Write as _;
     let mut out = std::io::stderr().lock();
     for (at, line) in message.lines().enumerate() {
-        // With standard error gone there is nobody to tell.
+        // If writing fails there is no way to report that.
         drop(writeln!(out, "{}{}", if at == 0 { "restante: " } else { "" }, output::clean(line)));
     }
 }

@@ -1,4 +1,4 @@
-//! What a person sees: tables, and JSON with `--json`.
+//! Writes results on standard output: lines, tables, and JSON with `--json`.
 
 use comfy_table::{Cell, ContentArrangement, Table, presets};
 use jiff::tz::TimeZone;
@@ -8,28 +8,28 @@ use serde_json::Value;
 use crate::cli::exit::{self, Failure};
 use crate::model::UtcMillis;
 
-/// Writes on standard output. A reader that has seen enough (`| head`) is no fault.
-fn say(text: &str) {
+/// Writes on standard output. Errors are ignored: a reader such as `head` may close the pipe early.
+fn write(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// A line.
+/// Writes a line. Control characters in it become spaces.
 pub(in crate::cli) fn line(text: &str) {
-    say(&format!("{}\n", clean(text)));
+    write(&format!("{}\n", clean(text)));
 }
 
-/// Lines that are ours, as they are.
+/// Writes a text of our own unchanged. Text from outside goes through `line`.
 pub(in crate::cli) fn raw(text: &str) {
-    say(text);
+    write(text);
 }
 
-/// Octets, as they are. A reader that has seen enough is no fault; a full disk is.
+/// Writes bytes unchanged, such as a message.
 ///
 /// # Errors
-/// What hinders the writing.
-pub(in crate::cli) fn octets(bytes: &[u8]) -> Result<(), Failure> {
+/// Those of writing, such as a full disk; but not that the reader closed the pipe.
+pub(in crate::cli) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     let written = out.write_all(bytes).and_then(|()| out.flush());
@@ -41,14 +41,14 @@ pub(in crate::cli) fn octets(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// JSON, indented.
+/// Writes indented JSON, the members of each object sorted by name.
 pub(in crate::cli) fn json(value: &impl Serialize) {
-    // By way of a value, whose members are in order.
+    // The members of a `Value` are sorted.
     let value = serde_json::to_value(value).unwrap_or_default();
-    say(&format!("{value:#}\n"));
+    write(&format!("{value:#}\n"));
 }
 
-/// A table without frames; nothing but the head if there are no rows.
+/// Writes a table without frames. If there are no rows it has only its head.
 pub(in crate::cli) fn table(head: &[&str], rows: Vec<Vec<String>>) {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
@@ -57,11 +57,11 @@ pub(in crate::cli) fn table(head: &[&str], rows: Vec<Vec<String>>) {
         table.add_row(row.iter().map(|cell| clean(cell)).collect::<Vec<_>>());
     }
     for line in table.to_string().lines() {
-        say(&format!("{}\n", line.trim_end()));
+        write(&format!("{}\n", line.trim_end()));
     }
 }
 
-/// The properties of one object, a line each; what is not set is left out.
+/// Writes the properties of one object, one a line. Properties without a value are left out.
 pub(in crate::cli) fn facts(value: &impl Serialize) {
     let value = serde_json::to_value(value).unwrap_or_default();
     let rows = value.as_object().into_iter().flatten().filter_map(|(name, value)| {
@@ -79,12 +79,12 @@ pub(in crate::cli) fn facts(value: &impl Serialize) {
         table.add_row(row.iter().map(|cell| clean(cell)).collect::<Vec<_>>());
     }
     for line in table.to_string().lines() {
-        say(&format!("{}\n", line.trim_end()));
+        write(&format!("{}\n", line.trim_end()));
     }
 }
 
-/// Text from outside cannot steer the terminal: control characters become spaces, and bidi
-/// overrides vanish.
+/// Keeps text from outside from controlling the terminal: control characters become spaces, and
+/// overrides of the text's direction are removed.
 #[must_use]
 pub(in crate::cli) fn clean(text: &str) -> String {
     text.chars()
@@ -93,7 +93,7 @@ pub(in crate::cli) fn clean(text: &str) -> String {
         .collect()
 }
 
-/// Text of a property; empty if it is not there.
+/// Returns the value of a property as text; empty for null.
 #[must_use]
 pub(in crate::cli) fn text(value: &Value) -> String {
     match value {
@@ -103,29 +103,29 @@ pub(in crate::cli) fn text(value: &Value) -> String {
     }
 }
 
-/// A date of RFC 3339 as local time; empty where it is none.
+/// Converts a date of RFC 3339 to local time; empty if it is not such a date.
 #[must_use]
 pub(in crate::cli) fn local(date: &str, zone: &TimeZone) -> String {
     UtcMillis::parse_rfc3339(date).map_or_else(String::new, |at| at.local(zone))
 }
 
-/// Octets as people read them.
+/// Formats a number of bytes in B, KiB or MiB.
 #[must_use]
-pub(in crate::cli) fn size(octets: u64) -> String {
-    match octets {
-        0..1024 => format!("{octets} B"),
-        1024..1_048_576 => format!("{} KiB", octets / 1024),
-        _ => format!("{} MiB", octets / (1024 * 1024)),
+pub(in crate::cli) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes / 1024),
+        _ => format!("{} MiB", bytes / (1024 * 1024)),
     }
 }
 
-/// At most this many characters.
+/// Shortens a text to at most `max` characters, the last of which is then `…`.
 #[must_use]
-pub(in crate::cli) fn short(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+pub(in crate::cli) fn short(text: &str, max: usize) -> String {
+    if text.chars().count() <= max {
         return text.to_owned();
     }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+    text.chars().take(max.saturating_sub(1)).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminals_are_not_steered() {
+    fn text_from_outside_cannot_control_the_terminal() {
         assert_eq!(clean("a\x1b[2Jb\u{202e}c\rd"), "a [2Jbc d");
         assert_eq!(short("häufig", 4), "häu…");
     }

@@ -1,5 +1,7 @@
-//! How far a long command has come: a bar on a terminal, else a line now and then; on standard
-//! error both, so that what a command prints stays clean.
+//! Shows how many bytes a command has processed: as a bar on a terminal, else as a line now and
+//! then.
+//!
+//! It writes on standard error, so that standard output has nothing but the result.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -9,11 +11,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::cli::terminal::output::{clean, size};
 use crate::model::clock::Stopwatch;
 
-/// Where there is no terminal: a line so often.
+/// The time between two lines if there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 const BAR: &str = "{prefix} {bar:32} {binary_bytes} of {binary_total_bytes}, {msg}, {eta} left";
 
-/// A command's progress, by octets.
+/// Shows the progress of one command, in bytes.
 pub(in crate::cli) struct ByteProgress {
     bar: Option<ProgressBar>,
     verb: &'static str,
@@ -24,7 +26,7 @@ pub(in crate::cli) struct ByteProgress {
 }
 
 impl ByteProgress {
-    /// Begins a bar of `octets` bytes.
+    /// Shows that nothing of `total` bytes has been processed.
     pub(in crate::cli) fn new(verb: &'static str, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
@@ -36,12 +38,12 @@ impl ByteProgress {
         Self { bar, verb, total, done: 0, watch: Stopwatch::start(), next: LINE_INTERVAL }
     }
 
-    /// Adds bytes that were done, and shows a message.
-    pub(in crate::cli) fn more(&mut self, octets: u64, says: impl Fn() -> String) {
-        self.done = self.done.saturating_add(octets);
+    /// Adds processed bytes, and shows a message.
+    pub(in crate::cli) fn advance(&mut self, bytes: u64, message: impl Fn() -> String) {
+        self.done = self.done.saturating_add(bytes);
         if let Some(bar) = &self.bar {
             bar.set_position(self.done.min(self.total));
-            bar.set_message(says());
+            bar.set_message(message());
         } else if self.watch.elapsed() >= self.next {
             self.next = self.watch.elapsed() + LINE_INTERVAL;
             crate::cli::terminal::complain(&format!(
@@ -49,12 +51,12 @@ impl ByteProgress {
                 self.verb,
                 size(self.done),
                 size(self.total),
-                says()
+                message()
             ));
         }
     }
 
-    /// A line that stays.
+    /// Writes a line that stays above the bar.
     pub(in crate::cli) fn note(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(clean(line)),
@@ -62,8 +64,8 @@ impl ByteProgress {
         }
     }
 
-    /// Ends; how long it took.
-    pub(in crate::cli) fn end(self) -> Duration {
+    /// Removes the bar, and returns the time since the beginning.
+    pub(in crate::cli) fn finish(self) -> Duration {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

@@ -59,7 +59,7 @@ impl ExportCounts {
 }
 
 pub(in crate::cli) async fn run(args: ExportArgs, context: &CommandContext) -> Result<(), Failure> {
-    let account = selected_account::find_account(&args.whose.account, context).await?;
+    let account = selected_account::find_account(&args.account.account, context).await?;
     let (mailboxes, emails) = index(context, &account.id).await?;
     let total = mailboxes.iter().flat_map(|mailbox| &mailbox.emails);
     let total = total.filter_map(|at| emails.get(*at)).map(|email| email.size).sum();
@@ -86,7 +86,7 @@ pub(in crate::cli) async fn run(args: ExportArgs, context: &CommandContext) -> R
     let ended = ended.and_then(|()| {
         root.sync().map_err(|error| wrong(&args.path.display().to_string(), &error))
     });
-    let took = progress.end();
+    let took = progress.finish();
     report(&args, context, &tally, took, ended.as_ref().err());
     ended.map_err(|failure| {
         let message = format!(
@@ -177,7 +177,7 @@ impl Exporter<'_> {
                     have => {
                         tally.there += 1;
                         tally.remarked += u64::from(have == ExportStatus::Remarked);
-                        progress.more(email.size, || tally.says());
+                        progress.advance(email.size, || tally.says());
                     }
                 }
                 while window.len() >= MAX_CONCURRENT_REQUESTS
@@ -229,7 +229,7 @@ impl Exporter<'_> {
             let failure = answer.failure();
             return Err(Failure::new(failure.code, format!("{}: {}", email.id, failure.message)));
         }
-        progress.more(email.size, || tally.says());
+        progress.advance(email.size, || tally.says());
         Ok(email.size)
     }
 }

@@ -167,7 +167,7 @@ impl Folder {
         })
     }
 
-    /// A small file beside the mail; nothing where there is none.
+    /// Reads a small file of metadata; empty if there is no such file, or it is too large.
     pub(super) fn note(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
         match self.read(name.as_bytes(), most)? {
             FileContent::Whole(octets, _) => Ok(octets),

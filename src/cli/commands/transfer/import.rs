@@ -76,7 +76,7 @@ impl ImportCounts {
 type PendingAppends = VecDeque<(String, u64, JoinHandle<Result<ControlResponse, Failure>>)>;
 
 pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> Result<(), Failure> {
-    let account = selected_account::find_account(&args.whose.account, context).await?;
+    let account = selected_account::find_account(&args.account.account, context).await?;
     let found = find(&args).await?;
     let sources = sources(&args, found.sources);
     if sources.is_empty() && found.passed_over.is_empty() {
@@ -123,7 +123,7 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
         }
     }
     drop(reader.await);
-    let took = progress.end();
+    let took = progress.finish();
     report(&args, context, &tally, took, ended.as_ref().err());
     match ended {
         Err(failure) => {
@@ -233,7 +233,7 @@ impl Importer<'_> {
                 ImportStep::Broken(name, why) => tally.fail(progress, &name, &why),
                 ImportStep::Found(name, octets, ImportEntry::Failed(why), _) => {
                     tally.fail(progress, &name, &why);
-                    progress.more(octets, || tally.says());
+                    progress.advance(octets, || tally.says());
                 }
                 ImportStep::Found(name, octets, ImportEntry::Letter(letter), room) => {
                     let to = if letter.marks.deleted && self.args.with_deleted {
@@ -245,13 +245,13 @@ impl Importer<'_> {
                     match to {
                         _ if letter.marks.deleted && !self.args.with_deleted => {
                             tally.deleted += 1;
-                            progress.more(octets, || tally.says());
+                            progress.advance(octets, || tally.says());
                         }
                         Err(why) => tally.fail(progress, &name, &why),
                         Ok(_) if self.args.dry_run => {
                             tally.added += 1;
                             tally.octets += letter.octets.len() as u64;
-                            progress.more(octets, || tally.says());
+                            progress.advance(octets, || tally.says());
                         }
                         Ok(mailbox) => self.send(name, octets, letter, &mailbox, room),
                     }
@@ -364,7 +364,7 @@ impl Importer<'_> {
                 _ => tally.there += 1,
             }
             tally.octets += octets;
-            progress.more(octets, || tally.says());
+            progress.advance(octets, || tally.says());
             return Ok(());
         }
         let failure = answer.failure();
@@ -377,7 +377,7 @@ impl Importer<'_> {
         };
         if alone {
             tally.fail(progress, name, &failure.message);
-            progress.more(octets, || tally.says());
+            progress.advance(octets, || tally.says());
             return Ok(());
         }
         let code = if answer.status == StatusCode::INSUFFICIENT_STORAGE {

@@ -9,7 +9,7 @@ use std::io::{self, BufReader, Seek as _, Write as _};
 
 use super::folder::Folder;
 use super::lock::Lock;
-use super::{Format, beside};
+use super::{Format, metadata_files};
 use crate::model::{EmailId, Role};
 use crate::transfer::flags::{Letters, MAX_TABLE_BYTES};
 use crate::transfer::ledger::{self, Ledger};
@@ -42,7 +42,7 @@ pub(super) enum Layout<'a> {
 }
 
 impl ExportTarget {
-    /// Makes the folders of a mailbox, and the card beside its mail.
+    /// Makes the folders of a mailbox, and the file with its path and role.
     pub(super) fn open(
         root: &Folder,
         format: Format,
@@ -58,16 +58,16 @@ impl ExportTarget {
                 make_maildir(&folder)?;
                 if let Some(name) = place.maildir() {
                     folder = folder.make(&name)?;
-                    folder.claim(beside::MAILDIR_FOLDER.as_bytes(), b"")?;
+                    folder.claim(metadata_files::MAILDIR_FOLDER.as_bytes(), b"")?;
                     make_maildir(&folder)?;
                 }
-                keep(&folder, beside::CARD, card.as_bytes())?;
+                keep(&folder, metadata_files::CARD, card.as_bytes())?;
             }
             Format::Eml => {
                 for name in place.tree() {
                     folder = folder.make(&name)?;
                 }
-                keep(&folder, beside::TREE_CARD, card.as_bytes())?;
+                keep(&folder, metadata_files::TREE_CARD, card.as_bytes())?;
             }
             Format::Mbox => {
                 let names = place.tree();
@@ -77,7 +77,7 @@ impl ExportTarget {
                 for name in above {
                     folder = folder.make(name)?;
                 }
-                keep(&folder, &beside::mbox_card(last), card.as_bytes())?;
+                keep(&folder, &metadata_files::mbox_card(last), card.as_bytes())?;
                 file = format!("{last}.mbox");
             }
         }
@@ -166,8 +166,9 @@ impl<'a> MaildirWriter<'a> {
                 }
             }
         }
-        let letters = Letters::parse(&folder.note(beside::MESSAGES, MAX_TABLE_BYTES as u64)?);
-        let ledger = LedgerWriter::of(folder, beside::LEDGER)?;
+        let letters =
+            Letters::parse(&folder.note(metadata_files::DOVECOT_KEYWORDS, MAX_TABLE_BYTES as u64)?);
+        let ledger = LedgerWriter::of(folder, metadata_files::LEDGER)?;
         Ok(Self { folder, tmp, new, cur, letters, ledger, known })
     }
 
@@ -209,7 +210,8 @@ impl<'a> MaildirWriter<'a> {
     /// The name with these keywords; letters and what has none are written before.
     fn named(&mut self, base: &str, keywords: &BTreeSet<String>) -> io::Result<String> {
         if self.letters.learn(keywords) {
-            self.folder.replace(beside::MESSAGES, self.letters.write().as_bytes())?;
+            self.folder
+                .replace(metadata_files::DOVECOT_KEYWORDS, self.letters.write().as_bytes())?;
         }
         let none = BTreeSet::new();
         self.ledger.say(base, if self.letters.cover(keywords) { &none } else { keywords })?;
@@ -226,7 +228,7 @@ pub(super) struct EmlWriter<'a> {
 
 impl<'a> EmlWriter<'a> {
     fn of(folder: &'a Folder) -> io::Result<Self> {
-        Ok(Self { folder, ledger: LedgerWriter::of(folder, beside::TREE_LEDGER)? })
+        Ok(Self { folder, ledger: LedgerWriter::of(folder, metadata_files::TREE_LEDGER)? })
     }
 
     fn have(

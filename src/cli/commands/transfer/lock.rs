@@ -1,4 +1,4 @@
-//! The locks of a mailbox file, as mail programs take them: a file `NAME.lock` beside it, and
+//! The locks of an mbox file, as mail programs take them: a file `NAME.lock` beside it, and
 //! fcntl(2) on itself. While they are held, nobody delivers into it.
 //!
 //! Where no `NAME.lock` may be made, a reader does without it. One that a program left behind when
@@ -23,7 +23,7 @@ const MAX_LOCK_FILE_BYTES: u64 = 1024;
 /// A locked mailbox file; dropped, it is free. The locks on the file itself go with the file.
 #[derive(Debug)]
 pub(super) struct Lock<'a> {
-    beside: Option<(&'a Folder, Vec<u8>)>,
+    metadata_files: Option<(&'a Folder, Vec<u8>)>,
 }
 
 impl<'a> Lock<'a> {
@@ -38,20 +38,22 @@ impl<'a> Lock<'a> {
         to_write: bool,
     ) -> io::Result<Self> {
         let watch = Stopwatch::start();
-        let beside = [name, b".lock"].concat();
+        let metadata_files = [name, b".lock"].concat();
         let says = format!("{}:{}", std::process::id(), host());
         let held = || {
             let what = format!("{} is locked by another program", String::from_utf8_lossy(name));
             io::Error::new(io::ErrorKind::WouldBlock, what)
         };
-        let mut lock = Self { beside: None };
+        let mut lock = Self { metadata_files: None };
         loop {
-            match folder.claim(&beside, says.as_bytes()) {
+            match folder.claim(&metadata_files, says.as_bytes()) {
                 Ok(true) => {
-                    lock.beside = Some((folder, beside));
+                    lock.metadata_files = Some((folder, metadata_files));
                     break;
                 }
-                Ok(false) if is_left_behind(folder, &beside)? => folder.remove(&beside)?,
+                Ok(false) if is_left_behind(folder, &metadata_files)? => {
+                    folder.remove(&metadata_files)?
+                }
                 Ok(false) if watch.elapsed() < LOCK_TIMEOUT => {
                     std::thread::sleep(LOCK_POLL_INTERVAL)
                 }
@@ -82,7 +84,7 @@ impl<'a> Lock<'a> {
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        if let Some((folder, name)) = &self.beside {
+        if let Some((folder, name)) = &self.metadata_files {
             // It names a process that will be no more: the next one takes it away.
             drop(folder.remove(name));
         }

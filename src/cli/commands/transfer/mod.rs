@@ -1,14 +1,12 @@
-//! `mail import` and `mail export`: files to mail and back, through the running service.
+//! The commands `mail import` and `mail export`, which copy mail between files and the service.
 //!
-//! - `survey` finds what there is to import, `read` reads it, `import` sends it; `export` fetches,
-//!   and `layout` writes.
-//! - Files are opened below a folder that is held open, and no symbolic link is followed
-//!   (`folder`): whoever may write into a Maildir or into the place of an export leads nobody out
-//!   of it, also where root runs the command.
-//! - Mailbox files are locked as mail programs do (`lock`).
-//!
-//! What must hold: each can be interrupted at any instant and run again; then nothing is there
-//! twice, and nothing is missing.
+//! - `survey` finds the files to import, `read` reads them, and `import` sends the messages.
+//! - `export` fetches the messages, and `layout` writes them.
+//! - Files are opened relative to an open folder, and symbolic links are not followed (`folder`). So
+//!   a user who can write into a Maildir or an export cannot make root read or write elsewhere.
+//! - mbox files are locked as mail programs do (`lock`).
+//! - Both commands can be interrupted at any time and run again. Then no message is missing, and
+//!   none is there twice.
 
 mod export;
 mod folder;
@@ -29,76 +27,75 @@ use crate::cli::control::selected_account::AccountArgs;
 pub(super) use export::run as export;
 pub(super) use import::run as import;
 
-/// Requests under way at once: enough that their commits share a sync.
+/// The most concurrent requests: enough for their commits to share a sync.
 const MAX_CONCURRENT_REQUESTS: usize = 24;
-/// KiB of messages under way at once.
+/// The most KiB of messages in concurrent requests.
 const MAX_KIB_IN_FLIGHT: u32 = 64 * 1024;
 
-/// A form of mail in files.
+/// A format of mail in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Maildir++: a file for each message, its flags in its name, folders side by side.
+    /// Maildir++: one file for each message, with its flags in the name of the file.
     Maildir,
-    /// A file for each mailbox (mboxrd).
+    /// mboxrd: one file for each mailbox.
     Mbox,
-    /// A .eml file for each message, in a folder for each mailbox.
+    /// One .eml file for each message, in one folder for each mailbox.
     Eml,
 }
 
-/// `mail import`
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     #[command(flatten)]
-    pub whose: AccountArgs,
-    /// What the files are; found out where it is not given.
+    pub account: AccountArgs,
+    /// The format of the files [default: recognised by the command].
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
-    /// Into or below this mailbox; where the files say if not given, and for single files the
-    /// Inbox.
+    /// Import into or below this mailbox [default: mailboxes named as the folders; the Inbox for
+    /// single files].
     #[arg(long, value_name = "MAILBOX")]
     pub mailbox: Option<String>,
-    /// File messages that are marked as deleted in the Trash; they are left out if not given.
+    /// Import messages that are marked as deleted, into the Trash [default: they are skipped].
     #[arg(long)]
     pub with_deleted: bool,
-    /// Read everything, and file nothing.
+    /// Read everything, and import nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Maildirs, mailbox files, messages, or folders of them.
+    /// Maildirs, mbox files, .eml files, or folders of them.
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
 }
 
-/// `mail export`
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     #[command(flatten)]
-    pub whose: AccountArgs,
-    /// What is to be written.
+    pub account: AccountArgs,
+    /// The format of the files.
     #[arg(long, default_value = "maildir", value_name = "FORMAT")]
     pub format: Format,
-    /// Say what would be written, and write nothing.
+    /// Print what would be written, and write nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// The folder to write into; it is made where it is not there.
+    /// The folder to write into; created if it does not exist.
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
 }
 
-/// Names of what lies beside the mail.
-mod beside {
-    /// Place and role of a mailbox, in its Maildir folder.
+/// Names of the files with further data about a mailbox.
+mod metadata_files {
+    /// The path and the role of the mailbox, in a Maildir folder.
     pub(super) const CARD: &str = "restante-mailbox";
-    /// Keywords that names do not hold, in a Maildir folder.
+    /// The keywords that have no flag in the names of files, in a Maildir folder.
     pub(super) const LEDGER: &str = "restante-keywords";
     /// Dovecot's table of keywords.
-    pub(super) const MESSAGES: &str = "dovecot-keywords";
-    /// What makes a folder of a Maildir++ one.
+    pub(super) const DOVECOT_KEYWORDS: &str = "dovecot-keywords";
+    /// The empty file that marks a folder of a Maildir++.
     pub(super) const MAILDIR_FOLDER: &str = "maildirfolder";
-    /// The same two in a tree, where what begins with a dot is no mailbox.
+    /// The file of path and role in a tree of .eml files, where names with a dot are no mailboxes.
     pub(super) const TREE_CARD: &str = ".restante-mailbox";
+    /// The file of keywords in a tree of .eml files.
     pub(super) const TREE_LEDGER: &str = ".restante-keywords";
 
-    /// The card beside a mailbox file.
+    /// Returns the name of the file of path and role of an mbox file.
     pub(super) fn mbox_card(stem: &str) -> String {
         format!(".{stem}.card")
     }

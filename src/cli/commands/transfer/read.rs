@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufReader};
 
-use super::beside;
 use super::folder::{FileContent, FileInfo, Folder};
 use super::lock::Lock;
+use super::metadata_files;
 use super::survey::{Files, SourceMailbox};
 use crate::model::{EmailId, UtcMillis};
 use crate::transfer::flags::{Letters, MAX_TABLE_BYTES, MessageFlags};
@@ -61,8 +61,9 @@ fn maildir(
     most: u64,
     each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
 ) -> io::Result<()> {
-    let letters = Letters::parse(&folder.note(beside::MESSAGES, MAX_TABLE_BYTES as u64)?);
-    let ledger = Ledger::parse(&folder.note(beside::LEDGER, ledger::MAX_LEDGER_BYTES)?);
+    let letters =
+        Letters::parse(&folder.note(metadata_files::DOVECOT_KEYWORDS, MAX_TABLE_BYTES as u64)?);
+    let ledger = Ledger::parse(&folder.note(metadata_files::LEDGER, ledger::MAX_LEDGER_BYTES)?);
     // A mail program that reads meanwhile renames what it has seen: those are looked for once more
     // at the end.
     let mut moved: Vec<(&[u8], u64)> = Vec::new();
@@ -111,7 +112,8 @@ fn eml(
     most: u64,
     each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
 ) -> io::Result<()> {
-    let ledger = Ledger::parse(&folder.note(beside::TREE_LEDGER, ledger::MAX_LEDGER_BYTES)?);
+    let ledger =
+        Ledger::parse(&folder.note(metadata_files::TREE_LEDGER, ledger::MAX_LEDGER_BYTES)?);
     for (file, size) in files {
         let found = match folder.read(file, most) {
             Ok(FileContent::Absent) => continue,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::folder::{FileKind, Folder, FolderEntry, MAX_FOLDER_DEPTH};
-use super::{Format, beside};
+use super::{Format, metadata_files};
 use crate::model::Role;
 use crate::transfer::MailboxPath;
 use crate::transfer::folder::MAX_CARD_BYTES;
@@ -174,7 +174,7 @@ impl SurveyWalk<'_> {
                 }
             }
         }
-        let card = folder.note(beside::CARD, MAX_CARD_BYTES as u64)?;
+        let card = folder.note(metadata_files::CARD, MAX_CARD_BYTES as u64)?;
         if is_one {
             self.found(way, b"", Files::Maildir(files), &card, place);
         }
@@ -206,7 +206,7 @@ impl SurveyWalk<'_> {
                     };
                     let stem = stem.unwrap_or_default();
                     let card = folder.note(
-                        &beside::mbox_card(&String::from_utf8_lossy(stem)),
+                        &metadata_files::mbox_card(&String::from_utf8_lossy(stem)),
                         MAX_CARD_BYTES as u64,
                     )?;
                     self.found(
@@ -225,7 +225,7 @@ impl SurveyWalk<'_> {
                 }
             }
         }
-        let card = folder.note(beside::TREE_CARD, MAX_CARD_BYTES as u64)?;
+        let card = folder.note(metadata_files::TREE_CARD, MAX_CARD_BYTES as u64)?;
         if self.wants(Format::Eml) && (!messages.is_empty() || !card.is_empty()) {
             self.found(way, b"", Files::Eml(messages), &card, place_of(way, None));
         }

@@ -1,72 +1,70 @@
-//! The words of `vacation`.
+//! The options of the command `vacation`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::control::selected_account::AccountArgs;
-use crate::cli::terminal::listed;
+use crate::cli::terminal::row_count;
 
-/// `vacation`
 #[derive(Debug, Subcommand)]
 pub enum VacationCommand {
-    /// Say what senders are told, and switch it on.
+    /// Set the vacation response and enable it.
     ///
-    /// Strangers will read the text (RFC 3834 §6): leave out what a burglar would like to know.
-    /// Dates are written 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, or from today +3d,
-    /// +2w, +1m; in the account's time zone. A day given to --until is included. In subject and
-    /// text {subject} stands for the subject of the message that is answered, {from} for its
-    /// sender, {until} for the last day.
+    /// Strangers will read the text: leave out what you would not tell everybody (RFC 3834 §6).
+    /// Dates are written 2026-12-24, 2026-12-24T09:00, today, tomorrow, friday, +3d, +2w or +1m, in
+    /// the account's time zone. A day given to --until is included. In subject and text, {subject}
+    /// is replaced with the subject of the answered message, {from} with its sender, and {until}
+    /// with the last day.
     Set(Box<VacationSetArgs>),
-    /// Say it in other words to some: in another language, or to the organisation alone, or to all
-    /// others.
+    /// Add or remove a text in another language, or for senders in or outside the organisation.
     ///
-    /// Where there are words for the organisation, or for those outside, nobody else gets them, and
-    /// they get no others. Of several languages the one that the sender reads is taken, by what the
-    /// message says of that; else the first.
+    /// A text for senders in the organisation, or for those outside it, is sent to them only, and
+    /// they get no other. Of texts in several languages, the one that the sender reads is sent, as
+    /// far as the message tells; else the first.
     Text(Box<VacationTextArgs>),
-    /// Show what senders are told.
+    /// Show the vacation response.
     Show(PositionalAccountArgs),
-    /// Switch it off; the text stays.
+    /// Disable the vacation response; its text is kept.
     Off(PositionalAccountArgs),
-    /// For each message: was a reply sent, and why or why not.
+    /// List the received messages with whether each was answered, and why or why not.
     Log(Box<VacationLogArgs>),
-    /// What came while the owner was away: by correspondent and thread.
+    /// Print a report of the mail that came during an absence, by sender and thread.
     Report(VacationReportArgs),
-    /// Who was told, newest first.
+    /// List the senders that were answered, newest first.
     Told {
         #[command(flatten)]
-        whose: PositionalAccountArgs,
-        /// At most this many; all if not given.
+        account: PositionalAccountArgs,
+        /// The number of lines [default: all].
         #[arg(long, value_name = "NUMBER")]
         limit: Option<usize>,
     },
-    /// Forget that a sender was told, so that the sender is answered anew.
-    #[command(group = clap::ArgGroup::new("who").required(true))]
+    /// Forget that a sender was answered, so that the next message is answered again.
+    #[command(group = clap::ArgGroup::new("senders").required(true))]
     Forget {
         #[command(flatten)]
-        whose: AccountArgs,
+        account: AccountArgs,
         /// The address of the sender.
-        #[arg(group = "who")]
+        #[arg(group = "senders")]
         sender: Option<String>,
-        /// Forget every sender that was told.
-        #[arg(long, group = "who")]
+        /// Forget all senders.
+        #[arg(long, group = "senders")]
         all: bool,
     },
-    /// Say what a message would get, and print the reply without sending it.
+    /// Say whether a message would be answered, and print the reply without sending it.
     Test {
         #[command(flatten)]
-        whose: AccountArgs,
-        /// The message; - is standard input.
+        account: AccountArgs,
+        /// The file of the message; - is standard input.
         #[arg(value_name = "FILE.eml")]
         file: PathBuf,
-        /// The envelope sender; the message's Return-Path or From if not given, "" for none.
+        /// The envelope sender; "" for the null sender [default: Return-Path or From].
         #[arg(long, short = 'f', value_name = "ADDRESS")]
         sender: Option<String>,
     },
 }
 
-/// Whose, of a command that has no other word: it may stand there by itself.
+/// The account of a command without other arguments, which may be given without `--account`.
 #[derive(Debug, Args)]
 pub struct PositionalAccountArgs {
     /// The same as --account.
@@ -76,93 +74,91 @@ pub struct PositionalAccountArgs {
         default_value = "",
         hide_default_value = true
     )]
-    word: String,
+    positional: String,
     #[command(flatten)]
-    whose: AccountArgs,
+    account: AccountArgs,
 }
 
 impl PositionalAccountArgs {
-    /// The account that is named, or "".
+    /// Returns the name of the account, or "" if none was given.
     pub fn name(&self) -> &str {
-        if self.word.is_empty() { &self.whose.account } else { &self.word }
+        if self.positional.is_empty() { &self.account.account } else { &self.positional }
     }
 }
 
-/// What is said.
+/// The texts of a reply.
 #[derive(Debug, Args)]
 pub struct ReplyTextArgs {
-    /// The reply's subject; "Auto: " and the original subject if not given.
+    /// The subject of the reply [default: "Auto: " and the original subject].
     #[arg(long)]
     pub subject: Option<String>,
-    /// The reply's text.
+    /// The text of the reply.
     #[arg(long, conflicts_with = "text_file")]
     pub text: Option<String>,
-    /// A file with the reply's text; - is standard input.
+    /// A file with the text of the reply; - is standard input.
     #[arg(long, value_name = "FILE")]
     pub text_file: Option<PathBuf>,
-    /// A file with the reply as HTML.
+    /// A file with the reply in HTML.
     #[arg(long, value_name = "FILE")]
     pub html_file: Option<PathBuf>,
 }
 
-/// Who is answered.
+/// The values of `--audience`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AudienceArg {
     /// Every sender.
     Everyone,
-    /// People whom the owner has written to.
+    /// Senders to whom the owner has written.
     Known,
-    /// People in the domains of the organisation.
+    /// Senders in the domains of the organisation.
     Organisation,
 }
 
-/// Where a sender stands.
+/// The values of `--to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CircleArg {
-    /// In the organisation.
+    /// Senders in the organisation.
     Organisation,
-    /// People outside the organisation.
+    /// Senders outside the organisation.
     Outside,
 }
 
-/// `vacation set`
 #[derive(Debug, Args)]
 pub struct VacationSetArgs {
     #[command(flatten)]
-    pub whose: PositionalAccountArgs,
-    /// What is said.
+    pub account: PositionalAccountArgs,
     #[command(flatten)]
-    pub words: ReplyTextArgs,
-    /// From when on; now if not given.
+    pub text: ReplyTextArgs,
+    /// The beginning of the absence [default: now].
     #[arg(long = "from", alias = "from-date", value_name = "DATE")]
     pub from_date: Option<String>,
-    /// Until when, a day included; until switched off if not given.
+    /// The end of the absence; a day is included [default: until `vacation off`].
     #[arg(long, value_name = "DATE")]
     pub until: Option<String>,
-    /// Only on these days: friday, 15 (of each month), 24-31; the option once for each. Every day
-    /// if not given.
+    /// Only on these days: friday, 15 (of each month), 24-31; may be given several times [default:
+    /// every day].
     #[arg(long = "on", value_name = "DAYS")]
     pub days: Vec<String>,
-    /// The reply's From; the address that the sender wrote to if not given, or "".
+    /// The address in the reply's From; "" or not given: the address to which the sender wrote.
     #[arg(long, value_name = "ADDRESS")]
     pub sender_address: Option<String>,
     /// The name in the reply's From.
     #[arg(long, value_name = "NAME", requires = "sender_address")]
     pub sender_name: Option<String>,
-    /// The reply's Reply-To; "" for none.
+    /// The address in the reply's Reply-To; "" for none.
     #[arg(long, value_name = "ADDRESS")]
     pub reply_to: Option<String>,
-    /// More addresses that count as the owner's; the option once for each, "" for none.
+    /// Another address that counts as the owner's; may be given several times; "" for none.
     #[arg(long = "address", value_name = "ADDRESS")]
     pub addresses: Vec<String>,
-    /// Never answer this address or domain; the option once for each, "" for nobody.
+    /// Never answer this address or domain; may be given several times; "" for none.
     #[arg(long, value_name = "ADDRESS|DOMAIN")]
     pub except: Vec<String>,
-    /// Who is answered; it stays as it was if not given.
+    /// Which senders are answered [default: unchanged].
     #[arg(long, value_name = "WHO")]
     pub audience: Option<AudienceArg>,
-    /// Domains of the organisation beside those of the account's addresses; the option once for
-    /// each, "" for none.
+    /// A domain of the organisation besides those of the account's addresses; may be given several
+    /// times; "" for none.
     #[arg(long, value_name = "DOMAIN")]
     pub organisation: Vec<String>,
     /// The language of subject and text, such as en; "" for none.
@@ -171,80 +167,76 @@ pub struct VacationSetArgs {
     /// File a copy of each reply in Sent.
     #[arg(long, conflicts_with = "no_copies")]
     pub copies: bool,
-    /// File no copies.
+    /// File no copies of replies.
     #[arg(long)]
     pub no_copies: bool,
-    /// When it is over, file a report of what came into the Inbox.
+    /// File a report of the received mail into the Inbox when the absence is over.
     #[arg(long, conflicts_with = "no_report")]
     pub report: bool,
-    /// File no report.
+    /// File no report of the absence.
     #[arg(long)]
     pub no_report: bool,
 }
 
-/// `vacation text`
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("for").required(true).multiple(true))]
 pub struct VacationTextArgs {
     #[command(flatten)]
-    pub whose: PositionalAccountArgs,
-    /// In which language, such as de or pt-BR.
+    pub account: PositionalAccountArgs,
+    /// The language of the text, such as de or pt-BR.
     #[arg(long, group = "for", value_name = "LANGUAGE")]
     pub language: Option<String>,
-    /// The senders for whom the text is.
+    /// The senders that get the text.
     #[arg(long, group = "for", value_name = "WHOM")]
     pub to: Option<CircleArg>,
-    /// What is said.
     #[command(flatten)]
-    pub words: ReplyTextArgs,
-    /// Say it no more.
+    pub text: ReplyTextArgs,
+    /// Remove the text.
     #[arg(long, conflicts_with_all = ["subject", "text", "text_file", "html_file"])]
     pub remove: bool,
 }
 
-/// `vacation log`
 #[derive(Debug, Args)]
 pub struct VacationLogArgs {
     #[command(flatten)]
-    pub whose: PositionalAccountArgs,
-    /// At most this many, newest first, up to 10000.
-    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = listed())]
+    pub account: PositionalAccountArgs,
+    /// The number of lines, newest first, at most 10000.
+    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = row_count())]
     pub limit: usize,
-    /// Only what came in the last absence.
+    /// Only messages received in the last absence.
     #[arg(long, conflicts_with_all = ["since", "until"])]
     pub away: bool,
-    /// Only from then on.
+    /// Only messages received at that time or later.
     #[arg(long, value_name = "DATE")]
     pub since: Option<String>,
-    /// Only until then, a day included.
+    /// Only messages received before that time; a day is included.
     #[arg(long, value_name = "DATE")]
     pub until: Option<String>,
-    /// Only what was answered.
+    /// Only messages that were answered.
     #[arg(long, conflicts_with_all = ["silent", "reason"])]
     pub answered: bool,
-    /// Only what was not answered.
+    /// Only messages that were not answered.
     #[arg(long)]
     pub silent: bool,
-    /// Only what was not answered for this reason, such as list.
+    /// Only messages that were not answered for this reason, such as list.
     #[arg(long, value_name = "REASON")]
     pub reason: Option<String>,
-    /// Only of senders whose address has this in it.
+    /// Only messages from senders account address contains this text.
     #[arg(long, value_name = "TEXT")]
     pub sender: Option<String>,
 }
 
-/// `vacation report`
 #[derive(Debug, Args)]
 pub struct VacationReportArgs {
     #[command(flatten)]
-    pub whose: PositionalAccountArgs,
-    /// From then on; since the last absence began if not given.
+    pub account: PositionalAccountArgs,
+    /// Mail received at that time or later [default: since the last absence began].
     #[arg(long, value_name = "DATE")]
     pub since: Option<String>,
-    /// Until then, a day included; until the last absence ended if not given.
+    /// Mail received before that time; a day is included [default: until the last absence ended].
     #[arg(long, value_name = "DATE")]
     pub until: Option<String>,
-    /// Print it as HTML.
+    /// Print the report as HTML.
     #[arg(long)]
     pub html: bool,
 }

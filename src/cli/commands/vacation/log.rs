@@ -1,11 +1,10 @@
-//! `vacation log`, `told`, `forget` and `report`: what became of the mail that came.
+//! The commands `vacation log`, `told`, `forget` and `report`, about decisions that were made.
 
 use jiff::tz::TimeZone;
 
 use super::args::{PositionalAccountArgs, VacationLogArgs, VacationReportArgs};
 use crate::cli::control::CommandContext;
-use crate::cli::control::selected_account::AccountArgs;
-use crate::cli::control::selected_account::{AccountInfo, call, find_account};
+use crate::cli::control::selected_account::{AccountArgs, AccountInfo, call, find_account};
 use crate::cli::exit::{self, Failure};
 use crate::cli::terminal::dates::{self, Edge};
 use crate::cli::terminal::output::{self, local};
@@ -17,22 +16,22 @@ use crate::wire::jmap::admin::decisions::{
     ToldListArguments, ToldSender, VacationReport, VacationReportArguments,
 };
 
-/// An instant that is asked for, as the service reads it.
+/// Reads an option with a date, and returns the instant in the format of RFC 3339.
 fn instant(
-    given: Option<&String>,
+    option: Option<&String>,
     account: &AccountInfo,
     edge: Edge,
 ) -> Result<Option<String>, Failure> {
-    let Some(given) = given else { return Ok(None) };
-    let at = dates::parse(given, clock::SystemClock.now(), &account.zone, edge);
-    at.map(|at| Some(at.rfc3339())).map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))
+    let Some(text) = option else { return Ok(None) };
+    let at = dates::parse(text, clock::SystemClock.now(), &account.zone, edge);
+    at.map(|at| Some(at.rfc3339())).map_err(|error| Failure::new(exit::USAGE, error.to_string()))
 }
 
 pub(in crate::cli) async fn log(
     args: VacationLogArgs,
     context: &CommandContext,
 ) -> Result<(), Failure> {
-    let account = find_account(args.whose.name(), context).await?;
+    let account = find_account(args.account.name(), context).await?;
     let (mut since, mut until) = (
         instant(args.since.as_ref(), &account, Edge::From)?,
         instant(args.until.as_ref(), &account, Edge::Until)?,
@@ -54,7 +53,7 @@ pub(in crate::cli) async fn log(
         _ => None,
     };
     let limit = Some(args.limit as u64);
-    let wanted = DecisionListArguments {
+    let arguments = DecisionListArguments {
         limit,
         since,
         until,
@@ -62,31 +61,31 @@ pub(in crate::cli) async fn log(
         reason: args.reason,
         sender: args.sender,
     };
-    let answer =
-        context.client.call::<DecisionList>(With(AccountRef::by_id(&account.id), wanted)).await?;
+    let answer = context
+        .client
+        .call::<DecisionList>(With(AccountRef::by_id(&account.id), arguments))
+        .await?;
     if context.json {
         output::json(&answer.list);
         return Ok(());
     }
     let answered = answer.list.iter().filter(|row| row.reason.is_none()).count();
-    let when = |at: &str| local(at, &account.zone);
-    let span = match (&answer.began, &answer.ended) {
-        (None, _) => "never away yet".to_owned(),
-        (Some(began), None) => format!("away since {}", when(began)),
-        (Some(began), Some(ended)) => format!("away from {} until {}", when(began), when(ended)),
+    let time = |at: &str| local(at, &account.zone);
+    let absence = match (&answer.began, &answer.ended) {
+        (None, _) => "no absence yet".to_owned(),
+        (Some(began), None) => format!("away since {}", time(began)),
+        (Some(began), Some(ended)) => format!("away from {} until {}", time(began), time(ended)),
     };
-    output::line(&format!(
-        "{span}; listed here: {answered} answered, {} not",
-        answer.list.len() - answered
-    ));
+    let silent = answer.list.len() - answered;
+    output::line(&format!("{absence}; listed here: {answered} answered, {silent} not"));
     output::table(&LOG_HEAD, log_rows(&answer.list, &account.zone));
     Ok(())
 }
 
-/// Head of the decision log.
+/// The head of the table of decisions.
 pub(in crate::cli) const LOG_HEAD: [&str; 5] = ["WHEN", "SENDER", "RECIPIENT", "DECISION", "WHY"];
 
-/// Rows of the decision log.
+/// Formats the rows of the table of decisions.
 pub(in crate::cli) fn log_rows(list: &[DecisionFacts], zone: &TimeZone) -> Vec<Vec<String>> {
     let row = |row: &DecisionFacts| {
         let sender =
@@ -102,14 +101,14 @@ pub(in crate::cli) fn log_rows(list: &[DecisionFacts], zone: &TimeZone) -> Vec<V
 }
 
 pub(in crate::cli) async fn told(
-    whose: &PositionalAccountArgs,
+    account: &PositionalAccountArgs,
     limit: Option<usize>,
     context: &CommandContext,
 ) -> Result<(), Failure> {
-    let account = find_account(whose.name(), context).await?;
-    let wanted = ToldListArguments { limit: limit.map(|limit| limit as u64) };
+    let account = find_account(account.name(), context).await?;
+    let arguments = ToldListArguments { limit: limit.map(|limit| limit as u64) };
     let answer =
-        context.client.call::<ToldList>(With(AccountRef::by_id(&account.id), wanted)).await?;
+        context.client.call::<ToldList>(With(AccountRef::by_id(&account.id), arguments)).await?;
     if context.json {
         output::json(&answer.list);
         return Ok(());
@@ -123,18 +122,22 @@ pub(in crate::cli) async fn told(
 }
 
 pub(in crate::cli) async fn forget(
-    whose: &AccountArgs,
+    account: &AccountArgs,
     sender: Option<String>,
     all: bool,
     context: &CommandContext,
 ) -> Result<(), Failure> {
     let args = ToldForgetArguments { sender: sender.clone(), all };
-    let answer = call::<ToldForget, _>(context, whose, args).await?;
+    let answer = call::<ToldForget, _>(context, account, args).await?;
     if context.json {
         output::json(&answer);
     } else {
-        let who = sender.unwrap_or_else(|| answer.forgotten.to_string());
-        output::line(&format!("{who} forgotten: answered anew with the next message"));
+        output::line(&match (sender, answer.forgotten) {
+            (Some(sender), _) => format!("{sender} forgotten: the next message is answered again"),
+            (None, 0) => "there were no senders to forget".to_owned(),
+            (None, 1) => "1 sender forgotten: the next message is answered again".to_owned(),
+            (None, count) => format!("{count} senders forgotten: they are answered again"),
+        });
     }
     Ok(())
 }
@@ -143,11 +146,11 @@ pub(in crate::cli) async fn report(
     args: &VacationReportArgs,
     context: &CommandContext,
 ) -> Result<(), Failure> {
-    let account = find_account(args.whose.name(), context).await?;
+    let account = find_account(args.account.name(), context).await?;
     let since = instant(args.since.as_ref(), &account, Edge::From)?;
     let until = instant(args.until.as_ref(), &account, Edge::Until)?;
-    let wanted = With(AccountRef::by_id(&account.id), VacationReportArguments { since, until });
-    let answer = context.client.call::<VacationReport>(wanted).await?;
+    let arguments = With(AccountRef::by_id(&account.id), VacationReportArguments { since, until });
+    let answer = context.client.call::<VacationReport>(arguments).await?;
     if context.json {
         output::json(&answer.facts);
     } else {

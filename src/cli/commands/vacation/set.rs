@@ -1,4 +1,4 @@
-//! `vacation set` and `vacation text`: what senders are told.
+//! The commands `vacation set` and `vacation text`, which set the texts of the reply.
 
 use super::args::{AudienceArg, CircleArg, ReplyTextArgs, VacationSetArgs, VacationTextArgs};
 use super::{show, update};
@@ -20,23 +20,23 @@ pub(in crate::cli) async fn set(
     args: VacationSetArgs,
     context: &CommandContext,
 ) -> Result<(), Failure> {
-    let account = find_account(args.whose.name(), context).await?;
+    let account = find_account(args.account.name(), context).await?;
     let now = clock::SystemClock.now();
-    let date = |given: &Option<String>, edge: Edge| -> Result<Option<String>, Failure> {
-        let Some(given) = given else { return Ok(None) };
-        let at = dates::parse(given, now, &account.zone, edge)
-            .map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))?;
+    let date = |option: &Option<String>, edge: Edge| -> Result<Option<String>, Failure> {
+        let Some(text) = option else { return Ok(None) };
+        let at = dates::parse(text, now, &account.zone, edge)
+            .map_err(|error| Failure::new(exit::USAGE, error.to_string()))?;
         Ok(Some(at.rfc3339()))
     };
-    // A window is always said anew: the end of last year's vacation must not end this one.
+    // Dates that are not given are removed: the end of an earlier absence must not end this one.
     let (from_date, to_date) =
         (date(&args.from_date, Edge::From)?, date(&args.until, Edge::Until)?);
-    let said = said(&args.words)?;
-    let speaks = said.is_some() || args.words.subject.is_some();
-    let (text_body, html_body) = said.unzip();
-    let named = |given: Vec<String>| {
-        let is_some = !given.is_empty();
-        is_some.then(|| given.into_iter().filter(|text| !text.trim().is_empty()).collect())
+    let bodies = read_bodies(&args.text)?;
+    let has_text = bodies.is_some() || args.text.subject.is_some();
+    let (text_body, html_body) = bodies.unzip();
+    let list = |values: Vec<String>| {
+        let is_given = !values.is_empty();
+        is_given.then(|| values.into_iter().filter(|text| !text.trim().is_empty()).collect())
     };
     let audience = args.audience.map(|audience| match audience {
         AudienceArg::Everyone => "everyone",
@@ -49,14 +49,14 @@ pub(in crate::cli) async fn set(
         from_date: Some(from_date),
         to_date: Some(to_date),
         days: Some(args.days),
-        subject: args.words.subject.map(Some),
+        subject: args.text.subject.map(Some),
         text_body,
         html_body,
-        from: args.sender_address.map(|address| person(args.sender_name, address)),
-        reply_to: args.reply_to.map(|address| person(None, address)),
-        addresses: named(args.addresses),
-        except: named(args.except),
-        organisation: named(args.organisation),
+        from: args.sender_address.map(|address| named_address(args.sender_name, address)),
+        reply_to: args.reply_to.map(|address| named_address(None, address)),
+        addresses: list(args.addresses),
+        except: list(args.except),
+        organisation: list(args.organisation),
         audience: audience.map(str::to_owned),
         language: args
             .language
@@ -66,19 +66,19 @@ pub(in crate::cli) async fn set(
         ..VacationFacts::default()
     };
     update(context, &account.id, &changes).await?;
-    warn(speaks, context);
-    show(args.whose.name(), context).await
+    warn(has_text, context);
+    show(args.account.name(), context).await
 }
 
-/// Changes the words for some senders; all others stay. Who changes them at the same time is not
-/// overwritten.
+/// Adds, replaces or removes one text; the others stay. Fails if another client changes the response
+/// at the same time.
 pub(in crate::cli) async fn text(
     args: VacationTextArgs,
     context: &CommandContext,
 ) -> Result<(), Failure> {
-    let account = find_account(args.whose.name(), context).await?;
-    let whole = With(AccountRef::by_id(&account.id), VacationGetArguments::default());
-    let answer = context.client.call::<VacationGet>(whole).await?;
+    let account = find_account(args.account.name(), context).await?;
+    let arguments = With(AccountRef::by_id(&account.id), VacationGetArguments::default());
+    let answer = context.client.call::<VacationGet>(arguments).await?;
     let circle = args.to.map(|circle| match circle {
         CircleArg::Organisation => "organisation".to_owned(),
         CircleArg::Outside => "outside".to_owned(),
@@ -86,18 +86,19 @@ pub(in crate::cli) async fn text(
     let language = args.language.as_ref().map(|language| language.to_ascii_lowercase());
     let mut variants =
         answer.list.into_iter().next().and_then(|response| response.variants).unwrap_or_default();
-    let is_it = |variant: &VariantFacts| variant.language == language && variant.circle == circle;
-    let old = variants.iter().position(is_it);
+    let is_same = |variant: &VariantFacts| variant.language == language && variant.circle == circle;
+    let old = variants.iter().position(is_same);
     if args.remove {
         let Some(old) = old else {
-            return Err(Failure::new(exit::USAGE, "there are no such words"));
+            let text = "there is no text for this language and these senders";
+            return Err(Failure::new(exit::USAGE, text));
         };
         variants.remove(old);
     } else {
-        let Some((text, html)) = said(&args.words)? else {
-            return Err(Failure::new(exit::USAGE, "--text, --text-file or --html-file is wanted"));
+        let Some((text, html)) = read_bodies(&args.text)? else {
+            return Err(Failure::new(exit::USAGE, "give --text, --text-file or --html-file"));
         };
-        let subject = args.words.subject;
+        let subject = args.text.subject;
         let new = VariantFacts { language, circle, subject, text_body: text, html_body: html };
         match old.and_then(|old| variants.get_mut(old)) {
             Some(old) => *old = new,
@@ -109,33 +110,34 @@ pub(in crate::cli) async fn text(
         VacationSetArguments { if_in_state: Some(answer.state), ..super::set_arguments(&changes)? };
     super::change(context, &account.id, arguments).await?;
     warn(!args.remove, context);
-    show(args.whose.name(), context).await
+    show(args.account.name(), context).await
 }
 
-/// Text and HTML.
+/// The text and the HTML of a reply.
 type TextAndHtml = (Option<String>, Option<String>);
 
-/// What is said, where either is given.
-fn said(words: &ReplyTextArgs) -> Result<Option<TextAndHtml>, Failure> {
-    let text = match (&words.text, &words.text_file) {
+/// Reads the text and the HTML that the options name; `None` if neither is given.
+fn read_bodies(args: &ReplyTextArgs) -> Result<Option<TextAndHtml>, Failure> {
+    let text = match (&args.text, &args.text_file) {
         (Some(text), _) => Some(text.clone()),
         (None, Some(file)) => Some(read_text(file)?),
         (None, None) => None,
     };
-    let html = words.html_file.as_deref().map(read_text).transpose()?;
+    let html = args.html_file.as_deref().map(read_text).transpose()?;
     Ok((text.is_some() || html.is_some()).then_some((text, html)))
 }
 
-/// A name and an address; "" is none.
-fn person(name: Option<String>, email: String) -> Option<NamedAddress> {
+/// Makes a named address; `None` if the address is empty.
+fn named_address(name: Option<String>, email: String) -> Option<NamedAddress> {
     (!email.is_empty()).then_some(NamedAddress { name, email })
 }
 
-fn warn(speaks: bool, context: &CommandContext) {
-    if speaks && !context.json {
+/// Reminds the owner that strangers will read the text.
+fn warn(has_text: bool, context: &CommandContext) {
+    if has_text && !context.json {
         complain(
-            "note: strangers will read this text, and so learn that you are away (RFC 3834 §6). Say nothing there that \
-             you would not tell anybody who writes to you.",
+            "note: strangers will read this text, and so learn that you are away (RFC 3834 §6). \
+             Leave out what you would not tell everybody.",
         );
     }
 }

@@ -58,7 +58,7 @@ impl Fixture {
         change: impl FnOnce(&mut ImportArgs),
     ) -> Result<(), Failure> {
         let mut args = ImportArgs {
-            whose: AccountArgs { account: account.into() },
+            account: AccountArgs { account: account.into() },
             format: None,
             mailbox: None,
             with_deleted: false,
@@ -70,8 +70,8 @@ impl Fixture {
     }
 
     async fn export(&self, account: &str, format: Format, path: &Path) -> Result<(), Failure> {
-        let whose = AccountArgs { account: account.into() };
-        export(ExportArgs { whose, format, dry_run: false, path: path.to_owned() }, &self.context)
+        let account = AccountArgs { account: account.into() };
+        export(ExportArgs { account, format, dry_run: false, path: path.to_owned() }, &self.context)
             .await
     }
 
@@ -122,7 +122,7 @@ fn with_service(test: impl AsyncFnOnce(&Fixture)) {
         let mut meter = crate::cli::terminal::meter::ProgressMeter::new("check");
         let args = StoreCheckArguments { blobs: false };
         let checked =
-            crate::cli::control::job::follow::<StoreCheck>(&bed.context, args, &mut meter).await;
+            crate::cli::control::job::run::<StoreCheck>(&bed.context, args, &mut meter).await;
         assert_eq!(checked.unwrap().breaches, [""; 0]);
         service.stop().await;
     });
