@@ -92,7 +92,7 @@ impl Budget {
     ///
     /// # Errors
     /// `requestTooLarge` where the request would read more than it may.
-    pub(super) fn read(&self, bytes: u64) -> Result<(), MethodError> {
+    pub(super) fn charge_read(&self, bytes: u64) -> Result<(), MethodError> {
         let left = self
             .0
             .read
@@ -105,7 +105,7 @@ impl Budget {
     ///
     /// # Errors
     /// `rateLimit` where the request would store more than it may.
-    pub(super) fn file(&self, bytes: u64) -> Result<(), SetError> {
+    pub(super) fn charge_stored(&self, bytes: u64) -> Result<(), SetError> {
         let all = self.0.filed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             Some(if left == 0 { 0 } else { left.saturating_sub(bytes) })
         });
@@ -123,7 +123,7 @@ impl Budget {
     ///
     /// # Errors
     /// `requestTooLarge` where it may not.
-    pub(super) fn fits(&self, bytes: usize) -> Result<(), MethodError> {
+    pub(super) fn check_answer_room(&self, bytes: usize) -> Result<(), MethodError> {
         let grown = self.0.growing.load(Ordering::Relaxed).saturating_add(bytes);
         if grown <= self.0.answer.load(Ordering::Relaxed) {
             Ok(())
@@ -136,16 +136,16 @@ impl Budget {
     ///
     /// # Errors
     /// `requestTooLarge` where the answer may not grow so much.
-    pub(super) fn tell(&self, object: &Value) -> Result<(), MethodError> {
-        self.tell_bytes(weight(object))
+    pub(super) fn add_to_answer(&self, object: &Value) -> Result<(), MethodError> {
+        self.add_bytes_to_answer(weight(object))
     }
 
     /// The same of so many bytes, before the object is made.
     ///
     /// # Errors
     /// `requestTooLarge` where the answer may not grow so much.
-    pub(super) fn tell_bytes(&self, bytes: usize) -> Result<(), MethodError> {
-        self.fits(bytes)?;
+    pub(super) fn add_bytes_to_answer(&self, bytes: usize) -> Result<(), MethodError> {
+        self.check_answer_room(bytes)?;
         self.0.growing.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Budget {
     }
 
     /// What the searches of the request may read.
-    pub(super) fn searched(&self) -> Allowance {
+    pub(super) fn search_allowance(&self) -> Allowance {
         self.0.searched.clone()
     }
 }
@@ -197,16 +197,16 @@ mod tests {
     #[test]
     fn refused_read_costs_nothing_and_refused_storing_ends_it() {
         let budget = Budget::with(10, 10, 10);
-        assert_eq!(budget.read(8), Ok(()));
-        assert!(matches!(budget.clone().read(3), Err(MethodError::RequestTooLarge(_))));
-        assert_eq!(budget.read(2), Ok(()));
-        assert_eq!(budget.file(8), Ok(()));
-        assert_eq!(budget.file(0), Ok(()));
-        assert!(matches!(budget.file(3), Err(SetError::RateLimit(_))));
-        assert!(matches!(budget.file(0), Err(SetError::RateLimit(_))));
+        assert_eq!(budget.charge_read(8), Ok(()));
+        assert!(matches!(budget.clone().charge_read(3), Err(MethodError::RequestTooLarge(_))));
+        assert_eq!(budget.charge_read(2), Ok(()));
+        assert_eq!(budget.charge_stored(8), Ok(()));
+        assert_eq!(budget.charge_stored(0), Ok(()));
+        assert!(matches!(budget.charge_stored(3), Err(SetError::RateLimit(_))));
+        assert!(matches!(budget.charge_stored(0), Err(SetError::RateLimit(_))));
         let whole = Budget::with(0, 10, 0);
-        assert_eq!(whole.file(10), Ok(()));
-        assert!(matches!(whole.file(0), Err(SetError::RateLimit(_))));
+        assert_eq!(whole.charge_stored(10), Ok(()));
+        assert!(matches!(whole.charge_stored(0), Err(SetError::RateLimit(_))));
     }
 
     #[test]
@@ -214,14 +214,14 @@ mod tests {
         let text = json!("x".repeat(1000));
         let budget = Budget::with(0, 0, 3 * weight(&text));
         budget.begin_answer();
-        assert_eq!((budget.tell(&text), budget.tell(&text)), (Ok(()), Ok(())));
-        assert!(budget.tell(&json!([text, text])).is_err());
+        assert_eq!((budget.add_to_answer(&text), budget.add_to_answer(&text)), (Ok(()), Ok(())));
+        assert!(budget.add_to_answer(&json!([text, text])).is_err());
         assert_eq!(budget.end_answer(&json!([text]), true), Ok(()));
         // A refused answer takes nothing; one that must be given takes all that is left.
         budget.begin_answer();
-        assert_eq!(budget.tell(&text), Ok(()));
+        assert_eq!(budget.add_to_answer(&text), Ok(()));
         assert!(budget.end_answer(&json!([text, text]), true).is_err());
         assert_eq!(budget.end_answer(&json!([text, text]), false), Ok(()));
-        assert!(budget.fits(1).is_err());
+        assert!(budget.check_answer_room(1).is_err());
     }
 }

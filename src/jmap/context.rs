@@ -95,10 +95,10 @@ impl Context {
         match (&named.account_id, &named.account) {
             (Some(id), None) => {
                 let id = id.parse::<AccountId>().map_err(|_| MethodError::AccountNotFound)?;
-                self.owned(&id.to_string())
+                self.managed_account(&id.to_string())
             }
-            (None, Some(name)) => self.owned(name),
-            (None, None) => self.mine(),
+            (None, Some(name)) => self.managed_account(name),
+            (None, None) => self.only_account(),
             _ => Err(MethodError::InvalidArguments(
                 "accountId or account is wanted, not both".into(),
             )),
@@ -119,13 +119,13 @@ impl Context {
     ///
     /// # Errors
     /// `AccountNotFound`, and those of reading.
-    pub fn reach(&self, id: AccountId) -> Result<Account, MethodError> {
-        match self.owned(&id.to_string()) {
+    pub fn accessible_account(&self, id: AccountId) -> Result<Account, MethodError> {
+        match self.managed_account(&id.to_string()) {
             Ok((id, row)) => return Ok(Account { id, row, guest: None }),
             Err(MethodError::Forbidden(_) | MethodError::AccountNotFound) => {}
             Err(error) => return Err(error),
         }
-        for (user, _) in self.accounts()? {
+        for (user, _) in self.own_accounts()? {
             if self.store.snapshot().is_shared_with(user, id)? {
                 let found = self.directory.find_account(&id.to_string())?;
                 return found
@@ -140,7 +140,7 @@ impl Context {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, MethodError> {
+    pub fn own_accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, MethodError> {
         let found = match (&self.caller.account, &self.caller.user) {
             (Some(id), _) => self
                 .directory
@@ -160,8 +160,8 @@ impl Context {
     ///
     /// # Errors
     /// Those of reading.
-    pub fn reachable(&self) -> Result<Vec<Account>, MethodError> {
-        let own = self.accounts()?;
+    pub fn accessible_accounts(&self) -> Result<Vec<Account>, MethodError> {
+        let own = self.own_accounts()?;
         let mut all: Vec<Account> = own
             .iter()
             .map(|(id, row)| Account { id: *id, row: row.clone(), guest: None })
@@ -183,9 +183,9 @@ impl Context {
     }
 
     /// The one account that the caller logged in to, or that is mapped to him.
-    fn mine(&self) -> Result<(AccountId, AccountRow), MethodError> {
+    fn only_account(&self) -> Result<(AccountId, AccountRow), MethodError> {
         if let Some(account) = self.caller.account {
-            return self.owned(&account.to_string());
+            return self.managed_account(&account.to_string());
         }
         let user = self.caller.user.as_deref();
         let mut all = match user {
@@ -207,7 +207,7 @@ impl Context {
     ///
     /// # Errors
     /// `Forbidden`, `AccountNotFound`, and those of reading.
-    pub fn owned(&self, name: &str) -> Result<(AccountId, AccountRow), MethodError> {
+    pub fn managed_account(&self, name: &str) -> Result<(AccountId, AccountRow), MethodError> {
         let found = self.directory.find_account(name)?;
         let mine = |id: AccountId, row: &AccountRow| {
             self.caller.account == Some(id)

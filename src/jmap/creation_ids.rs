@@ -31,13 +31,13 @@ impl CreationIds {
         }
     }
 
-    /// All that is noted so far, for [`Self::reset`].
-    pub(super) fn known(&self) -> BTreeMap<String, String> {
+    /// All that is noted so far, for [`Self::restore`].
+    pub(super) fn checkpoint(&self) -> BTreeMap<String, String> {
         self.0.borrow().clone()
     }
 
     /// Forgets what was noted since `known`: a commit begins with this, for it may be run again.
-    pub(super) fn reset(&self, known: &BTreeMap<String, String>) {
+    pub(super) fn restore(&self, known: &BTreeMap<String, String>) {
         self.0.borrow_mut().clone_from(known);
     }
 

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::{Account, Context};
-use super::rights::{Rights, unchanged_since};
+use super::rights::{Rights, same_access_since};
 use super::standard::state;
 use crate::model::{DataType, EmailId, MailboxUid, ModSeq, ThreadId, limits};
 use crate::query::{Scope, ScopedChanges};
@@ -21,7 +21,7 @@ use crate::wire::jmap::MethodError;
 /// The newest change of a type, for the owner or for a guest. To a guest a thread changes as its
 /// emails come into sight and leave it, and the unread threads of a mailbox with emails elsewhere:
 /// to the account both are changes of emails alone.
-pub(super) fn mark(state: &AccountStateRow, is_guest: bool, data: DataType) -> ModSeq {
+pub(super) fn newest_change(state: &AccountStateRow, is_guest: bool, data: DataType) -> ModSeq {
     match data {
         DataType::Thread if is_guest => state.state(DataType::Email),
         DataType::Mailbox if is_guest => {
@@ -35,14 +35,14 @@ pub(super) fn mark(state: &AccountStateRow, is_guest: bool, data: DataType) -> M
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn newest(
+pub(super) fn newest_state(
     context: &Context,
     snapshot: &Snapshot<'_>,
     account: &Account,
     data: DataType,
 ) -> Result<String, MethodError> {
     let now = snapshot.account_state(account.id)?;
-    Ok(state(&context.store, mark(&now, account.guest.is_some(), data)))
+    Ok(state(&context.store, newest_change(&now, account.guest.is_some(), data)))
 }
 
 /// Email/changes; `None` where they cannot be told.
@@ -138,7 +138,8 @@ pub(super) fn mailbox_changes(
     let state = match told.last().filter(|_| more) {
         Some((at, uid)) => ClientState { mark: *at, base: from.base, last: uid.0 },
         None => ClientState::at(
-            mark(&snapshot.account_state(account.id)?, true, DataType::Mailbox).max(from.mark),
+            newest_change(&snapshot.account_state(account.id)?, true, DataType::Mailbox)
+                .max(from.mark),
         ),
     };
     let updated = told.into_iter().map(|(_, uid)| uid).collect();
@@ -182,7 +183,7 @@ fn since(
 ) -> Result<Option<(Scope, ScopedChanges)>, Error> {
     let state = snapshot.account_state(account.id)?;
     let is_known = since.mark <= state.modseq && since.base >= state.low_mark(DataType::Email);
-    if !is_known || since.base > since.mark || !unchanged_since(snapshot, account, since.base)? {
+    if !is_known || since.base > since.mark || !same_access_since(snapshot, account, since.base)? {
         return Ok(None);
     }
     let Some(scope) = Rights::of(snapshot, account)?.scope() else { return Ok(None) };

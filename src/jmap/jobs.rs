@@ -49,15 +49,15 @@ pub struct JobProgress(Arc<Inner>);
 impl JobProgress {
     /// How far it is; whether to go on.
     #[must_use]
-    pub fn tell(&self, progress: JobStage) -> bool {
+    pub fn report(&self, progress: JobStage) -> bool {
         self.0.slot.lock().progress = progress;
         !self.0.stop.load(Ordering::Relaxed)
     }
 
     /// The same of a check or a repair.
     #[must_use]
-    pub fn tell_store(&self, at: &Progress) -> bool {
-        self.tell(JobStage::Store(at.into()))
+    pub fn report_store(&self, at: &Progress) -> bool {
+        self.report(JobStage::Store(at.into()))
     }
 }
 
@@ -95,9 +95,9 @@ impl Jobs {
         let id = slot.id + 1;
         self.0.stop.store(false, Ordering::Relaxed);
         let thread = std::thread::Builder::new().name(what.into()).spawn(move || {
-            let pace = JobProgress(Arc::clone(&inner));
+            let progress = JobProgress(Arc::clone(&inner));
             // A panic must not leave everybody waiting for ever.
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&pace)));
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&progress)));
             let done = done.unwrap_or_else(|_| {
                 Err(Error::Io("a fault of the program ended it; see the log".into()))
             });
@@ -151,12 +151,13 @@ impl Jobs {
         let count = unfinished.len();
         if count > 0 {
             let store = store.clone();
-            let begun = self.start("repair", move |pace| {
+            let begun = self.start("repair", move |progress| {
                 let secrets = store.secrets().clone();
                 let remake = |raw: &[u8]| crate::message::rows_or_bare(raw, &secrets);
                 for (account, scope) in unfinished {
-                    store
-                        .repair(scope, Some(&[account]), &remake, &mut |at| pace.tell_store(at))?;
+                    store.repair(scope, Some(&[account]), &remake, &mut |at| {
+                        progress.report_store(at)
+                    })?;
                 }
                 Ok(JobResult::Resumed {})
             });

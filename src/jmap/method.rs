@@ -53,7 +53,7 @@ impl<'a> Call<'a> {
     /// false.
     pub(super) fn open(&self, id: &str, guests: bool) -> Result<Account, MethodError> {
         let id = id.parse::<AccountId>().map_err(|_| MethodError::AccountNotFound)?;
-        let account = self.context.reach(id)?;
+        let account = self.context.accessible_account(id)?;
         if account.guest.is_some() && !guests {
             return Err(MethodError::AccountNotSupportedByMethod);
         }

@@ -111,7 +111,7 @@ impl Method for PrincipalSet {
         set.create.iter().for_each(|(name, _)| done.not_created(name, &no));
         set.update.iter().for_each(|(id, _)| done.not_updated(id, &refusal(id)));
         set.destroy.iter().for_each(|id| done.not_destroyed(id, &refusal(id)));
-        Ok(done.answer_between(&account, state.clone(), state))
+        Ok(done.into_answer_between(&account, state.clone(), state))
     }
 }
 
@@ -144,9 +144,9 @@ pub(super) enum PrincipalSort {}
 impl QueryObjects for Principal {
     type Condition = PrincipalCondition;
     type Sort = PrincipalSort;
-    type Beside = NoArguments;
+    type ExtraArgs = NoArguments;
 
-    const TELLS_CHANGES: bool = false;
+    const CAN_CALCULATE_CHANGES: bool = false;
 
     fn results(
         known: &VisiblePrincipals,
@@ -156,7 +156,10 @@ impl QueryObjects for Principal {
         Ok(found.map(|one| one.id.to_string()).collect())
     }
 
-    fn moved(_: &VisiblePrincipals, _: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
+    fn changed_ids(
+        _: &VisiblePrincipals,
+        _: &str,
+    ) -> Result<Option<BTreeSet<String>>, MethodError> {
         Ok(None)
     }
 }
@@ -182,7 +185,7 @@ pub(super) struct VisiblePrincipals {
 
 impl VisiblePrincipals {
     fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
-        let reachable = context.reachable()?;
+        let reachable = context.accessible_accounts()?;
         let everyone = context.directory.list()?;
         let mine = everyone.iter().find(|(id, ..)| *id == account.id);
         let domains =
@@ -264,7 +267,7 @@ fn domains(primary: &Address, addresses: &[Address]) -> BTreeSet<String> {
 ///
 /// # Errors
 /// Those of reading.
-pub(in crate::jmap) fn may_know(
+pub(in crate::jmap) fn may_share_with(
     context: &Context,
     own: AccountId,
     other: AccountId,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::context::Account;
-use super::guest::mark as newest;
+use super::guest::newest_change;
 use super::quota;
 use super::standard::state;
 use crate::model::{AccountId, DataType, ModSeq};
@@ -141,7 +141,7 @@ impl PushState {
             let wanted =
                 |name: &str| types.is_none_or(|types| types.iter().any(|known| known == name));
             let told = |data: DataType| !shared || GUEST_TYPES.contains(&data);
-            let of = |data| newest(&now, *shared, data);
+            let of = |data| newest_change(&now, *shared, data);
             let newer = MAX_TYPES
                 .iter()
                 .filter(|(name, data)| of(*data) > since && wanted(name) && told(*data));

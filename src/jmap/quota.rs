@@ -234,7 +234,7 @@ impl QuotaCondition {
 impl QueryObjects for Quota {
     type Condition = QuotaCondition;
     type Sort = QuotaSort;
-    type Beside = NoArguments;
+    type ExtraArgs = NoArguments;
 
     fn results(now: &AccountQuotas, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError> {
         let mut found: Vec<&Quota> =
@@ -249,7 +249,10 @@ impl QueryObjects for Quota {
         Ok(found.iter().map(|quota| quota.id.to_owned()).collect())
     }
 
-    fn moved(now: &AccountQuotas, old: &str) -> Result<Option<BTreeSet<String>>, MethodError> {
+    fn changed_ids(
+        now: &AccountQuotas,
+        old: &str,
+    ) -> Result<Option<BTreeSet<String>>, MethodError> {
         let since = since(now, old)?;
         let moved = [since.created, since.updated, since.destroyed].concat();
         Ok(Some(moved.into_iter().map(str::to_owned).collect()))

@@ -68,18 +68,18 @@ impl Rights {
     }
 
     /// Whether the caller may read a mailbox.
-    pub(super) fn reads(&self, uid: MailboxUid) -> bool {
+    pub(super) fn may_read(&self, uid: MailboxUid) -> bool {
         self.may(uid, Right::ReadItems)
     }
 
     /// What a guest may see of the account; `None` for the owner, who sees all of it.
     pub(super) fn scope(&self) -> Option<Scope> {
         let Self::Guest(opened) = self else { return None };
-        Some(opened.rights.keys().copied().filter(|uid| self.reads(*uid)).collect())
+        Some(opened.rights.keys().copied().filter(|uid| self.may_read(*uid)).collect())
     }
 
     /// Whether the caller has any right in a mailbox, and so may know that it exists.
-    pub(super) fn knows(&self, uid: MailboxUid) -> bool {
+    pub(super) fn has_any_right(&self, uid: MailboxUid) -> bool {
         match self {
             Self::Owner => true,
             Self::Guest(opened) => opened.rights.contains_key(&uid),
@@ -87,19 +87,19 @@ impl Rights {
     }
 
     /// Whether the caller may read an email.
-    pub(super) fn sees(&self, email: &EmailMetadata) -> bool {
+    pub(super) fn may_read_email(&self, email: &EmailMetadata) -> bool {
         match self {
             Self::Owner => true,
-            Self::Guest(_) => email.mailboxes.iter().any(|uid| self.reads(*uid)),
+            Self::Guest(_) => email.mailboxes.iter().any(|uid| self.may_read(*uid)),
         }
     }
 
     /// The email with only the mailboxes that the caller may read; `None` if there is none.
-    pub(super) fn seen(&self, email: EmailMetadata) -> Option<EmailMetadata> {
-        if !self.sees(&email) {
+    pub(super) fn visible_part(&self, email: EmailMetadata) -> Option<EmailMetadata> {
+        if !self.may_read_email(&email) {
             return None;
         }
-        let mailboxes = email.mailboxes.iter().copied().filter(|uid| self.reads(*uid)).collect();
+        let mailboxes = email.mailboxes.iter().copied().filter(|uid| self.may_read(*uid)).collect();
         Some(EmailMetadata { mailboxes, ..email })
     }
 
@@ -107,14 +107,14 @@ impl Rights {
     ///
     /// # Errors
     /// `forbidden`.
-    pub(super) fn prove<'m>(
+    pub(super) fn require<'m>(
         &self,
         mailboxes: impl IntoIterator<Item = &'m MailboxUid>,
         right: Right,
     ) -> Result<(), SetError> {
         match mailboxes.into_iter().find(|uid| !self.may(**uid, right)) {
             None => Ok(()),
-            Some(uid) if self.knows(*uid) => {
+            Some(uid) if self.has_any_right(*uid) => {
                 Err(SetError::Forbidden(format!("no {} in {uid}", right.name())))
             }
             Some(_) => {
@@ -127,7 +127,7 @@ impl Rights {
     ///
     /// # Errors
     /// `forbidden`.
-    pub(super) fn prove_change(
+    pub(super) fn require_for_change(
         &self,
         email: &EmailMetadata,
         mailboxes: &BTreeSet<MailboxUid>,
@@ -136,19 +136,19 @@ impl Rights {
         if *self == Self::Owner {
             return Ok(());
         }
-        self.prove(mailboxes.difference(&email.mailboxes), Right::AddItems)?;
-        self.prove(email.mailboxes.difference(mailboxes), Right::RemoveItems)?;
+        self.require(mailboxes.difference(&email.mailboxes), Right::AddItems)?;
+        self.require(email.mailboxes.difference(mailboxes), Right::RemoveItems)?;
         for word in email.keywords.symmetric_difference(keywords) {
             let right = if word == SEEN { Right::SetSeen } else { Right::SetKeywords };
-            self.prove(&email.mailboxes, right)?;
+            self.require(&email.mailboxes, right)?;
         }
         Ok(())
     }
 
     /// The mailboxes of an email that the caller does not see. An update by the caller leaves them
     /// as they are.
-    pub(super) fn unread(&self, email: &EmailMetadata) -> BTreeSet<MailboxUid> {
-        email.mailboxes.iter().copied().filter(|uid| !self.reads(*uid)).collect()
+    pub(super) fn unreadable_mailboxes(&self, email: &EmailMetadata) -> BTreeSet<MailboxUid> {
+        email.mailboxes.iter().copied().filter(|uid| !self.may_read(*uid)).collect()
     }
 }
 
@@ -157,7 +157,7 @@ impl Rights {
 ///
 /// # Errors
 /// Those of reading.
-pub(super) fn unchanged_since(
+pub(super) fn same_access_since(
     snapshot: &Snapshot<'_>,
     account: &Account,
     since: ModSeq,

@@ -33,7 +33,7 @@ pub const CAPABILITIES: &[&str] =
 /// # Errors
 /// Those of reading.
 pub fn session(context: &Context) -> Result<SessionObject, MethodError> {
-    let accounts = context.reachable()?;
+    let accounts = context.accessible_accounts()?;
     Ok(SessionObject {
         capabilities: server_capabilities(&context.base, &context.uploads),
         username: username(context, &accounts).to_owned(),
@@ -51,7 +51,7 @@ pub fn session(context: &Context) -> Result<SessionObject, MethodError> {
 /// # Errors
 /// Those of reading.
 pub(super) fn session_state(context: &Context) -> Result<SessionState, MethodError> {
-    Ok(state_of(context, &context.reachable()?))
+    Ok(state_of(context, &context.accessible_accounts()?))
 }
 
 /// Returns a number that changes whenever anything else in the session does, except the unread

@@ -38,7 +38,7 @@ properties! {
 }
 
 /// Tells those whom changes of mailboxes of an account concern, but who made them.
-pub(super) fn tell(context: &Context, account: AccountId, changes: Vec<ShareChange>) {
+pub(super) fn notify(context: &Context, account: AccountId, changes: Vec<ShareChange>) {
     let by = changed_by(context);
     for change in changes {
         if context.caller.account == Some(change.with) {
@@ -205,7 +205,7 @@ impl ShareNotificationCondition {
 impl QueryObjects for ShareNotification {
     type Condition = ShareNotificationCondition;
     type Sort = ShareNotificationSort;
-    type Beside = NoArguments;
+    type ExtraArgs = NoArguments;
 
     fn results(
         reader: &StoredReader<'_>,
@@ -222,10 +222,10 @@ impl QueryObjects for ShareNotification {
         Ok(found.iter().map(|(id, _)| id.to_string()).collect())
     }
 
-    fn moved(
+    fn changed_ids(
         reader: &StoredReader<'_>,
         since: &str,
     ) -> Result<Option<BTreeSet<String>>, MethodError> {
-        reader.moved::<ShareNotification>(since)
+        reader.changed_ids::<ShareNotification>(since)
     }
 }

@@ -61,7 +61,7 @@ const MAX_TYPES: usize = 64;
 /// Whose the caller's subscriptions are: the account that logged in, or the first that is mapped to
 /// who asks.
 fn owner(context: &Context) -> Result<Account, MethodError> {
-    let own = context.accounts()?.into_iter().next();
+    let own = context.own_accounts()?.into_iter().next();
     let (id, row) =
         own.ok_or_else(|| MethodError::Forbidden("subscriptions belong to an account".into()))?;
     Ok(Account { id, row, guest: None })
@@ -213,9 +213,9 @@ fn set(
             Ok(PushSubscription { code, credential: credential.clone(), ..one })
         })
         .collect();
-    let known = call.created.known();
+    let known = call.created.checkpoint();
     let committed = context.store.commit(account, |txn| {
-        call.created.reset(&known);
+        call.created.restore(&known);
         let mut done = SetResponse::default();
         for ((name, properties), wished) in create.iter().zip(&wished) {
             let mut create = || {

@@ -539,9 +539,11 @@ fn long_work_is_looked_in_on_and_comes_one_at_a_time() {
     assert_eq!(error(&context, "Store/backup", &json!({"dir": "here"})), "invalidArguments");
     // What is under way is the only one, until it is told to stop.
     let (begun, wait) = std::sync::mpsc::channel();
-    let slow = context.jobs.start("test", move |pace| {
+    let slow = context.jobs.start("test", move |progress| {
         begun.send(()).unwrap();
-        while pace.tell(JobStage::Store(StoreProgress { rows: 7, ..StoreProgress::default() })) {
+        while progress
+            .report(JobStage::Store(StoreProgress { rows: 7, ..StoreProgress::default() }))
+        {
             std::thread::yield_now();
         }
         Err(Error::Stopped)

@@ -2,7 +2,7 @@
 
 use super::context::{Account, Context};
 use super::email::newest_emails;
-use super::guest::{self, newest};
+use super::guest::{self, newest_state};
 use super::method::Call;
 use super::rights::Rights;
 use super::standard::{ChangedObjects, GetObjects, ObjectChanges, ObjectType, client_state};
@@ -77,7 +77,7 @@ impl ObjectType for ThreadObjects {
     }
 
     fn state(reader: &ThreadReader<'_>) -> Result<String, MethodError> {
-        newest(reader.context, &reader.snapshot, reader.account, DataType::Thread)
+        newest_state(reader.context, &reader.snapshot, reader.account, DataType::Thread)
     }
 }
 
@@ -159,7 +159,9 @@ impl ThreadReader<'_> {
             let found: Result<Vec<_>, _> =
                 emails.iter().map(|id| self.snapshot.email(self.account.id, *id)).collect();
             let mut found = found?.into_iter();
-            emails.retain(|_| found.next().flatten().is_some_and(|email| self.rights.sees(&email)));
+            emails.retain(|_| {
+                found.next().flatten().is_some_and(|email| self.rights.may_read_email(&email))
+            });
         }
         Ok(emails)
     }

@@ -154,8 +154,8 @@ fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<Ema
     let message = {
         let snapshot = context.store.snapshot();
         let old = snapshot.email_or_tombstone(account, id).map_err(refusal)?.ok_or_else(missing)?;
-        context.budget.read(old.size)?;
-        context.budget.file(old.size)?;
+        context.budget.charge_read(old.size)?;
+        context.budget.charge_stored(old.size)?;
         let raw = snapshot.raw_message(&old.blob).map_err(refusal)?.ok_or_else(missing)?;
         EncodedMessage::new(&rows_or_bare(&raw, context.store.secrets()))
     };

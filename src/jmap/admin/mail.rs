@@ -128,8 +128,8 @@ pub(super) fn facts(
 /// Charges a message that is about to be read, and given in base64.
 pub(super) fn charge(context: &Context, size: u64) -> Result<(), MethodError> {
     let told = size.div_ceil(3).saturating_mul(4);
-    context.budget.tell_bytes(usize::try_from(told).unwrap_or(usize::MAX))?;
-    context.budget.read(size)
+    context.budget.add_bytes_to_answer(usize::try_from(told).unwrap_or(usize::MAX))?;
+    context.budget.charge_read(size)
 }
 
 impl AdminMethod for MailShow {

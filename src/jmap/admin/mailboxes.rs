@@ -118,7 +118,7 @@ fn done(
         context.store.commit(account, |txn| change(txn).map(|uid| (uid, txn.take_share_changes())));
     let ((uid, shared), ticket) = done?;
     ticket.wait_blocking()?;
-    share::tell(context, account, shared);
+    share::notify(context, account, shared);
     let all = context.store.snapshot().mailboxes(account)?;
     let (_, mailbox) = known(context, account, uid)?;
     describe(context, &all, uid, &mailbox)
@@ -217,8 +217,8 @@ fn shares(
         // exist.
         let stranger = || bad(format!("no account {name} to share with"));
         let (with, _) = found.filter(|(id, _)| *id != account).ok_or_else(stranger)?;
-        let may =
-            mailbox.shares.contains_key(&with) || principal::may_know(context, account, with)?;
+        let may = mailbox.shares.contains_key(&with)
+            || principal::may_share_with(context, account, with)?;
         if !may {
             return Err(stranger());
         }
@@ -277,7 +277,7 @@ impl AdminMethod for MailboxRemove {
             .commit(account, |txn| txn.destroy_mailbox(uid).map(|()| txn.take_share_changes()));
         let (shared, ticket) = done?;
         ticket.wait_blocking()?;
-        share::tell(context, account, shared);
+        share::notify(context, account, shared);
         Ok(MailboxRemoveAnswer { emails })
     }
 }

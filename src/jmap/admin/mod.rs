@@ -80,7 +80,7 @@ fn run<M: AdminMethod>(
 
 /// Charges one row of a list that becomes an answer.
 fn tell<T: Serialize>(context: &Context, row: T) -> Result<T, MethodError> {
-    context.budget.tell(&serde_json::to_value(&row)?)?;
+    context.budget.add_to_answer(&serde_json::to_value(&row)?)?;
     Ok(row)
 }
 

@@ -73,7 +73,7 @@ fn spec(
         filter =
             if filter == Filter::default() { inside } else { Filter::And(vec![inside, filter]) };
     }
-    let (sort, reads) = (sort::of(args.sort.clone())?, context.budget.searched());
+    let (sort, reads) = (sort::of(args.sort.clone())?, context.budget.search_allowance());
     Ok(QuerySpec {
         account,
         filter,
@@ -97,7 +97,7 @@ fn row(
     let (size, thread) = email.map(|email| (email.size, email.thread)).unwrap_or_default();
     let mut row = mail::row(snapshot, account, (id, thread), shape)?;
     if let Some(finder) = finder {
-        context.budget.read(if finder.reads_text() { size } else { 0 })?;
+        context.budget.charge_read(if finder.reads_text() { size } else { 0 })?;
         let found = finder.snippet(snapshot, account, id)?.unwrap_or_default();
         row.snippet = Some(EmailSnippet { subject: found.subject, preview: found.preview });
     }

@@ -24,11 +24,11 @@ impl AdminMethod for StoreCheck {
         args: StoreCheckArguments,
     ) -> Result<JobRef, MethodError> {
         let store = context.store.clone();
-        context.jobs.start("check", move |pace| {
+        context.jobs.start("check", move |progress| {
             let secrets = store.secrets().clone();
             let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
-            let found =
-                store.check_deep(args.blobs.then_some(&remake), &mut |at| pace.tell_store(at))?;
+            let found = store
+                .check_deep(args.blobs.then_some(&remake), &mut |at| progress.report_store(at))?;
             Ok(JobResult::Check(checked(&found)))
         })
     }
@@ -65,11 +65,11 @@ impl AdminMethod for StoreRepair {
             accounts.push(found.ok_or(MethodError::AccountNotFound)?);
         }
         let store = context.store.clone();
-        context.jobs.start("repair", move |pace| {
+        context.jobs.start("repair", move |progress| {
             let secrets = store.secrets().clone();
             let remake = |raw: &[u8]| rows_or_bare(raw, &secrets);
             let some = (!accounts.is_empty()).then_some(accounts.as_slice());
-            let done = store.repair(scope, some, &remake, &mut |at| pace.tell_store(at))?;
+            let done = store.repair(scope, some, &remake, &mut |at| progress.report_store(at))?;
             Ok(JobResult::Repair(repaired(&done)))
         })
     }
@@ -113,9 +113,9 @@ impl AdminMethod for StoreBackup {
         }
         let keep = args.keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX));
         let store = context.store.clone();
-        context.jobs.start("backup", move |pace| {
-            let made =
-                store.backup(&dir, keep, &mut |octets| pace.tell(JobStage::Backup { octets }))?;
+        context.jobs.start("backup", move |progress| {
+            let made = store
+                .backup(&dir, keep, &mut |octets| progress.report(JobStage::Backup { octets }))?;
             Ok(JobResult::Backup(backed_up(&made)))
         })
     }

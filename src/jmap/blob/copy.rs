@@ -98,7 +98,7 @@ fn one(
                 .blob_octets(from, id, limits::MAX_MESSAGE_BYTES * 2)?
                 .ok_or(SetError::NotFound)?;
             context.upload_came(to, octets.len());
-            context.budget.file(octets.len() as u64)?;
+            context.budget.charge_stored(octets.len() as u64)?;
             return Ok(context.keep_upload(to, &octets, &media_type)?);
         }
     };

@@ -157,7 +157,7 @@ fn made(call: &Call<'_>, account: &Account, object: &JsonObject) -> Result<JsonO
         }
     }
     context.upload_came(account.id, octets.len());
-    context.budget.file(octets.len() as u64)?;
+    context.budget.charge_stored(octets.len() as u64)?;
     let id = context.keep_upload(account.id, &octets, kind.unwrap_or(DEFAULT_MEDIA_TYPE))?;
     Ok(members(json!({"id": id.to_string(), "type": kind, "size": octets.len()})))
 }
@@ -296,7 +296,7 @@ impl Method for BlobGet {
                 }
             }
             let object = Value::Object(object);
-            context.budget.tell(&object)?;
+            context.budget.add_to_answer(&object)?;
             list.push(object);
         }
         Ok(BlobListAnswer { account_id: account.id.to_string(), list, not_found })
@@ -411,7 +411,9 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
         if holders.emails.len() >= MAX_EMAILS_EXAMINED {
             break;
         }
-        if let Some(email) = snapshot.email(account.id, id)?.and_then(|email| rights.seen(email)) {
+        if let Some(email) =
+            snapshot.email(account.id, id)?.and_then(|email| rights.visible_part(email))
+        {
             holders.emails.insert(id.to_string());
             holders.threads.insert(email.thread.to_string());
             holders.mailboxes.extend(email.mailboxes.iter().map(ToString::to_string));

@@ -114,7 +114,7 @@ impl Context {
     ) -> Result<Option<Vec<u8>>, MethodError> {
         match self.blob(account, id)? {
             Some(blob) => {
-                self.budget.read(blob.cost(&(0..u64::MAX)).min(most))?;
+                self.budget.charge_read(blob.cost(&(0..u64::MAX)).min(most))?;
                 Ok(blob.whole(&self.store, most)?)
             }
             None => Ok(None),
@@ -126,7 +126,7 @@ impl Context {
     ///
     /// # Errors
     /// As `blob`.
-    pub(super) fn octets_by_id(
+    pub(super) fn bytes_by_id(
         &self,
         account: &Account,
         id: &str,
@@ -158,7 +158,7 @@ impl Context {
         blob: Blob,
         wanted: Range<u64>,
     ) -> Result<Vec<u8>, MethodError> {
-        self.budget.read(blob.cost(&wanted))?;
+        self.budget.charge_read(blob.cost(&wanted))?;
         let (mut reader, mut octets) = (blob.reader(wanted), Vec::new());
         while let Some(piece) = reader.next(&self.store)? {
             octets.extend_from_slice(&piece);
@@ -172,7 +172,7 @@ impl Context {
     /// As `blob`.
     pub(super) fn blob_size(&self, blob: &Blob) -> Result<u64, MethodError> {
         if blob.is_encoded() {
-            self.budget.read(blob.cost(&(0..u64::MAX)))?;
+            self.budget.charge_read(blob.cost(&(0..u64::MAX)))?;
         }
         Ok(blob.size(&self.store)?)
     }
@@ -218,7 +218,9 @@ impl Blob {
             BlobBase::Email(email) => {
                 let row = snapshot.email(account, email)?;
                 let rights = Rights::of(&snapshot, of)?;
-                let Some(row) = row.filter(|row| rights.sees(row)) else { return Ok(None) };
+                let Some(row) = row.filter(|row| rights.may_read_email(row)) else {
+                    return Ok(None);
+                };
                 let at = BlobSource::Email(email);
                 let Some((first, rest)) = steps.split_first() else {
                     return Ok(Some((Self::stored(account, at, 0..row.size, 0), steps)));
@@ -251,7 +253,7 @@ impl Blob {
     fn within(self, context: &Context, steps: &[u32]) -> Result<Option<Self>, MethodError> {
         let mut blob = self;
         for step in steps {
-            context.budget.read(blob.cost(&(0..u64::MAX)))?;
+            context.budget.charge_read(blob.cost(&(0..u64::MAX)))?;
             let raw = blob.whole(&context.store, limits::MAX_MESSAGE_BYTES)?;
             let Some(raw) = raw else { return Ok(None) };
             let parts = Message::parse(&raw).parts();

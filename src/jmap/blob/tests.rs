@@ -32,7 +32,7 @@ fn file(context: &Context, account: AccountId, raw: &[u8]) -> EmailId {
 }
 
 fn octets(context: &Context, account: AccountId, id: &BlobId) -> Option<Vec<u8>> {
-    context.blob_octets(&context.reach(account).unwrap(), id, u64::MAX).unwrap()
+    context.blob_octets(&context.accessible_account(account).unwrap(), id, u64::MAX).unwrap()
 }
 
 #[test]
@@ -48,8 +48,10 @@ fn an_email_its_parts_and_parts_of_its_parts() {
     assert_eq!(octets(&context, ann, &whole.part(1).unwrap()).unwrap(), "café!".as_bytes());
     assert_eq!(octets(&context, ann, &whole.part(2).unwrap()).unwrap(), [0, 1, 2, 255]);
     assert_eq!(octets(&context, ann, &whole.part(3).unwrap()), None);
-    let part =
-        context.blob(&context.reach(ann).unwrap(), &whole.part(2).unwrap()).unwrap().unwrap();
+    let part = context
+        .blob(&context.accessible_account(ann).unwrap(), &whole.part(2).unwrap())
+        .unwrap()
+        .unwrap();
     assert_eq!(
         (part.size(&context.store).unwrap(), part.whole(&context.store, 3).unwrap()),
         (4, None)
@@ -58,7 +60,7 @@ fn an_email_its_parts_and_parts_of_its_parts() {
     for (id, all) in
         [(whole.part(1).unwrap(), "café!".as_bytes().to_vec()), (whole.clone(), message)]
     {
-        let blob = context.blob(&context.reach(ann).unwrap(), &id).unwrap().unwrap();
+        let blob = context.blob(&context.accessible_account(ann).unwrap(), &id).unwrap().unwrap();
         for (start, end) in [(0, 1), (1, 4), (2, 2), (3, 1000), (6, 7), (1000, 2000)] {
             let (mut reader, mut got) = (blob.clone().reader(start..end), Vec::new());
             while let Some(piece) = reader.next(&context.store).unwrap() {
@@ -95,7 +97,7 @@ fn a_large_part_comes_in_pieces() {
         .collect();
     let raw = MESSAGE.replace("AAEC/w==\r\n", &lines);
     let id = BlobId::email(file(&context, ann, raw.as_bytes())).part(2).unwrap();
-    let blob = context.blob(&context.reach(ann).unwrap(), &id).unwrap().unwrap();
+    let blob = context.blob(&context.accessible_account(ann).unwrap(), &id).unwrap().unwrap();
     assert_eq!(blob.size(&context.store).unwrap(), 3_000_000);
     let (mut reader, mut all) = (blob.reader(0..u64::MAX), Vec::new());
     while let Some(piece) = reader.next(&context.store).unwrap() {
@@ -278,7 +280,7 @@ fn parts_of_uploads_are_streamed_whatever_they_lie_in() {
         )
     };
     let base64 = crate::wire::jmap::octets(inner.as_bytes());
-    let account = context.reach(ann).unwrap();
+    let account = context.accessible_account(ann).unwrap();
     for outer in
         [wrap("7bit", &inner), wrap("base64", &base64), wrap("7bit", &wrap("base64", &base64))]
     {

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use super::{MailboxProperty, VisibleMailboxes, object};
 use crate::jmap::context::{Account, Context};
-use crate::jmap::guest::{self, newest};
+use crate::jmap::guest::{self, newest_state};
 use crate::jmap::method::Call;
 use crate::jmap::standard::{ChangedObjects, GetObjects, ObjectChanges, ObjectType, client_state};
 use crate::model::{DataType, Mailbox, MailboxUid};
@@ -44,7 +44,7 @@ impl ObjectType for Mailbox {
     }
 
     fn state(reader: &MailboxReader<'_>) -> Result<String, MethodError> {
-        newest(reader.context, &reader.snapshot, reader.account, DataType::Mailbox)
+        newest_state(reader.context, &reader.snapshot, reader.account, DataType::Mailbox)
     }
 }
 

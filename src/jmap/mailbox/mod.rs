@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::budget::Budget;
 use super::context::Account;
 use super::method::Call;
-use super::rights::{rights_object, unchanged_since};
+use super::rights::{rights_object, same_access_since};
 use super::standard::object_of;
 use crate::model::mailbox::Right;
 use crate::model::{AccountId, Mailbox, MailboxCounts, MailboxUid, ModSeq, Role};
@@ -95,7 +95,7 @@ impl VisibleMailboxes {
         };
         let scope: Scope = self.0.iter().filter_map(open).collect();
         budget.begin_walk()?;
-        let unread = scope.unread_threads(snapshot, account.id, &budget.searched())?;
+        let unread = scope.unread_threads(snapshot, account.id, &budget.search_allowance())?;
         for (uid, count) in &unread.counts {
             if let Some(row) = self.0.get_mut(uid) {
                 row.counts.unread_threads = *count;
@@ -115,7 +115,7 @@ impl VisibleMailboxes {
     ) -> Result<bool, Error> {
         let is_same =
             account.guest.is_none() || self.0.values().all(|row| row.updated_not_counts <= since);
-        Ok(is_same && unchanged_since(snapshot, account, since)?)
+        Ok(is_same && same_access_since(snapshot, account, since)?)
     }
 
     /// One mailbox as the caller sees it; the unread threads of a guest are not counted.

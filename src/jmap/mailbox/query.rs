@@ -46,7 +46,7 @@ pub(in crate::jmap) struct MailboxTreeArgs {
 impl QueryObjects for Mailbox {
     type Condition = MailboxCondition;
     type Sort = MailboxSortProperty;
-    type Beside = MailboxTreeArgs;
+    type ExtraArgs = MailboxTreeArgs;
 
     fn results(
         reader: &MailboxReader<'_>,
@@ -56,7 +56,7 @@ impl QueryObjects for Mailbox {
     }
 
     /// A mailbox is where it was, among those that stayed, unless it changed or one above it did.
-    fn moved(
+    fn changed_ids(
         reader: &MailboxReader<'_>,
         since: &str,
     ) -> Result<Option<BTreeSet<String>>, MethodError> {
@@ -64,11 +64,11 @@ impl QueryObjects for Mailbox {
         if !reader.seen()?.is_same_since(&reader.snapshot, reader.account, since)? {
             return Ok(None);
         }
-        moved(reader, since)
+        changed_ids(reader, since)
     }
 }
 
-fn moved(
+fn changed_ids(
     reader: &MailboxReader<'_>,
     since: ModSeq,
 ) -> Result<Option<BTreeSet<String>>, MethodError> {
@@ -90,7 +90,7 @@ fn moved(
 
 /// All results, in order.
 fn results(seen: &VisibleMailboxes, query: &ObjectQuery<Mailbox>) -> Vec<String> {
-    let MailboxTreeArgs { sort_as_tree: as_tree, filter_as_tree: with_above } = query.beside;
+    let MailboxTreeArgs { sort_as_tree: as_tree, filter_as_tree: with_above } = query.extra_args;
     let (filter, order) = (&query.filter, &query.sort);
     let matches = |mailbox: &Mailbox| filter.holds(&|is| is.holds(mailbox));
     let mut found: Vec<(MailboxUid, &Mailbox)> =

@@ -19,7 +19,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use super::{MailboxProperty, VisibleMailboxes, object};
 use crate::jmap::context::{Account, Context};
 use crate::jmap::failure::SetFailure;
-use crate::jmap::guest::mark;
+use crate::jmap::guest::newest_change;
 use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::Rights;
 use crate::jmap::share;
@@ -60,10 +60,10 @@ fn set(call: &Call<'_>, args: SetArgs, with_emails: bool) -> Result<SetAnswer, M
     let account = call.open(&args.account_id, Mailbox::GUESTS)?;
     let set = SetArguments::of(call.created, args)?;
     let unread = said_again(context, &account, &set)?;
-    let known = call.created.known();
+    let known = call.created.checkpoint();
     let committed = context.store.commit(account.id, |txn| {
-        call.created.reset(&known);
-        let before = mark(txn.state(), account.guest.is_some(), DataType::Mailbox);
+        call.created.restore(&known);
+        let before = newest_change(txn.state(), account.guest.is_some(), DataType::Mailbox);
         if !set.is_in_state(context, before) {
             return Ok(None);
         }
@@ -72,15 +72,15 @@ fn set(call: &Call<'_>, args: SetArgs, with_emails: bool) -> Result<SetAnswer, M
         let mut stand = SetStates::new(before);
         let left = work.all(txn, &set, with_emails)?;
         let told = work.tells_all(txn, before)?;
-        stand.after(mark(txn.state(), account.guest.is_some(), DataType::Mailbox), told);
+        stand.after(newest_change(txn.state(), account.guest.is_some(), DataType::Mailbox), told);
         Ok(Some((work, stand, left, txn.take_share_changes())))
     });
     let (result, ticket) = committed?;
     ticket.wait_blocking()?;
     let (mut work, mut stand, left, mut shared) = result.ok_or(MethodError::StateMismatch)?;
     shared.extend(remove_with_emails(context, &account, left, &mut work, &mut stand));
-    share::tell(context, account.id, shared);
-    Ok(work.done.typed_answer(context, &account, stand))
+    share::notify(context, account.id, shared);
+    Ok(work.done.into_answer(context, &account, stand))
 }
 
 /// The unread threads in a guest's sight, where an update says them: what the server says may be
@@ -267,8 +267,8 @@ impl MailboxSetCall<'_> {
         let new = NewMailbox { name: label.clone(), parent, role, sort_order };
         let rights = Rights::of(&txn.snapshot(), self.account).map_err(MailboxSetError::Whole)?;
         let made = txn.create_mailbox(&new);
-        let uid =
-            made.map_err(|error| fault(error, MailboxUid::ALL, |other| rights.knows(other)))?;
+        let uid = made
+            .map_err(|error| fault(error, MailboxUid::ALL, |other| rights.has_any_right(other)))?;
         let user = self.account.guest.unwrap_or(self.account.id);
         // It is made: what fails now fails the whole.
         txn.update_mailbox(uid, |row| (row.shares, row.attributes) = (shares, attributes))
@@ -296,7 +296,7 @@ impl MailboxSetCall<'_> {
         let (uid, row) = (wanted.uid, wanted.row.clone());
         let rights = Rights::of(&txn.snapshot(), self.account).map_err(MailboxSetError::Whole)?;
         let done = txn.update_mailbox(uid, |now| *now = row);
-        done.map_err(|error| fault(error, uid, |other| rights.knows(other)))?;
+        done.map_err(|error| fault(error, uid, |other| rights.has_any_right(other)))?;
         self.changed(txn, id, wanted).map_err(MailboxSetError::Whole)
     }
 
@@ -522,7 +522,11 @@ fn remove_with_emails(
     for uid in uids {
         let gone = loop {
             let step = context.store.commit(account.id, |txn| {
-                stand.before(mark(txn.state(), account.guest.is_some(), DataType::Mailbox));
+                stand.before(newest_change(
+                    txn.state(),
+                    account.guest.is_some(),
+                    DataType::Mailbox,
+                ));
                 // What is not to go loses no email either.
                 let all = txn.snapshot().mailboxes(account.id)?;
                 if let Some((_, above)) = all.iter().find(|(_, one)| one.parent == Some(uid)) {
@@ -537,7 +541,10 @@ fn remove_with_emails(
                 }
                 // Threads of these emails may count elsewhere otherwise now: that is for /changes
                 // to say.
-                stand.after(mark(txn.state(), account.guest.is_some(), DataType::Mailbox), false);
+                stand.after(
+                    newest_change(txn.state(), account.guest.is_some(), DataType::Mailbox),
+                    false,
+                );
                 Ok((left, txn.take_share_changes()))
             });
             match step.and_then(|(left, ticket)| ticket.wait_blocking().map(|()| left)) {

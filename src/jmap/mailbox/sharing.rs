@@ -90,7 +90,7 @@ impl MailboxSetCall<'_> {
             let stranger = || bad(&format!("{id}: there is no such principal to share with"));
             let with = id.parse::<AccountId>().map_err(|_| stranger())?;
             let is_known = row.shares.contains_key(&with)
-                || principal::may_know(self.call.context, self.account.id, with)
+                || principal::may_share_with(self.call.context, self.account.id, with)
                     .map_err(|error| SetError::ServerFail(error.to_string()))?;
             if with == self.account.id || !is_known {
                 return Err(stranger());

@@ -65,14 +65,14 @@ fn parse(
     let mut originals = Originals { context, account, known: BTreeMap::new() };
     let (mut parsed, mut not_parsable, mut not_found) = (JsonObject::new(), Vec::new(), Vec::new());
     for id in ids {
-        let Some(raw) = context.octets_by_id(account, &id)? else {
+        let Some(raw) = context.bytes_by_id(account, &id)? else {
             not_found.push(id);
             continue;
         };
         match catch_parser_panic("a report", || report(&Message::parse(&raw))).flatten() {
             Some(found) if matches!(found.about, ReportContent::Disposition(_)) => {
                 let object = originals.object(&raw, &found)?;
-                context.budget.tell(&object)?;
+                context.budget.add_to_answer(&object)?;
                 parsed.insert(id, object);
             }
             _ => not_parsable.push(id),
@@ -133,7 +133,7 @@ impl Originals<'_> {
             results: QuerySpec {
                 account,
                 filter,
-                reads: self.context.budget.searched(),
+                reads: self.context.budget.search_allowance(),
                 ..QuerySpec::default()
             },
             window: Window { limit: Some(MAX_CANDIDATES), ..Window::default() },

@@ -175,7 +175,7 @@ impl MdnSender<'_> {
     fn asked(&self, id: EmailId) -> Result<(EmailMetadata, MdnRequest), SetFailure> {
         let snapshot = self.call.context.store.snapshot();
         let email = snapshot.email(self.account.id, id)?.ok_or(SetError::NotFound)?;
-        self.call.context.budget.read(MAX_HEADER_BYTES.min(email.size))?;
+        self.call.context.budget.charge_read(MAX_HEADER_BYTES.min(email.size))?;
         let head = snapshot
             .message_part(self.account.id, id, 0..MAX_HEADER_BYTES)?
             .ok_or(SetError::NotFound)?;
@@ -227,7 +227,7 @@ impl MdnSender<'_> {
         if email.size > limits::MAX_MESSAGE_BYTES {
             return Err(too_large().into());
         }
-        self.call.context.budget.read(email.size)?;
+        self.call.context.budget.charge_read(email.size)?;
         let raw = self.call.context.store.snapshot().raw_message(&email.blob)?;
         Ok(raw.ok_or(SetError::NotFound)?)
     }
@@ -242,7 +242,7 @@ impl MdnSender<'_> {
         if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {
             return Err(too_large().into());
         }
-        context.budget.file(raw.len() as u64)?;
+        context.budget.charge_stored(raw.len() as u64)?;
         let blob = BlobHash(*blake3::hash(&raw).as_bytes());
         let action = ReceiptAction { recipients, email: id, message_id, blob }.queue(now);
         commit_object(&context.store, account.id, |txn| {

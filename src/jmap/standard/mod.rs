@@ -24,6 +24,6 @@ pub(super) use query_objects::{
 };
 pub(super) use set::{SetArguments, SetResponse, SetStates};
 pub(super) use set_objects::{SetMethod, SetObjects, set_in};
-pub(super) use state::{newest, state};
+pub(super) use state::{newest_state, state};
 pub(super) use stored::StoredReader;
 pub(super) use wrong::InvalidProperties;

@@ -111,7 +111,7 @@ pub(in crate::jmap) fn get_from<T: GetObjects>(
         match found.flatten() {
             Some(object) => {
                 let object = Value::Object(object);
-                call.context.budget.tell(&object)?;
+                call.context.budget.add_to_answer(&object)?;
                 list.push(object);
             }
             None => not_found.push(text),

@@ -27,10 +27,10 @@ pub(in crate::jmap) trait QueryObjects: ObjectType {
     /// An enum of the properties that it can be sorted by.
     type Sort: DeserializeOwned;
     /// The arguments that it has beside the standard's; [`NoArguments`] where there are none.
-    type Beside: MethodArguments;
+    type ExtraArgs: MethodArguments;
 
     /// Whether /queryChanges can tell anything.
-    const TELLS_CHANGES: bool = true;
+    const CAN_CALCULATE_CHANGES: bool = true;
 
     /// The ids of all that match, in order.
     fn results(
@@ -40,7 +40,7 @@ pub(in crate::jmap) trait QueryObjects: ObjectType {
 
     /// The ids of all that may have entered the results since a state, left them, or moved in them;
     /// `None` where that cannot be told.
-    fn moved(
+    fn changed_ids(
         reader: &Self::Reader<'_>,
         since: &str,
     ) -> Result<Option<BTreeSet<String>>, MethodError>;
@@ -50,16 +50,16 @@ pub(in crate::jmap) trait QueryObjects: ObjectType {
 pub(in crate::jmap) struct ObjectQuery<T: QueryObjects + ?Sized> {
     pub(in crate::jmap) filter: Tree<T::Condition>,
     pub(in crate::jmap) sort: Vec<PropertyComparator<T::Sort>>,
-    pub(in crate::jmap) beside: T::Beside,
+    pub(in crate::jmap) extra_args: T::ExtraArgs,
 }
 
 impl<T: QueryObjects> ObjectQuery<T> {
     fn read(
         given: Option<&Value>,
         sort: Option<Vec<SortComparator>>,
-        beside: T::Beside,
+        extra_args: T::ExtraArgs,
     ) -> Result<Self, MethodError> {
-        Ok(Self { filter: filter(given)?, sort: sort_by(sort)?, beside })
+        Ok(Self { filter: filter(given)?, sort: sort_by(sort)?, extra_args })
     }
 
     /// Compares two objects by the sort; `by` compares them by one property.
@@ -80,12 +80,15 @@ pub(in crate::jmap) struct NoArguments {}
 pub(in crate::jmap) struct QueryMethod<T>(PhantomData<T>);
 
 impl<T: QueryObjects> Method for QueryMethod<T> {
-    type Args = With<QueryArgs, T::Beside>;
+    type Args = With<QueryArgs, T::ExtraArgs>;
     type Answer = QueryResponse;
 
-    fn call(call: &Call<'_>, With(args, beside): Self::Args) -> Result<QueryResponse, MethodError> {
+    fn call(
+        call: &Call<'_>,
+        With(args, extra_args): Self::Args,
+    ) -> Result<QueryResponse, MethodError> {
         let account = call.open(&args.account_id, T::GUESTS)?;
-        let query = ObjectQuery::<T>::read(args.filter.as_ref(), args.sort, beside)?;
+        let query = ObjectQuery::<T>::read(args.filter.as_ref(), args.sort, extra_args)?;
         let reader = T::reader(call, &account)?;
         let results = T::results(&reader, &query)?;
         let length = i64::try_from(results.len()).unwrap_or(i64::MAX);
@@ -108,7 +111,7 @@ impl<T: QueryObjects> Method for QueryMethod<T> {
         Ok(QueryResponse {
             account_id: account.id.to_string(),
             query_state: T::state(&reader)?,
-            can_calculate_changes: T::TELLS_CHANGES,
+            can_calculate_changes: T::CAN_CALCULATE_CHANGES,
             position: start as u64,
             ids: results.into_iter().skip(start).take(limited).collect(),
             total,
@@ -122,17 +125,17 @@ impl<T: QueryObjects> Method for QueryMethod<T> {
 pub(in crate::jmap) struct QueryChangesMethod<T>(PhantomData<T>);
 
 impl<T: QueryObjects> Method for QueryChangesMethod<T> {
-    type Args = With<QueryChangesArgs, T::Beside>;
+    type Args = With<QueryChangesArgs, T::ExtraArgs>;
     type Answer = QueryChangesResponse;
 
     fn call(
         call: &Call<'_>,
-        With(args, beside): Self::Args,
+        With(args, extra_args): Self::Args,
     ) -> Result<QueryChangesResponse, MethodError> {
         let account = call.open(&args.account_id, T::GUESTS)?;
-        let query = ObjectQuery::<T>::read(args.filter.as_ref(), args.sort, beside)?;
+        let query = ObjectQuery::<T>::read(args.filter.as_ref(), args.sort, extra_args)?;
         let reader = T::reader(call, &account)?;
-        let moved = T::moved(&reader, &args.since_query_state)?;
+        let moved = T::changed_ids(&reader, &args.since_query_state)?;
         let moved = moved.ok_or(MethodError::CannotCalculateChanges)?;
         let results = T::results(&reader, &query)?;
         let added: Vec<AddedItem> = results

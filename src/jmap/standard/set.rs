@@ -208,18 +208,18 @@ impl SetResponse {
     }
 
     /// The answer.
-    pub(in crate::jmap) fn typed_answer(
+    pub(in crate::jmap) fn into_answer(
         self,
         context: &Context,
         account: &Account,
         states: SetStates,
     ) -> SetAnswer {
         let text = |mark| state(&context.store, mark);
-        self.answer_between(account, text(states.old), text(states.new))
+        self.into_answer_between(account, text(states.old), text(states.new))
     }
 
     /// The answer between two states.
-    pub(in crate::jmap) fn answer_between(
+    pub(in crate::jmap) fn into_answer_between(
         self,
         account: &Account,
         old: String,

@@ -67,9 +67,9 @@ pub(in crate::jmap) fn set_in<T: SetObjects>(
     let prepared = T::prepare(call, account)?;
     // What no object can be called is not there.
     let known = |id: &str| id.parse::<T::Id>().map_err(|_| SetError::NotFound);
-    let earlier = call.created.known();
+    let earlier = call.created.checkpoint();
     let (done, states, ()) = set.commit_each(call.context, account, T::DATA, |txn, done| {
-        call.created.reset(&earlier);
+        call.created.restore(&earlier);
         for (name, given) in &set.create {
             done.create(call.created, name, T::create(txn, &prepared, given))?;
         }
@@ -83,5 +83,5 @@ pub(in crate::jmap) fn set_in<T: SetObjects>(
         }
         Ok(())
     })?;
-    Ok(done.typed_answer(call.context, account, states))
+    Ok(done.into_answer(call.context, account, states))
 }

@@ -25,7 +25,7 @@ pub(in crate::jmap) fn at(store: &Store, since: ClientState) -> String {
 }
 
 /// The newest state of a type.
-pub(in crate::jmap) fn newest(
+pub(in crate::jmap) fn newest_state(
     store: &Store,
     snapshot: &Snapshot<'_>,
     account: AccountId,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::object_type::{ChangedObjects, client_state};
-use super::state::newest;
+use super::state::newest_state;
 use crate::jmap::context::{Account, Context};
 use crate::jmap::method::Call;
 use crate::model::{DataType, ObjectId};
@@ -24,7 +24,7 @@ impl<'a> StoredReader<'a> {
     }
 
     pub(in crate::jmap) fn state(&self, data: DataType) -> Result<String, MethodError> {
-        newest(&self.context.store, &self.snapshot, self.account.id, data)
+        newest_state(&self.context.store, &self.snapshot, self.account.id, data)
     }
 
     pub(in crate::jmap) fn all<T: Object>(&self) -> Result<Vec<(ObjectId, T)>, MethodError> {
@@ -54,7 +54,7 @@ impl<'a> StoredReader<'a> {
     }
 
     /// The ids of all that were created, changed or destroyed since a state.
-    pub(in crate::jmap) fn moved<T: Object>(
+    pub(in crate::jmap) fn changed_ids<T: Object>(
         &self,
         since: &str,
     ) -> Result<Option<BTreeSet<String>>, MethodError> {

@@ -34,7 +34,7 @@ pub(in crate::jmap) enum SubmissionSortProperty {
 impl QueryObjects for EmailSubmission {
     type Condition = SubmissionCondition;
     type Sort = SubmissionSortProperty;
-    type Beside = NoArguments;
+    type ExtraArgs = NoArguments;
 
     fn results(
         reader: &StoredReader<'_>,
@@ -58,11 +58,11 @@ impl QueryObjects for EmailSubmission {
         Ok(found.iter().map(|(id, _)| id.to_string()).collect())
     }
 
-    fn moved(
+    fn changed_ids(
         reader: &StoredReader<'_>,
         since: &str,
     ) -> Result<Option<BTreeSet<String>>, MethodError> {
-        reader.moved::<EmailSubmission>(since)
+        reader.changed_ids::<EmailSubmission>(since)
     }
 }
 

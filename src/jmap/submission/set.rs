@@ -69,10 +69,10 @@ fn set(call: &Call<'_>, args: SetArgs, follow: OnSuccessArgs) -> Result<SetAnswe
         };
         parcels.push((name, parcel));
     }
-    let known = call.created.known();
+    let known = call.created.checkpoint();
     let (done, states, emails) =
         set.commit_each(context, &account, DataType::EmailSubmission, |txn, done| {
-            call.created.reset(&known);
+            call.created.restore(&known);
             // Of which emails the submissions are that were made, changed or removed.
             let mut emails: BTreeMap<String, EmailId> = BTreeMap::new();
             for (name, parcel) in &parcels {
@@ -100,7 +100,7 @@ fn set(call: &Call<'_>, args: SetArgs, follow: OnSuccessArgs) -> Result<SetAnswe
     if let Some(next) = follow.next(&account, call, &emails) {
         call.follow_with(next);
     }
-    Ok(done.typed_answer(context, &account, states))
+    Ok(done.into_answer(context, &account, states))
 }
 
 /// What the client does not know of a submission that was made.
@@ -193,7 +193,7 @@ fn prepare(
     let has_bcc = matches!(header::without(&raw, &["Bcc"]), Cow::Owned(_));
     // RFC 8621 §7.5: Bcc is not sent; without that field the message goes out as it is stored.
     if has_bcc || raw.len() >= limits::MAX_HEADER_BYTES {
-        context.budget.read(metadata.size)?;
+        context.budget.charge_read(metadata.size)?;
         raw = snapshot.raw_message(&metadata.blob)?.unwrap_or_default();
     }
     let (mail_from, rcpt_to) = prove(me, identity, (&raw, &content), properties.get("envelope"))?;
@@ -204,7 +204,7 @@ fn prepare(
     let (blob, octets) = match header::without(&raw, &["Bcc"]) {
         Cow::Borrowed(_) => (metadata.blob, None),
         Cow::Owned(octets) => {
-            context.budget.file(octets.len() as u64)?;
+            context.budget.charge_stored(octets.len() as u64)?;
             (BlobHash(*blake3::hash(&octets).as_bytes()), Some(octets))
         }
     };

@@ -72,12 +72,15 @@ fn texts_of_all_calls_together_are_bounded() {
 #[test]
 fn largest_answers_of_the_command_line_fit() {
     let largest = usize::try_from(limits::MAX_MESSAGE_BYTES.div_ceil(3) * 4).unwrap() + 100_000;
-    assert_eq!(Budget::default().fits(largest), Ok(()));
+    assert_eq!(Budget::default().check_answer_room(largest), Ok(()));
     let administrator = Budget::of_administrator();
-    assert_eq!(administrator.fits(limits::MAX_LISTED_ROWS * 100_000), Ok(()));
-    assert!(administrator.fits(2 * limits::MAX_ADMINISTRATOR_ANSWER_BYTES).is_err());
+    assert_eq!(administrator.check_answer_room(limits::MAX_LISTED_ROWS * 100_000), Ok(()));
+    assert!(administrator.check_answer_room(2 * limits::MAX_ADMINISTRATOR_ANSWER_BYTES).is_err());
     let restored = limits::MAX_LISTED_ROWS as u64 * limits::MAX_MESSAGE_BYTES;
-    assert_eq!((administrator.read(restored), administrator.file(restored)), (Ok(()), Ok(())));
+    assert_eq!(
+        (administrator.charge_read(restored), administrator.charge_stored(restored)),
+        (Ok(()), Ok(()))
+    );
 }
 
 /// Lists of the vendor's methods are refused where they are too large; what tells of changes never.

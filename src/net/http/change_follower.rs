@@ -72,7 +72,7 @@ impl ChangeFollower {
 
 fn accounts(backend: &Backend, who: &RequestContext) -> Result<Vec<ObservedAccount>, MethodError> {
     let context = backend.context(&backend.settings.get(), who);
-    Ok(context.reachable()?.iter().map(ObservedAccount::from).collect())
+    Ok(context.accessible_accounts()?.iter().map(ObservedAccount::from).collect())
 }
 
 fn watch(backend: &Backend, accounts: &[ObservedAccount]) -> HubWaiter {

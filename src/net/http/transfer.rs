@@ -208,7 +208,7 @@ fn open_account(
 ) -> Result<AccountId, Refusal> {
     let settings = backend.settings.get();
     let context = backend.context(&settings, who);
-    Ok(context.owned(account)?.0)
+    Ok(context.managed_account(account)?.0)
 }
 
 fn keywords(words: &str) -> Result<BTreeSet<String>, Refusal> {

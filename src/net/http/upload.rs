@@ -61,7 +61,7 @@ pub(super) fn account(
     let missing = || Problem::new(StatusCode::NOT_FOUND, "no such account");
     let id = named.parse::<AccountId>().map_err(|_| missing())?;
     let context = backend.context(&backend.settings.get(), who);
-    context.reach(id).map_err(|error| match error {
+    context.accessible_account(id).map_err(|error| match error {
         MethodError::AccountNotFound => missing(),
         error => error.into(),
     })

@@ -157,7 +157,7 @@ impl Bodies {
     /// request was.
     fn grow(&self, value: &Value) -> Result<(), MethodError> {
         self.grown.set(self.grown.get().saturating_add(weight(value)));
-        self.budget.fits(self.grown.get())
+        self.budget.check_answer_room(self.grown.get())
     }
 
     /// What a message's header says of all that is wanted and in no row.

@@ -10,7 +10,7 @@ use crate::jmap::guest;
 use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::{
-    ChangedObjects, ObjectChanges, ObjectType, client_state, newest, requested_ids,
+    ChangedObjects, ObjectChanges, ObjectType, client_state, newest_state, requested_ids,
 };
 use crate::message::header;
 use crate::model::{BlobHash, BlobId, DataType, EmailContent, EmailId, EmailMetadata, limits};
@@ -42,7 +42,7 @@ impl ObjectType for EmailMetadata {
     }
 
     fn state(reader: &EmailReader<'_>) -> Result<String, MethodError> {
-        newest(&reader.context.store, &reader.snapshot, reader.account.id, DataType::Email)
+        newest_state(&reader.context.store, &reader.snapshot, reader.account.id, DataType::Email)
     }
 }
 
@@ -113,7 +113,7 @@ impl Method for EmailGet {
                 {
                     Some(object) => {
                         let object = Value::Object(object);
-                        context.budget.tell(&object)?;
+                        context.budget.add_to_answer(&object)?;
                         list.push(object);
                     }
                     None => not_found.push(text.clone()),
@@ -153,7 +153,7 @@ pub(in crate::jmap) fn head(
     blob: &BlobHash,
 ) -> Result<Option<Vec<u8>>, MethodError> {
     let head = snapshot.raw_message_until(blob, &header::ends)?;
-    context.budget.read(head.as_ref().map_or(0, |head| head.len() as u64))?;
+    context.budget.charge_read(head.as_ref().map_or(0, |head| head.len() as u64))?;
     Ok(head)
 }
 
@@ -179,7 +179,7 @@ impl EmailDisplay<'_> {
     ) -> Result<Vec<Option<VisibleRows>>, MethodError> {
         let emails = self.snapshot.emails_at(self.account.id, ids)?;
         let emails: Vec<Option<EmailMetadata>> =
-            emails.into_iter().map(|email| self.rights.seen(email?)).collect();
+            emails.into_iter().map(|email| self.rights.visible_part(email?)).collect();
         if !wanted.needs_content() && !wanted.needs_message() {
             return Ok(emails.into_iter().map(|email| Some((email?, None))).collect());
         }
@@ -219,7 +219,7 @@ impl EmailDisplay<'_> {
         }
         let blob = BlobId::email(id);
         if wanted.needs_body() {
-            self.context.budget.read(email.size)?;
+            self.context.budget.charge_read(email.size)?;
             let raw = self.snapshot.raw_message(&email.blob)?.ok_or_else(lost)?;
             bodies.show(
                 wanted,

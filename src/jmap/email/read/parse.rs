@@ -64,7 +64,7 @@ impl Method for EmailParse {
         let (mut parsed, mut not_parsable, mut not_found) =
             (JsonObject::new(), Vec::new(), Vec::new());
         for id in args.blob_ids {
-            let raw = context.octets_by_id(&account, &id)?;
+            let raw = context.bytes_by_id(&account, &id)?;
             let (Some(raw), Ok(blob)) = (raw, id.parse::<BlobId>()) else {
                 not_found.push(id);
                 continue;
@@ -74,7 +74,7 @@ impl Method for EmailParse {
                 continue;
             }
             let object = Value::Object(object(&wanted, &bodies, &raw, (&id, &blob))?);
-            context.budget.tell(&object)?;
+            context.budget.add_to_answer(&object)?;
             parsed.insert(id, object);
         }
         Ok(ParseAnswer { account_id: account.id.to_string(), parsed, not_parsable, not_found })

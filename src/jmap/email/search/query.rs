@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{filter, sort};
 use crate::jmap::context::Account;
 use crate::jmap::method::{Call, Method};
-use crate::jmap::rights::{Rights, unchanged_since};
+use crate::jmap::rights::{Rights, same_access_since};
 use crate::jmap::standard::value::wanted;
 use crate::jmap::standard::{client_state, state};
 use crate::model::limits;
@@ -41,7 +41,7 @@ fn spec(
         sort: sort::of(sort)?,
         collapse: beside.collapse_threads,
         scope: rights.scope(),
-        reads: call.context.budget.searched(),
+        reads: call.context.budget.search_allowance(),
         options: QueryOptions::default(),
     })
 }
@@ -136,7 +136,7 @@ impl Method for EmailQueryChanges {
             max_changes: args.max_changes.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             total: args.calculate_total,
         };
-        if !unchanged_since(&snapshot, &account, asked.since)? {
+        if !same_access_since(&snapshot, &account, asked.since)? {
             return Err(MethodError::CannotCalculateChanges);
         }
         let found = questions::changes(&snapshot, context.store.secrets(), &asked)?;

@@ -61,11 +61,12 @@ impl Method for SnippetGet {
         explain(&snapshot, &results)?;
         let finder = Finder::new(&results.filter, context.store.secrets());
         let is_seen = |id| -> Result<bool, MethodError> {
-            let Some(email) = snapshot.email(account.id, id)?.filter(|email| rights.sees(email))
+            let Some(email) =
+                snapshot.email(account.id, id)?.filter(|email| rights.may_read_email(email))
             else {
                 return Ok(false);
             };
-            context.budget.read(if finder.reads_text() { email.size } else { 0 })?;
+            context.budget.charge_read(if finder.reads_text() { email.size } else { 0 })?;
             Ok(true)
         };
         let (mut list, mut not_found) = (Vec::new(), Vec::new());
@@ -82,7 +83,7 @@ impl Method for SnippetGet {
                 SearchSnippet { email_id: &id, subject: found.subject, preview: found.preview };
             let snippet = serde_json::to_value(snippet)
                 .map_err(|error| MethodError::ServerFail(error.to_string()))?;
-            context.budget.tell(&snippet)?;
+            context.budget.add_to_answer(&snippet)?;
             list.push(snippet);
         }
         let not_found = Some(not_found).filter(|ids| !ids.is_empty());

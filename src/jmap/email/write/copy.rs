@@ -9,7 +9,7 @@ use crate::jmap::context::Account;
 use crate::jmap::failure::SetFailure;
 use crate::jmap::method::{Call, FollowUpCall, Method};
 use crate::jmap::rights::Rights;
-use crate::jmap::standard::{SetResponse, newest, state};
+use crate::jmap::standard::{SetResponse, newest_state, state};
 use crate::model::{DataType, EmailId, ModSeq, limits};
 use crate::wire::jmap::standard::{CopyAnswer, CopyArgs};
 use crate::wire::jmap::{JsonObject, MethodError, SetError};
@@ -35,7 +35,8 @@ impl Method for EmailCopy {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
         if let Some(wanted) = args.if_from_in_state {
-            let now = newest(&context.store, &context.store.snapshot(), from.id, DataType::Email)?;
+            let now =
+                newest_state(&context.store, &context.store.snapshot(), from.id, DataType::Email)?;
             if now != wanted {
                 return Err(MethodError::StateMismatch);
             }
@@ -55,7 +56,7 @@ impl Method for EmailCopy {
             }
         }
         let stand = commits.stand(&context.store.snapshot(), &account, is_right)?;
-        let answer = done.typed_answer(context, &account, stand);
+        let answer = done.into_answer(context, &account, stand);
         if args.on_success_destroy_original && !copied.is_empty() {
             let mut arguments = JsonObject::new();
             arguments.insert("accountId".into(), from.id.to_string().into());
@@ -84,7 +85,7 @@ fn one(
     let context = call.context;
     let (id, filing) =
         Filing::with_source(call.created, object, "id", "a copy cannot have another")?;
-    context.budget.file(0)?;
+    context.budget.charge_stored(0)?;
     let id = call
         .created
         .resolve(id)
@@ -93,10 +94,10 @@ fn one(
     let (email, prefix, raw) = {
         let snapshot = context.store.snapshot();
         let rights = Rights::of(&snapshot, from)?;
-        let email = snapshot.email(from.id, id)?.filter(|email| rights.sees(email));
+        let email = snapshot.email(from.id, id)?.filter(|email| rights.may_read_email(email));
         let email = email.ok_or(SetError::NotFound)?;
         let (prefix, _) = snapshot.content(from.id, id)?.ok_or(SetError::NotFound)?;
-        context.budget.read(email.size)?;
+        context.budget.charge_read(email.size)?;
         let raw = snapshot.raw_message(&email.blob)?.ok_or(SetError::NotFound)?;
         (email, prefix, raw)
     };

@@ -138,7 +138,7 @@ pub(in crate::jmap::email) fn prove(
     mailboxes: &BTreeSet<MailboxUid>,
 ) -> TxnResult<()> {
     for uid in mailboxes {
-        if !rights.knows(*uid) || snapshot.mailbox(account.id, *uid)?.is_none() {
+        if !rights.has_any_right(*uid) || snapshot.mailbox(account.id, *uid)?.is_none() {
             let missing = format!("{uid}: no such mailbox");
             return Err(SetError::property("mailboxIds", missing).into());
         }

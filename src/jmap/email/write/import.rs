@@ -56,7 +56,7 @@ impl Method for EmailImport {
             done.create(call.created, name, kept.map_err(|error| commits.of_one(error)))?;
         }
         let stand = commits.stand(&context.store.snapshot(), &account, is_right)?;
-        let answer = done.typed_answer(context, &account, stand);
+        let answer = done.into_answer(context, &account, stand);
         Ok(EmailImportAnswer {
             account_id: answer.account_id,
             old_state: answer.old_state,
@@ -76,9 +76,9 @@ fn one(
 ) -> Result<JsonObject, SetFailure> {
     let context = call.context;
     let (blob, filing) = Filing::with_source(call.created, object, "blobId", "no such property")?;
-    context.budget.file(0)?;
+    context.budget.charge_stored(0)?;
     let blob = call.created.resolve(blob).unwrap_or_default();
-    let raw = context.octets_by_id(account, &blob)?;
+    let raw = context.bytes_by_id(account, &blob)?;
     // RFC 8621 §4.8: an id that is not found is invalid as any other value.
     let raw = raw.ok_or_else(|| SetError::property("blobId", "there is no such blob"))?;
     if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {

@@ -177,7 +177,7 @@ pub(in crate::jmap::email) fn keep(
     is_right: impl Fn(ModSeq) -> bool,
     message: &NewMessage<'_>,
 ) -> Result<FiledEmail, SetFailure> {
-    context.budget.file(message.raw.len() as u64)?;
+    context.budget.charge_stored(message.raw.len() as u64)?;
     let encoded = EncodedMessage::new(&rows_or_bare(message.raw, context.store.secrets()));
     let keywords = message.filing.keywords.clone().unwrap_or_else(|| message.keywords.clone());
     let received_at = message.filing.received_at.unwrap_or(message.received_at);
@@ -220,7 +220,7 @@ fn one(
 ) -> TxnResult<(EmailId, ThreadId)> {
     let rights = Rights::of(&txn.snapshot(), account)?;
     filing::prove(&txn.snapshot(), (account, &rights), &new.mailboxes)?;
-    rights.prove(&new.mailboxes, Right::AddItems)?;
+    rights.require(&new.mailboxes, Right::AddItems)?;
     if once {
         let snapshot = txn.snapshot();
         for id in snapshot.emails_of_blob(
@@ -229,7 +229,7 @@ fn one(
             UtcMillis(0),
             UtcMillis(i64::MAX),
         )? {
-            if snapshot.email(account.id, id)?.is_some_and(|email| rights.sees(&email)) {
+            if snapshot.email(account.id, id)?.is_some_and(|email| rights.may_read_email(&email)) {
                 return Err(SetError::AlreadyExists(id.to_string()).into());
             }
         }

@@ -81,7 +81,7 @@ fn set(
         },
     )?;
     let stand = commits.stand(&context.store.snapshot(), account, is_right)?;
-    Ok(done.typed_answer(context, account, stand))
+    Ok(done.into_answer(context, account, stand))
 }
 
 /// One that is made: what the client does not know of it.
@@ -95,7 +95,7 @@ fn made(
     let mut wrong = InvalidProperties::default();
     let context = call.context;
     let filing = Filing::read(call.created, given, &mut wrong)?;
-    context.budget.file(0)?;
+    context.budget.charge_stored(0)?;
     let now = context.store.clock().now();
     let raw = create::message(context, account, given, now, wrong)?;
     let message = NewMessage {
@@ -187,10 +187,12 @@ impl EmailSetCall<'_> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::of(&txn.snapshot(), self.account)?;
         if rights != Rights::Owner {
-            let email =
-                txn.snapshot().email(self.account.id, id)?.filter(|email| rights.sees(email));
+            let email = txn
+                .snapshot()
+                .email(self.account.id, id)?
+                .filter(|email| rights.may_read_email(email));
             let email = email.ok_or(SetError::NotFound)?;
-            rights.prove(&email.mailboxes, Right::RemoveItems)?;
+            rights.require(&email.mailboxes, Right::RemoveItems)?;
         }
         Ok(txn.destroy_email(id)?)
     }
@@ -199,17 +201,18 @@ impl EmailSetCall<'_> {
     fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<Map<String, Value>> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::of(&txn.snapshot(), self.account)?;
-        let email = txn.snapshot().email(self.account.id, id)?.filter(|email| rights.sees(email));
+        let email =
+            txn.snapshot().email(self.account.id, id)?.filter(|email| rights.may_read_email(email));
         let email = email.ok_or(SetError::NotFound)?;
         let patch = self.with_ids(patch);
         let mut wish = self.wish(&txn.snapshot(), &rights, id, &patch)?;
         let seen: BTreeSet<MailboxUid> =
-            email.mailboxes.difference(&rights.unread(&email)).copied().collect();
+            email.mailboxes.difference(&rights.unreadable_mailboxes(&email)).copied().collect();
         if !wish.mailboxes.is_subset(&seen) {
             filing::prove(&txn.snapshot(), (self.account, &rights), &wish.mailboxes)?;
         }
-        wish.mailboxes.extend(rights.unread(&email));
-        rights.prove_change(&email, &wish.mailboxes, &wish.keywords)?;
+        wish.mailboxes.extend(rights.unreadable_mailboxes(&email));
+        rights.require_for_change(&email, &wish.mailboxes, &wish.keywords)?;
         txn.update_email(id, wish.mailboxes, wish.keywords)?;
         Ok(wish.also)
     }

@@ -21,7 +21,7 @@ fn guest_keeps_the_session_while_the_row_of_the_owner_is_damaged() {
         bed.context.directory = Directory::new(bed.context.store.clone(), Settings::default());
         let asked = bed.asks(&bed.bob);
         let reached: Vec<String> =
-            asked.reachable().unwrap().iter().map(|one| one.id.to_string()).collect();
+            asked.accessible_accounts().unwrap().iter().map(|one| one.id.to_string()).collect();
         assert_eq!(reached, [bed.bob.clone()]);
         let session = bed.session(&bed.bob);
         assert!(

@@ -260,7 +260,12 @@ fn who_is_concerned_is_told_once() {
 fn a_guest_is_pushed_what_concerns_him() {
     let bed = SharingFixture::new();
     let followed = || -> Vec<ObservedAccount> {
-        bed.asks(&bed.bob).reachable().unwrap().iter().map(ObservedAccount::from).collect()
+        bed.asks(&bed.bob)
+            .accessible_accounts()
+            .unwrap()
+            .iter()
+            .map(ObservedAccount::from)
+            .collect()
     };
     let store = &bed.context.store;
     let mut known = PushState::now(store, &followed()).unwrap();

@@ -313,7 +313,7 @@ impl<'a> PartBuilder<'a> {
                     }
                     return Ok(PartContent::Octets(Vec::new()));
                 }
-                let Some(octets) = self.context.octets_by_id(self.account, id)? else {
+                let Some(octets) = self.context.bytes_by_id(self.account, id)? else {
                     self.lacks(id);
                     return Ok(PartContent::Octets(Vec::new()));
                 };

@@ -76,7 +76,7 @@ impl Fixture {
     /// The message of an email that is made so.
     fn raw(&self, email: Value) -> String {
         let id = self.create(email).unwrap()["blobId"].as_str().unwrap().parse().unwrap();
-        let account = self.context.reach(self.account.parse().unwrap()).unwrap();
+        let account = self.context.accessible_account(self.account.parse().unwrap()).unwrap();
         String::from_utf8(self.context.blob_octets(&account, &id, u64::MAX).unwrap().unwrap())
             .unwrap()
     }
