@@ -186,17 +186,17 @@ pub(super) fn empty() -> (Context, AccountId) {
         store,
         directory,
         vacation: crate::vacation::Settings::default(),
-        restore: limits::DESTROYED_EMAIL_RETENTION,
+        restore_period: limits::DESTROYED_EMAIL_RETENTION,
         deliver: Arc::new(|_, recipients, _| {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
         }),
         jobs: Jobs::default(),
-        pushes: SubscriptionTimes::default(),
+        subscription_times: SubscriptionTimes::default(),
         relay: LiveValue::default(),
         uploads: Arc::default(),
-        rates: UploadRates::default(),
+        upload_rates: UploadRates::default(),
         caller: Caller { account: Some(account), ..Caller::default() },
-        base: "https://mail.example.org".into(),
+        base_url: "https://mail.example.org".into(),
         budget: Budget::default(),
     };
     (context, account)

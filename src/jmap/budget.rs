@@ -1,12 +1,12 @@
 //! Bounds the work and the memory of one request, over all its calls.
 //!
-//! - Each call is bounded by itself (objects, ids, texts), but a small request can hold
-//!   `limits::MAX_REQUEST_CALLS` of them. What multiplies is therefore counted here: bytes read,
-//!   bytes stored, rows walked, and the size of the answers.
+//! - Each call has its own bounds (objects, ids, texts), but a small request can hold
+//!   `limits::MAX_REQUEST_CALLS` calls. What adds up over the calls is therefore counted here: bytes
+//!   read, bytes stored, rows walked, and bytes of the answers.
 //! - Reading is charged before it is done, so a refusal costs nothing.
 //! - The answer under construction is counted while it grows. `dispatch` sets that count back
 //!   before each call and charges the finished answer.
-//! - The methods share one `Budget`; clones are the same budget.
+//! - Clones of a `Budget` are the same budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,31 +18,31 @@ use crate::query::Allowance;
 use crate::wire::jmap::json::weight;
 use crate::wire::jmap::{MethodError, SetError};
 
-const TOO_MUCH_READ: &str =
+const READS_TOO_LARGE: &str =
     "the messages that the request reads are too large together: ask for fewer at a time";
-const TOO_MUCH_TOLD: &str =
+const ANSWERS_TOO_LARGE: &str =
     "the answers to the request are too large together: ask for less at a time";
 
-/// Why no further walk over emails begins.
-pub(super) const TOO_MUCH_WALKED: &str =
+/// The error text for a request that begins too many walks over emails.
+pub(super) const TOO_MANY_EMAILS: &str =
     "the request looks through too many emails: ask less at a time";
 
-/// What a request may still do.
+/// What a request may still read, store and answer.
 #[derive(Debug, Clone)]
 pub struct Budget(Arc<RemainingBudget>);
 
 #[derive(Debug)]
 struct RemainingBudget {
     /// Bytes of messages and uploads that may be read.
-    read: AtomicU64,
+    readable: AtomicU64,
     /// Bytes of messages and uploads that may be stored.
-    filed: AtomicU64,
+    storable: AtomicU64,
     /// Bytes that further answers may take.
     answer: AtomicUsize,
     /// Bytes of the answer under construction.
     growing: AtomicUsize,
     /// Bytes of messages and rows of emails that searches may read.
-    searched: Allowance,
+    searches: Allowance,
 }
 
 impl Default for Budget {
@@ -56,57 +56,58 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// The budget of an administrator's request, by the control socket. The command line restores
-    /// thousands of messages by one call, and reads one at a time: only the answers are bounded.
-    pub(super) fn of_administrator() -> Self {
+    /// Returns the budget for an administrator's request over the control socket. Only the answers
+    /// are bounded: the command line restores thousands of messages by one call, but the service
+    /// holds one of them at a time.
+    pub(super) fn for_administrator() -> Self {
         Self::with(u64::MAX, u64::MAX, limits::MAX_ADMINISTRATOR_ANSWER_BYTES)
     }
 
-    /// A budget of so many bytes to be read, to be stored, and of answers.
-    pub(super) fn with(read: u64, filed: u64, answer: usize) -> Self {
+    /// Returns a budget of bytes to be read, of bytes to be stored, and of bytes of answers.
+    pub(super) fn with(readable: u64, storable: u64, answer: usize) -> Self {
         Self(Arc::new(RemainingBudget {
-            read: read.into(),
-            filed: filed.into(),
+            readable: readable.into(),
+            storable: storable.into(),
             answer: answer.into(),
             growing: 0.into(),
-            searched: Allowance::of(
+            searches: Allowance::of(
                 limits::MAX_SEARCHED_BYTES_PER_REQUEST,
                 limits::MAX_WALKED_ROWS_PER_REQUEST,
             ),
         }))
     }
 
-    /// The usual budget, but for what searches may read.
+    /// Returns the default budget with other limits for searches.
     #[cfg(test)]
-    pub(super) fn of_searches(bytes: u64, rows: u64) -> Self {
+    pub(super) fn with_searches(bytes: u64, rows: u64) -> Self {
         Self(Arc::new(RemainingBudget {
-            read: limits::MAX_READ_BYTES_PER_REQUEST.into(),
-            filed: limits::MAX_FILED_BYTES_PER_REQUEST.into(),
+            readable: limits::MAX_READ_BYTES_PER_REQUEST.into(),
+            storable: limits::MAX_FILED_BYTES_PER_REQUEST.into(),
             answer: limits::MAX_ANSWER_BYTES.into(),
             growing: 0.into(),
-            searched: Allowance::of(bytes, rows),
+            searches: Allowance::of(bytes, rows),
         }))
     }
 
     /// Charges bytes that are about to be read.
     ///
     /// # Errors
-    /// `requestTooLarge` where the request would read more than it may.
+    /// `RequestTooLarge` if the request would read more than it may.
     pub(super) fn charge_read(&self, bytes: u64) -> Result<(), MethodError> {
         let left = self
             .0
-            .read
+            .readable
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
-        left.map(drop).map_err(|_| MethodError::RequestTooLarge(TOO_MUCH_READ))
+        left.map(drop).map_err(|_| MethodError::RequestTooLarge(READS_TOO_LARGE))
     }
 
-    /// Charges bytes that are about to be stored. After one refusal everything is refused: a
-    /// message that is built in order to be refused costs as much as one that is stored.
+    /// Charges bytes that are about to be stored. After one refusal all further bytes are refused,
+    /// because building a message that is then refused costs as much as storing it.
     ///
     /// # Errors
-    /// `rateLimit` where the request would store more than it may.
+    /// `RateLimit` if the request would store more than it may.
     pub(super) fn charge_stored(&self, bytes: u64) -> Result<(), SetError> {
-        let all = self.0.filed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+        let all = self.0.storable.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             Some(if left == 0 { 0 } else { left.saturating_sub(bytes) })
         });
         let left = all.unwrap_or_else(|left| left);
@@ -114,52 +115,52 @@ impl Budget {
             return Ok(());
         }
         Err(SetError::RateLimit(format!(
-            "one request stores {} bytes at most",
+            "one request may store {} bytes at most",
             limits::MAX_FILED_BYTES_PER_REQUEST
         )))
     }
 
-    /// Whether the answer under construction may grow by so many bytes.
+    /// Checks that the answer under construction may grow by a number of bytes.
     ///
     /// # Errors
-    /// `requestTooLarge` where it may not.
+    /// `RequestTooLarge` if it may not.
     pub(super) fn check_answer_room(&self, bytes: usize) -> Result<(), MethodError> {
         let grown = self.0.growing.load(Ordering::Relaxed).saturating_add(bytes);
         if grown <= self.0.answer.load(Ordering::Relaxed) {
             Ok(())
         } else {
-            Err(MethodError::RequestTooLarge(TOO_MUCH_TOLD))
+            Err(MethodError::RequestTooLarge(ANSWERS_TOO_LARGE))
         }
     }
 
     /// Counts an object that becomes part of the answer under construction.
     ///
     /// # Errors
-    /// `requestTooLarge` where the answer may not grow so much.
+    /// `RequestTooLarge` if the answer may not grow so much.
     pub(super) fn add_to_answer(&self, object: &Value) -> Result<(), MethodError> {
         self.add_bytes_to_answer(weight(object))
     }
 
-    /// The same of so many bytes, before the object is made.
+    /// Counts the bytes of an object before the object is made.
     ///
     /// # Errors
-    /// `requestTooLarge` where the answer may not grow so much.
+    /// `RequestTooLarge` if the answer may not grow so much.
     pub(super) fn add_bytes_to_answer(&self, bytes: usize) -> Result<(), MethodError> {
         self.check_answer_room(bytes)?;
         self.0.growing.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Begins an answer.
+    /// Sets the count of the answer under construction back to zero.
     pub(super) fn begin_answer(&self) {
         self.0.growing.store(0, Ordering::Relaxed);
     }
 
-    /// Charges a finished answer. One that tells what was changed must be given whatever its size:
-    /// it takes what is left.
+    /// Charges a finished answer. An answer that may not be refused, because it reports changes,
+    /// takes what is left if it is larger than that.
     ///
     /// # Errors
-    /// `requestTooLarge` where it is too large and may be left out.
+    /// `RequestTooLarge` if the answer is too large and may be refused.
     pub(super) fn end_answer(
         &self,
         answer: &Value,
@@ -168,23 +169,24 @@ impl Budget {
         let bytes = weight(answer);
         let left = self.0.answer.load(Ordering::Relaxed);
         if bytes > left && may_be_refused {
-            return Err(MethodError::RequestTooLarge(TOO_MUCH_TOLD));
+            return Err(MethodError::RequestTooLarge(ANSWERS_TOO_LARGE));
         }
         self.0.answer.store(left.saturating_sub(bytes), Ordering::Relaxed);
         Ok(())
     }
 
-    /// Whether a walk over emails may begin, whose rows are counted by `searched`.
+    /// Checks that another walk over emails may begin. Its rows are charged to
+    /// [`Self::search_allowance`].
     ///
     /// # Errors
-    /// `requestTooLarge` where the request walked over too many.
+    /// `RequestTooLarge` if the request has walked over too many rows.
     pub(super) fn begin_walk(&self) -> Result<(), MethodError> {
-        self.0.searched.begin_walk().map_err(|_| MethodError::RequestTooLarge(TOO_MUCH_WALKED))
+        self.0.searches.begin_walk().map_err(|_| MethodError::RequestTooLarge(TOO_MANY_EMAILS))
     }
 
-    /// What the searches of the request may read.
+    /// Returns what the searches of the request may still read.
     pub(super) fn search_allowance(&self) -> Allowance {
-        self.0.searched.clone()
+        self.0.searches.clone()
     }
 }
 
@@ -195,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refused_read_costs_nothing_and_refused_storing_ends_it() {
+    fn refused_read_costs_nothing_and_refused_store_refuses_all_further_ones() {
         let budget = Budget::with(10, 10, 10);
         assert_eq!(budget.charge_read(8), Ok(()));
         assert!(matches!(budget.clone().charge_read(3), Err(MethodError::RequestTooLarge(_))));
@@ -210,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn answers_share_one_bound() {
+    fn all_answers_of_a_request_share_one_limit() {
         let text = json!("x".repeat(1000));
         let budget = Budget::with(0, 0, 3 * weight(&text));
         budget.begin_answer();
         assert_eq!((budget.add_to_answer(&text), budget.add_to_answer(&text)), (Ok(()), Ok(())));
         assert!(budget.add_to_answer(&json!([text, text])).is_err());
         assert_eq!(budget.end_answer(&json!([text]), true), Ok(()));
-        // A refused answer takes nothing; one that must be given takes all that is left.
+        // A refused answer costs nothing. One that may not be refused takes all that is left.
         budget.begin_answer();
         assert_eq!(budget.add_to_answer(&text), Ok(()));
         assert!(budget.end_answer(&json!([text, text]), true).is_err());

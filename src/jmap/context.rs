@@ -1,4 +1,5 @@
-//! Who asks, of which service, and what the arguments say.
+//! The context of a method call: the caller, the accounts that the caller may use, and the services
+//! of the site.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,53 +20,50 @@ use crate::wire::jmap::MethodError;
 use crate::wire::jmap::admin::AccountRef;
 use crate::wire::smtp::Reply;
 
-/// Who asks.
+/// The user or the account that makes a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
-    /// The Unix user's name, where he came by the control socket.
+    /// The name of the Unix user, for a request over the control socket.
     pub user: Option<String>,
-    /// The account that logged in, with its password or a token. It is no administrator.
+    /// The account that logged in with its password or a token. It is never an administrator.
     pub account: Option<AccountId>,
-    /// The name of that password or token (`account::Login`): push subscriptions belong to it (RFC
+    /// The name of that password or token (`account::Login`). Push subscriptions belong to it (RFC
     /// 8620 §7.2).
     pub credential: Option<String>,
-    /// Whether he may manage everything.
+    /// Whether the caller may manage the whole site.
     pub admin: bool,
 }
 
-/// Delivers a message as LMTP would: sender, recipients, octets.
+/// Delivers a message as LMTP would, given the sender, the recipients and the bytes. Returns one
+/// reply for each recipient.
 pub type DeliverFn =
     dyn Fn(Option<Address>, Vec<Address>, Vec<u8>) -> Vec<(Address, Reply)> + Send + Sync;
 
-/// A method's world.
+/// What a method works with: the caller, the services of the site, and the budget of the request.
 #[derive(Clone)]
 pub struct Context {
-    /// The store.
     pub store: Store,
-    /// The accounts.
     pub directory: Directory,
     /// The site's vacation settings.
     pub vacation: vacation::Settings,
-    /// How long what was destroyed can be restored.
-    pub restore: Duration,
-    /// The way in.
+    /// How long a destroyed email can be restored.
+    pub restore_period: Duration,
     pub deliver: Arc<DeliverFn>,
-    /// Long work.
+    /// Runs checks, repairs and backups in the background.
     pub jobs: Jobs,
-    /// Push subscriptions that were made of late.
-    pub pushes: SubscriptionTimes,
-    /// Why nothing is sent, while the relay is out of order.
+    /// When push subscriptions were created in the last hour.
+    pub subscription_times: SubscriptionTimes,
+    /// Why nothing is sent, while the relay does not work.
     pub relay: LiveValue<Option<RelayTrouble>>,
-    /// What may be uploaded.
+    /// The largest upload, the refused types, and the rates.
     pub uploads: Arc<UploadSettings>,
-    /// What was uploaded of late.
-    pub rates: UploadRates,
-    /// Who asks.
+    /// How much each user has uploaded lately.
+    pub upload_rates: UploadRates,
     pub caller: Caller,
-    /// What the service's URLs begin with, as the caller reached it, such as
+    /// What the service's URLs begin with, as the caller reached the service: for example
     /// `https://mail.example.org`.
-    pub base: Arc<str>,
-    /// What the request may still do. `run` gives each request one of its own.
+    pub base_url: Arc<str>,
+    /// What the request may still read, store and answer. `run` gives each request its own budget.
     pub budget: Budget,
 }
 
@@ -76,23 +74,28 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    /// Refuses who may not manage the site.
-    pub(super) fn admin_only(&self) -> Result<(), MethodError> {
+    /// Refuses a caller who may not manage the site.
+    ///
+    /// # Errors
+    /// `Forbidden`.
+    pub(super) fn require_admin(&self) -> Result<(), MethodError> {
         if self.caller.admin {
             Ok(())
         } else {
-            Err(MethodError::Forbidden("only root and the service's administrators may".into()))
+            Err(MethodError::Forbidden(
+                "only root and the administrators of the service may do this".into(),
+            ))
         }
     }
 
-    /// The account that `accountId` names by its id, or `account` by its name or an address; the
-    /// caller must be its owner, or an administrator. Where neither is given it is the caller's
-    /// own.
+    /// Finds the account that `accountId` names by its id, or `account` by its name or an address.
+    /// The caller must be its owner or an administrator. Without both arguments, returns the
+    /// caller's own account.
     pub(super) fn account_of(
         &self,
-        named: &AccountRef,
+        reference: &AccountRef,
     ) -> Result<(AccountId, AccountRow), MethodError> {
-        match (&named.account_id, &named.account) {
+        match (&reference.account_id, &reference.account) {
             (Some(id), None) => {
                 let id = id.parse::<AccountId>().map_err(|_| MethodError::AccountNotFound)?;
                 self.managed_account(&id.to_string())
@@ -100,13 +103,13 @@ impl Context {
             (None, Some(name)) => self.managed_account(name),
             (None, None) => self.only_account(),
             _ => Err(MethodError::InvalidArguments(
-                "accountId or account is wanted, not both".into(),
+                "accountId or account is expected, not both".into(),
             )),
         }
     }
 
-    /// Asks upkeep for what a query would have done with listings, which `requests` returns for the
-    /// current time.
+    /// Asks upkeep to make the listings that a query could have used, and to keep those that it
+    /// used. `requests` returns the requests for the current time.
     pub(super) fn request_listings(
         &self,
         account: AccountId,
@@ -115,7 +118,7 @@ impl Context {
         self.store.request_listings(account, requests(self.store.clock().now()));
     }
 
-    /// An account of that id: the caller's own, or one in which something was opened to him.
+    /// Finds an account that the caller may manage, or in which a mailbox is shared with the caller.
     ///
     /// # Errors
     /// `AccountNotFound`, and those of reading.
@@ -136,7 +139,8 @@ impl Context {
         Err(MethodError::AccountNotFound)
     }
 
-    /// The accounts that are the caller's own.
+    /// Returns the caller's own accounts, by id: the one that logged in, or those that are mapped
+    /// to the caller's Unix user.
     ///
     /// # Errors
     /// Those of reading.
@@ -154,9 +158,9 @@ impl Context {
         Ok(found)
     }
 
-    /// All accounts that he may reach but as an administrator: his own, then those in which
-    /// something was opened to him. One of the latter whose row is damaged or lost is left out
-    /// until a repair: he must still reach the others.
+    /// Returns the caller's own accounts, then those in which a mailbox is shared with the caller.
+    /// Being an administrator adds none. A shared account whose row is damaged or lost is left out
+    /// until a repair, so that the caller can still use the others.
     ///
     /// # Errors
     /// Those of reading.
@@ -169,7 +173,7 @@ impl Context {
         let snapshot = self.store.snapshot();
         for (user, _) in &own {
             for id in snapshot.accounts_shared_with(*user)? {
-                if all.iter().any(|known| known.id == id) {
+                if all.iter().any(|account| account.id == id) {
                     continue;
                 }
                 let found = match self.directory.find_account(&id.to_string()) {
@@ -182,40 +186,40 @@ impl Context {
         Ok(all)
     }
 
-    /// The one account that the caller logged in to, or that is mapped to him.
+    /// Returns the account that logged in, or the only one that is mapped to the caller's Unix user.
     fn only_account(&self) -> Result<(AccountId, AccountRow), MethodError> {
         if let Some(account) = self.caller.account {
             return self.managed_account(&account.to_string());
         }
-        let user = self.caller.user.as_deref();
-        let mut all = match user {
+        let mut all = match self.caller.user.as_deref() {
             Some(user) => self.directory.accounts_of_unix_user(user)?,
             None => Vec::new(),
         };
         match (all.pop(), all.is_empty()) {
             (Some(only), true) => Ok(only),
             (Some(_), false) => Err(MethodError::InvalidArguments(
-                "several accounts are mapped to your Unix user: name one".into(),
+                "several accounts are mapped to your Unix user: name one of them".into(),
             )),
             (None, _) => Err(MethodError::InvalidArguments(
-                "no account is mapped to your Unix user: accountId or account is wanted".into(),
+                "no account is mapped to your Unix user: name one with accountId or account".into(),
             )),
         }
     }
 
-    /// The account of that id, name or address; the caller must be its owner, or an administrator.
+    /// Finds the account with this id, name or address. The caller must be its owner or an
+    /// administrator.
     ///
     /// # Errors
     /// `Forbidden`, `AccountNotFound`, and those of reading.
     pub fn managed_account(&self, name: &str) -> Result<(AccountId, AccountRow), MethodError> {
         let found = self.directory.find_account(name)?;
-        let mine = |id: AccountId, row: &AccountRow| {
+        let is_own = |id: AccountId, row: &AccountRow| {
             self.caller.account == Some(id)
                 || (row.unix_user.is_some() && row.unix_user == self.caller.user)
         };
         match found {
-            Some((id, row)) if self.caller.admin || mine(id, &row) => Ok((id, row)),
-            // Who logged in by name may not ask which other accounts there are (RFC 8620 §3.6.2).
+            Some((id, row)) if self.caller.admin || is_own(id, &row) => Ok((id, row)),
+            // A caller who logged in must not learn which other accounts exist (RFC 8620 §3.6.2).
             _ if self.caller.account.is_some() => Err(MethodError::AccountNotFound),
             Some(_) | None if !self.caller.admin => Err(MethodError::Forbidden(
                 "you may manage only the account that is mapped to your Unix user".into(),
@@ -225,31 +229,34 @@ impl Context {
     }
 }
 
-/// The account that a standard method works with.
+/// An account that a method works with, and whether the caller is a guest in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Its id.
     pub id: AccountId,
-    /// Its row.
     pub row: AccountRow,
-    /// As which account the caller is a guest in it: to that one its owner opened mailboxes. `None`
-    /// where it is his own.
+    /// The caller's own account with which mailboxes of this account are shared. `None` for the
+    /// owner and for an administrator.
     pub guest: Option<AccountId>,
 }
 
-/// Objects by name, in order of the names.
+/// Objects by creation id, in order of the ids.
 pub(super) type NamedObjects = Vec<(String, Map<String, Value>)>;
 
-/// The first of each text, in order.
+/// Removes repeated texts: keeps the first of each, in order.
 pub(super) fn distinct(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     texts.into_iter().filter(|text| seen.insert(text.clone())).collect()
 }
 
-pub(super) fn address(text: &str) -> Result<Address, MethodError> {
+/// Parses an address.
+///
+/// # Errors
+/// `InvalidArguments`.
+pub(super) fn parse_address(text: &str) -> Result<Address, MethodError> {
     Address::parse(text).map_err(|error| MethodError::InvalidArguments(format!("{text}: {error}")))
 }
 
-pub(super) fn date(at: Option<UtcMillis>) -> Value {
+/// Returns a date as a `UTCDate`, or null.
+pub(super) fn date_or_null(at: Option<UtcMillis>) -> Value {
     at.map_or(Value::Null, |at| at.rfc3339().into())
 }

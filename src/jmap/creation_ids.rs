@@ -1,29 +1,29 @@
-//! Creation ids (RFC 8620 §3.3, §5.3): `#name` stands for the id of what an earlier call, or the
-//! same one, created.
+//! Creation ids (RFC 8620 §3.3, §5.3): `#name` stands for the id of the object that an earlier call,
+//! or the same one, created under this name.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// What creation ids stand for, over the calls of one request.
+/// The ids that creation ids stand for, over all calls of one request.
 #[derive(Debug, Default)]
 pub(super) struct CreationIds(RefCell<BTreeMap<String, String>>);
 
 impl CreationIds {
-    /// Begins with what the client says of earlier requests.
+    /// Starts with the ids that the client passes on from earlier requests.
     pub(super) fn new(given: Option<&Map<String, Value>>) -> Self {
-        let known = given.into_iter().flatten();
-        let known = known.filter_map(|(name, id)| Some((name.clone(), id.as_str()?.to_owned())));
-        Self(RefCell::new(known.collect()))
+        let given = given.into_iter().flatten();
+        let ids = given.filter_map(|(name, id)| Some((name.clone(), id.as_str()?.to_owned())));
+        Self(RefCell::new(ids.collect()))
     }
 
-    /// Notes what was created under a name. A name that is used again stands for the last.
+    /// Notes the id of an object that was created. A name that is used again stands for the last one.
     pub(super) fn note(&self, name: &str, id: &str) {
         self.0.borrow_mut().insert(name.to_owned(), id.to_owned());
     }
 
-    /// An id as it is; of `#name` what that stands for, or nothing where that is not known.
+    /// Returns the id that `#name` stands for, or `None` if it is unknown; any other id as it is.
     pub(super) fn resolve(&self, id: &str) -> Option<String> {
         match id.strip_prefix('#') {
             Some(name) => self.0.borrow().get(name).cloned(),
@@ -31,17 +31,17 @@ impl CreationIds {
         }
     }
 
-    /// All that is noted so far, for [`Self::restore`].
+    /// Returns the ids so far, for [`Self::restore`].
     pub(super) fn checkpoint(&self) -> BTreeMap<String, String> {
         self.0.borrow().clone()
     }
 
-    /// Forgets what was noted since `known`: a commit begins with this, for it may be run again.
-    pub(super) fn restore(&self, known: &BTreeMap<String, String>) {
-        self.0.borrow_mut().clone_from(known);
+    /// Forgets the ids since `checkpoint`. A commit begins with this, because it may be run again.
+    pub(super) fn restore(&self, checkpoint: &BTreeMap<String, String>) {
+        self.0.borrow_mut().clone_from(checkpoint);
     }
 
-    /// All of them, for the response.
+    /// Returns all ids, for the response.
     pub(super) fn all(&self) -> Map<String, Value> {
         self.0.borrow().iter().map(|(name, id)| (name.clone(), id.clone().into())).collect()
     }

@@ -1,5 +1,6 @@
-//! Takes a request through its calls, one after another (RFC 8620 §3.3). May wait for the disk: not
-//! for an asynchronous task.
+//! Runs the calls of a request, one after another (RFC 8620 §3.3).
+//!
+//! May wait for the disk, so it must not run in an asynchronous task.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +12,7 @@ use super::registry;
 use super::session::session_state;
 use crate::wire::jmap::{Invocation, MethodError, Request, Response, reference};
 
-/// The names of all methods, and whether each only reads.
+/// Returns the names of all methods, and whether each only reads.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = (&'static str, bool)> {
     registry::all().map(|method| (method.name, method.only_reads))
@@ -20,16 +21,16 @@ pub(super) fn names() -> impl Iterator<Item = (&'static str, bool)> {
 /// Answers a request, within one budget for all its calls.
 ///
 /// # Errors
-/// Those of reading the state of the session; errors of a method are in the response.
+/// Those of reading the state of the session. Errors of a method are in the response.
 pub fn run(context: &Context, request: Request) -> Result<Response, MethodError> {
-    let budget = if context.caller.admin { Budget::of_administrator() } else { Budget::default() };
+    let budget = if context.caller.admin { Budget::for_administrator() } else { Budget::default() };
     run_within(context, budget, request)
 }
 
 /// Answers a request within the given budget.
 ///
 /// # Errors
-/// As `run` has them.
+/// As `run`.
 pub(super) fn run_within(
     context: &Context,
     budget: Budget,
@@ -41,24 +42,25 @@ pub(super) fn run_within(
     for mut call in request.calls {
         let resolved = reference::resolve(&mut call.arguments, &responses);
         let mut next = Some((call.name, resolved.map(|()| call.arguments)));
-        // What follows by itself needs no capability beyond that of what it follows.
-        let mut is_asked = true;
+        // A follow-up call needs no capability beyond those of the call that it follows.
+        let mut is_from_client = true;
         while let Some((name, arguments)) = next.take() {
             let is_used = |capability: &str| request.using.iter().any(|used| used == capability);
             let usable = registry::find(&name).filter(|method| {
-                !is_asked || (is_used(method.capability) && method.also.is_none_or(is_used))
+                !is_from_client
+                    || (is_used(method.capability) && method.second_capability.is_none_or(is_used))
             });
-            is_asked = false;
+            is_from_client = false;
             let answer = match (usable, arguments) {
                 (None, _) => Err(MethodError::UnknownMethod),
-                (_, Err(astray)) => Err(astray),
+                (_, Err(error)) => Err(error),
                 (Some(method), Ok(arguments)) => {
                     answer(context, method, arguments, &created, &request.using)
                 }
             };
             let (name, arguments) = match answer {
-                Ok((arguments, follows)) => {
-                    next = follows.map(|next| (next.name.to_owned(), Ok(next.arguments)));
+                Ok((arguments, follow_up)) => {
+                    next = follow_up.map(|next| (next.name.to_owned(), Ok(next.arguments)));
                     (name, arguments)
                 }
                 Err(error) => ("error".to_owned(), error.arguments()),
@@ -78,17 +80,18 @@ pub(super) fn run_within(
     })
 }
 
-/// Runs one method, and charges its answer. Another call may follow it.
+/// Runs one method and charges its answer to the budget. Returns the answer, and the call that
+/// follows, if any.
 fn answer(
     context: &Context,
     method: &RegisteredMethod,
-    given: Map<String, Value>,
+    arguments: Map<String, Value>,
     created: &CreationIds,
     using: &[String],
 ) -> Result<(Value, Option<FollowUpCall>), MethodError> {
     context.budget.begin_answer();
     let call = Call::new(context, created, using);
-    let answer = method.handler.run(&call, method.name, given)?;
+    let answer = method.handler.run(&call, method.name, arguments)?;
     context.budget.end_answer(&answer, method.only_reads)?;
-    Ok((answer, call.follow_up()))
+    Ok((answer, call.take_follow_up()))
 }

@@ -1,10 +1,9 @@
-//! Errors on their way to an answer: of one object of a call, or of the whole call.
+//! Converts errors of the store and of queries into errors of one object, or of the whole call.
 //!
-//! `?` turns an error of the store or of a query into either. What a function can refuse is seen
-//! in its result: `MethodError` for what concerns the call, `SetError` for one object, `SetFailure`
-//! where both can happen.
+//! `?` does the conversion. The result type of a function says what it can refuse: `MethodError`
+//! the call, `SetError` one object, `SetFailure` either.
 
-use super::budget::TOO_MUCH_WALKED;
+use super::budget::TOO_MANY_EMAILS;
 use crate::model::AccountId;
 use crate::query;
 use crate::store::{Error, Store, Txn};
@@ -12,7 +11,7 @@ use crate::wire::jmap::{MethodError, SetError};
 
 /// Why an object is not created, changed or destroyed, or why the whole call fails.
 ///
-/// Within a commit `E` is the store's error, which ends the commit.
+/// Within a commit, `E` is the store's error, which ends the commit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SetFailure<E = MethodError> {
     Object(SetError),
@@ -20,10 +19,10 @@ pub(super) enum SetFailure<E = MethodError> {
 }
 
 impl<E> SetFailure<E> {
-    /// Tells the object's own error from that of the call.
+    /// Returns the error of the object.
     ///
     /// # Errors
-    /// That of the call.
+    /// The error of the call, if it is one.
     pub(super) fn object(self) -> Result<SetError, E> {
         match self {
             Self::Object(error) => Ok(error),
@@ -32,14 +31,14 @@ impl<E> SetFailure<E> {
     }
 }
 
-/// What became of one object within a commit.
+/// The outcome for one object within a commit.
 pub(super) type TxnResult<T> = Result<T, SetFailure<Error>>;
 
-/// Runs a commit that changes one object, and waits for the disk.
+/// Runs a commit that changes one object, and waits until it is durable.
 ///
 /// # Errors
-/// Those of the commit. Where the object is refused, what `change` wrote before is kept: it refuses
-/// before it writes.
+/// Those of the commit, or the refusal of the object. A refusal does not undo what `change` wrote
+/// before, so `change` must refuse before it writes.
 pub(super) fn commit_object<T>(
     store: &Store,
     account: AccountId,
@@ -61,7 +60,8 @@ impl<E> From<SetError> for SetFailure<E> {
 }
 
 impl From<MethodError> for SetFailure {
-    /// A request that reads too much refuses the object: what the call did before stays done.
+    /// A request that reads too much refuses only the object: the earlier objects of the call stay
+    /// changed.
     fn from(error: MethodError) -> Self {
         match error {
             MethodError::RequestTooLarge(why) => Self::Object(SetError::RateLimit(why.into())),
@@ -118,7 +118,7 @@ impl From<&Error> for MethodError {
 }
 
 impl From<serde_json::Error> for MethodError {
-    /// A part of an answer that has no form in JSON.
+    /// Reports a part of an answer that JSON cannot represent.
     fn from(error: serde_json::Error) -> Self {
         Self::ServerFail(error.to_string())
     }
@@ -129,7 +129,7 @@ impl From<query::Error> for MethodError {
         match error {
             query::Error::Unsupported(what) => Self::UnsupportedFilter(what.into()),
             query::Error::TooMuchRead => Self::UnsupportedFilter(error.to_string()),
-            query::Error::TooMuchWalked => Self::RequestTooLarge(TOO_MUCH_WALKED),
+            query::Error::TooMuchWalked => Self::RequestTooLarge(TOO_MANY_EMAILS),
             query::Error::AnchorNotFound => Self::AnchorNotFound,
             query::Error::CannotCalculateChanges => Self::CannotCalculateChanges,
             query::Error::TooManyChanges => Self::TooManyChanges,

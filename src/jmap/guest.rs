@@ -1,12 +1,13 @@
-//! What changed for a guest (RFC 8620 §5.2): which emails and threads came into the guest's sight
-//! since a state, changed within it, and left it; and which mailboxes may have other counts.
+//! The changes that a guest sees since a state (RFC 8620 §5.2): emails and threads that became
+//! visible to the guest, changed, or are no longer visible; and mailboxes whose counts may differ.
 //!
-//! - All is told from what the guest could see then or can see now (`query::Scope`), never from
-//!   rows that count all mail.
-//! - It can be told as long as the same mailboxes are open to the guest.
-//! - Emails and threads are told all at once: what is more than was asked for cannot be calculated.
-//! - To a guest threads and mailboxes change as emails do: the states of all three move with those
-//!   of emails.
+//! - Changes are derived from what the guest could see then and can see now (`query::Scope`), never
+//!   from rows that count all mail.
+//! - Changes can be calculated only while the same mailboxes are shared with the guest.
+//! - Changes of emails and threads are reported all at once. If there are more than the client asked
+//!   for, they cannot be calculated.
+//! - For a guest, threads and mailboxes change whenever emails do, so the state of emails is part of
+//!   the states of all three.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,9 +19,11 @@ use crate::query::{Scope, ScopedChanges};
 use crate::store::{AccountStateRow, Changes, ClientState, Error, Snapshot};
 use crate::wire::jmap::MethodError;
 
-/// The newest change of a type, for the owner or for a guest. To a guest a thread changes as its
-/// emails come into sight and leave it, and the unread threads of a mailbox with emails elsewhere:
-/// to the account both are changes of emails alone.
+/// Returns the modseq of the newest change of a type, as the owner or a guest sees it.
+///
+/// For a guest, a thread changes when emails of it become visible or invisible, and the unread
+/// threads of a mailbox change with emails of other mailboxes. In the account, both are changes of
+/// emails alone.
 pub(super) fn newest_change(state: &AccountStateRow, is_guest: bool, data: DataType) -> ModSeq {
     match data {
         DataType::Thread if is_guest => state.state(DataType::Email),
@@ -31,7 +34,7 @@ pub(super) fn newest_change(state: &AccountStateRow, is_guest: bool, data: DataT
     }
 }
 
-/// The newest state of a type, as a state string.
+/// Returns the newest state of a type, as a state string.
 ///
 /// # Errors
 /// Those of reading.
@@ -45,7 +48,7 @@ pub(super) fn newest_state(
     Ok(state(&context.store, newest_change(&now, account.guest.is_some(), data)))
 }
 
-/// Email/changes; `None` where they cannot be told.
+/// Returns the changes of emails for a guest; `None` if they cannot be calculated.
 ///
 /// # Errors
 /// Those of reading.
@@ -53,17 +56,17 @@ pub(super) fn email_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
     from: ClientState,
-    most: usize,
+    max_changes: usize,
 ) -> Result<Option<Changes<EmailId>>, Error> {
-    let Some((_, changed)) = since(snapshot, account, from)? else { return Ok(None) };
-    let mut changes = none(snapshot, account, from)?;
+    let Some((_, changed)) = scope_and_changes(snapshot, account, from)? else { return Ok(None) };
+    let mut changes = no_changes(snapshot, account, from)?;
     for (id, email) in changed {
-        note(&mut changes, id, email.was, email.is);
+        add_change(&mut changes, id, email.was, email.is);
     }
-    Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= most))
+    Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= max_changes))
 }
 
-/// Thread/changes; `None` where they cannot be told.
+/// Returns the changes of threads for a guest; `None` if they cannot be calculated.
 ///
 /// # Errors
 /// Those of reading.
@@ -71,37 +74,41 @@ pub(super) fn thread_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
     from: ClientState,
-    most: usize,
+    max_changes: usize,
 ) -> Result<Option<Changes<ThreadId>>, Error> {
-    let Some((scope, changed)) = since(snapshot, account, from)? else { return Ok(None) };
-    let mut changes = none(snapshot, account, from)?;
-    let moved = changed.values().filter(|email| email.was != email.is);
-    let threads: BTreeSet<ThreadId> = moved.map(|email| email.thread).collect();
-    // An email that was in sight and is purged is no longer among those of its thread.
-    let had: BTreeSet<ThreadId> =
+    let Some((scope, changed)) = scope_and_changes(snapshot, account, from)? else {
+        return Ok(None);
+    };
+    let mut changes = no_changes(snapshot, account, from)?;
+    let appeared_or_left = changed.values().filter(|email| email.was != email.is);
+    let threads: BTreeSet<ThreadId> = appeared_or_left.map(|email| email.thread).collect();
+    // The rows of a thread no longer list an email that was visible and is purged.
+    let had_visible: BTreeSet<ThreadId> =
         changed.values().filter(|email| email.was).map(|email| email.thread).collect();
     for thread in threads {
-        let (mut was, mut is) = (false, false);
+        let (mut was_visible, mut is_visible) = (false, false);
         for id in snapshot.thread_emails(account.id, thread)? {
             let (before, now) = match changed.get(&id) {
                 Some(email) => (email.was, email.is),
                 None => {
-                    let seen =
+                    let is_visible =
                         snapshot.email(account.id, id)?.is_some_and(|email| scope.sees(&email));
-                    (seen, seen)
+                    (is_visible, is_visible)
                 }
             };
-            (was, is) = (was || before, is || now);
+            (was_visible, is_visible) = (was_visible || before, is_visible || now);
         }
-        was |= had.contains(&thread);
-        note(&mut changes, thread, was, is);
+        was_visible |= had_visible.contains(&thread);
+        add_change(&mut changes, thread, was_visible, is_visible);
     }
-    Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= most))
+    Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= max_changes))
 }
 
-/// Mailbox/changes, of a tree that did not change; `None` where they cannot be told. A mailbox is
-/// told of where an email that the guest sees or saw in it changed, or one in a thread of which the
-/// guest sees an email in it: its counts may be others.
+/// Returns the changes of mailboxes for a guest, if the tree of mailboxes did not change; `None` if
+/// they cannot be calculated.
+///
+/// A mailbox is reported if its counts may differ: an email changed that the guest sees or saw in
+/// the mailbox, or an email of a thread of which the guest sees an email in the mailbox.
 ///
 /// # Errors
 /// Those of reading.
@@ -109,9 +116,11 @@ pub(super) fn mailbox_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
     from: ClientState,
-    most: usize,
+    max_changes: usize,
 ) -> Result<Option<Changes<MailboxUid>>, Error> {
-    let Some((scope, changed)) = since(snapshot, account, from)? else { return Ok(None) };
+    let Some((scope, changed)) = scope_and_changes(snapshot, account, from)? else {
+        return Ok(None);
+    };
     let mut touched: BTreeMap<MailboxUid, ModSeq> = BTreeMap::new();
     let mut threads: BTreeMap<ThreadId, ModSeq> = BTreeMap::new();
     for email in changed.values() {
@@ -129,24 +138,24 @@ pub(super) fn mailbox_changes(
             *latest = at.max(*latest);
         }
     }
-    let mut told: Vec<(ModSeq, MailboxUid)> =
+    let mut reported: Vec<(ModSeq, MailboxUid)> =
         touched.into_iter().map(|(uid, at)| (at, uid)).collect();
-    told.retain(|(at, uid)| from.is_before(*at, uid.0));
-    told.sort_unstable();
-    let more = told.len() > most;
-    told.truncate(most);
-    let state = match told.last().filter(|_| more) {
+    reported.retain(|(at, uid)| from.is_before(*at, uid.0));
+    reported.sort_unstable();
+    let more = reported.len() > max_changes;
+    reported.truncate(max_changes);
+    let state = match reported.last().filter(|_| more) {
         Some((at, uid)) => ClientState { mark: *at, base: from.base, last: uid.0 },
         None => ClientState::at(
             newest_change(&snapshot.account_state(account.id)?, true, DataType::Mailbox)
                 .max(from.mark),
         ),
     };
-    let updated = told.into_iter().map(|(_, uid)| uid).collect();
+    let updated = reported.into_iter().map(|(_, uid)| uid).collect();
     Ok(Some(Changes { created: Vec::new(), updated, destroyed: Vec::new(), state, more }))
 }
 
-fn none<Id>(
+fn no_changes<Id>(
     snapshot: &Snapshot<'_>,
     account: &Account,
     since: ClientState,
@@ -161,9 +170,9 @@ fn none<Id>(
     })
 }
 
-/// What became of one that was in sight, or is.
-fn note<Id>(changes: &mut Changes<Id>, id: Id, was: bool, is: bool) {
-    match (was, is) {
+/// Adds an object that was visible to the guest, is visible, or both.
+fn add_change<Id>(changes: &mut Changes<Id>, id: Id, was_visible: bool, is_visible: bool) {
+    match (was_visible, is_visible) {
         (false, true) => changes.created.push(id),
         (true, true) => changes.updated.push(id),
         (true, false) => changes.destroyed.push(id),
@@ -175,8 +184,9 @@ fn count<Id>(changes: &Changes<Id>) -> usize {
     changes.created.len() + changes.updated.len() + changes.destroyed.len()
 }
 
-/// What the guest sees, and what changed of it since the guest began to catch up.
-fn since(
+/// Returns what the guest sees, and the changes of it since the state from which the guest catches
+/// up; `None` if they cannot be calculated.
+fn scope_and_changes(
     snapshot: &Snapshot<'_>,
     account: &Account,
     since: ClientState,

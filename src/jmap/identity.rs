@@ -1,6 +1,10 @@
-//! Identity (RFC 8621 §6). An account has one for each of its addresses by itself; whoever reads
-//! them first brings them up to date with the account (`model::sender`), so that a change of the
-//! account moves their state as any other.
+//! Identity (RFC 8621 §6): the addresses from which a user sends.
+//!
+//! - The service gives an account one identity for each of its addresses. Users can create more.
+//! - Each read first brings the given identities up to date with the account (`model::sender`), so
+//!   that a change of the account changes the state of identities.
+//! - An identity has an address from which the account may send: one of its own, or `*@domain` for
+//!   a domain whose addresses all lead to the account.
 
 use serde_json::{Map, Value};
 
@@ -31,7 +35,7 @@ properties! {
     }
 }
 
-/// Octets of a name.
+/// The longest name, in bytes.
 const MAX_NAME_BYTES: usize = 1024;
 
 impl ObjectType for SenderIdentity {
@@ -72,9 +76,9 @@ impl ObjectChanges for SenderIdentity {
     fn changes(
         reader: &StoredReader<'_>,
         since: &str,
-        most: usize,
+        max_changes: usize,
     ) -> Result<Option<ChangedObjects<ObjectId>>, MethodError> {
-        reader.changes::<SenderIdentity>(since, most)
+        reader.changes::<SenderIdentity>(since, max_changes)
     }
 }
 
@@ -89,13 +93,13 @@ impl SetObjects for SenderIdentity {
 
     fn create(
         txn: &mut Txn<'_>,
-        me: &SenderAddresses,
+        senders: &SenderAddresses,
         given: &JsonObject,
     ) -> TxnResult<JsonObject> {
-        let identity = read(me, given)?;
-        let mut told = object(txn.create_object(&identity)?, &identity, IdentityProperty::ALL);
-        told.retain(|property, value| given.get(property) != Some(value));
-        Ok(told)
+        let identity = read(senders, given)?;
+        let mut created = object(txn.create_object(&identity)?, &identity, IdentityProperty::ALL);
+        created.retain(|property, value| given.get(property) != Some(value));
+        Ok(created)
     }
 
     fn update(
@@ -113,7 +117,7 @@ impl SetObjects for SenderIdentity {
     fn destroy(txn: &mut Txn<'_>, _: &SenderAddresses, id: ObjectId) -> TxnResult<()> {
         let found = txn.snapshot().object::<SenderIdentity>(txn.account(), id)?;
         if !found.ok_or(SetError::NotFound)?.may_delete() {
-            let why = "it stands for an address of the account";
+            let why = "the account has this identity for one of its addresses";
             return Err(SetError::Forbidden(why.into()).into());
         }
         txn.destroy_object::<SenderIdentity>(id)?;
@@ -121,27 +125,29 @@ impl SetObjects for SenderIdentity {
     }
 }
 
-/// Brings the identities that the account has by itself up to date. One whose address has a row
-/// that is damaged or lost stays: the repair may give the address back.
+/// Brings the identities that the service gives an account up to date with its addresses. An
+/// identity whose address has a damaged or lost row stays: the repair may restore the address.
 pub(super) fn refresh(context: &Context, account: &Account) -> Result<(), MethodError> {
-    let me = context.directory.identity(account.id)?;
+    let identity = context.directory.identity(account.id)?;
     let own = context.directory.own_addresses(account.id)?;
-    let name = me.name.as_deref().unwrap_or_default();
+    let name = identity.name.as_deref().unwrap_or_default();
     let known = context.store.snapshot().objects::<SenderIdentity>(account.id)?;
     let given = known.iter().filter(|(_, identity)| identity.default_name.is_some());
     let given = given.filter_map(|(_, identity)| Address::parse(&identity.email).ok());
-    // First, so that they are within the number of addresses that have an identity.
+    // These come first, because only a limited number of addresses have an identity.
     let mut addresses: Vec<Address> = given.filter(|address| own.is_damaged(address)).collect();
-    addresses.extend(me.addresses);
+    addresses.extend(identity.addresses);
     if identity_changes(&known, &addresses, name).is_empty() {
         return Ok(());
     }
-    let done = context.store.commit(account.id, |txn| txn.update_own_identities(&addresses, name));
-    let (_, ticket) = done?;
+    let committed =
+        context.store.commit(account.id, |txn| txn.update_own_identities(&addresses, name));
+    let (_, ticket) = committed?;
     Ok(ticket.wait_blocking()?)
 }
 
-/// As whom an account may send: any address that the directory leads to it, and no other.
+/// The addresses from which an account may send: those that lead to it in the directory, and no
+/// others.
 pub(super) struct SenderAddresses {
     identity: Identity,
     own: OwnAddresses,
@@ -156,27 +162,28 @@ impl SenderAddresses {
         })
     }
 
-    /// Whether mail may come from an address. In a domain that the account takes whole, an address
-    /// that the directory gives to another account is not among them.
+    /// Returns whether the account may send from an address. If all addresses of a domain lead to the
+    /// account, those that the directory gives to other accounts are excluded.
     ///
     /// # Errors
-    /// `serverFail` where a row of the directory that would tell is damaged or lost.
-    pub(super) fn may_be(&self, address: &Address) -> Result<bool, SetError> {
+    /// `ServerFail` if the row of the directory that decides is damaged or lost.
+    pub(super) fn may_send_from(&self, address: &Address) -> Result<bool, SetError> {
         self.own.has(address).map_err(|error| SetError::ServerFail(error.to_string()))
     }
 
-    /// Whether an identity still stands for addresses of the account: those may have changed since
-    /// it was made.
+    /// Returns whether the address of an identity still is the account's. The account's addresses may
+    /// have changed since the identity was created.
     ///
     /// # Errors
-    /// As `may_be`.
+    /// As `may_send_from`.
     pub(super) fn may_use(&self, identity: &SenderIdentity) -> Result<bool, SetError> {
-        self.may_have(&identity.email)
+        self.may_have_identity(&identity.email)
     }
 
-    /// Whether an address is the one that an identity stands for, its sub-addresses and those in an
-    /// alias domain included; of `*@domain` any in that domain (RFC 8621 §6).
-    pub(super) fn is_of(&self, identity: &SenderIdentity, address: &Address) -> bool {
+    /// Returns whether an address is the address of an identity, or one with a detail or an alias
+    /// domain that means the same. An identity for `*@domain` has all addresses of the domain (RFC
+    /// 8621 §6).
+    pub(super) fn belongs_to(&self, identity: &SenderIdentity, address: &Address) -> bool {
         let address = self.identity.canonical(address);
         if let Some(domain) = identity.email.strip_prefix("*@") {
             return address.domain() == fold_domain(domain);
@@ -189,15 +196,15 @@ impl SenderAddresses {
         own == address || self.identity.delimiter.is_some_and(base)
     }
 
-    /// Whether an identity may have this address: `*@domain` where the whole domain is the
-    /// account's.
-    fn may_have(&self, email: &str) -> Result<bool, SetError> {
+    /// Returns whether an identity may have an address; `*@domain` if all addresses of the domain
+    /// lead to the account.
+    fn may_have_identity(&self, email: &str) -> Result<bool, SetError> {
         match email.strip_prefix("*@") {
             Some(domain) => self
                 .own
                 .has_domain(&fold_domain(domain))
                 .map_err(|error| SetError::ServerFail(error.to_string())),
-            None => Address::parse(email).map_or(Ok(false), |address| self.may_be(&address)),
+            None => Address::parse(email).map_or(Ok(false), |address| self.may_send_from(&address)),
         }
     }
 }
@@ -217,57 +224,59 @@ fn object(id: ObjectId, identity: &SenderIdentity, properties: &[IdentityPropert
     })
 }
 
-/// An identity that the account may have.
-fn read(me: &SenderAddresses, properties: &Map<String, Value>) -> Result<SenderIdentity, SetError> {
-    let (mut identity, mut wrong) = (SenderIdentity::default(), InvalidProperties::default());
+/// Reads an identity that a client wants to create.
+fn read(
+    senders: &SenderAddresses,
+    properties: &Map<String, Value>,
+) -> Result<SenderIdentity, SetError> {
+    let (mut identity, mut problems) = (SenderIdentity::default(), InvalidProperties::default());
     properties
         .get("email")
         .and_then(Value::as_str)
         .unwrap_or_default()
         .clone_into(&mut identity.email);
-    // Where there is an error of its own for it, it is that and not `invalidProperties` (RFC 8620
-    // §5.3).
-    if !identity.email.is_empty() && !me.may_have(&identity.email)? {
-        return Err(SetError::of("forbiddenFrom", "the address is none of the account's"));
+    // A more specific error takes the place of `invalidProperties` (RFC 8620 §5.3).
+    if !identity.email.is_empty() && !senders.may_have_identity(&identity.email)? {
+        return Err(SetError::of("forbiddenFrom", "the account may not send from this address"));
     }
     if identity.email.is_empty() {
-        wrong.add("email", "an identity has an address");
+        problems.add("email", "an address is expected");
     }
     for (property, value) in properties.iter().filter(|(property, _)| *property != "email") {
-        wrong.note(apply(&mut identity, property, value))?;
+        problems.note(apply(&mut identity, property, value))?;
     }
-    wrong.finish()?;
+    problems.finish()?;
     Ok(identity)
 }
 
 fn patched(id: ObjectId, old: &SenderIdentity, patch: &Value) -> Result<SenderIdentity, SetError> {
     let before = object(id, old, IdentityProperty::ALL);
-    let (mut new, mut wrong) = (old.clone(), InvalidProperties::default());
+    let (mut new, mut problems) = (old.clone(), InvalidProperties::default());
     for (property, value) in Patch::wishes(patch, &before)? {
         if before.get(&property) != Some(&value) {
-            wrong.note(apply(&mut new, &property, &value))?;
+            problems.note(apply(&mut new, &property, &value))?;
         }
     }
-    wrong.finish()?;
+    problems.finish()?;
     Ok(new)
 }
 
-/// Sets one property that may be changed; null is its default (RFC 8621 §6).
+/// Sets one property that may be changed; null stands for its default (RFC 8621 §6).
 fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result<(), SetError> {
     let bad = |what: &str| SetError::property(property, what);
-    let words = || match value {
+    let text = || match value {
         Value::Null => Ok(String::new()),
-        value => value.as_str().map(str::to_owned).ok_or_else(|| bad("a text is wanted")),
+        value => value.as_str().map(str::to_owned).ok_or_else(|| bad("a text is expected")),
     };
     match IdentityProperty::from_name(property) {
         Some(IdentityProperty::Name) => {
-            identity.name = words()?;
+            identity.name = text()?;
             if identity.name.len() > MAX_NAME_BYTES || identity.name.chars().any(char::is_control) {
-                return Err(bad("a name is one line of up to 1,024 octets"));
+                return Err(bad("a name is one line of up to 1,024 bytes"));
             }
         }
-        Some(IdentityProperty::TextSignature) => identity.text_signature = words()?,
-        Some(IdentityProperty::HtmlSignature) => identity.html_signature = words()?,
+        Some(IdentityProperty::TextSignature) => identity.text_signature = text()?,
+        Some(IdentityProperty::HtmlSignature) => identity.html_signature = text()?,
         Some(IdentityProperty::ReplyTo) => {
             identity.reply_to = people::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?;
         }
@@ -276,7 +285,7 @@ fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result
         }
         Some(IdentityProperty::Id | IdentityProperty::Email | IdentityProperty::MayDelete)
         | None => {
-            return Err(bad("it cannot be set"));
+            return Err(bad("this property cannot be set"));
         }
     }
     Ok(())
@@ -289,7 +298,7 @@ mod tests {
     use crate::jmap::tests::{account_of, call, context};
 
     #[test]
-    fn an_account_has_an_identity_for_each_address_and_may_make_more() {
+    fn account_has_an_identity_for_each_address_and_may_create_more() {
         let context = context();
         let ann = account_of(&context);
         let ask = |name: &str, mut arguments: Value| {
@@ -303,7 +312,7 @@ mod tests {
             (&json!("ann@example.org"), &json!(false))
         );
         assert_eq!(given.as_object().unwrap().len(), super::IdentityProperty::ALL.len());
-        // A new address has one, too, and the state says so.
+        // A new address gets an identity, and the state changes.
         call(&context, "Account/alias", &json!({"account": ann, "address": "a.lee@example.org"}));
         let changes = ask("Identity/changes", json!({"sinceState": first["state"]}));
         assert_eq!(changes["created"].as_array().unwrap().len(), 1, "{changes}");
@@ -311,10 +320,19 @@ mod tests {
         let made = ask(
             "Identity/set",
             json!({"create": {
-                "w": {"email": "Ann+work@example.org", "name": "Ann at work", "bcc": [{"email": "log@example.org"}], "replyTo": null},
-                "x": {"email": "eve@example.org"}, "y": {"name": "nobody"}, "z": {"email": "*@example.org"},
-                "v": {"email": "ann@example.org", "mayDelete": true}, "u": {"email": "ann@example.org", "replyTo": [{"name": "x"}]},
-                "t": {"email": "eve@example.org", "colour": "red"}, "s": {"name": "a\n", "bcc": 1},
+                "w": {
+                    "email": "Ann+work@example.org",
+                    "name": "Ann at work",
+                    "bcc": [{"email": "log@example.org"}],
+                    "replyTo": null,
+                },
+                "x": {"email": "eve@example.org"},
+                "y": {"name": "nobody"},
+                "z": {"email": "*@example.org"},
+                "v": {"email": "ann@example.org", "mayDelete": true},
+                "u": {"email": "ann@example.org", "replyTo": [{"name": "x"}]},
+                "t": {"email": "eve@example.org", "colour": "red"},
+                "s": {"name": "a\n", "bcc": 1},
             }}),
         );
         let mut named = made["notCreated"]["s"]["properties"].as_array().unwrap().clone();
@@ -337,9 +355,14 @@ mod tests {
         let given = given["id"].as_str().unwrap();
         let set = ask(
             "Identity/set",
-            json!({"update": {
-            w: {"name": null, "htmlSignature": "<b>A</b>", "bcc": null}, given: {"email": "other@example.org"}, "i0": {},
-        }, "destroy": [given]}),
+            json!({
+                "update": {
+                    w: {"name": null, "htmlSignature": "<b>A</b>", "bcc": null},
+                    given: {"email": "other@example.org"},
+                    "i0": {},
+                },
+                "destroy": [given],
+            }),
         );
         assert_eq!(set["updated"], json!({w: null}), "{set}");
         assert_eq!(
@@ -352,14 +375,14 @@ mod tests {
         let now = ask("Identity/get", json!({"ids": [w]}));
         assert_eq!((&now["list"][0]["name"], &now["list"][0]["bcc"]), (&json!(""), &Value::Null));
         assert_eq!(ask("Identity/set", json!({"destroy": [w]}))["destroyed"], json!([w]));
-        // With all of a domain comes every address in it.
+        // An account that has a whole domain may send from every address of it,
         call(&context, "Account/alias", &json!({"account": ann, "address": "@example.com"}));
         let made = ask(
             "Identity/set",
             json!({"create": {"z": {"email": "*@example.com"}, "q": {"email": "q@example.com"}}}),
         );
         assert_eq!(made["created"].as_object().unwrap().len(), 2, "{made}");
-        // But not the addresses in it that the directory gives to somebody else.
+        // except from those that the directory gives to another account.
         let bob =
             call(&context, "Account/get", &json!({"account": "bob@example.org"})).1["id"].clone();
         call(&context, "Account/alias", &json!({"account": bob, "address": "boss@example.com"}));

@@ -1,8 +1,8 @@
-//! Long work that an administrator begins and looks in on: a check, a repair, a backup. One at a
-//! time, on a thread of its own, so that no request waits for it and it does not end with whoever
-//! asked.
+//! Jobs: a check, a repair or a backup that an administrator starts, and asks about later.
 //!
-//! What it found stays to be fetched until the next one begins.
+//! - One job runs at a time, on its own thread. No request waits for it, and it goes on when the
+//!   connection that started it ends.
+//! - Its result can be fetched until the next job starts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::store::{Error, Store};
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::admin::store::{JobGetAnswer, JobRef, JobResult, JobStage, StoreProgress};
 
-/// What is under way, or was last.
+/// The job that is running, or the last one.
 #[derive(Debug, Clone, Default)]
 pub struct Jobs(Arc<Inner>);
 
@@ -31,30 +31,30 @@ struct JobSlot {
     id: u64,
     what: &'static str,
     progress: JobStage,
-    /// `None` while it is under way.
+    /// `None` while the job is running.
     result: Option<Result<JobResult, Error>>,
 }
 
 impl Default for JobSlot {
-    /// Before the first job.
+    /// The slot before the first job.
     fn default() -> Self {
         Self { id: 0, what: "", progress: JobStage::Begun {}, result: None }
     }
 }
 
-/// What a job says of itself while it works.
+/// Reports the progress of a running job.
 #[derive(Debug, Clone)]
 pub struct JobProgress(Arc<Inner>);
 
 impl JobProgress {
-    /// How far it is; whether to go on.
+    /// Reports how far the job is. Returns whether the job is to go on.
     #[must_use]
     pub fn report(&self, progress: JobStage) -> bool {
         self.0.slot.lock().progress = progress;
         !self.0.stop.load(Ordering::Relaxed)
     }
 
-    /// The same of a check or a repair.
+    /// Reports how far a check or a repair is. Returns whether the job is to go on.
     #[must_use]
     pub fn report_store(&self, at: &Progress) -> bool {
         self.report(JobStage::Store(at.into()))
@@ -75,10 +75,10 @@ impl From<&Progress> for StoreProgress {
 }
 
 impl Jobs {
-    /// Begins a job on a thread of its own.
+    /// Starts a job on its own thread.
     ///
     /// # Errors
-    /// `Conflict` while another is under way.
+    /// `Conflict` while another job is running.
     pub fn start(
         &self,
         what: &'static str,
@@ -88,7 +88,7 @@ impl Jobs {
         let mut slot = self.0.slot.lock();
         if slot.id > 0 && slot.result.is_none() {
             return Err(MethodError::Conflict(format!(
-                "a {} is under way: one at a time",
+                "a {} is running: only one job runs at a time",
                 slot.what
             )));
         }
@@ -96,52 +96,52 @@ impl Jobs {
         self.0.stop.store(false, Ordering::Relaxed);
         let thread = std::thread::Builder::new().name(what.into()).spawn(move || {
             let progress = JobProgress(Arc::clone(&inner));
-            // A panic must not leave everybody waiting for ever.
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&progress)));
-            let done = done.unwrap_or_else(|_| {
-                Err(Error::Io("a fault of the program ended it; see the log".into()))
+            // Without a result, a job that panicked would look as if it were running forever.
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&progress)));
+            let result = result.unwrap_or_else(|_| {
+                Err(Error::Io("the job ended by a fault of the program: see the log".into()))
             });
-            match &done {
-                Ok(_) => tracing::info!(job = what, "done"),
-                Err(error) => tracing::warn!(job = what, %error, "not done"),
+            match &result {
+                Ok(_) => tracing::info!(job = what, "job done"),
+                Err(error) => tracing::warn!(job = what, %error, "job failed"),
             }
-            inner.slot.lock().result = Some(done);
+            inner.slot.lock().result = Some(result);
             inner.ended.notify_all();
         });
         if let Err(error) = thread {
             return Err(MethodError::ServerFail(format!("no thread: {error}")));
         }
-        tracing::info!(job = what, "begun");
+        tracing::info!(job = what, "job started");
         *slot = JobSlot { id, what, progress: JobStage::Begun {}, result: None };
         Ok(JobRef { job: id })
     }
 
-    /// What a job says, or what came of it.
+    /// Returns the progress and, once it has ended, the result of a job.
     ///
     /// # Errors
-    /// `NotFound` for one that another followed; what it failed with.
+    /// `NotFound` if another job has started since; the error with which the job failed.
     pub fn get(&self, job: JobRef) -> Result<JobGetAnswer, MethodError> {
         let slot = self.0.slot.lock();
         if job.job == 0 || slot.id != job.job {
-            return Err(MethodError::NotFound("no such job: another has begun since".into()));
+            return Err(MethodError::NotFound("no such job: another one has started since".into()));
         }
         let result = slot.result.clone().transpose()?;
         let (done, progress) = (result.is_some(), slot.progress.clone());
         Ok(JobGetAnswer { what: slot.what.to_owned(), done, progress, result })
     }
 
-    /// Has what is under way stop at its next step, and waits for that, `most` at most. What it did
-    /// stays.
-    pub fn stop(&self, most: Duration) {
+    /// Lets a running job stop at its next step, and waits for that, up to `timeout`. What the job
+    /// has done so far stays.
+    pub fn stop(&self, timeout: Duration) {
         self.0.stop.store(true, Ordering::Relaxed);
         let mut slot = self.0.slot.lock();
         if slot.id > 0 && slot.result.is_none() {
             let _timed_out =
-                self.0.ended.wait_while_for(&mut slot, |slot| slot.result.is_none(), most);
+                self.0.ended.wait_while_for(&mut slot, |slot| slot.result.is_none(), timeout);
         }
     }
 
-    /// Goes on with the repairs that an earlier run of the service did not finish; says of how many
+    /// Resumes the repairs that an earlier run of the service did not finish. Returns the number of
     /// accounts.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ impl Jobs {
         let count = unfinished.len();
         if count > 0 {
             let store = store.clone();
-            let begun = self.start("repair", move |progress| {
+            let started = self.start("repair", move |progress| {
                 let secrets = store.secrets().clone();
                 let remake = |raw: &[u8]| crate::message::rows_or_bare(raw, &secrets);
                 for (account, scope) in unfinished {
@@ -161,8 +161,8 @@ impl Jobs {
                 }
                 Ok(JobResult::Resumed {})
             });
-            if begun.is_err() {
-                tracing::error!("unfinished repairs wait: run `restante repair`");
+            if started.is_err() {
+                tracing::error!("the unfinished repairs were not resumed: run `restante repair`");
             }
         }
         Ok(count)

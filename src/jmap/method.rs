@@ -1,4 +1,4 @@
-//! What a method is: its arguments, its answer, and what it is called with.
+//! What a method is: its arguments, its answer, and the call that it gets.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use super::creation_ids::CreationIds;
 use crate::model::AccountId;
 use crate::wire::jmap::{Answer, MethodArguments, MethodError, arguments};
 
-/// A JMAP method. Its name and its capability stand in the registry.
+/// A JMAP method. The registry has its name and its capability.
 pub(super) trait Method {
     type Args: MethodArguments;
     type Answer: Answer;
@@ -17,11 +17,11 @@ pub(super) trait Method {
     fn call(call: &Call<'_>, args: Self::Args) -> Result<Self::Answer, MethodError>;
 }
 
-/// One call of a method: who asks of what, and what the request says beside the arguments.
+/// One call of a method: the context, and what the request says beside the arguments.
 pub(super) struct Call<'a> {
     pub(super) context: &'a Context,
-    /// What creation ids stand for; the references of the arguments to earlier answers are
-    /// resolved.
+    /// The creation ids of the request so far. References of the arguments to earlier answers are
+    /// resolved before a method is called.
     pub(super) created: &'a CreationIds,
     /// The capabilities that the request uses.
     pub(super) using: &'a [String],
@@ -33,23 +33,23 @@ impl<'a> Call<'a> {
         Self { context, created, using, follow_up: RefCell::default() }
     }
 
-    /// Whether the request uses a capability: what belongs to another one is unknown to it (RFC
-    /// 8620 §3.3).
+    /// Returns whether the request uses a capability. What belongs to any other capability is
+    /// unknown to the request (RFC 8620 §3.3).
     pub(super) fn uses(&self, capability: &str) -> bool {
         self.using.iter().any(|used| used == capability)
     }
 
-    /// The id that a client wrote, or what its creation id stands for. An unknown creation id stays
-    /// as it is: no object is called that.
-    pub(super) fn id(&self, id: String) -> String {
+    /// Returns the id that a creation id stands for, and any other id as it is. An unknown creation
+    /// id is returned as it is, too: no object has such an id.
+    pub(super) fn resolve_id(&self, id: String) -> String {
         self.created.resolve(&id).unwrap_or(id)
     }
 
-    /// The account of that id, where it is the caller's own; or, with `guests`, one in which a
-    /// mailbox is shared with the caller.
+    /// Returns the account with this id if the caller may manage it or, with `guests`, if a mailbox
+    /// of it is shared with the caller.
     ///
     /// # Errors
-    /// `accountNotFound`; `accountNotSupportedByMethod` where the caller is a guest and `guests` is
+    /// `AccountNotFound`; `AccountNotSupportedByMethod` if the caller is a guest and `guests` is
     /// false.
     pub(super) fn open(&self, id: &str, guests: bool) -> Result<Account, MethodError> {
         let id = id.parse::<AccountId>().map_err(|_| MethodError::AccountNotFound)?;
@@ -60,40 +60,40 @@ impl<'a> Call<'a> {
         Ok(account)
     }
 
-    /// Has another call follow this one, with the same call id.
+    /// Lets another call follow this one, with the same call id.
     pub(super) fn follow_with(&self, next: FollowUpCall) {
         *self.follow_up.borrow_mut() = Some(next);
     }
 
-    /// The call that follows.
-    pub(super) fn follow_up(&self) -> Option<FollowUpCall> {
+    /// Takes the call that follows, if any.
+    pub(super) fn take_follow_up(&self) -> Option<FollowUpCall> {
         self.follow_up.take()
     }
 }
 
-/// The call that follows another by itself, with the same call id (RFC 8620 §5.4, RFC 8621 §7.5).
+/// An implicit call that follows another one, with the same call id (RFC 8620 §5.4, RFC 8621 §7.5).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FollowUpCall {
     pub(super) name: &'static str,
     pub(super) arguments: Map<String, Value>,
 }
 
-/// A method as the registry names it.
+/// An entry of the registry.
 pub(super) struct RegisteredMethod {
     pub(super) name: &'static str,
     pub(super) capability: &'static str,
-    /// A capability that a request must use beside it (RFC 9007 §2.1).
-    pub(super) also: Option<&'static str>,
-    /// A method that only reads may be refused for the size of its answer; what was changed is told
-    /// whatever its size.
+    /// A further capability that a request must use to call the method (RFC 9007 §2.1).
+    pub(super) second_capability: Option<&'static str>,
+    /// Whether the method changes nothing. Only then may the call be refused for the size of its
+    /// answer: changes that were made are always reported.
     pub(super) only_reads: bool,
     pub(super) handler: Handler,
 }
 
-/// Runs a method: given the call, the method's name and its arguments.
+/// Runs a method, given the call, the method's name and its arguments.
 type RunMethod = fn(&Call<'_>, &str, Map<String, Value>) -> Result<Value, MethodError>;
 
-/// How a method is run.
+/// Runs a method, whatever the types of its arguments and of its answer.
 #[derive(Clone, Copy)]
 pub(super) struct Handler(RunMethod);
 
@@ -110,13 +110,13 @@ impl Handler {
         self,
         call: &Call<'_>,
         name: &str,
-        given: Map<String, Value>,
+        arguments: Map<String, Value>,
     ) -> Result<Value, MethodError> {
-        (self.0)(call, name, given)
+        (self.0)(call, name, arguments)
     }
 }
 
-/// Reads the arguments, runs the method, and makes its answer JSON.
+/// Reads the arguments, runs the method, and converts its answer to JSON.
 fn run<M: Method>(
     call: &Call<'_>,
     name: &str,

@@ -1,8 +1,10 @@
 //! L4: JMAP methods over the store (RFC 8620, RFC 8621), and the vendor methods that the command
 //! line uses.
 //!
-//! `dispatch` takes a request through its calls; `context` is who asks, and of what; `standard` is
-//! what all types have in common. Then each type has a module of its own.
+//! - `dispatch` runs the calls of a request, one after another.
+//! - `context` has the caller, the accounts that the caller may use, and the services of the site.
+//! - `standard` has what all object types share: /get, /changes, /query, /queryChanges and /set.
+//! - Each object type has a module of its own.
 
 pub mod admin;
 mod blob;

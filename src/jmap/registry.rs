@@ -1,7 +1,7 @@
-//! Every method: its name, its capability, what else a request must use for it, and whether it
-//! changes anything.
+//! The list of all methods: their names, the capabilities that a request must use to call them, and
+//! whether they only read.
 //!
-//! Nothing but `dispatch` names the registry.
+//! Only `dispatch` uses the registry.
 
 use super::admin;
 use super::blob::{BlobCopy, BlobGet, BlobLookup, BlobUpload};
@@ -24,7 +24,7 @@ use crate::wire::jmap::{
     BLOB, CORE, JsonObject, MAIL, MDN, MethodError, PRINCIPALS, QUOTA, SUBMISSION, VACATION,
 };
 
-/// The methods, but for the vendor's (`admin::METHODS`).
+/// The standard methods. The vendor methods are in `admin::METHODS`.
 const METHODS: &[RegisteredMethod] = &[
     reads("Core/echo", CORE, Handler::of::<Echo>()),
     reads("PushSubscription/get", CORE, Handler::of::<PushSubscriptionGet>()),
@@ -61,7 +61,10 @@ const METHODS: &[RegisteredMethod] = &[
     ),
     changes("EmailSubmission/set", SUBMISSION, Handler::of::<SubmissionSet>()),
     reads("SearchSnippet/get", MAIL, Handler::of::<SnippetGet>()),
-    RegisteredMethod { also: Some(MAIL), ..changes("MDN/send", MDN, Handler::of::<MdnSend>()) },
+    RegisteredMethod {
+        second_capability: Some(MAIL),
+        ..changes("MDN/send", MDN, Handler::of::<MdnSend>())
+    },
     reads("MDN/parse", MDN, Handler::of::<MdnParse>()),
     reads("VacationResponse/get", VACATION, Handler::of::<GetMethod<StandardVacation>>()),
     changes("VacationResponse/set", VACATION, Handler::of::<SetMethod<StandardVacation>>()),
@@ -90,7 +93,7 @@ const METHODS: &[RegisteredMethod] = &[
 ];
 
 const fn reads(name: &'static str, capability: &'static str, handler: Handler) -> RegisteredMethod {
-    RegisteredMethod { name, capability, also: None, only_reads: true, handler }
+    RegisteredMethod { name, capability, second_capability: None, only_reads: true, handler }
 }
 
 const fn changes(
@@ -98,14 +101,14 @@ const fn changes(
     capability: &'static str,
     handler: Handler,
 ) -> RegisteredMethod {
-    RegisteredMethod { name, capability, also: None, only_reads: false, handler }
+    RegisteredMethod { name, capability, second_capability: None, only_reads: false, handler }
 }
 
 pub(super) fn all() -> impl Iterator<Item = &'static RegisteredMethod> {
     METHODS.iter().chain(admin::METHODS)
 }
 
-/// The method of that name.
+/// Finds a method by its name.
 pub(super) fn find(name: &str) -> Option<&'static RegisteredMethod> {
     all().find(|method| method.name == name)
 }

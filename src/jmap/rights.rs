@@ -1,14 +1,13 @@
-//! What the caller may see of an account, and do in it (RFC 8621 §2 `myRights`, RFC 9670).
+//! What the caller may see and do in an account (RFC 8621 §2 `myRights`, RFC 9670).
 //!
-//! The owner may do everything that the rows of the mailboxes allow. A guest may use the mailboxes
-//! that the owner shared, each with rights of its own.
-//!
+//! - The owner may do everything that the rows of the mailboxes allow.
+//! - A guest may use the mailboxes that the owner shared, each with its own rights.
 //! - A guest sees an email if it is in at least one mailbox that the guest may read.
-//! - Of the mailboxes of such an email, the guest sees those in which the guest has any right.
-//! - What a guest does not see does not exist in any answer to that guest.
+//! - Of the mailboxes of such an email, the guest sees those that the guest may read.
+//! - What a guest does not see is in no answer to that guest, and counts nowhere in it.
 //! - A right that RFC 8621 §2 requires in "all mailboxes" of an email (maySetSeen, maySetKeywords)
-//!   is required in those too that the guest does not see.
-//! - Rights are read in the same snapshot, or the same commit, as the objects that they guard.
+//!   is also required in those that the guest does not see.
+//! - Rights are read in the same snapshot, or the same commit, as the objects that they protect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +20,10 @@ use crate::query::Scope;
 use crate::store::{Error, Snapshot};
 use crate::wire::jmap::SetError;
 
-/// The keyword that `maySetSeen` is about.
+/// The keyword that a guest needs `maySetSeen` to set.
 const SEEN: &str = "$seen";
 
-/// What the caller may do in which mailbox.
+/// What the caller may do in each mailbox of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Rights {
     /// The caller owns the account and has every right.
@@ -33,7 +32,7 @@ pub(super) enum Rights {
     Guest(SharedMailboxes),
 }
 
-/// The mailboxes of an account as a guest has them.
+/// The mailboxes of an account that are shared with a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SharedMailboxes {
     /// The rights, as bits of [`Right`], of each mailbox in which the guest has any.
@@ -47,46 +46,46 @@ impl Rights {
     /// Those of reading.
     pub(super) fn of(snapshot: &Snapshot<'_>, account: &Account) -> Result<Self, Error> {
         let Some(guest) = account.guest else { return Ok(Self::Owner) };
-        let mut opened = SharedMailboxes { rights: BTreeMap::new() };
+        let mut shared = SharedMailboxes { rights: BTreeMap::new() };
         for (uid, row) in snapshot.mailboxes(account.id)? {
             let rights = row.rights_of(account.id, guest);
             if rights != 0 {
-                opened.rights.insert(uid, rights);
+                shared.rights.insert(uid, rights);
             }
         }
-        Ok(Self::Guest(opened))
+        Ok(Self::Guest(shared))
     }
 
-    /// Whether the caller has a right in a mailbox.
+    /// Returns whether the caller has a right in a mailbox.
     pub(super) fn may(&self, uid: MailboxUid, right: Right) -> bool {
         match self {
             Self::Owner => true,
-            Self::Guest(opened) => {
-                opened.rights.get(&uid).is_some_and(|rights| rights & right.bit() != 0)
+            Self::Guest(shared) => {
+                shared.rights.get(&uid).is_some_and(|rights| rights & right.bit() != 0)
             }
         }
     }
 
-    /// Whether the caller may read a mailbox.
+    /// Returns whether the caller may read a mailbox.
     pub(super) fn may_read(&self, uid: MailboxUid) -> bool {
         self.may(uid, Right::ReadItems)
     }
 
-    /// What a guest may see of the account; `None` for the owner, who sees all of it.
+    /// Returns the mailboxes that a guest may read; `None` for the owner, who may read all.
     pub(super) fn scope(&self) -> Option<Scope> {
-        let Self::Guest(opened) = self else { return None };
-        Some(opened.rights.keys().copied().filter(|uid| self.may_read(*uid)).collect())
+        let Self::Guest(shared) = self else { return None };
+        Some(shared.rights.keys().copied().filter(|uid| self.may_read(*uid)).collect())
     }
 
-    /// Whether the caller has any right in a mailbox, and so may know that it exists.
+    /// Returns whether the caller has any right in a mailbox, and so may know that it exists.
     pub(super) fn has_any_right(&self, uid: MailboxUid) -> bool {
         match self {
             Self::Owner => true,
-            Self::Guest(opened) => opened.rights.contains_key(&uid),
+            Self::Guest(shared) => shared.rights.contains_key(&uid),
         }
     }
 
-    /// Whether the caller may read an email.
+    /// Returns whether the caller may read an email.
     pub(super) fn may_read_email(&self, email: &EmailMetadata) -> bool {
         match self {
             Self::Owner => true,
@@ -94,7 +93,7 @@ impl Rights {
         }
     }
 
-    /// The email with only the mailboxes that the caller may read; `None` if there is none.
+    /// Returns the email with only the mailboxes that the caller may read; `None` if there are none.
     pub(super) fn visible_part(&self, email: EmailMetadata) -> Option<EmailMetadata> {
         if !self.may_read_email(&email) {
             return None;
@@ -103,10 +102,10 @@ impl Rights {
         Some(EmailMetadata { mailboxes, ..email })
     }
 
-    /// Proves that the caller has a right in each of these mailboxes.
+    /// Checks that the caller has a right in each of these mailboxes.
     ///
     /// # Errors
-    /// `forbidden`.
+    /// `Forbidden`.
     pub(super) fn require<'m>(
         &self,
         mailboxes: impl IntoIterator<Item = &'m MailboxUid>,
@@ -123,10 +122,10 @@ impl Rights {
         }
     }
 
-    /// Proves that the caller may give an email these mailboxes and keywords.
+    /// Checks that the caller may give an email these mailboxes and keywords.
     ///
     /// # Errors
-    /// `forbidden`.
+    /// `Forbidden`.
     pub(super) fn require_for_change(
         &self,
         email: &EmailMetadata,
@@ -138,22 +137,23 @@ impl Rights {
         }
         self.require(mailboxes.difference(&email.mailboxes), Right::AddItems)?;
         self.require(email.mailboxes.difference(mailboxes), Right::RemoveItems)?;
-        for word in email.keywords.symmetric_difference(keywords) {
-            let right = if word == SEEN { Right::SetSeen } else { Right::SetKeywords };
+        for keyword in email.keywords.symmetric_difference(keywords) {
+            let right = if keyword == SEEN { Right::SetSeen } else { Right::SetKeywords };
             self.require(&email.mailboxes, right)?;
         }
         Ok(())
     }
 
-    /// The mailboxes of an email that the caller does not see. An update by the caller leaves them
-    /// as they are.
+    /// Returns the mailboxes of an email that the caller may not read. An update by the caller leaves
+    /// the email in them.
     pub(super) fn unreadable_mailboxes(&self, email: &EmailMetadata) -> BTreeSet<MailboxUid> {
         email.mailboxes.iter().copied().filter(|uid| !self.may_read(*uid)).collect()
     }
 }
 
-/// Whether the same was open to the caller at a state: then what changed since can be told from
-/// what changed of the objects alone. Of an account of his own it always can.
+/// Returns whether the caller has had the same rights in the account since a change. If so, the
+/// changes that the caller sees follow from the changes of the objects alone. Always true for the
+/// owner.
 ///
 /// # Errors
 /// Those of reading.
@@ -169,7 +169,7 @@ pub(super) fn same_access_since(
     }
 }
 
-/// `MailboxRights` (RFC 8621 §2).
+/// Returns rights as a `MailboxRights` object (RFC 8621 §2).
 pub(super) fn rights_object(bits: u16) -> Map<String, Value> {
     Right::all().map(|right| (right.name().to_owned(), (bits & right.bit() != 0).into())).collect()
 }

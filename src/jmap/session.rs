@@ -35,9 +35,9 @@ pub const CAPABILITIES: &[&str] =
 pub fn session(context: &Context) -> Result<SessionObject, MethodError> {
     let accounts = context.accessible_accounts()?;
     Ok(SessionObject {
-        capabilities: server_capabilities(&context.base, &context.uploads),
+        capabilities: server_capabilities(&context.base_url, &context.uploads),
         username: username(context, &accounts).to_owned(),
-        base: context.base.to_string(),
+        base: context.base_url.to_string(),
         state: state_of(context, &accounts),
         accounts: accounts
             .iter()
@@ -63,7 +63,7 @@ fn state_of(context: &Context, accounts: &[Account]) -> SessionState {
     let mut add_text = |text: &str| {
         digest.update(&(text.len() as u64).to_be_bytes()).update(text.as_bytes());
     };
-    add_text(&context.base);
+    add_text(&context.base_url);
     add_text(username(context, accounts));
     for account in accounts {
         add_text(&account.id.to_string());

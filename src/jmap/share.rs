@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::context::{Account, Context, date};
+use super::context::{Account, Context, date_or_null};
 use super::failure::{SetFailure, TxnResult};
 use super::method::Call;
 use super::rights::rights_object;
@@ -87,7 +87,7 @@ fn object(
     let some_rights = |bits| if bits == 0 { Value::Null } else { rights_object(bits).into() };
     object_of(properties, |property| match property {
         ShareNotificationProperty::Id => id.to_string().into(),
-        ShareNotificationProperty::Created => date(Some(told.created)),
+        ShareNotificationProperty::Created => date_or_null(Some(told.created)),
         ShareNotificationProperty::ChangedBy => {
             let principal = told.by.account.map(|id| id.to_string());
             json!({"name": told.by.name, "email": told.by.email, "principalId": principal})

@@ -209,7 +209,7 @@ fn set(
         .zip(codes)
         .map(|((_, properties), code)| {
             let one = made(properties, now, most)?;
-            context.pushes.take(account, context.store.clock().steady())?;
+            context.subscription_times.take(account, context.store.clock().steady())?;
             Ok(PushSubscription { code, credential: credential.clone(), ..one })
         })
         .collect();

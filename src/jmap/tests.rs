@@ -42,17 +42,17 @@ pub(super) fn context_over(engine: Arc<dyn Engine>) -> Context {
         store,
         directory,
         vacation: crate::vacation::Settings::default(),
-        restore: crate::model::limits::DESTROYED_EMAIL_RETENTION,
+        restore_period: crate::model::limits::DESTROYED_EMAIL_RETENTION,
         deliver: Arc::new(|_, recipients, _| {
             recipients.into_iter().map(|one| (one, Reply::new(250, [2, 0, 0], "filed"))).collect()
         }),
         jobs: Jobs::default(),
-        pushes: SubscriptionTimes::default(),
+        subscription_times: SubscriptionTimes::default(),
         relay: crate::model::LiveValue::default(),
         uploads: Arc::default(),
-        rates: UploadRates::default(),
+        upload_rates: UploadRates::default(),
         caller: Caller { user: Some("root".into()), admin: true, ..Caller::default() },
-        base: "https://mail.example.org".into(),
+        base_url: "https://mail.example.org".into(),
         budget: Budget::default(),
     }
 }

@@ -109,7 +109,7 @@ pub struct Backend {
     pub http: LiveValue<HttpSettings>,
     pub jobs: Jobs,
     /// Push subscriptions that were made of late.
-    pushes: SubscriptionTimes,
+    subscription_times: SubscriptionTimes,
     /// Why nothing is sent, while the relay is out of order.
     pub relay: LiveValue<Option<RelayTrouble>>,
     logins: Logins,
@@ -128,7 +128,7 @@ pub struct Backend {
     requests: ConcurrencyLimit,
     uploads: ConcurrencyLimit,
     /// What was uploaded of late.
-    rates: UploadRates,
+    upload_rates: UploadRates,
     downloads: ConcurrencyLimit,
     /// Event streams and connections by WebSocket.
     streams: ConcurrencyLimit,
@@ -185,7 +185,7 @@ impl Backend {
             settings,
             http,
             jobs: Jobs::default(),
-            pushes: SubscriptionTimes::default(),
+            subscription_times: SubscriptionTimes::default(),
             relay: LiveValue::default(),
             logins,
             hashing: Arc::new(Semaphore::new(cores.div_ceil(2))),
@@ -195,7 +195,7 @@ impl Backend {
             out_flight: ByteSemaphore::new(MAX_OUTGOING_KIB),
             requests: ConcurrencyLimit::new(limits::MAX_CONCURRENT_REQUESTS),
             uploads: ConcurrencyLimit::new(limits::MAX_CONCURRENT_UPLOADS),
-            rates: UploadRates::default(),
+            upload_rates: UploadRates::default(),
             downloads: ConcurrencyLimit::new(limits::MAX_CONCURRENT_DOWNLOADS),
             streams: ConcurrencyLimit::new(limits::MAX_EVENT_STREAMS),
             hub,
@@ -217,15 +217,15 @@ impl Backend {
             store: self.store.clone(),
             directory: self.directory.clone(),
             vacation: settings.vacation.clone(),
-            restore: settings.restore,
+            restore_period: settings.restore,
             deliver: Arc::clone(&self.deliver),
             jobs: self.jobs.clone(),
-            pushes: self.pushes.clone(),
+            subscription_times: self.subscription_times.clone(),
             relay: self.relay.clone(),
             uploads: Arc::clone(&self.http.get().uploads),
-            rates: self.rates.clone(),
+            upload_rates: self.upload_rates.clone(),
             caller: who.caller.clone(),
-            base: Arc::clone(&who.base),
+            base_url: Arc::clone(&who.base),
             budget: Budget::default(),
         }
     }

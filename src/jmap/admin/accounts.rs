@@ -2,7 +2,7 @@
 
 use super::{AdminMethod, tell};
 use crate::account::{NewAccount, hash_password, new_token};
-use crate::jmap::context::{Context, address};
+use crate::jmap::context::{Context, parse_address};
 use crate::jmap::method::Call;
 use crate::jmap::session;
 use crate::model::address::domain_is_well_formed;
@@ -26,9 +26,9 @@ impl AdminMethod for AccountAdd {
         args: AccountAddArguments,
     ) -> Result<AccountAnswer, MethodError> {
         let aliases: Result<Vec<Address>, MethodError> =
-            args.aliases.iter().map(|text| address(text)).collect();
+            args.aliases.iter().map(|text| parse_address(text)).collect();
         let new = NewAccount {
-            address: address(&args.address)?,
+            address: parse_address(&args.address)?,
             name: args.name,
             display_name: args.display_name,
             quota_bytes: args.quota_octets,
@@ -181,8 +181,8 @@ impl AdminMethod for AccountAlias {
         let done = match (args.remove, text.strip_prefix('@')) {
             (false, Some(name)) => directory.add_catch_all(id, domain("address", name)?),
             (true, Some(name)) => directory.remove_catch_all(id, domain("address", name)?),
-            (false, None) => directory.add_alias(id, &address(&text)?),
-            (true, None) => directory.remove_alias(id, &address(&text)?),
+            (false, None) => directory.add_alias(id, &parse_address(&text)?),
+            (true, None) => directory.remove_alias(id, &parse_address(&text)?),
         };
         done?;
         Ok(EmptyAnswer {})

@@ -3,7 +3,7 @@
 use super::mail::rows;
 use super::{AdminMethod, tell};
 use crate::account::{AccountSnapshot, arrivals};
-use crate::jmap::context::address;
+use crate::jmap::context::parse_address;
 use crate::jmap::method::Call;
 use crate::message::auto::AutoReplyFacts;
 use crate::message::header;
@@ -190,7 +190,7 @@ impl AdminMethod for VacationTest {
         let facts = AutoReplyFacts::of(&raw);
         let sender = match args.sender.as_deref() {
             Some("") => None,
-            Some(text) => Some(address(text)?),
+            Some(text) => Some(parse_address(text)?),
             None => {
                 let path = header::first(&raw, "Return-Path").map(|field| field.unfolded());
                 let path = path.map(|path| path.trim_matches(['<', '>']).to_owned());

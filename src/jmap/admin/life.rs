@@ -115,7 +115,7 @@ impl AdminMethod for MailDestroyed {
     ) -> Result<MailDestroyedAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
         let snapshot = context.store.snapshot();
-        let since = context.store.clock().now().before(context.restore);
+        let since = context.store.clock().now().before(context.restore_period);
         let all = snapshot.destroyed_emails(account, since, rows(args.limit)?)?;
         let mut list = Vec::with_capacity(all.len());
         for one in all {
@@ -124,7 +124,7 @@ impl AdminMethod for MailDestroyed {
             let row = RestorableEmail {
                 email: facts(one.id, one.email.thread, one.email, content),
                 destroyed_at: one.at.rfc3339(),
-                restorable_until: one.at.after(context.restore).rfc3339(),
+                restorable_until: one.at.after(context.restore_period).rfc3339(),
             };
             list.push(tell(context, row)?);
         }
@@ -159,8 +159,9 @@ fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<Ema
         let raw = snapshot.raw_message(&old.blob).map_err(refusal)?.ok_or_else(missing)?;
         EncodedMessage::new(&rows_or_bare(&raw, context.store.secrets()))
     };
-    let made =
-        context.store.commit(account, |txn| txn.restore_email(id, &message, context.restore));
+    let made = context
+        .store
+        .commit(account, |txn| txn.restore_email(id, &message, context.restore_period));
     let ((id, _), ticket) = made.map_err(refusal)?;
     ticket.wait_blocking().map_err(refusal)?;
     Ok(id)

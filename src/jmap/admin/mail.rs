@@ -1,7 +1,7 @@
 //! A look at the mail, and the way in.
 
 use super::{AdminMethod, mailboxes, tell};
-use crate::jmap::context::{Context, address};
+use crate::jmap::context::{Context, parse_address};
 use crate::jmap::method::Call;
 use crate::jmap::thread::summary;
 use crate::message::Message;
@@ -160,9 +160,9 @@ impl AdminMethod for MailDeliver {
         &Call { context, .. }: &Call<'_>,
         args: MailDeliverArguments,
     ) -> Result<MailDeliverAnswer, MethodError> {
-        let sender = args.sender.map(|text| address(&text)).transpose()?;
+        let sender = args.sender.map(|text| parse_address(&text)).transpose()?;
         let recipients: Result<Vec<Address>, MethodError> =
-            args.recipients.iter().map(|text| address(text)).collect();
+            args.recipients.iter().map(|text| parse_address(text)).collect();
         let message = of_octets(&args.message)?;
         let outcomes = (context.deliver)(sender, recipients?, message).into_iter().map(
             |(recipient, reply)| {

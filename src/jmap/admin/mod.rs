@@ -55,7 +55,7 @@ const fn reads<M: AdminMethod>() -> RegisteredMethod {
     RegisteredMethod {
         name: M::NAME,
         capability: ADMIN,
-        also: None,
+        second_capability: None,
         only_reads: true,
         handler: Handler::new(run::<M>),
     }
@@ -73,7 +73,7 @@ fn run<M: AdminMethod>(
     mut given: Map<String, Value>,
 ) -> Result<Value, MethodError> {
     if M::ADMIN_ONLY {
-        call.context.admin_only()?;
+        call.context.require_admin()?;
     }
     Ok(serde_json::to_value(M::call(call, M::Args::take(&mut given)?)?)?)
 }

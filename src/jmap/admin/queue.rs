@@ -74,7 +74,7 @@ fn accounts(
         let (id, row) = context.account_of(named)?;
         return Ok(vec![(id, row.name)]);
     }
-    context.admin_only()?;
+    context.require_admin()?;
     let all = context.directory.list()?;
     Ok(all.into_iter().map(|(id, row, _)| (id, row.name)).collect())
 }

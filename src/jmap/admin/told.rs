@@ -1,7 +1,7 @@
 //! Who was told: by the account's own response, in its present generation, and by its scripts.
 
 use super::{AdminMethod, tell};
-use crate::jmap::context::address;
+use crate::jmap::context::parse_address;
 use crate::jmap::method::Call;
 use crate::model::{UtcMillis, limits};
 use crate::vacation::{Handle, told_key};
@@ -45,7 +45,7 @@ impl AdminMethod for ToldForget {
         With(named, args): OfAccount<ToldForgetArguments>,
     ) -> Result<ToldForgetAnswer, MethodError> {
         let (account, _) = context.account_of(&named)?;
-        let sender = args.sender.map(|text| address(&text)).transpose()?;
+        let sender = args.sender.map(|text| parse_address(&text)).transpose()?;
         let who = match (args.all, sender) {
             (true, None) => None,
             (false, Some(sender)) => {

@@ -54,7 +54,7 @@ impl Method for BlobCopy {
         }
         let (mut copied, mut not_copied) = (BTreeMap::new(), JsonObject::new());
         for id in args.blob_ids {
-            let known = call.id(id.clone()).parse::<BlobId>().ok();
+            let known = call.resolve_id(id.clone()).parse::<BlobId>().ok();
             if let Err(wait) = context.begin_upload(to.id) {
                 not_copied.insert(id, SetError::RateLimit(wait.to_string()).object());
                 continue;

@@ -266,7 +266,7 @@ impl Method for BlobGet {
         let (offset, length) = (args.offset, args.length);
         let (mut list, mut not_found, mut room) = (Vec::new(), Vec::new(), MAX_DATA_BYTES);
         for id in ids {
-            let resolved = call.id(id.clone());
+            let resolved = call.resolve_id(id.clone());
             let found = resolved
                 .parse::<BlobId>()
                 .ok()
@@ -358,7 +358,7 @@ impl Method for BlobLookup {
         }
         let (mut list, mut not_found) = (Vec::new(), Vec::new());
         for id in distinct_ids(args.ids)? {
-            let resolved = call.id(id.clone());
+            let resolved = call.resolve_id(id.clone());
             let known = resolved.parse::<BlobId>().ok();
             let found =
                 known.as_ref().map(|known| context.blob(&account, known)).transpose()?.flatten();

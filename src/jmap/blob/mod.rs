@@ -71,14 +71,14 @@ impl Context {
         if self.caller.admin {
             Ok(())
         } else {
-            self.rates.begin(self.uploader(account), &self.uploads)
+            self.upload_rates.begin(self.uploader(account), &self.uploads)
         }
     }
 
     /// Counts the bytes of an upload that came.
     pub fn upload_came(&self, account: AccountId, bytes: usize) {
         if !self.caller.admin {
-            self.rates.came(self.uploader(account), bytes as u64, &self.uploads);
+            self.upload_rates.came(self.uploader(account), bytes as u64, &self.uploads);
         }
     }
 

@@ -78,8 +78,8 @@ fn send(call: &Call<'_>, args: &MdnSendArgs) -> Result<MdnSendAnswer, MethodErro
     identity::refresh(context, &account)?;
     let identity = identity(call, &account, identity_id)?;
     marks(wishes, patches)?;
-    let me = SenderAddresses::of(context, &account)?;
-    let mut desk = MdnSender { call, account: &account, me, identity };
+    let senders = SenderAddresses::of(context, &account)?;
+    let mut desk = MdnSender { call, account: &account, senders, identity };
     let (mut sent, mut not_sent, mut update) =
         (JsonObject::new(), JsonObject::new(), JsonObject::new());
     for (name, wish) in wishes {
@@ -145,7 +145,7 @@ fn marks(
 struct MdnSender<'a> {
     call: &'a Call<'a>,
     account: &'a Account,
-    me: SenderAddresses,
+    senders: SenderAddresses,
     identity: SenderIdentity,
 }
 
@@ -189,7 +189,7 @@ impl MdnSender<'_> {
     /// to the account; else that of the identity. An identity for a whole domain gives the address
     /// of that domain to which the message came.
     fn person(&self, wish: &MdnObject, request: &MdnRequest) -> Result<Address, SetError> {
-        if !self.me.may_use(&self.identity)? {
+        if !self.senders.may_use(&self.identity)? {
             let gone = format!("{} is no more the account's address", self.identity.email);
             return Err(SetError::of("forbiddenFrom", &gone));
         }
@@ -199,7 +199,7 @@ impl MdnSender<'_> {
             let found = found.ok_or_else(|| {
                 SetError::property("finalRecipient", "rfc822; user@domain is wanted")
             })?;
-            let is_own = self.me.may_be(&found)?;
+            let is_own = self.senders.may_send_from(&found)?;
             let foreign = || {
                 SetError::of(
                     "forbiddenFrom",
@@ -215,7 +215,7 @@ impl MdnSender<'_> {
             return Address::parse(&self.identity.email).map_err(broken);
         };
         for to in request.destinations() {
-            if to.folded().domain() == domain.to_lowercase() && self.me.may_be(to)? {
+            if to.folded().domain() == domain.to_lowercase() && self.senders.may_send_from(to)? {
                 return Ok(to.clone());
             }
         }

@@ -422,8 +422,8 @@ fn what_came_is_parsed_and_leads_to_what_it_is_about() {
     );
     // Where no message may be read any more, it is parsed, and not said which email it is about.
     let call = json!(["MDN/parse", {"accountId": desk.account, "blobIds": [blob]}, "c"]);
-    let poor = &desk.within(Budget::of_searches(10, limits::MAX_WALKED_ROWS_PER_REQUEST), &call)[0]
-        [1]["parsed"][&blob];
+    let poor = &desk.within(Budget::with_searches(10, limits::MAX_WALKED_ROWS_PER_REQUEST), &call)
+        [0][1]["parsed"][&blob];
     assert_eq!((&poor["forEmailId"], &poor["textBody"]), (&Value::Null, &json!("Seen.\n")));
     // Of several with that Message-ID none is meant more than the others.
     desk.deliver("eve@example.net", &ASKING.replace("noon", "one"));

@@ -136,7 +136,7 @@ pub(in crate::jmap) fn requested_ids(
     call: &Call<'_>,
     ids: Option<Vec<String>>,
 ) -> Result<Option<Vec<String>>, MethodError> {
-    let ids = ids.map(|ids| distinct(ids.into_iter().map(|id| call.id(id))));
+    let ids = ids.map(|ids| distinct(ids.into_iter().map(|id| call.resolve_id(id))));
     match &ids {
         Some(ids) if ids.len() > limits::MAX_OBJECTS_IN_GET => {
             Err(MethodError::RequestTooLarge("maxObjectsInGet"))

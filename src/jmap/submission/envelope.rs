@@ -48,7 +48,7 @@ pub(super) fn prove_size(octets: u64, most: u64) -> Result<(), SetError> {
 /// `invalidEmail`, `forbiddenFrom`, `forbiddenMailFrom`, `invalidProperties`; `serverFail` where
 /// the directory cannot tell whose an address is.
 pub(super) fn prove(
-    me: &SenderAddresses,
+    senders: &SenderAddresses,
     identity: &SenderIdentity,
     (raw, content): (&[u8], &EmailContent),
     given: Option<&Value>,
@@ -56,7 +56,8 @@ pub(super) fn prove(
     let given = given.filter(|given| !given.is_null());
     sendable(raw, content, given.is_some())?;
     let address = |email: &str| Address::parse(email).ok();
-    let may_be = |email: &str| address(email).map_or(Ok(false), |address| me.may_be(&address));
+    let may_be =
+        |email: &str| address(email).map_or(Ok(false), |address| senders.may_send_from(&address));
     for author in content.from.iter().chain(&content.sender) {
         if !may_be(&author.email)? {
             return Err(SetError::of(
@@ -65,14 +66,15 @@ pub(super) fn prove(
             ));
         }
     }
-    if !me.may_use(identity)? {
+    if !senders.may_use(identity)? {
         return Err(SetError::of(
             "forbiddenFrom",
             &format!("{} is no more the account's address", identity.email),
         ));
     }
     // Of these it is known that they are the account's.
-    let is_own = |email: &str| address(email).is_some_and(|address| me.is_of(identity, &address));
+    let is_own =
+        |email: &str| address(email).is_some_and(|address| senders.belongs_to(identity, &address));
     let Some(own) = content.from.iter().find(|from| is_own(&from.email)) else {
         return Err(SetError::of(
             "forbiddenFrom",

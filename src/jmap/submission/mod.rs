@@ -9,7 +9,7 @@ pub(super) use set::SubmissionSet;
 
 use serde_json::{Value, json};
 
-use super::context::date;
+use super::context::date_or_null;
 use super::standard::object_of;
 use crate::model::{
     BlobId, EmailId, EmailSubmission, EnvelopeAddress, ObjectId, SubmissionRecipient,
@@ -46,7 +46,7 @@ fn object(
             let rcpt_to: Value = recipients.iter().map(|to| path(&to.path)).collect();
             json!({"mailFrom": path(&submission.mail_from), "rcptTo": rcpt_to})
         }
-        SubmissionProperty::SendAt => date(Some(submission.send_at)),
+        SubmissionProperty::SendAt => date_or_null(Some(submission.send_at)),
         SubmissionProperty::UndoStatus => submission.undo.name().into(),
         SubmissionProperty::DeliveryStatus => recipients.iter().map(delivery_status).collect(),
         SubmissionProperty::DsnBlobIds => blobs(&submission.dsn),

@@ -58,11 +58,11 @@ fn set(call: &Call<'_>, args: SetArgs, follow: OnSuccessArgs) -> Result<SetAnswe
     let set = SetArguments::of(call.created, args)?;
     follow.prove()?;
     identity::refresh(context, &account)?;
-    let me = SenderAddresses::of(context, &account)?;
+    let senders = SenderAddresses::of(context, &account)?;
     // What needs reading is read before the account is locked.
     let mut parcels = Vec::with_capacity(set.create.len());
     for (name, properties) in &set.create {
-        let parcel = prepare(call, &account, &me, properties);
+        let parcel = prepare(call, &account, &senders, properties);
         let parcel = match parcel {
             Ok(parcel) => Ok(parcel),
             Err(failure) => Err(failure.object()?),
@@ -148,7 +148,7 @@ const NO_TIME: &str = "0001-01-01T00:00:00Z";
 fn prepare(
     call: &Call<'_>,
     account: &Account,
-    me: &SenderAddresses,
+    senders: &SenderAddresses,
     properties: &JsonObject,
 ) -> Result<NewSubmission, SetFailure> {
     let context = call.context;
@@ -196,7 +196,8 @@ fn prepare(
         context.budget.charge_read(metadata.size)?;
         raw = snapshot.raw_message(&metadata.blob)?.unwrap_or_default();
     }
-    let (mail_from, rcpt_to) = prove(me, identity, (&raw, &content), properties.get("envelope"))?;
+    let (mail_from, rcpt_to) =
+        prove(senders, identity, (&raw, &content), properties.get("envelope"))?;
     wrong.finish()?;
     let now = context.store.clock().now();
     let order = order(&mail_from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND)

@@ -73,7 +73,7 @@ fn texts_of_all_calls_together_are_bounded() {
 fn largest_answers_of_the_command_line_fit() {
     let largest = usize::try_from(limits::MAX_MESSAGE_BYTES.div_ceil(3) * 4).unwrap() + 100_000;
     assert_eq!(Budget::default().check_answer_room(largest), Ok(()));
-    let administrator = Budget::of_administrator();
+    let administrator = Budget::for_administrator();
     assert_eq!(administrator.check_answer_room(limits::MAX_LISTED_ROWS * 100_000), Ok(()));
     assert!(administrator.check_answer_room(2 * limits::MAX_ADMINISTRATOR_ANSWER_BYTES).is_err());
     let restored = limits::MAX_LISTED_ROWS as u64 * limits::MAX_MESSAGE_BYTES;
@@ -404,7 +404,7 @@ fn walks_of_all_calls_together_are_bounded() {
         ("Email/queryChanges", later, 200),
     ] {
         let answered = |rows: u64| {
-            let budget = Budget::of_searches(limits::MAX_SEARCHED_BYTES_PER_REQUEST, rows);
+            let budget = Budget::with_searches(limits::MAX_SEARCHED_BYTES_PER_REQUEST, rows);
             let calls: Value = (0..64).map(|n| json!([method, arguments, n.to_string()])).collect();
             let answers = ask(&context, Some(budget), &calls);
             let given = answers.iter().take_while(|answer| answer[0] == method).count();

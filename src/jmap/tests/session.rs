@@ -58,7 +58,7 @@ fn state_moves_with_everything_else_in_the_session() {
             .unwrap();
         sessions.push(assert_new(&bed.asks(&bed.bob), "an account was renamed"));
     }
-    bed.context.base = "https://other.example.org".into();
+    bed.context.base_url = "https://other.example.org".into();
     sessions.push(assert_new(&bed.asks(&bed.bob), "another base URL"));
     bed.context.uploads = Arc::new(UploadSettings { max: 1000, ..UploadSettings::default() });
     sessions.push(assert_new(&bed.asks(&bed.bob), "another limit"));

@@ -70,7 +70,7 @@ impl Method for SnippetGet {
             Ok(true)
         };
         let (mut list, mut not_found) = (Vec::new(), Vec::new());
-        for id in distinct(args.email_ids.into_iter().map(|id| call.id(id))) {
+        for id in distinct(args.email_ids.into_iter().map(|id| call.resolve_id(id))) {
             let found = match id.parse() {
                 Ok(email) if is_seen(email)? => finder.snippet(&snapshot, account.id, email)?,
                 _ => None,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::filing::{self, Filing};
-use crate::jmap::context::{Account, Context, date};
+use crate::jmap::context::{Account, Context, date_or_null};
 use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::rights::Rights;
 use crate::jmap::standard::SetStates;
@@ -151,7 +151,7 @@ impl FiledEmail {
     /// nothing, or a time before 1970 or within a second, which is not kept.
     pub(in crate::jmap::email) fn object_dated(&self, filing: &Filing) -> Map<String, Value> {
         let mut object = self.object();
-        let told = date(Some(self.received_at));
+        let told = date_or_null(Some(self.received_at));
         let kept = told.as_str().and_then(UtcMillis::parse_rfc3339);
         if filing.received_at.is_none() || filing.received_at != kept {
             object.insert("receivedAt".into(), told);

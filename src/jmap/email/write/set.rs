@@ -57,8 +57,8 @@ fn set(
     }
     // What was just made may be changed in the same call.
     let updates: Vec<(String, &Value)> =
-        set.update.iter().map(|(id, patch)| (call.id(id.clone()), patch)).collect();
-    let destroys: Vec<String> = set.destroy.iter().map(|id| call.id(id.clone())).collect();
+        set.update.iter().map(|(id, patch)| (call.resolve_id(id.clone()), patch)).collect();
+    let destroys: Vec<String> = set.destroy.iter().map(|id| call.resolve_id(id.clone())).collect();
     let work = EmailSetCall { context, account, ids };
     work.each(
         &mut commits,

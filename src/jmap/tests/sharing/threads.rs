@@ -228,7 +228,7 @@ fn counts_of_unread_threads_for_a_guest_are_bounded_by_the_request() {
     let kinds = |who: &str, call: &Value, rows: u64| -> Vec<String> {
         let request = json!({"using": CAPABILITIES, "methodCalls": vec![call; 8]});
         let request = parse(request.to_string().as_bytes(), CAPABILITIES).unwrap();
-        let budget = Budget::of_searches(limits::MAX_SEARCHED_BYTES_PER_REQUEST, rows);
+        let budget = Budget::with_searches(limits::MAX_SEARCHED_BYTES_PER_REQUEST, rows);
         let answers = run_within(&bed.asks(who), budget, request).unwrap().json();
         let kind = |answer: &Value| {
             if answer[0] == "error" { answer[1]["type"].clone() } else { answer[0].clone() }
