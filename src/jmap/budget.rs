@@ -1,8 +1,8 @@
 //! Bounds the work and the memory of one request, over all its calls.
 //!
 //! - Each call has its own bounds (objects, ids, texts), but a small request can hold
-//!   `limits::MAX_REQUEST_CALLS` calls. What adds up over the calls is therefore counted here: bytes
-//!   read, bytes stored, rows walked, and bytes of the answers.
+//!   `limits::MAX_REQUEST_CALLS` calls. What adds up over the calls is therefore counted here:
+//!   bytes read, bytes stored, rows walked, and bytes of the answers.
 //! - Reading is charged before it is done, so a refusal costs nothing.
 //! - The answer under construction is counted while it grows. `dispatch` sets that count back
 //!   before each call and charges the finished answer.

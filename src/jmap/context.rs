@@ -118,7 +118,8 @@ impl Context {
         self.store.request_listings(account, requests(self.store.clock().now()));
     }
 
-    /// Finds an account that the caller may manage, or in which a mailbox is shared with the caller.
+    /// Finds an account that the caller may manage, or in which a mailbox is shared with the
+    /// caller.
     ///
     /// # Errors
     /// `AccountNotFound`, and those of reading.
@@ -186,7 +187,8 @@ impl Context {
         Ok(all)
     }
 
-    /// Returns the account that logged in, or the only one that is mapped to the caller's Unix user.
+    /// Returns the account that logged in, or the only one that is mapped to the caller's Unix
+    /// user.
     fn only_account(&self) -> Result<(AccountId, AccountRow), MethodError> {
         if let Some(account) = self.caller.account {
             return self.managed_account(&account.to_string());

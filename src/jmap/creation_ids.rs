@@ -1,5 +1,5 @@
-//! Creation ids (RFC 8620 §3.3, §5.3): `#name` stands for the id of the object that an earlier call,
-//! or the same one, created under this name.
+//! Creation ids (RFC 8620 §3.3, §5.3): `#name` stands for the id of the object that an earlier
+//! call, or the same one, created under this name.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,7 +18,8 @@ impl CreationIds {
         Self(RefCell::new(ids.collect()))
     }
 
-    /// Notes the id of an object that was created. A name that is used again stands for the last one.
+    /// Notes the id of an object that was created. A name that is used again stands for the last
+    /// one.
     pub(super) fn note(&self, name: &str, id: &str) {
         self.0.borrow_mut().insert(name.to_owned(), id.to_owned());
     }

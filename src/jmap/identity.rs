@@ -13,7 +13,7 @@ use super::failure::TxnResult;
 use super::method::Call;
 use super::standard::{
     ChangedObjects, GetObjects, InvalidProperties, ObjectChanges, ObjectType, SetObjects,
-    StoredReader, object_of, people,
+    StoredReader, email_addresses, object_of,
 };
 use crate::account::OwnAddresses;
 use crate::model::address::fold_domain;
@@ -162,8 +162,8 @@ impl SenderAddresses {
         })
     }
 
-    /// Returns whether the account may send from an address. If all addresses of a domain lead to the
-    /// account, those that the directory gives to other accounts are excluded.
+    /// Returns whether the account may send from an address. If all addresses of a domain lead to
+    /// the account, those that the directory gives to other accounts are excluded.
     ///
     /// # Errors
     /// `ServerFail` if the row of the directory that decides is damaged or lost.
@@ -171,8 +171,8 @@ impl SenderAddresses {
         self.own.has(address).map_err(|error| SetError::ServerFail(error.to_string()))
     }
 
-    /// Returns whether the address of an identity still is the account's. The account's addresses may
-    /// have changed since the identity was created.
+    /// Returns whether the address of an identity still is the account's. The account's addresses
+    /// may have changed since the identity was created.
     ///
     /// # Errors
     /// As `may_send_from`.
@@ -210,14 +210,15 @@ impl SenderAddresses {
 }
 
 fn object(id: ObjectId, identity: &SenderIdentity, properties: &[IdentityProperty]) -> JsonObject {
-    let people =
-        |people: &Option<Vec<EmailAddress>>| people.as_deref().map_or(Value::Null, people::object);
+    let addresses = |addresses: &Option<Vec<EmailAddress>>| {
+        addresses.as_deref().map_or(Value::Null, email_addresses::to_json)
+    };
     object_of(properties, |property| match property {
         IdentityProperty::Id => id.to_string().into(),
         IdentityProperty::Name => identity.name.clone().into(),
         IdentityProperty::Email => identity.email.clone().into(),
-        IdentityProperty::ReplyTo => people(&identity.reply_to),
-        IdentityProperty::Bcc => people(&identity.bcc),
+        IdentityProperty::ReplyTo => addresses(&identity.reply_to),
+        IdentityProperty::Bcc => addresses(&identity.bcc),
         IdentityProperty::TextSignature => identity.text_signature.clone().into(),
         IdentityProperty::HtmlSignature => identity.html_signature.clone().into(),
         IdentityProperty::MayDelete => identity.may_delete().into(),
@@ -278,10 +279,11 @@ fn apply(identity: &mut SenderIdentity, property: &str, value: &Value) -> Result
         Some(IdentityProperty::TextSignature) => identity.text_signature = text()?,
         Some(IdentityProperty::HtmlSignature) => identity.html_signature = text()?,
         Some(IdentityProperty::ReplyTo) => {
-            identity.reply_to = people::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?;
+            identity.reply_to =
+                email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?;
         }
         Some(IdentityProperty::Bcc) => {
-            identity.bcc = people::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?
+            identity.bcc = email_addresses::read(value, limits::MAX_FIELD_ADDRESSES).map_err(bad)?
         }
         Some(IdentityProperty::Id | IdentityProperty::Email | IdentityProperty::MayDelete)
         | None => {

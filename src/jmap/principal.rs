@@ -102,7 +102,7 @@ impl Method for PrincipalSet {
         let account = call.open(&args.account_id, Principal::GUESTS)?;
         let known = VisiblePrincipals::of(call.context, &account)?;
         let (set, state) = (SetArguments::of(call.created, args)?, known.state());
-        if !set.is_in(&state) {
+        if !set.allows_state(&state) {
             return Err(MethodError::StateMismatch);
         }
         let (mut done, no) =

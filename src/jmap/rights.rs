@@ -93,7 +93,8 @@ impl Rights {
         }
     }
 
-    /// Returns the email with only the mailboxes that the caller may read; `None` if there are none.
+    /// Returns the email with only the mailboxes that the caller may read; `None` if there are
+    /// none.
     pub(super) fn visible_part(&self, email: EmailMetadata) -> Option<EmailMetadata> {
         if !self.may_read_email(&email) {
             return None;
@@ -144,8 +145,8 @@ impl Rights {
         Ok(())
     }
 
-    /// Returns the mailboxes of an email that the caller may not read. An update by the caller leaves
-    /// the email in them.
+    /// Returns the mailboxes of an email that the caller may not read. An update by the caller
+    /// leaves the email in them.
     pub(super) fn unreadable_mailboxes(&self, email: &EmailMetadata) -> BTreeSet<MailboxUid> {
         email.mailboxes.iter().copied().filter(|uid| !self.may_read(*uid)).collect()
     }

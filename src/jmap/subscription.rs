@@ -243,7 +243,7 @@ fn set(
     });
     let (done, ticket) = committed?;
     ticket.wait_blocking()?;
-    Ok(done.outcomes())
+    Ok(done.into_members())
 }
 
 /// What the client does not know of one that it made.

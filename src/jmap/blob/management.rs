@@ -82,7 +82,7 @@ impl Method for BlobUpload {
         if args.create.len() > limits::MAX_OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
-        let (created, not_created) = upload(call, &account, args.create)?.creations();
+        let (created, not_created) = upload(call, &account, args.create)?.into_creations();
         Ok(BlobUploadAnswer { account_id: account.id.to_string(), created, not_created })
     }
 }

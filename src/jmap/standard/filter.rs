@@ -1,4 +1,4 @@
-//! Filters and sorts of types of which an account has few objects (RFC 8620 §5.5), as types.
+//! Reads the filters and sorts of /query (RFC 8620 §5.5) into Rust enums.
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
@@ -7,30 +7,31 @@ use serde::de::{
 };
 use serde_json::Value;
 
-use super::query::{PropertyComparator, Tree};
-use super::value::wanted;
+use super::query::{FilterTree, PropertyComparator};
+use super::value::expected;
 use crate::model::limits;
 use crate::query::Collation;
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::arguments::short;
 use crate::wire::jmap::standard::SortComparator;
 
-/// Reads a filter over conditions of a type; without one everything matches.
+/// Reads a filter over conditions of a type. Without a filter everything matches.
 ///
-/// The conditions are an enum: each variant is a property of a `FilterCondition`, and holds its
-/// value.
+/// `C` is an enum: each variant is a property of the `FilterCondition`, with its value.
 ///
 /// # Errors
-/// `invalidArguments`; `unsupportedFilter` for a condition that the type has not, or beyond the
-/// bounds of a filter.
-pub(super) fn filter<C: DeserializeOwned>(given: Option<&Value>) -> Result<Tree<C>, MethodError> {
-    Tree::of(given, |name, value| condition(name, value).map(Some))
+/// `InvalidArguments`; `UnsupportedFilter` for a condition that the type does not have, or a filter
+/// beyond the bounds.
+pub(super) fn filter<C: DeserializeOwned>(
+    given: Option<&Value>,
+) -> Result<FilterTree<C>, MethodError> {
+    FilterTree::of(given, |name, value| condition(name, value).map(Some))
 }
 
 /// Reads one condition of a type.
 ///
 /// # Errors
-/// `unsupportedFilter` where the type has none of that name; `invalidArguments`.
+/// `UnsupportedFilter` if the type has no condition of this name; `InvalidArguments`.
 pub(in crate::jmap) fn condition<C: DeserializeOwned>(
     name: &str,
     value: &Value,
@@ -45,10 +46,10 @@ pub(in crate::jmap) fn condition<C: DeserializeOwned>(
     })
 }
 
-/// Reads a sort by properties of a type: an enum of their names.
+/// Reads a sort. `P` is an enum of the properties by which the type can be sorted.
 ///
 /// # Errors
-/// `unsupportedSort` for what the type cannot be sorted by, or beyond the bounds of a sort.
+/// `UnsupportedSort` for any other property or collation, or a sort beyond the bounds.
 pub(in crate::jmap) fn sort_by<P: DeserializeOwned>(
     given: Option<Vec<SortComparator>>,
 ) -> Result<Vec<PropertyComparator<P>>, MethodError> {
@@ -57,24 +58,24 @@ pub(in crate::jmap) fn sort_by<P: DeserializeOwned>(
     if given.len() > limits::MAX_SORT_COMPARATORS {
         return Err(unsupported("the sort has too many comparators"));
     }
-    let one = |one: SortComparator| {
-        let name = one.property.ok_or_else(|| wanted("property", "a text"))?;
+    let read = |comparator: SortComparator| {
+        let name = comparator.property.ok_or_else(|| expected("property", "a text"))?;
         let name: StrDeserializer<'_, ConditionError> = name.as_str().into_deserializer();
         let property =
             P::deserialize(name).map_err(|_| unsupported("no such property to sort by"))?;
-        let collation = match one.collation {
+        let collation = match comparator.collation {
             None => Collation::default(),
             Some(name) => {
                 Collation::from_name(&name).ok_or_else(|| unsupported("no such collation"))?
             }
         };
-        let ascending = one.is_ascending.unwrap_or(true);
-        Ok(PropertyComparator { property, ascending, collation, keyword: one.keyword })
+        let ascending = comparator.is_ascending.unwrap_or(true);
+        Ok(PropertyComparator { property, ascending, collation, keyword: comparator.keyword })
     };
-    given.into_iter().map(one).collect()
+    given.into_iter().map(read).collect()
 }
 
-/// Why a condition is not read.
+/// Why a condition cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum ConditionError {
     #[error("no such condition")]
@@ -93,7 +94,7 @@ impl serde::de::Error for ConditionError {
     }
 }
 
-/// One property of a `FilterCondition` as a variant of an enum and its value.
+/// Deserializes one property of a `FilterCondition` as an enum variant with its value.
 #[derive(Clone, Copy)]
 struct ConditionReader<'v> {
     name: &'v str,
@@ -108,8 +109,8 @@ impl<'de> Deserializer<'de> for ConditionReader<'_> {
     }
 
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }
 

@@ -1,8 +1,8 @@
 //! Object types, and /get and /changes over them (RFC 8620 §5.1, §5.2).
 //!
-//! A type says once what it reads for a call (`Reader`) and what each property is; the methods here
-//! read the arguments, hold the bounds, charge the answer, and put it together. A type implements
-//! one trait for each method that it has.
+//! - A type defines what a call reads (`Reader`) and the value of each property. It implements one
+//!   trait for each method that it has.
+//! - The methods here read the arguments, check the bounds, charge the budget, and make the answer.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -20,30 +20,28 @@ use crate::wire::jmap::standard::{
 };
 use crate::wire::jmap::{JsonObject, MethodError, Property};
 
-/// A type of objects that an account has.
+/// A type of JMAP objects in an account.
 pub(in crate::jmap) trait ObjectType {
     type Id: FromStr + Display;
     type Property: Property;
-    /// What a call reads from: a snapshot of the account, and what the caller may see in it.
+    /// Reads the objects for one call, from one snapshot and with the rights of the caller.
     type Reader<'a>;
 
-    /// Whether a guest may ask for what is shared with the guest; else only the account's owner
-    /// may.
+    /// Whether guests may call the methods of this type, and not only the owner of the account.
     const GUESTS: bool = false;
 
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<Self::Reader<'a>, MethodError>;
 
-    /// The state of the type in the reader's snapshot.
+    /// Returns the state of the type in the reader's snapshot.
     fn state(reader: &Self::Reader<'_>) -> Result<String, MethodError>;
 }
 
 /// A type that has /get.
 pub(in crate::jmap) trait GetObjects: ObjectType {
-    /// The properties that a request may ask for, which are those that it is given where it names
-    /// none.
+    /// Returns the properties that a request may ask for. They are the default, too.
     fn properties(call: &Call<'_>) -> Vec<Self::Property>;
 
-    /// Reads ahead what the objects that are asked for need; `ids` are those that the client named.
+    /// Reads ahead what the objects need; `ids` are the ones that the client named, if any.
     fn prepare(
         _: &mut Self::Reader<'_>,
         _ids: Option<&[String]>,
@@ -52,10 +50,11 @@ pub(in crate::jmap) trait GetObjects: ObjectType {
         Ok(())
     }
 
-    /// The ids of all objects. One more than /get may give is enough to have it refused.
+    /// Returns the ids of all objects. It may stop after one more than /get may return, since the
+    /// call is then refused.
     fn ids(reader: &Self::Reader<'_>) -> Result<Vec<Self::Id>, MethodError>;
 
-    /// These properties of an object; `None` where it is not there for the caller.
+    /// Returns these properties of an object; `None` if the caller sees no such object.
     fn object(
         reader: &Self::Reader<'_>,
         id: &Self::Id,
@@ -63,7 +62,7 @@ pub(in crate::jmap) trait GetObjects: ObjectType {
     ) -> Result<Option<JsonObject>, MethodError>;
 }
 
-/// An object of these properties, each with the value that `value` gives.
+/// Makes an object of these properties, with the values that `value` returns.
 pub(in crate::jmap) fn object_of<P: Property>(
     properties: &[P],
     mut value: impl FnMut(&P) -> Value,
@@ -84,11 +83,11 @@ impl<T: GetObjects> Method for GetMethod<T> {
     }
 }
 
-/// The answer of /get in an account that is open.
+/// Returns the answer of /get in an account that the caller may use.
 ///
 /// # Errors
-/// `invalidArguments` for a property that belongs to a capability that the request does not use,
-/// `requestTooLarge`, and those of reading.
+/// `InvalidArguments` for a property of a capability that the request does not use,
+/// `RequestTooLarge`, and those of reading.
 pub(in crate::jmap) fn get_from<T: GetObjects>(
     call: &Call<'_>,
     account: &Account,
@@ -96,9 +95,9 @@ pub(in crate::jmap) fn get_from<T: GetObjects>(
     properties: Option<Vec<T::Property>>,
 ) -> Result<GetAnswer, MethodError> {
     let ids = requested_ids(call, ids)?;
-    let properties = requested(T::properties(call), properties)?;
+    let properties = requested_properties(T::properties(call), properties)?;
     let mut reader = T::reader(call, account)?;
-    // Refused before anything is read ahead for it.
+    // Too many objects are refused before anything is read ahead.
     let all = if ids.is_none() { T::ids(&reader)? } else { Vec::new() };
     if all.len() > limits::MAX_OBJECTS_IN_GET {
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
@@ -128,10 +127,10 @@ pub(in crate::jmap) fn get_from<T: GetObjects>(
     Ok(GetAnswer { account_id: account.id.to_string(), state, list, not_found })
 }
 
-/// The ids that a /get names, each once, creation ids resolved.
+/// Returns the ids that a /get names, each once, with creation ids resolved.
 ///
 /// # Errors
-/// `requestTooLarge` for more than one call may name.
+/// `RequestTooLarge` for more ids than one call may name.
 pub(in crate::jmap) fn requested_ids(
     call: &Call<'_>,
     ids: Option<Vec<String>>,
@@ -145,64 +144,67 @@ pub(in crate::jmap) fn requested_ids(
     }
 }
 
-/// The properties that are given, each once: those that were named and `id`, or all that the
-/// request knows.
-fn requested<P: Property>(known: Vec<P>, named: Option<Vec<P>>) -> Result<Vec<P>, MethodError> {
-    let Some(named) = named else { return Ok(known) };
-    let mut wanted = vec![P::id()];
+/// Returns the properties to report, each once: `id` and the named ones, or all that are available.
+fn requested_properties<P: Property>(
+    available: Vec<P>,
+    named: Option<Vec<P>>,
+) -> Result<Vec<P>, MethodError> {
+    let Some(named) = named else { return Ok(available) };
+    let mut properties = vec![P::id()];
     for property in named {
-        if !known.contains(&property) {
-            let unknown = format!("properties: {} is no property", property.name());
+        if !available.contains(&property) {
+            let unknown = format!("properties: there is no property {}", property.name());
             return Err(MethodError::InvalidArguments(unknown));
         }
-        if !wanted.contains(&property) {
-            wanted.push(property);
+        if !properties.contains(&property) {
+            properties.push(property);
         }
     }
-    Ok(wanted)
+    Ok(properties)
 }
 
 /// A type that has /changes.
 pub(in crate::jmap) trait ObjectChanges: ObjectType {
-    /// What changed since a state, `most` ids at most; `None` where that cannot be told.
+    /// Returns the changes since a state, up to `max_changes` ids; `None` if they cannot be
+    /// calculated.
     fn changes(
         reader: &Self::Reader<'_>,
         since: &str,
-        most: usize,
+        max_changes: usize,
     ) -> Result<Option<ChangedObjects<Self::Id>>, MethodError>;
 }
 
-/// What changed of a type.
+/// The changes of a type since a state.
 #[derive(Debug)]
 pub(in crate::jmap) struct ChangedObjects<Id> {
     pub(in crate::jmap) created: Vec<Id>,
     pub(in crate::jmap) updated: Vec<Id>,
     pub(in crate::jmap) destroyed: Vec<Id>,
-    /// The state that the client has then.
+    /// The state of the client once it has these changes.
     pub(in crate::jmap) state: String,
-    /// Whether there is more to be told from that state on.
+    /// Whether there are more changes after that state.
     pub(in crate::jmap) more: bool,
     pub(in crate::jmap) updated_properties: UpdatedProperties,
 }
 
 impl<Id> ChangedObjects<Id> {
-    /// What the store tells.
+    /// Converts the changes that the store calculated.
     pub(in crate::jmap) fn of(store: &Store, changes: store::Changes<Id>) -> Self {
         Self {
             created: changes.created,
             updated: changes.updated,
             destroyed: changes.destroyed,
-            state: state::at(store, changes.state),
+            state: state::of_client(store, changes.state),
             more: changes.more,
             updated_properties: UpdatedProperties::Untold,
         }
     }
 }
 
-/// Where a client that wrote this state stands.
+/// Parses a state string of a client.
 ///
 /// # Errors
-/// `cannotCalculateChanges` for a state that this store never gave.
+/// `CannotCalculateChanges` for a state that this store did not give.
 pub(in crate::jmap) fn client_state(
     store: &Store,
     since: &str,
@@ -219,10 +221,11 @@ impl<T: ObjectChanges> Method for ChangesMethod<T> {
 
     fn call(call: &Call<'_>, args: ChangesArgs) -> Result<ChangesAnswer, MethodError> {
         let account = call.open(&args.account_id, T::GUESTS)?;
-        let most = args.max_changes.and_then(|most| usize::try_from(most.get()).ok());
-        let most = most.map_or(limits::MAX_CHANGES, |most| most.min(limits::MAX_CHANGES));
+        let max_changes = args.max_changes.and_then(|max| usize::try_from(max.get()).ok());
+        let max_changes =
+            max_changes.map_or(limits::MAX_CHANGES, |max| max.min(limits::MAX_CHANGES));
         let reader = T::reader(call, &account)?;
-        let changes = T::changes(&reader, &args.since_state, most)?;
+        let changes = T::changes(&reader, &args.since_state, max_changes)?;
         let changes = changes.ok_or(MethodError::CannotCalculateChanges)?;
         let ids = |ids: Vec<T::Id>| ids.iter().map(ToString::to_string).collect();
         Ok(ChangesAnswer {

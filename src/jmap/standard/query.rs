@@ -1,30 +1,32 @@
-//! Filters and comparators of /query (RFC 8620 §5.5) for types of which an account has few objects.
+//! Filters and comparators of /query (RFC 8620 §5.5), over the conditions and properties of any
+//! type.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::value::{text, wanted};
+use super::value::{expected, text};
 use crate::model::limits;
 use crate::query::Collation;
 use crate::wire::jmap::MethodError;
 
 /// A filter over conditions of a type.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::jmap) enum Tree<C> {
-    And(Vec<Tree<C>>),
-    Or(Vec<Tree<C>>),
-    Not(Vec<Tree<C>>),
+pub(in crate::jmap) enum FilterTree<C> {
+    And(Vec<FilterTree<C>>),
+    Or(Vec<FilterTree<C>>),
+    Not(Vec<FilterTree<C>>),
     Is(C),
 }
 
-impl<C> Tree<C> {
-    /// Reads a filter; without one everything matches. A condition holds where all its properties
-    /// do; `condition` gives none for a property that counts as left out.
+impl<C> FilterTree<C> {
+    /// Reads a filter. Without a filter everything matches. An object matches a `FilterCondition`
+    /// if it matches all its properties. `condition` returns `None` for a property that counts as
+    /// absent.
     ///
     /// # Errors
-    /// `invalidArguments`; `unsupportedFilter` for what is not known here or beyond the bounds of a
-    /// filter.
+    /// `InvalidArguments`; `UnsupportedFilter` for an unknown condition, or a filter beyond the
+    /// bounds.
     pub(in crate::jmap) fn of(
         given: Option<&Value>,
         condition: impl Fn(&str, &Value) -> Result<Option<C>, MethodError>,
@@ -47,7 +49,7 @@ impl<C> Tree<C> {
             *room = room.checked_sub(1).ok_or_else(|| beyond("has too many conditions"))?;
             Ok(())
         };
-        let members = value.as_object().ok_or_else(|| wanted("filter", "an object"))?;
+        let members = value.as_object().ok_or_else(|| expected("filter", "an object"))?;
         let Some(operator) = members.get("operator") else {
             let mut all = Vec::new();
             for (name, value) in members {
@@ -66,20 +68,20 @@ impl<C> Tree<C> {
         };
         if members.keys().any(|name| !matches!(name.as_str(), "operator" | "conditions")) {
             return Err(MethodError::InvalidArguments(
-                "filter: a property beside an operator".into(),
+                "filter: an object with an operator has no property but conditions".into(),
             ));
         }
-        let of = match text("operator", operator)? {
+        let combine = match text("operator", operator)? {
             "AND" => Self::And,
             "OR" => Self::Or,
             "NOT" => Self::Not,
-            // There are no others (RFC 8620 §5.5).
-            _ => return Err(wanted("operator", "AND, OR or NOT")),
+            // RFC 8620 §5.5 has no other operators.
+            _ => return Err(expected("operator", "AND, OR or NOT")),
         };
         let parts = members.get("conditions").and_then(Value::as_array);
-        let parts = parts.ok_or_else(|| wanted("conditions", "an array"))?;
+        let parts = parts.ok_or_else(|| expected("conditions", "an array"))?;
         let depth = depth.checked_sub(1).ok_or_else(|| beyond("is too deep"))?;
-        // What has no conditions weighs as one, so that the room bounds the operators, too.
+        // An operator without conditions counts as one condition: so operators are bounded, too.
         if parts.is_empty() {
             take(room)?;
         }
@@ -87,16 +89,16 @@ impl<C> Tree<C> {
             .iter()
             .map(|part| Self::node(part, depth, room, condition))
             .collect::<Result<_, _>>()
-            .map(of)
+            .map(combine)
     }
 
-    /// Whether it holds, where `is` says which conditions do.
-    pub(in crate::jmap) fn holds(&self, is: &impl Fn(&C) -> bool) -> bool {
+    /// Returns whether an object matches; `matches` decides for one condition.
+    pub(in crate::jmap) fn holds(&self, matches: &impl Fn(&C) -> bool) -> bool {
         match self {
-            Self::And(parts) => parts.iter().all(|part| part.holds(is)),
-            Self::Or(parts) => parts.iter().any(|part| part.holds(is)),
-            Self::Not(parts) => !parts.iter().any(|part| part.holds(is)),
-            Self::Is(condition) => is(condition),
+            Self::And(parts) => parts.iter().all(|part| part.holds(matches)),
+            Self::Or(parts) => parts.iter().any(|part| part.holds(matches)),
+            Self::Not(parts) => !parts.iter().any(|part| part.holds(matches)),
+            Self::Is(condition) => matches(condition),
         }
     }
 }
@@ -107,14 +109,17 @@ pub(in crate::jmap) struct PropertyComparator<P> {
     pub(in crate::jmap) property: P,
     pub(in crate::jmap) ascending: bool,
     pub(in crate::jmap) collation: Collation,
-    /// Of a property that is about one keyword (RFC 8621 §4.4.2).
+    /// The keyword, for a property that compares by one (RFC 8621 §4.4.2).
     pub(in crate::jmap) keyword: Option<String>,
 }
 
 impl<P> PropertyComparator<P> {
-    /// Compares two objects by it.
-    pub(in crate::jmap) fn compare(&self, by: impl FnOnce(&P, Collation) -> Ordering) -> Ordering {
-        let order = by(&self.property, self.collation);
+    /// Compares two objects; `compare` compares them in ascending order by a property.
+    pub(in crate::jmap) fn compare(
+        &self,
+        compare: impl FnOnce(&P, Collation) -> Ordering,
+    ) -> Ordering {
+        let order = compare(&self.property, self.collation);
         if self.ascending { order } else { order.reverse() }
     }
 }

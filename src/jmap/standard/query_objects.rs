@@ -1,6 +1,7 @@
-//! /query and /queryChanges (RFC 8620 §5.5, §5.6) of types of which an account has few objects: all
-//! are read, those that match are put in order, and a section is given. (Emails are many: room
-//! `query`.)
+//! /query and /queryChanges (RFC 8620 §5.5, §5.6) for types of which an account has few objects.
+//!
+//! All objects are read, those that match are sorted, and a section of them is returned. Emails are
+//! too many for this: the room `query` has them.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use super::filter::{filter, sort_by};
 use super::object_type::ObjectType;
-use super::query::{PropertyComparator, Tree};
+use super::query::{FilterTree, PropertyComparator};
 use crate::jmap::method::{Call, Method};
 use crate::model::limits;
 use crate::query::Collation;
@@ -24,31 +25,31 @@ use crate::wire::jmap::{MethodArguments, MethodError, With};
 pub(in crate::jmap) trait QueryObjects: ObjectType {
     /// An enum with a variant for each property of a `FilterCondition`.
     type Condition: DeserializeOwned;
-    /// An enum of the properties that it can be sorted by.
+    /// An enum of the properties by which the type can be sorted.
     type Sort: DeserializeOwned;
     /// The arguments that it has beside the standard's; [`NoArguments`] where there are none.
     type ExtraArgs: MethodArguments;
 
-    /// Whether /queryChanges can tell anything.
+    /// Whether /queryChanges can calculate anything.
     const CAN_CALCULATE_CHANGES: bool = true;
 
-    /// The ids of all that match, in order.
+    /// Returns the ids of all objects that match, in order.
     fn results(
         reader: &Self::Reader<'_>,
         query: &ObjectQuery<Self>,
     ) -> Result<Vec<String>, MethodError>;
 
-    /// The ids of all that may have entered the results since a state, left them, or moved in them;
-    /// `None` where that cannot be told.
+    /// Returns the ids of all objects that may have entered the results since a state, left them,
+    /// or moved within them; `None` if that cannot be calculated.
     fn changed_ids(
         reader: &Self::Reader<'_>,
         since: &str,
     ) -> Result<Option<BTreeSet<String>>, MethodError>;
 }
 
-/// What a query asks for, but for the section.
+/// The filter, the sort and the extra arguments of a query.
 pub(in crate::jmap) struct ObjectQuery<T: QueryObjects + ?Sized> {
-    pub(in crate::jmap) filter: Tree<T::Condition>,
+    pub(in crate::jmap) filter: FilterTree<T::Condition>,
     pub(in crate::jmap) sort: Vec<PropertyComparator<T::Sort>>,
     pub(in crate::jmap) extra_args: T::ExtraArgs,
 }
@@ -62,17 +63,17 @@ impl<T: QueryObjects> ObjectQuery<T> {
         Ok(Self { filter: filter(given)?, sort: sort_by(sort)?, extra_args })
     }
 
-    /// Compares two objects by the sort; `by` compares them by one property.
+    /// Compares two objects by the sort; `compare` compares them by one property.
     pub(in crate::jmap) fn compare(
         &self,
-        by: impl Fn(&T::Sort, Collation) -> Ordering,
+        compare: impl Fn(&T::Sort, Collation) -> Ordering,
     ) -> Ordering {
-        let mut orders = self.sort.iter().map(|order| order.compare(&by));
+        let mut orders = self.sort.iter().map(|comparator| comparator.compare(&compare));
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 }
 
-/// Of a method that has only the standard arguments.
+/// The extra arguments of a method that has only the standard arguments.
 #[derive(Debug, serde::Deserialize)]
 pub(in crate::jmap) struct NoArguments {}
 
@@ -104,19 +105,19 @@ impl<T: QueryObjects> Method for QueryMethod<T> {
             }
         };
         let start = usize::try_from(start).unwrap_or(usize::MAX);
-        let most = limits::MAX_QUERY_RESULTS as u64;
-        let limit = args.limit.unwrap_or(most).min(most);
+        let max = limits::MAX_QUERY_RESULTS as u64;
+        let limit = args.limit.unwrap_or(max).min(max);
         let total = args.calculate_total.then_some(results.len() as u64);
-        let limited = usize::try_from(limit).unwrap_or(usize::MAX);
+        let count = usize::try_from(limit).unwrap_or(usize::MAX);
         Ok(QueryResponse {
             account_id: account.id.to_string(),
             query_state: T::state(&reader)?,
             can_calculate_changes: T::CAN_CALCULATE_CHANGES,
             position: start as u64,
-            ids: results.into_iter().skip(start).take(limited).collect(),
+            ids: results.into_iter().skip(start).take(count).collect(),
             total,
-            // The client's own is not said again.
-            limit: args.limit.is_none_or(|asked| asked > most).then_some(limit),
+            // A limit that the client chose is not repeated.
+            limit: args.limit.is_none_or(|requested| requested > max).then_some(limit),
         })
     }
 }
@@ -135,23 +136,23 @@ impl<T: QueryObjects> Method for QueryChangesMethod<T> {
         let account = call.open(&args.account_id, T::GUESTS)?;
         let query = ObjectQuery::<T>::read(args.filter.as_ref(), args.sort, extra_args)?;
         let reader = T::reader(call, &account)?;
-        let moved = T::changed_ids(&reader, &args.since_query_state)?;
-        let moved = moved.ok_or(MethodError::CannotCalculateChanges)?;
+        let changed = T::changed_ids(&reader, &args.since_query_state)?;
+        let changed = changed.ok_or(MethodError::CannotCalculateChanges)?;
         let results = T::results(&reader, &query)?;
         let added: Vec<AddedItem> = results
             .iter()
             .enumerate()
-            .filter(|(_, id)| moved.contains(*id))
+            .filter(|(_, id)| changed.contains(*id))
             .map(|(index, id)| AddedItem { id: id.clone(), index: index as u64 })
             .collect();
-        if args.max_changes.is_some_and(|most| (added.len() + moved.len()) as u64 > most) {
+        if args.max_changes.is_some_and(|max| (added.len() + changed.len()) as u64 > max) {
             return Err(MethodError::TooManyChanges);
         }
         Ok(QueryChangesResponse {
             account_id: account.id.to_string(),
             old_query_state: args.since_query_state,
             new_query_state: T::state(&reader)?,
-            removed: moved.into_iter().collect(),
+            removed: changed.into_iter().collect(),
             added,
             total: args.calculate_total.then_some(results.len() as u64),
         })

@@ -1,4 +1,4 @@
-//! /set (RFC 8620 §5.3).
+//! The arguments and the answer of /set (RFC 8620 §5.3), and the states around it.
 
 use serde_json::{Map, Value, json};
 
@@ -12,26 +12,25 @@ use crate::wire::jmap::json::{members, or_null};
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, SetError};
 
-/// What a /set asks for.
+/// What a /set asks for, checked and with creation ids resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::jmap) struct SetArguments {
     if_in_state: Option<String>,
-    /// By creation id.
+    /// New objects, by creation id.
     pub(in crate::jmap) create: NamedObjects,
-    /// By id, creation ids replaced: patches. None of what is to be destroyed.
+    /// Patches by id. Objects that the same call destroys are left out.
     pub(in crate::jmap) update: Vec<(String, Value)>,
-    /// Ids, each once, creation ids of earlier calls replaced.
+    /// Ids, each once.
     pub(in crate::jmap) destroy: Vec<String>,
-    /// What is refused already.
+    /// The changes that are refused already.
     pub(in crate::jmap) done: SetResponse,
 }
 
 impl SetArguments {
-    /// What the arguments ask for; changes of what is destroyed in the same call are refused
-    /// already.
+    /// Reads the arguments. Refuses updates of objects that the same call destroys.
     ///
     /// # Errors
-    /// `requestTooLarge`.
+    /// `RequestTooLarge`.
     pub(in crate::jmap) fn of(ids: &CreationIds, args: SetArgs) -> Result<Self, MethodError> {
         let SetArgs { if_in_state, create, update, destroy, .. } = args;
         let resolved = |id: String| ids.resolve(&id).unwrap_or(id);
@@ -40,24 +39,25 @@ impl SetArguments {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
         let mut done = SetResponse::default();
-        let mut changed = Vec::with_capacity(update.len());
+        let mut updates = Vec::with_capacity(update.len());
         for (id, patch) in update {
             let id = resolved(id);
             if destroy.contains(&id) {
                 done.not_updated(&id, &SetError::WillDestroy);
             } else {
-                changed.push((id, Value::Object(patch)));
+                updates.push((id, Value::Object(patch)));
             }
         }
         let create = create.into_iter().collect();
-        Ok(Self { if_in_state, create, update: changed, destroy, done })
+        Ok(Self { if_in_state, create, update: updates, destroy, done })
     }
 
-    /// Does it in one commit, whose answer tells all that it changed, and waits for the disk. Gives
-    /// what became of each object, and the states around it.
+    /// Runs all changes in one commit, and waits until it is durable. The answer must report all
+    /// that the commit changes. Returns the outcome of each object, the states before and after,
+    /// and what `change` returned.
     ///
     /// # Errors
-    /// `stateMismatch`, and those of the commit.
+    /// `StateMismatch`, and those of the commit.
     pub(in crate::jmap) fn commit_each<T>(
         &self,
         context: &Context,
@@ -71,27 +71,27 @@ impl SetArguments {
                 return Ok(None);
             }
             let (mut done, mut states) = (self.done.clone(), SetStates::new(before));
-            let made = change(txn, &mut done)?;
+            let value = change(txn, &mut done)?;
             states.after(txn.state().state(data), true);
-            Ok(Some((done, states, made)))
+            Ok(Some((done, states, value)))
         })?;
         ticket.wait_blocking()?;
         result.ok_or(MethodError::StateMismatch)
     }
 
-    /// Whether the state of the type is the one that the change was made for. To be asked in the
-    /// commit that changes it.
+    /// Returns whether `ifInState` allows the change, given the newest change of the type. Must be
+    /// called in the commit that makes the change.
     pub(in crate::jmap) fn is_in_state(&self, context: &Context, now: ModSeq) -> bool {
-        self.is_in(&state(&context.store, now))
+        self.allows_state(&state(&context.store, now))
     }
 
-    /// The same of a state that is no change number.
-    pub(in crate::jmap) fn is_in(&self, state: &str) -> bool {
-        self.if_in_state.as_ref().is_none_or(|wanted| wanted == state)
+    /// Returns whether `ifInState` allows the change, given the state string of the type.
+    pub(in crate::jmap) fn allows_state(&self, state: &str) -> bool {
+        self.if_in_state.as_ref().is_none_or(|expected| expected == state)
     }
 }
 
-/// What became of each object.
+/// The outcome for each object of a /set.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::jmap) struct SetResponse {
     created: Map<String, Value>,
@@ -103,56 +103,57 @@ pub(in crate::jmap) struct SetResponse {
 }
 
 impl SetResponse {
-    /// Records what became of an object that was to be created.
+    /// Records whether an object was created.
     ///
     /// # Errors
-    /// That of the call.
+    /// The error of the call, if `outcome` has one.
     pub(in crate::jmap) fn create<E>(
         &mut self,
         ids: &CreationIds,
         name: &str,
-        made: Result<Map<String, Value>, SetFailure<E>>,
+        outcome: Result<Map<String, Value>, SetFailure<E>>,
     ) -> Result<(), E> {
-        match made {
+        match outcome {
             Ok(object) => self.created(ids, name, object),
             Err(failure) => self.not_created(name, &failure.object()?),
         }
         Ok(())
     }
 
-    /// Records what became of an object that was to be changed.
+    /// Records whether an object was updated.
     ///
     /// # Errors
-    /// That of the call.
+    /// The error of the call, if `outcome` has one.
     pub(in crate::jmap) fn update<E>(
         &mut self,
         id: &str,
-        changed: Result<Map<String, Value>, SetFailure<E>>,
+        outcome: Result<Map<String, Value>, SetFailure<E>>,
     ) -> Result<(), E> {
-        match changed {
-            Ok(also) => self.updated(id, also),
+        match outcome {
+            Ok(other_changes) => self.updated(id, other_changes),
             Err(failure) => self.not_updated(id, &failure.object()?),
         }
         Ok(())
     }
 
-    /// Records what became of an object that was to be destroyed.
+    /// Records whether an object was destroyed.
     ///
     /// # Errors
-    /// That of the call.
+    /// The error of the call, if `outcome` has one.
     pub(in crate::jmap) fn destroy<E>(
         &mut self,
         id: &str,
-        gone: Result<(), SetFailure<E>>,
+        outcome: Result<(), SetFailure<E>>,
     ) -> Result<(), E> {
-        match gone {
+        match outcome {
             Ok(()) => self.destroyed(id),
             Err(failure) => self.not_destroyed(id, &failure.object()?),
         }
         Ok(())
     }
 
-    /// One was made; `object` is its `id` and all that the client does not know of it.
+    /// Records a created object; `object` has its `id` and the properties that the client did not
+    /// set.
     pub(in crate::jmap) fn created(
         &mut self,
         ids: &CreationIds,
@@ -165,49 +166,50 @@ impl SetResponse {
         self.created.insert(name.into(), Value::Object(object));
     }
 
-    /// One was changed; `also` is what changed of it beside what was asked.
-    pub(in crate::jmap) fn updated(&mut self, id: &str, also: Map<String, Value>) {
-        self.updated
-            .insert(id.into(), if also.is_empty() { Value::Null } else { Value::Object(also) });
+    /// Records an updated object; `other_changes` has the properties that changed beyond the patch.
+    pub(in crate::jmap) fn updated(&mut self, id: &str, other_changes: Map<String, Value>) {
+        let value =
+            if other_changes.is_empty() { Value::Null } else { Value::Object(other_changes) };
+        self.updated.insert(id.into(), value);
     }
 
-    /// One is gone.
     pub(in crate::jmap) fn destroyed(&mut self, id: &str) {
         self.destroyed.push(id.into());
     }
 
-    /// One was not made.
     pub(in crate::jmap) fn not_created(&mut self, name: &str, error: &SetError) {
         self.not_created.insert(name.into(), error.object());
     }
 
-    /// One was not changed.
     pub(in crate::jmap) fn not_updated(&mut self, id: &str, error: &SetError) {
         self.not_updated.insert(id.into(), error.object());
     }
 
-    /// One stays.
     pub(in crate::jmap) fn not_destroyed(&mut self, id: &str, error: &SetError) {
         self.not_destroyed.insert(id.into(), error.object());
     }
 
-    /// What became of all, without account and states. What nothing became of is null, as RFC 8620
-    /// §5.3 has it.
-    pub(in crate::jmap) fn outcomes(self) -> Map<String, Value> {
+    /// Returns the answer of a /set without account and states. An empty list is null (RFC 8620
+    /// §5.3).
+    pub(in crate::jmap) fn into_members(self) -> Map<String, Value> {
         let destroyed = if self.destroyed.is_empty() { Value::Null } else { self.destroyed.into() };
         members(json!({
-            "created": or_null(self.created), "updated": or_null(self.updated), "destroyed": destroyed,
-            "notCreated": or_null(self.not_created), "notUpdated": or_null(self.not_updated),
+            "created": or_null(self.created),
+            "updated": or_null(self.updated),
+            "destroyed": destroyed,
+            "notCreated": or_null(self.not_created),
+            "notUpdated": or_null(self.not_updated),
             "notDestroyed": or_null(self.not_destroyed),
         }))
     }
 
-    /// What was created and what was not, of a method that does nothing else; none is null.
-    pub(in crate::jmap) fn creations(self) -> (Option<JsonObject>, Option<JsonObject>) {
+    /// Returns what was created and what was not, for a method that does nothing else. Empty is
+    /// `None`.
+    pub(in crate::jmap) fn into_creations(self) -> (Option<JsonObject>, Option<JsonObject>) {
         (none_if_empty(self.created), none_if_empty(self.not_created))
     }
 
-    /// The answer.
+    /// Returns the answer of a /set, with its states.
     pub(in crate::jmap) fn into_answer(
         self,
         context: &Context,
@@ -218,7 +220,7 @@ impl SetResponse {
         self.into_answer_between(account, text(states.old), text(states.new))
     }
 
-    /// The answer between two states.
+    /// Returns the answer of a /set between two state strings.
     pub(in crate::jmap) fn into_answer_between(
         self,
         account: &Account,
@@ -239,38 +241,40 @@ impl SetResponse {
     }
 }
 
-/// What nothing became of is null in an answer (RFC 8620 §5.3).
+/// Returns `None` for an empty object: it is null in an answer (RFC 8620 §5.3).
 fn none_if_empty(members: JsonObject) -> Option<JsonObject> {
     Some(members).filter(|members| !members.is_empty())
 }
 
-/// From which state to which a /set led that is done in several commits.
+/// The states before and after a /set that may take several commits.
 ///
-/// What must hold: between the two states lies nothing but what the answer tells. Where another's
-/// change came between, or a change altered objects that the answer does not name, the new state
-/// stays before it, and the client learns of it by /changes, as of any other.
+/// Between the two states lie only changes that the answer reports. If somebody else made a change
+/// in between, or a commit changed objects that the answer does not name, the new state stays
+/// before that change, and the client learns of it by /changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::jmap) struct SetStates {
     old: ModSeq,
     new: ModSeq,
-    joined: bool,
+    /// Whether `new` is still followed only by changes that the answer reports.
+    is_contiguous: bool,
 }
 
 impl SetStates {
-    /// At the beginning of the first commit.
+    /// Starts with the state at the beginning of the first commit.
     pub(in crate::jmap) fn new(now: ModSeq) -> Self {
-        Self { old: now, new: now, joined: true }
+        Self { old: now, new: now, is_contiguous: true }
     }
 
-    /// At the beginning of a further commit.
+    /// Takes the state at the beginning of a further commit.
     pub(in crate::jmap) fn before(&mut self, now: ModSeq) {
-        self.joined &= now == self.new;
+        self.is_contiguous &= now == self.new;
     }
 
-    /// At the end of a commit; `told` is whether the answer tells all that it changed.
-    pub(in crate::jmap) fn after(&mut self, now: ModSeq, told: bool) {
-        self.joined &= told;
-        if self.joined {
+    /// Takes the state at the end of a commit. `is_reported` says whether the answer reports all
+    /// changes of the commit.
+    pub(in crate::jmap) fn after(&mut self, now: ModSeq, is_reported: bool) {
+        self.is_contiguous &= is_reported;
+        if self.is_contiguous {
             self.new = now;
         }
     }

@@ -1,4 +1,4 @@
-//! /set (RFC 8620 §5.3) of types whose objects are changed in one commit.
+//! /set (RFC 8620 §5.3) for types whose objects are all changed in one commit.
 
 use std::marker::PhantomData;
 
@@ -14,23 +14,23 @@ use crate::store::Txn;
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, SetError};
 
-/// A type that has /set, and changes in one commit.
+/// A type that has /set, and whose objects are changed in one commit.
 pub(in crate::jmap) trait SetObjects: ObjectType {
-    /// The type whose state moves.
+    /// The type whose state changes.
     const DATA: DataType;
-    /// What the changes need that is read before the account is locked.
+    /// What the changes need, and is read before the account is locked.
     type Prepared;
 
     fn prepare(call: &Call<'_>, account: &Account) -> Result<Self::Prepared, MethodError>;
 
-    /// Creates an object; gives its `id` and all that the client does not know of it.
+    /// Creates an object. Returns its `id` and the properties that the client did not set.
     fn create(
         txn: &mut Txn<'_>,
         prepared: &Self::Prepared,
         given: &JsonObject,
     ) -> TxnResult<JsonObject>;
 
-    /// Changes an object; gives what changed of it beside what was asked.
+    /// Changes an object. Returns the properties that changed beyond the patch.
     fn update(
         txn: &mut Txn<'_>,
         prepared: &Self::Prepared,
@@ -54,10 +54,10 @@ impl<T: SetObjects> Method for SetMethod<T> {
     }
 }
 
-/// The answer of /set in an account that is open.
+/// Runs a /set in an account that the caller may use, and returns its answer.
 ///
 /// # Errors
-/// `requestTooLarge`, `stateMismatch`, and those of the commit.
+/// `RequestTooLarge`, `StateMismatch`, and those of the commit.
 pub(in crate::jmap) fn set_in<T: SetObjects>(
     call: &Call<'_>,
     account: &Account,
@@ -65,21 +65,21 @@ pub(in crate::jmap) fn set_in<T: SetObjects>(
 ) -> Result<SetAnswer, MethodError> {
     let set = SetArguments::of(call.created, args)?;
     let prepared = T::prepare(call, account)?;
-    // What no object can be called is not there.
-    let known = |id: &str| id.parse::<T::Id>().map_err(|_| SetError::NotFound);
-    let earlier = call.created.checkpoint();
+    // An id that does not parse names no object.
+    let parse = |id: &str| id.parse::<T::Id>().map_err(|_| SetError::NotFound);
+    let checkpoint = call.created.checkpoint();
     let (done, states, ()) = set.commit_each(call.context, account, T::DATA, |txn, done| {
-        call.created.restore(&earlier);
+        call.created.restore(&checkpoint);
         for (name, given) in &set.create {
             done.create(call.created, name, T::create(txn, &prepared, given))?;
         }
         for (id, patch) in &set.update {
-            let updated = known(id).map_err(SetFailure::from);
+            let updated = parse(id).map_err(SetFailure::from);
             done.update(id, updated.and_then(|id| T::update(txn, &prepared, id, patch)))?;
         }
         for id in &set.destroy {
-            let gone = known(id).map_err(SetFailure::from);
-            done.destroy(id, gone.and_then(|id| T::destroy(txn, &prepared, id)))?;
+            let destroyed = parse(id).map_err(SetFailure::from);
+            done.destroy(id, destroyed.and_then(|id| T::destroy(txn, &prepared, id)))?;
         }
         Ok(())
     })?;

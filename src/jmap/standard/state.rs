@@ -1,30 +1,30 @@
-//! State strings (RFC 8620 §5.1): the store's epoch and the newest change of a type. A store that
-//! was restored from a backup has another epoch, so that nothing that a client knows of the lost
-//! time is taken for known.
+//! State strings (RFC 8620 §5.1): the store's epoch and the modseq of the newest change of a type.
 //!
-//! `epoch-mark`, in hexadecimal; of a client that is still catching up `epoch-mark-base`, and of
-//! one that was told only some of the mailboxes that one change changed `epoch-mark-base-last`
-//! (`store::ClientState`).
+//! - The form is `epoch-mark`, in hexadecimal.
+//! - A client that is still catching up has `epoch-mark-base`. One that was given only some of the
+//!   mailboxes that one change affected has `epoch-mark-base-last` (`store::ClientState`).
+//! - A store that was restored from a backup has another epoch, so states from the lost time are
+//!   refused.
 
 use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::{ClientState, Snapshot, Store};
 use crate::wire::jmap::MethodError;
 
-/// The state of a change number.
+/// Returns the state string of a modseq.
 pub(in crate::jmap) fn state(store: &Store, mark: ModSeq) -> String {
     format!("{:x}-{:x}", store.epoch(), mark.0)
 }
 
-/// How far a client has come, as a state.
-pub(in crate::jmap) fn at(store: &Store, since: ClientState) -> String {
+/// Returns the state string of a client that may still be catching up.
+pub(in crate::jmap) fn of_client(store: &Store, since: ClientState) -> String {
     if since.mark == since.base && since.last == u32::MAX {
         return state(store, since.mark);
     }
-    let told = if since.last == u32::MAX { String::new() } else { format!("-{:x}", since.last) };
-    format!("{:x}-{:x}-{:x}{told}", store.epoch(), since.mark.0, since.base.0)
+    let last = if since.last == u32::MAX { String::new() } else { format!("-{:x}", since.last) };
+    format!("{:x}-{:x}-{:x}{last}", store.epoch(), since.mark.0, since.base.0)
 }
 
-/// The newest state of a type.
+/// Returns the newest state of a type.
 pub(in crate::jmap) fn newest_state(
     store: &Store,
     snapshot: &Snapshot<'_>,
@@ -34,7 +34,7 @@ pub(in crate::jmap) fn newest_state(
     Ok(state(store, snapshot.state(account, data)?))
 }
 
-/// What a state string says; nothing of one that this store never gave.
+/// Parses a state string; `None` if this store did not give it.
 pub(in crate::jmap) fn since(store: &Store, text: &str) -> Option<ClientState> {
     let mut parts = text
         .split('-')

@@ -1,5 +1,5 @@
-//! Reads types whose objects are few rows of one table (`store::Object`): identities, submissions,
-//! share notifications.
+//! Reads the types whose objects are few rows of one table (`store::Object`): identities,
+//! submissions and share notifications.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::model::{DataType, ObjectId};
 use crate::store::{Object, Snapshot};
 use crate::wire::jmap::MethodError;
 
-/// The rows of an account at one moment.
+/// Reads the objects of an account from one snapshot.
 pub(in crate::jmap) struct StoredReader<'a> {
     pub(in crate::jmap) context: &'a Context,
     pub(in crate::jmap) account: &'a Account,
@@ -42,18 +42,19 @@ impl<'a> StoredReader<'a> {
     pub(in crate::jmap) fn changes<T: Object>(
         &self,
         since: &str,
-        most: usize,
+        max_changes: usize,
     ) -> Result<Option<ChangedObjects<ObjectId>>, MethodError> {
         let store = &self.context.store;
         let found = self.snapshot.object_changes::<T>(
             self.account.id,
             client_state(store, since)?,
-            most,
+            max_changes,
         )?;
         Ok(found.map(|found| ChangedObjects::of(store, found)))
     }
 
-    /// The ids of all that were created, changed or destroyed since a state.
+    /// Returns the ids of all objects that were created, changed or destroyed since a state; `None`
+    /// if they cannot be calculated.
     pub(in crate::jmap) fn changed_ids<T: Object>(
         &self,
         since: &str,

@@ -1,4 +1,4 @@
-//! Values of JSON as the types of RFC 8620 §1 that they must be. The error names the argument.
+//! Reads JSON values as the types of RFC 8620 §1. Errors name the argument.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -8,37 +8,37 @@ use crate::model::UtcMillis;
 use crate::wire::jmap::MethodError;
 use crate::wire::jmap::json::MAX_SAFE_INTEGER;
 
-/// The error of a value that is not what is wanted.
-pub(in crate::jmap) fn wanted(name: &str, what: &str) -> MethodError {
-    MethodError::InvalidArguments(format!("{name}: {what} is wanted"))
+/// Returns the error for a value that is not what is expected.
+pub(in crate::jmap) fn expected(name: &str, what: &str) -> MethodError {
+    MethodError::InvalidArguments(format!("{name}: {what} is expected"))
 }
 
-/// `String` (RFC 8620 §1.1).
+/// Reads a `String` (RFC 8620 §1.1).
 pub(in crate::jmap) fn text<'v>(name: &str, value: &'v Value) -> Result<&'v str, MethodError> {
-    value.as_str().ok_or_else(|| wanted(name, "a text"))
+    value.as_str().ok_or_else(|| expected(name, "a text"))
 }
 
-/// `UnsignedInt` (RFC 8620 §1.3).
+/// Reads an `UnsignedInt` (RFC 8620 §1.3).
 pub(in crate::jmap) fn unsigned(name: &str, value: &Value) -> Result<u64, MethodError> {
     value
         .as_u64()
         .filter(|number| *number <= MAX_SAFE_INTEGER)
-        .ok_or_else(|| wanted(name, "a whole number"))
+        .ok_or_else(|| expected(name, "a whole number"))
 }
 
-/// `Boolean` (RFC 8620 §1.1).
+/// Reads a `Boolean` (RFC 8620 §1.1).
 pub(in crate::jmap) fn flag(name: &str, value: &Value) -> Result<bool, MethodError> {
-    value.as_bool().ok_or_else(|| wanted(name, "true or false"))
+    value.as_bool().ok_or_else(|| expected(name, "true or false"))
 }
 
-/// `UTCDate` (RFC 8620 §1.4).
+/// Reads a `UTCDate` (RFC 8620 §1.4).
 pub(in crate::jmap) fn utc_date(name: &str, value: &Value) -> Result<UtcMillis, MethodError> {
     let is_utc = |text: &&str| text.ends_with('Z');
     let at = value.as_str().filter(is_utc).and_then(UtcMillis::parse_rfc3339);
-    at.ok_or_else(|| wanted(name, "a UTCDate such as 2026-12-24T09:00:00Z"))
+    at.ok_or_else(|| expected(name, "a UTCDate such as 2026-12-24T09:00:00Z"))
 }
 
-/// A `UTCDate` as the value of a condition.
+/// A `UTCDate` that is the value of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::jmap) struct UtcDate(pub(in crate::jmap) UtcMillis);
 
@@ -49,6 +49,6 @@ impl<'de> Deserialize<'de> for UtcDate {
             .filter(|text| text.ends_with('Z'))
             .and_then(|text| UtcMillis::parse_rfc3339(text));
         at.map(Self)
-            .ok_or_else(|| D::Error::custom("a UTCDate such as 2026-12-24T09:00:00Z is wanted"))
+            .ok_or_else(|| D::Error::custom("a UTCDate such as 2026-12-24T09:00:00Z is expected"))
     }
 }

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::jmap::method::Call;
-use crate::jmap::standard::value::wanted;
-use crate::jmap::standard::{Tree, condition};
+use crate::jmap::standard::value::expected;
+use crate::jmap::standard::{FilterTree, condition};
 use crate::model::keyword;
 use crate::query::{Condition, Filter};
 use crate::wire::jmap::arguments::short;
@@ -80,7 +80,7 @@ fn has_our_own(filter: &Filter) -> bool {
 /// # Errors
 /// `invalidArguments`, `unsupportedFilter`.
 pub fn filter(given: Option<&Value>) -> Result<Filter, MethodError> {
-    let tree = Tree::of(given, |name, value| {
+    let tree = FilterTree::of(given, |name, value| {
         if value.is_null() { Ok(None) } else { condition::<EmailCondition>(name, value).map(Some) }
     })?;
     let filter = of_tree(tree)?;
@@ -88,15 +88,15 @@ pub fn filter(given: Option<&Value>) -> Result<Filter, MethodError> {
     Ok(filter)
 }
 
-fn of_tree(tree: Tree<EmailCondition>) -> Result<Filter, MethodError> {
-    let all = |parts: Vec<Tree<EmailCondition>>| {
+fn of_tree(tree: FilterTree<EmailCondition>) -> Result<Filter, MethodError> {
+    let all = |parts: Vec<FilterTree<EmailCondition>>| {
         parts.into_iter().map(of_tree).collect::<Result<Vec<Filter>, _>>()
     };
     match tree {
-        Tree::And(parts) => all(parts).map(Filter::And),
-        Tree::Or(parts) => all(parts).map(Filter::Or),
-        Tree::Not(parts) => all(parts).map(Filter::Not),
-        Tree::Is(condition) => of_condition(condition),
+        FilterTree::And(parts) => all(parts).map(Filter::And),
+        FilterTree::Or(parts) => all(parts).map(Filter::Or),
+        FilterTree::Not(parts) => all(parts).map(Filter::Not),
+        FilterTree::Is(condition) => of_condition(condition),
     }
 }
 
@@ -152,11 +152,11 @@ pub(in crate::jmap::email) fn keyword(name: &str, word: &str) -> Result<String, 
 fn header(texts: Vec<String>) -> Result<Condition, MethodError> {
     let mut texts = texts.into_iter();
     let (Some(name), text, None) = (texts.next(), texts.next(), texts.next()) else {
-        return Err(wanted("header", "an array of one or two texts"));
+        return Err(expected("header", "an array of one or two texts"));
     };
     // RFC 5322 §2.2: printable ASCII but the colon.
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':') {
-        return Err(wanted("header", "the name of a header field"));
+        return Err(expected("header", "the name of a header field"));
     }
     Ok(Condition::Header { name, text })
 }

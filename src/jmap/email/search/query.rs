@@ -7,7 +7,7 @@ use super::{filter, sort};
 use crate::jmap::context::Account;
 use crate::jmap::method::{Call, Method};
 use crate::jmap::rights::{Rights, same_access_since};
-use crate::jmap::standard::value::wanted;
+use crate::jmap::standard::value::expected;
 use crate::jmap::standard::{client_state, state};
 use crate::model::limits;
 use crate::query::{
@@ -68,7 +68,7 @@ impl<'a> SectionArgs<'a> {
     pub fn window(self, most: usize) -> Result<Window, MethodError> {
         for (name, number) in [("position", self.position), ("anchorOffset", self.anchor_offset)] {
             if number.unsigned_abs() > MAX_SAFE_INTEGER {
-                return Err(wanted(name, "a whole number"));
+                return Err(expected(name, "a whole number"));
             }
         }
         // With an anchor the position is ignored.
@@ -78,7 +78,7 @@ impl<'a> SectionArgs<'a> {
                 let id = anchor.parse().map_err(|_| MethodError::AnchorNotFound)?;
                 Start::Anchor { id, offset: self.anchor_offset }
             }
-            Some(_) => return Err(wanted("anchor", "an id")),
+            Some(_) => return Err(expected("anchor", "an id")),
         };
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
         Ok(Window { start, limit: Some(limit.map_or(most, |limit| limit.min(most))) })

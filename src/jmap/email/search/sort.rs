@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::filter::keyword;
-use crate::jmap::standard::value::wanted;
+use crate::jmap::standard::value::expected;
 use crate::jmap::standard::{PropertyComparator, sort_by};
 use crate::query::{Comparator, SortProperty};
 use crate::wire::jmap::MethodError;
@@ -58,7 +58,7 @@ pub(in crate::jmap) fn of(
 fn comparator(given: PropertyComparator<EmailSort>) -> Result<Comparator, MethodError> {
     let PropertyComparator { property, ascending, collation, keyword: word } = given;
     let of_keyword = |of: fn(String) -> SortProperty, name: &str, word: Option<String>| {
-        let word = word.ok_or_else(|| wanted("keyword", &format!("the keyword of {name}")))?;
+        let word = word.ok_or_else(|| expected("keyword", &format!("the keyword of {name}")))?;
         keyword("keyword", &word).map(of).map_err(MethodError::UnsupportedSort)
     };
     let plain = |property: SortProperty, word: Option<String>| match word {

@@ -1,32 +1,27 @@
-//! `EmailAddress[]` (RFC 8621 §4.1.2.3) as it is set and shown.
+//! Reads and writes `EmailAddress[]` (RFC 8621 §4.1.2.3) as JSON.
 
 use serde_json::{Value, json};
 
 use crate::model::{Address, EmailAddress};
 
-/// As JSON.
-pub(in crate::jmap) fn object(people: &[EmailAddress]) -> Value {
-    people.iter().map(one).collect()
+pub(in crate::jmap) fn to_json(addresses: &[EmailAddress]) -> Value {
+    addresses.iter().map(|address| json!({"name": address.name, "email": address.email})).collect()
 }
 
-fn one(person: &EmailAddress) -> Value {
-    json!({"name": person.name, "email": person.email})
-}
-
-/// From JSON; null is none at all.
+/// Reads up to `max` addresses; `None` for null.
 ///
 /// # Errors
-/// What is wanted.
+/// A text that says what is expected.
 pub(in crate::jmap) fn read(
     value: &Value,
-    most: usize,
+    max: usize,
 ) -> Result<Option<Vec<EmailAddress>>, &'static str> {
-    const WANTED: &str =
-        "an array of objects with email, an address, and name, one line, is wanted";
+    const EXPECTED: &str =
+        "an array of objects with email, an address, and name, one line, is expected";
     if value.is_null() {
         return Ok(None);
     }
-    let all = value.as_array().filter(|all| all.len() <= most).ok_or(WANTED)?;
+    let all = value.as_array().filter(|all| all.len() <= max).ok_or(EXPECTED)?;
     let one = |one: &Value| {
         let members = one.as_object()?;
         let name = match members.get("name") {
@@ -45,5 +40,5 @@ pub(in crate::jmap) fn read(
             .all(|key| key == "name" || key == "email")
             .then_some(EmailAddress { name, email })
     };
-    all.iter().map(one).collect::<Option<_>>().map(Some).ok_or(WANTED)
+    all.iter().map(one).collect::<Option<_>>().map(Some).ok_or(EXPECTED)
 }

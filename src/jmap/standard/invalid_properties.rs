@@ -1,10 +1,10 @@
-//! What is wrong with an object, property by property: a client is told of all at once (RFC 8620
-//! §5.3 `properties`).
+//! Collects the invalid properties of an object, so that one error names all of them (RFC 8620 §5.3
+//! `properties`).
 
 use crate::model::limits;
 use crate::wire::jmap::SetError;
 
-/// What is wrong.
+/// The invalid properties that were found so far, and the reason for the first.
 #[derive(Debug, Default)]
 pub(in crate::jmap) struct InvalidProperties {
     properties: Vec<String>,
@@ -12,8 +12,8 @@ pub(in crate::jmap) struct InvalidProperties {
 }
 
 impl InvalidProperties {
-    /// One more property, and what is wrong with it. What is said of the first is said of all;
-    /// beyond `limits::MAX_NAMED_PROPERTIES` they are not named.
+    /// Adds a property. Only the reason for the first one is reported, and only the first
+    /// `limits::MAX_NAMED_PROPERTIES` are named.
     pub(in crate::jmap) fn add(&mut self, property: impl Into<String>, why: &str) {
         let property = property.into();
         self.why.get_or_insert_with(|| format!("{property}: {why}"));
@@ -24,16 +24,16 @@ impl InvalidProperties {
         }
     }
 
-    /// Takes note of the properties that an error names.
+    /// Adds the properties that an `InvalidProperties` error names. Returns the value of `Ok`.
     ///
     /// # Errors
-    /// Any other error, as it is.
+    /// Any other error.
     pub(in crate::jmap) fn note<T>(
         &mut self,
-        done: Result<T, SetError>,
+        result: Result<T, SetError>,
     ) -> Result<Option<T>, SetError> {
-        match done {
-            Ok(made) => Ok(Some(made)),
+        match result {
+            Ok(value) => Ok(Some(value)),
             Err(SetError::InvalidProperties(properties, why)) => {
                 properties.into_iter().for_each(|property| self.add(property, &why));
                 Ok(None)
@@ -42,15 +42,14 @@ impl InvalidProperties {
         }
     }
 
-    /// Whether nothing is.
     pub(in crate::jmap) fn is_empty(&self) -> bool {
         self.why.is_none()
     }
 
-    /// The end.
+    /// Returns the collected error, if any.
     ///
     /// # Errors
-    /// `invalidProperties` where something is wrong.
+    /// `InvalidProperties` if a property was added.
     pub(in crate::jmap) fn finish(self) -> Result<(), SetError> {
         match self.why {
             Some(why) => Err(SetError::InvalidProperties(self.properties, why)),
