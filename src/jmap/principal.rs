@@ -1,9 +1,11 @@
-//! Principal (RFC 9670 §2): whom the caller can share with. Each account is one, and its id is the
-//! account's; they stand in the caller's own account.
+//! Principal (RFC 9670 §2): the users with whom the caller can share mailboxes.
 //!
-//! A user sees the accounts that have an address in one of the user's own domains, and those that
-//! shared something with the user. An administrator sees all. No principal is changed here, and no
-//! history of changes is kept: the state is a digest of what is visible.
+//! - Each account is a principal, with the id of the account. A user finds all visible principals
+//!   in the user's own account.
+//! - A user sees the accounts that have an address in principal of the user's own domains, and
+//!   those that share a mailbox with the user. An administrator sees all.
+//! - Principals cannot be changed over JMAP, and no history of changes is stored: the state is a
+//!   digest of all visible principals.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,8 +49,8 @@ impl ObjectType for Principal {
         VisiblePrincipals::of(call.context, account)
     }
 
-    fn state(known: &VisiblePrincipals) -> Result<String, MethodError> {
-        Ok(known.state())
+    fn state(principals: &VisiblePrincipals) -> Result<String, MethodError> {
+        Ok(principals.state())
     }
 }
 
@@ -57,28 +59,29 @@ impl GetObjects for Principal {
         PrincipalProperty::ALL.to_vec()
     }
 
-    fn ids(known: &VisiblePrincipals) -> Result<Vec<AccountId>, MethodError> {
-        Ok(known.all.iter().map(|one| one.id).collect())
+    fn ids(principals: &VisiblePrincipals) -> Result<Vec<AccountId>, MethodError> {
+        Ok(principals.all.iter().map(|principal| principal.id).collect())
     }
 
     fn object(
-        known: &VisiblePrincipals,
+        principals: &VisiblePrincipals,
         id: &AccountId,
         properties: &[PrincipalProperty],
     ) -> Result<Option<JsonObject>, MethodError> {
-        let found = known.all.iter().find(|one| one.id == *id);
-        Ok(found.map(|one| known.object(one, properties)))
+        let found = principals.all.iter().find(|principal| principal.id == *id);
+        Ok(found.map(|principal| principals.object(principal, properties)))
     }
 }
 
-/// They are not kept (RFC 9670 §2.2): only that nothing changed can be told.
+/// The history of principals is not stored (RFC 9670 §2.2): /changes can only say that nothing
+/// changed.
 impl ObjectChanges for Principal {
     fn changes(
-        known: &VisiblePrincipals,
+        principals: &VisiblePrincipals,
         since: &str,
         _: usize,
     ) -> Result<Option<ChangedObjects<AccountId>>, MethodError> {
-        let state = known.state();
+        let state = principals.state();
         Ok((since == state).then(|| ChangedObjects {
             created: Vec::new(),
             updated: Vec::new(),
@@ -90,8 +93,7 @@ impl ObjectChanges for Principal {
     }
 }
 
-/// Principal/set: who there is, and how they are called, is the administrator's to say, so every
-/// change is refused.
+/// Principal/set. It refuses every change: only the administrator changes accounts.
 pub(super) struct PrincipalSet;
 
 impl Method for PrincipalSet {
@@ -100,22 +102,23 @@ impl Method for PrincipalSet {
 
     fn call(call: &Call<'_>, args: SetArgs) -> Result<SetAnswer, MethodError> {
         let account = call.open(&args.account_id, Principal::GUESTS)?;
-        let known = VisiblePrincipals::of(call.context, &account)?;
-        let (set, state) = (SetArguments::of(call.created, args)?, known.state());
+        let principals = VisiblePrincipals::of(call.context, &account)?;
+        let (set, state) = (SetArguments::of(call.created, args)?, principals.state());
         if !set.allows_state(&state) {
             return Err(MethodError::StateMismatch);
         }
-        let (mut done, no) =
-            (set.done, SetError::Forbidden("principals are the administrator's to change".into()));
-        let refusal = |id: &str| if known.has(id) { no.clone() } else { SetError::NotFound };
-        set.create.iter().for_each(|(name, _)| done.not_created(name, &no));
+        let mut done = set.done;
+        let forbidden = SetError::Forbidden("only the administrator can change principals".into());
+        let refusal =
+            |id: &str| if principals.has(id) { forbidden.clone() } else { SetError::NotFound };
+        set.create.iter().for_each(|(name, _)| done.not_created(name, &forbidden));
         set.update.iter().for_each(|(id, _)| done.not_updated(id, &refusal(id)));
         set.destroy.iter().for_each(|id| done.not_destroyed(id, &refusal(id)));
         Ok(done.into_answer_between(&account, state.clone(), state))
     }
 }
 
-/// A condition (RFC 9670 §2.4.1).
+/// A property of the `FilterCondition` (RFC 9670 §2.4.1).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum PrincipalCondition {
@@ -137,7 +140,7 @@ impl From<String> for LowercaseText {
     }
 }
 
-/// RFC 9670 names no property to sort by.
+/// RFC 9670 defines no property to sort by.
 #[derive(Deserialize)]
 pub(super) enum PrincipalSort {}
 
@@ -149,11 +152,13 @@ impl QueryObjects for Principal {
     const CAN_CALCULATE_CHANGES: bool = false;
 
     fn results(
-        known: &VisiblePrincipals,
+        principals: &VisiblePrincipals,
         query: &ObjectQuery<Self>,
     ) -> Result<Vec<String>, MethodError> {
-        let found = known.all.iter().filter(|one| query.filter.holds(&|is| known.holds(is, one)));
-        Ok(found.map(|one| one.id.to_string()).collect())
+        let found = principals.all.iter().filter(|principal| {
+            query.filter.holds(&|condition| principals.matches(condition, principal))
+        });
+        Ok(found.map(|principal| principal.id.to_string()).collect())
     }
 
     fn changed_ids(
@@ -164,7 +169,6 @@ impl QueryObjects for Principal {
     }
 }
 
-/// A principal.
 pub(super) struct Principal {
     id: AccountId,
     row: AccountRow,
@@ -176,55 +180,56 @@ impl Principal {
     }
 }
 
-/// The principals that the caller may know of, by id, and the accounts that the caller may reach.
+/// The principals that the caller may see, by id, and the accounts that the caller may use.
 pub(super) struct VisiblePrincipals {
     all: Vec<Principal>,
-    reachable: Vec<Account>,
+    accessible: Vec<Account>,
     uploads: Arc<UploadSettings>,
 }
 
 impl VisiblePrincipals {
     fn of(context: &Context, account: &Account) -> Result<Self, MethodError> {
-        let reachable = context.accessible_accounts()?;
-        let everyone = context.directory.list()?;
-        let mine = everyone.iter().find(|(id, ..)| *id == account.id);
+        let accessible = context.accessible_accounts()?;
+        let accounts = context.directory.list()?;
+        let own = accounts.iter().find(|(id, ..)| *id == account.id);
         let domains =
-            mine.map(|(_, row, addresses)| domains(&row.primary, addresses)).unwrap_or_default();
-        let known = |id: AccountId, row: &AccountRow, addresses: &[Address]| {
+            own.map(|(_, row, addresses)| domains(&row.primary, addresses)).unwrap_or_default();
+        let is_visible = |id: AccountId, row: &AccountRow, addresses: &[Address]| {
             context.caller.admin
-                || reachable.iter().any(|account| account.id == id)
+                || accessible.iter().any(|account| account.id == id)
                 || self::domains(&row.primary, addresses).intersection(&domains).next().is_some()
         };
-        let all = everyone.into_iter().filter(|(id, row, addresses)| known(*id, row, addresses));
+        let all =
+            accounts.into_iter().filter(|(id, row, addresses)| is_visible(*id, row, addresses));
         Ok(Self {
             all: all.map(|(id, row, _)| Principal { id, row }).collect(),
-            reachable,
+            accessible,
             uploads: Arc::clone(&context.uploads),
         })
     }
 
     fn has(&self, id: &str) -> bool {
-        self.all.iter().any(|one| one.id.to_string() == id)
+        self.all.iter().any(|principal| principal.id.to_string() == id)
     }
 
-    /// The account with a principal's data, if the caller may reach it.
-    fn account(&self, one: &Principal) -> Option<&Account> {
-        self.reachable.iter().find(|account| account.id == one.id)
+    /// Returns the account of a principal, if the caller may use it.
+    fn account(&self, principal: &Principal) -> Option<&Account> {
+        self.accessible.iter().find(|account| account.id == principal.id)
     }
 
-    fn object(&self, one: &Principal, properties: &[PrincipalProperty]) -> JsonObject {
+    fn object(&self, principal: &Principal, properties: &[PrincipalProperty]) -> JsonObject {
         object_of(properties, |property| match property {
-            PrincipalProperty::Id => one.id.to_string().into(),
+            PrincipalProperty::Id => principal.id.to_string().into(),
             PrincipalProperty::Type => "individual".into(),
-            PrincipalProperty::Name => one.name().into(),
+            PrincipalProperty::Name => principal.name().into(),
             PrincipalProperty::Description => Value::Null,
-            PrincipalProperty::Email => one.row.primary.to_string().into(),
-            PrincipalProperty::TimeZone => one.row.zone.clone().into(),
+            PrincipalProperty::Email => principal.row.primary.to_string().into(),
+            PrincipalProperty::TimeZone => principal.row.zone.clone().into(),
             PrincipalProperty::Capabilities => JsonObject::new().into(),
             PrincipalProperty::Accounts => {
-                let known = self.account(one).into_iter();
+                let account = self.account(principal).into_iter();
                 or_null(
-                    known
+                    account
                         .map(|account| {
                             (account.id.to_string(), entry(account, &self.uploads).json())
                         })
@@ -235,16 +240,20 @@ impl VisiblePrincipals {
     }
 
     fn state(&self) -> String {
-        let all: Value =
-            self.all.iter().map(|one| self.object(one, PrincipalProperty::ALL)).collect();
+        let all: Value = self
+            .all
+            .iter()
+            .map(|principal| self.object(principal, PrincipalProperty::ALL))
+            .collect();
         blake3::hash(all.to_string().as_bytes()).to_hex().chars().take(16).collect()
     }
 
-    fn holds(&self, is: &PrincipalCondition, one: &Principal) -> bool {
-        let (name, email) = (one.name().to_lowercase(), one.row.primary.to_string().to_lowercase());
-        match is {
+    fn matches(&self, condition: &PrincipalCondition, principal: &Principal) -> bool {
+        let (name, email) =
+            (principal.name().to_lowercase(), principal.row.primary.to_string().to_lowercase());
+        match condition {
             PrincipalCondition::AccountIds(ids) => {
-                self.account(one).is_some_and(|account| ids.contains(&account.id.to_string()))
+                self.account(principal).is_some_and(|account| ids.contains(&account.id.to_string()))
             }
             PrincipalCondition::Email(LowercaseText(part)) => email.contains(part),
             PrincipalCondition::Name(LowercaseText(part)) => name.contains(part),
@@ -252,18 +261,18 @@ impl VisiblePrincipals {
                 name.contains(part) || email.contains(part)
             }
             PrincipalCondition::Type(kind) => kind == "individual",
-            PrincipalCondition::TimeZone(zone) => one.row.zone.as_ref() == Some(zone),
+            PrincipalCondition::TimeZone(zone) => principal.row.zone.as_ref() == Some(zone),
         }
     }
 }
 
-/// The domains of an account's addresses.
+/// Returns the domains of an account's addresses.
 fn domains(primary: &Address, addresses: &[Address]) -> BTreeSet<String> {
     addresses.iter().chain([primary]).map(|address| address.folded().domain().to_owned()).collect()
 }
 
-/// Whether the owner of the account `own` may know of another account, and so share a mailbox with
-/// it.
+/// Returns whether the owner of the account `own` may see another account, and so share a mailbox
+/// with it.
 ///
 /// # Errors
 /// Those of reading.
@@ -272,10 +281,10 @@ pub(in crate::jmap) fn may_share_with(
     own: AccountId,
     other: AccountId,
 ) -> Result<bool, Error> {
-    let Ok(them) = context.directory.identity(other) else { return Ok(false) };
-    let us = context.directory.identity(own)?;
-    let of = |one: &Identity| domains(&one.primary, &one.addresses);
+    let Ok(other_identity) = context.directory.identity(other) else { return Ok(false) };
+    let own_identity = context.directory.identity(own)?;
+    let domains_of = |identity: &Identity| domains(&identity.primary, &identity.addresses);
     Ok(context.caller.admin
-        || of(&us).intersection(&of(&them)).next().is_some()
+        || domains_of(&own_identity).intersection(&domains_of(&other_identity)).next().is_some()
         || context.store.snapshot().is_shared_with(own, other)?)
 }

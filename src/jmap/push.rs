@@ -1,10 +1,10 @@
-//! What a client is told of changes (RFC 8620 §7): which types of which account have another state,
-//! and which.
+//! Makes the `StateChange` objects that are pushed to clients (RFC 8620 §7): the new states of the
+//! types that changed, by account.
 //!
-//! All types of an account share one order of changes, so that a client's knowledge of an account
-//! is one number: what changed since is told at once, however many changes there were.
-//! `EmailDelivery` is one of the types (RFC 8621 §1.5), and `Quota` is told of with the emails that
-//! use it (RFC 9425 §5).
+//! - All types of an account share one sequence of changes. What a client knows of an account is
+//!   therefore one modseq, and any number of changes since then is one object.
+//! - `EmailDelivery` is one of the types (RFC 8621 §1.5). `Quota` is reported when the emails
+//!   change that use it (RFC 9425 §5).
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use super::standard::state;
 use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::{Error, Store};
 
-/// The types that a client may be told of.
-const MAX_TYPES: [(&str, DataType); 8] = [
+/// The types whose changes are pushed, apart from `Quota`.
+const PUSHED_TYPES: [(&str, DataType); 8] = [
     ("Email", DataType::Email),
     ("EmailDelivery", DataType::EmailDelivery),
     ("Thread", DataType::Thread),
@@ -34,19 +34,18 @@ const MAX_TYPES: [(&str, DataType); 8] = [
 /// was shared.
 const GUEST_TYPES: [DataType; 3] = [DataType::Email, DataType::Thread, DataType::Mailbox];
 
-/// An account whose changes are followed.
+/// An account whose changes are pushed to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObservedAccount {
-    /// Which.
     pub account: AccountId,
-    /// Whether by a guest.
+    /// Whether the client is a guest in the account.
     pub shared: bool,
 }
 
 impl ObservedAccount {
-    /// By its owner.
+    /// An account whose changes are pushed to its owner.
     #[must_use]
-    pub fn own(account: AccountId) -> Self {
+    pub fn of_owner(account: AccountId) -> Self {
         Self { account, shared: false }
     }
 }
@@ -57,7 +56,7 @@ impl From<&Account> for ObservedAccount {
     }
 }
 
-/// What a client knows: of each account the newest change.
+/// What a client knows: the newest change of each account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushState {
     epoch: u64,
@@ -65,7 +64,7 @@ pub struct PushState {
 }
 
 impl PushState {
-    /// All that there is now in these accounts.
+    /// Returns the newest change of each of these accounts.
     ///
     /// # Errors
     /// Those of reading.
@@ -80,50 +79,50 @@ impl PushState {
         })
     }
 
-    /// What a client said that it knows (`text`), of these accounts. Of one that it does not name,
-    /// and where it is from another store or another time of it: nothing.
+    /// Parses what a client says that it knows (see `text`), for these accounts. Nothing is known
+    /// of an account that the text does not name, or if the text has another epoch. `None` if it is
+    /// malformed.
     #[must_use]
-    pub fn of(text: &str, store: &Store, accounts: &[ObservedAccount]) -> Option<Self> {
+    pub fn parse(text: &str, store: &Store, accounts: &[ObservedAccount]) -> Option<Self> {
         let mut parts = text.split('.');
         let epoch = u64::from_str_radix(parts.next()?, 16).ok()?;
-        let mut said = BTreeMap::new();
+        let mut given = BTreeMap::new();
         for part in parts {
             let (account, mark) = part.split_once('-')?;
-            said.insert(
+            given.insert(
                 account.parse::<AccountId>().ok()?,
                 ModSeq(u64::from_str_radix(mark, 16).ok()?),
             );
         }
         let known = |one: &ObservedAccount| {
-            let mark = said.get(&one.account).copied().filter(|_| epoch == store.epoch());
+            let mark = given.get(&one.account).copied().filter(|_| epoch == store.epoch());
             (*one, mark.unwrap_or_default())
         };
         Some(Self { epoch: store.epoch(), marks: accounts.iter().map(known).collect() })
     }
 
-    /// From now on of these accounts. Of one that was not among them nothing is known: its states
-    /// are told.
-    pub fn follow(&mut self, accounts: &[ObservedAccount]) {
+    /// Changes the accounts. Nothing is known of an added account, so its states are reported next.
+    pub fn set_accounts(&mut self, accounts: &[ObservedAccount]) {
         let mark = |one: &ObservedAccount| (*one, self.marks.get(one).copied().unwrap_or_default());
         self.marks = accounts.iter().map(mark).collect();
     }
 
-    /// Forgets a change of an account, and what came after it.
+    /// Forgets a change of an account and all later ones, so that they are reported again.
     pub fn forget_from(&mut self, account: AccountId, change: ModSeq) {
         for (_, mark) in self.marks.iter_mut().filter(|(one, _)| one.account == account) {
             *mark = ModSeq(change.0.saturating_sub(1)).min(*mark);
         }
     }
 
-    /// As a text, for `Last-Event-ID` and `pushState`.
+    /// Returns the text form, for `Last-Event-ID` and `pushState`.
     #[must_use]
     pub fn text(&self) -> String {
         let marks = self.marks.iter().map(|(one, mark)| format!(".{}-{:x}", one.account, mark.0));
         format!("{:x}{}", self.epoch, marks.collect::<String>())
     }
 
-    /// What changed since, and now is known: a `StateChange`; of these types alone, if any are
-    /// named. `None` where nothing of them did.
+    /// Returns what changed since, as a `StateChange`, and takes note of it. With `types`, only
+    /// these types are reported. `None` if nothing is to be reported.
     ///
     /// # Errors
     /// Those of reading.
@@ -136,21 +135,21 @@ impl PushState {
         let mut changed = Map::new();
         for (ObservedAccount { account, shared }, mark) in &mut self.marks {
             let now = snapshot.account_state(*account)?;
-            // Of a store that was restored: what it knows never happened.
+            // After a restore of the store, the client may know changes that never happened.
             let since = if *mark > now.modseq { ModSeq(0) } else { *mark };
             let wanted =
                 |name: &str| types.is_none_or(|types| types.iter().any(|known| known == name));
-            let told = |data: DataType| !shared || GUEST_TYPES.contains(&data);
-            let of = |data| newest_change(&now, *shared, data);
-            let newer = MAX_TYPES
+            let is_pushed = |data: DataType| !shared || GUEST_TYPES.contains(&data);
+            let mark_of = |data| newest_change(&now, *shared, data);
+            let newer = PUSHED_TYPES
                 .iter()
-                .filter(|(name, data)| of(*data) > since && wanted(name) && told(*data));
+                .filter(|(name, data)| mark_of(*data) > since && wanted(name) && is_pushed(*data));
             let states =
-                newer.map(|(name, data)| ((*name).to_owned(), state(store, of(*data)).into()));
+                newer.map(|(name, data)| ((*name).to_owned(), state(store, mark_of(*data)).into()));
             let mut states: Map<String, Value> = states.collect();
             if !*shared && now.state(DataType::Email) > since && wanted("Quota") {
-                let full = snapshot.account(*account)?.and_then(|row| quota::state(&now, &row));
-                states.extend(full.map(|state| ("Quota".to_owned(), state.into())));
+                let quota = snapshot.account(*account)?.and_then(|row| quota::state(&now, &row));
+                states.extend(quota.map(|state| ("Quota".to_owned(), state.into())));
             }
             if !states.is_empty() {
                 changed.insert(account.to_string(), states.into());
@@ -167,11 +166,11 @@ mod tests {
     use crate::jmap::tests::{call, context, letters};
 
     #[test]
-    fn what_changed_is_told_once_with_the_states_that_get_gives() {
+    fn change_is_pushed_once_with_the_states_of_get() {
         let context = context();
         let ann: AccountId = letters(&context, 1).parse().unwrap();
         let store = &context.store;
-        let mut known = PushState::now(store, &[ObservedAccount::own(ann)]).unwrap();
+        let mut known = PushState::now(store, &[ObservedAccount::of_owner(ann)]).unwrap();
         assert_eq!(known.catch_up(store, None).unwrap(), None);
         let before = known.text();
         letters(&context, 1);
@@ -187,28 +186,33 @@ mod tests {
             "{change}"
         );
         assert_eq!(known.catch_up(store, None).unwrap(), None);
-        // A client that returns with its earlier states is told the same change, and nothing of
-        // other types.
-        let mut back = PushState::of(&before, store, &[ObservedAccount::own(ann)]).unwrap();
+        // A client that returns with its earlier states gets the same change, and none of types
+        // that it did not ask for.
+        let mut back = PushState::parse(&before, store, &[ObservedAccount::of_owner(ann)]).unwrap();
         assert_eq!(back.catch_up(store, None).unwrap(), Some(change));
-        let mut back = PushState::of(&before, store, &[ObservedAccount::own(ann)]).unwrap();
+        let mut back = PushState::parse(&before, store, &[ObservedAccount::of_owner(ann)]).unwrap();
         assert_eq!(back.catch_up(store, Some(&["VacationResponse".into()])).unwrap(), None);
     }
 
     #[test]
-    fn what_is_not_ours_is_not_known() {
+    fn push_state_of_another_store_or_epoch_is_not_trusted() {
         let context = context();
         let ann: AccountId = letters(&context, 1).parse().unwrap();
         let store = &context.store;
         for text in ["", "x", "1.", "1.a", "1.zz-1", "1.a-", "-1"] {
-            assert_eq!(PushState::of(text, store, &[ObservedAccount::own(ann)]), None, "{text}");
+            assert_eq!(
+                PushState::parse(text, store, &[ObservedAccount::of_owner(ann)]),
+                None,
+                "{text}"
+            );
         }
-        // From another store, or from a time that never was: everything is new.
+        // A text of another store, or with changes that never happened: everything is reported.
         for text in [
             format!("{:x}.{ann}-ff", store.epoch() ^ 1),
             format!("{:x}.{ann}-ffffff", store.epoch()),
         ] {
-            let mut known = PushState::of(&text, store, &[ObservedAccount::own(ann)]).unwrap();
+            let mut known =
+                PushState::parse(&text, store, &[ObservedAccount::of_owner(ann)]).unwrap();
             assert!(known.catch_up(store, None).unwrap().is_some(), "{text}");
         }
     }

@@ -1,7 +1,8 @@
-//! Quota (RFC 9425): how much an account may hold, in octets and in emails, and how much it holds.
+//! Quota (RFC 9425): how many bytes and emails an account may hold, and how many it holds.
 //!
-//! A quota is there where a limit is. Both are made from the account's rows at the moment, so a
-//! state is what they are: it tells by itself what changed since, however long ago that was.
+//! - A quota exists if the account has the limit.
+//! - Quotas are computed from the account's rows. Their state string has all their values, so the
+//!   changes since any state can be calculated.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -36,14 +37,14 @@ properties! {
     }
 }
 
-/// One quota: what it counts, how much there is, how much there may be.
+/// One quota: what it counts, how much is used, and the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quota {
     id: &'static str,
     resource: &'static str,
     name: &'static str,
     used: u64,
-    most: u64,
+    limit: u64,
 }
 
 impl Quota {
@@ -52,18 +53,18 @@ impl Quota {
             QuotaProperty::Id => self.id.into(),
             QuotaProperty::ResourceType => self.resource.into(),
             QuotaProperty::Used => self.used.into(),
-            QuotaProperty::HardLimit => self.most.into(),
+            QuotaProperty::HardLimit => self.limit.into(),
             QuotaProperty::Scope => "account".into(),
             QuotaProperty::Name => self.name.into(),
             QuotaProperty::Types => ["Email"].into_iter().collect(),
-            // Nine tenths: time to tidy up before mail is refused.
-            QuotaProperty::WarnLimit => self.most.saturating_sub(self.most / 10).into(),
+            // Nine tenths: there is time to tidy up before mail is refused.
+            QuotaProperty::WarnLimit => self.limit.saturating_sub(self.limit / 10).into(),
             QuotaProperty::SoftLimit | QuotaProperty::Description => Value::Null,
         })
     }
 }
 
-/// The quotas of an account at one moment.
+/// The quotas of an account, read from one snapshot.
 pub(super) struct AccountQuotas(Vec<Quota>);
 
 impl AccountQuotas {
@@ -73,8 +74,8 @@ impl AccountQuotas {
     }
 
     fn with(state: &AccountStateRow, row: &AccountRow) -> Self {
-        let quota = |id, resource, name, used, most: Option<u64>| {
-            most.map(|most| Quota { id, resource, name, used, most })
+        let quota = |id, resource, name, used, limit: Option<u64>| {
+            limit.map(|limit| Quota { id, resource, name, used, limit })
         };
         let all = [
             quota("emails", "count", "Emails", state.emails, row.quota_emails),
@@ -83,29 +84,29 @@ impl AccountQuotas {
         Self(all.into_iter().flatten().collect())
     }
 
-    /// `emails.used.most` of each.
+    /// Returns the state string: `q`, then `-id.used.limit` of each quota, in hexadecimal.
     fn state(&self) -> String {
         self.0.iter().fold("q".to_owned(), |mut out, quota| {
-            let _ = write!(out, "-{}.{:x}.{:x}", quota.id, quota.used, quota.most);
+            let _ = write!(out, "-{}.{:x}.{:x}", quota.id, quota.used, quota.limit);
             out
         })
     }
 
-    /// The quotas of a state.
-    fn before(&self, state: &str) -> Option<Vec<Quota>> {
+    /// Parses a state string.
+    fn parse_state(state: &str) -> Option<Vec<Quota>> {
         let read = |one: &str| {
             let mut parts = one.split('.');
             let name = parts.next()?;
             let id = ["emails", "octets"].into_iter().find(|id| *id == name)?;
             let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
-            let (used, most) = (number()?, number()?);
-            parts.next().is_none().then_some(Quota { id, resource: "", name: "", used, most })
+            let (used, limit) = (number()?, number()?);
+            parts.next().is_none().then_some(Quota { id, resource: "", name: "", used, limit })
         };
         state.strip_prefix('q')?.split('-').skip(1).map(read).collect()
     }
 }
 
-/// The state of an account's quotas, where it has any: to be told of when its emails changed.
+/// Returns the state of an account's quotas, if it has any.
 pub(super) fn state(state: &AccountStateRow, row: &AccountRow) -> Option<String> {
     let now = AccountQuotas::with(state, row);
     (!now.0.is_empty()).then(|| now.state())
@@ -143,7 +144,8 @@ impl GetObjects for Quota {
     }
 }
 
-/// What of the quotas was made, changed and removed since a state; and whether only `used` changed.
+/// The quotas that were created, updated and destroyed since a state, and whether `used` is all
+/// that changed.
 struct QuotaChanges {
     created: Vec<&'static str>,
     updated: Vec<&'static str>,
@@ -151,10 +153,10 @@ struct QuotaChanges {
     only_used: bool,
 }
 
-fn since(now: &AccountQuotas, state: &str) -> Result<QuotaChanges, MethodError> {
-    let old = now.before(state).ok_or(MethodError::CannotCalculateChanges)?;
+fn changes_since(now: &AccountQuotas, state: &str) -> Result<QuotaChanges, MethodError> {
+    let old = AccountQuotas::parse_state(state).ok_or(MethodError::CannotCalculateChanges)?;
     let find = |all: &[Quota], id: &str| all.iter().find(|quota| quota.id == id).copied();
-    let mut since = QuotaChanges {
+    let mut changes = QuotaChanges {
         created: Vec::new(),
         updated: Vec::new(),
         destroyed: Vec::new(),
@@ -162,47 +164,47 @@ fn since(now: &AccountQuotas, state: &str) -> Result<QuotaChanges, MethodError> 
     };
     for quota in &now.0 {
         match find(&old, quota.id) {
-            None => since.created.push(quota.id),
-            Some(was) if (was.used, was.most) != (quota.used, quota.most) => {
-                since.updated.push(quota.id);
-                since.only_used &= was.most == quota.most;
+            None => changes.created.push(quota.id),
+            Some(was) if (was.used, was.limit) != (quota.used, quota.limit) => {
+                changes.updated.push(quota.id);
+                changes.only_used &= was.limit == quota.limit;
             }
             Some(_) => {}
         }
     }
-    since
+    changes
         .destroyed
         .extend(old.iter().map(|quota| quota.id).filter(|id| find(&now.0, id).is_none()));
-    Ok(since)
+    Ok(changes)
 }
 
 impl ObjectChanges for Quota {
     fn changes(
         now: &AccountQuotas,
         old: &str,
-        most: usize,
+        max_changes: usize,
     ) -> Result<Option<ChangedObjects<String>>, MethodError> {
-        let since = since(now, old)?;
+        let since = changes_since(now, old)?;
         let owned = |ids: Vec<&str>| ids.into_iter().map(str::to_owned).collect::<Vec<String>>();
-        let used = since.only_used && !since.updated.is_empty();
+        let only_used = since.only_used && !since.updated.is_empty();
         let changes = ChangedObjects {
             created: owned(since.created),
             updated: owned(since.updated),
             destroyed: owned(since.destroyed),
             state: now.state(),
             more: false,
-            updated_properties: if used {
+            updated_properties: if only_used {
                 UpdatedProperties::Only(vec![QuotaProperty::Used.name().to_owned()])
             } else {
                 UpdatedProperties::Any(())
             },
         };
-        let many = changes.created.len() + changes.updated.len() + changes.destroyed.len();
-        Ok((many <= most).then_some(changes))
+        let count = changes.created.len() + changes.updated.len() + changes.destroyed.len();
+        Ok((count <= max_changes).then_some(changes))
     }
 }
 
-/// A condition (RFC 9425 §4.4).
+/// A property of the `FilterCondition` (RFC 9425 §4.4).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum QuotaCondition {
@@ -220,7 +222,7 @@ pub(super) enum QuotaSort {
 }
 
 impl QuotaCondition {
-    fn holds(&self, quota: &Quota) -> bool {
+    fn matches(&self, quota: &Quota) -> bool {
         let key = |text: &str| Collation::UnicodeCasemap.key(text);
         match self {
             Self::Name(part) => String::from(key(quota.name)).contains(&*String::from(key(part))),
@@ -237,8 +239,11 @@ impl QueryObjects for Quota {
     type ExtraArgs = NoArguments;
 
     fn results(now: &AccountQuotas, query: &ObjectQuery<Self>) -> Result<Vec<String>, MethodError> {
-        let mut found: Vec<&Quota> =
-            now.0.iter().filter(|quota| query.filter.holds(&|is| is.holds(quota))).collect();
+        let mut found: Vec<&Quota> = now
+            .0
+            .iter()
+            .filter(|quota| query.filter.holds(&|condition| condition.matches(quota)))
+            .collect();
         found.sort_by(|one, two| {
             let order = query.compare(|property, collation| match property {
                 QuotaSort::Name => collation.key(one.name).cmp(&collation.key(two.name)),
@@ -253,9 +258,9 @@ impl QueryObjects for Quota {
         now: &AccountQuotas,
         old: &str,
     ) -> Result<Option<BTreeSet<String>>, MethodError> {
-        let since = since(now, old)?;
-        let moved = [since.created, since.updated, since.destroyed].concat();
-        Ok(Some(moved.into_iter().map(str::to_owned).collect()))
+        let since = changes_since(now, old)?;
+        let changed = [since.created, since.updated, since.destroyed].concat();
+        Ok(Some(changed.into_iter().map(str::to_owned).collect()))
     }
 }
 
@@ -268,7 +273,7 @@ mod tests {
 
     /// RFC 9425 §4.
     #[test]
-    fn quotas_are_there_where_limits_are_and_states_tell_what_changed() {
+    fn quota_exists_for_each_limit_and_changes_follow_from_the_state() {
         let context = context();
         let account = letters(&context, 2);
         let get = || call(&context, "Quota/get", &json!({"accountId": account, "ids": null})).1;
@@ -341,22 +346,22 @@ mod tests {
 
     /// RFC 9425 §5.
     #[test]
-    fn a_quota_is_told_of_when_it_fills() {
+    fn quota_is_pushed_when_emails_change() {
         let context = context();
         let account = letters(&context, 1);
         let mut known = PushState::now(
             &context.store,
-            &[crate::jmap::ObservedAccount::own(account.parse().unwrap())],
+            &[crate::jmap::ObservedAccount::of_owner(account.parse().unwrap())],
         )
         .unwrap();
-        let mut told = || {
+        let mut pushed = || {
             letters(&context, 1);
             let change = known.catch_up(&context.store, Some(&["Quota".into()])).unwrap();
             change.map(|change| change["changed"][&account]["Quota"].clone())
         };
-        assert_eq!(told(), None);
+        assert_eq!(pushed(), None);
         call(&context, "Account/set", &json!({"account": account, "quotaOctets": 100_000}));
-        let now = told().unwrap();
+        let now = pushed().unwrap();
         assert_eq!(
             now,
             call(&context, "Quota/get", &json!({"accountId": account, "ids": null})).1["state"]

@@ -1,10 +1,10 @@
 //! The Session resource: what the server can do, with its limits as they are enforced, and which
 //! accounts the caller may use (RFC 8620 §2, RFC 8621 §1.3).
 //!
-//! - Every capability that a request may use stands in it; a capability with nothing more to say is
-//!   an empty object.
-//! - The state of a session is a digest of what can differ from one caller or moment to another, so
-//!   that the answer to a request tells it without a session being made. A new member of the
+//! - The session lists every capability that a request may use. A capability without details is an
+//!   empty object.
+//! - The state of a session is a digest of what can differ between callers or change over time, so
+//!   that the answer to a request can have it without making a session. A new member of the
 //!   session that depends on anything but the program, the base URL, the upload settings and the
 //!   accounts must be added to `state_of`.
 
@@ -24,7 +24,7 @@ use crate::wire::jmap::{
     VACATION, WEBSOCKET,
 };
 
-/// The capabilities that are known here.
+/// All capabilities of the server.
 pub const CAPABILITIES: &[&str] =
     &[CORE, MAIL, SUBMISSION, VACATION, MDN, QUOTA, BLOB, PRINCIPALS, WEBSOCKET, ADMIN];
 
@@ -116,9 +116,10 @@ fn entry_with_unread(context: &Context, account: &Account) -> Result<SessionAcco
 /// Returns how much is unread in an account's inbox, which clients show beside the account's name.
 fn unread(snapshot: &Snapshot<'_>, account: AccountId) -> Result<Value, Error> {
     let counts = inbox_counts(snapshot, account)?;
-    Ok(
-        json!({"inboxUnreadEmails": counts.unread_emails, "inboxUnreadThreads": counts.unread_threads}),
-    )
+    Ok(json!({
+        "inboxUnreadEmails": counts.unread_emails,
+        "inboxUnreadThreads": counts.unread_threads,
+    }))
 }
 
 /// Returns the counts of an account's inbox.
@@ -206,7 +207,10 @@ fn account_capability(
         // RFC 9670 §1.5: each user finds all principals in their own account.
         PRINCIPALS => json!({"currentUserPrincipalId": account.id.to_string()}),
         PRINCIPALS_OWNER => {
-            json!({"accountIdForPrincipal": user.to_string(), "principalId": account.id.to_string()})
+            json!({
+                "accountIdForPrincipal": user.to_string(),
+                "principalId": account.id.to_string(),
+            })
         }
         MAIL => json!({
             "maxMailboxesPerEmail": null,
@@ -218,13 +222,16 @@ fn account_capability(
         }),
         SUBMISSION => json!({
             "maxDelayedSend": limits::MAX_DELAYED_SEND.as_secs(),
-            // RFC 3461; RFC 4865 §4: the longest that a submission may be held.
-            "submissionExtensions": {"DSN": [], "FUTURERELEASE": [limits::MAX_DELAYED_SEND.as_secs().to_string()]},
+            // RFC 3461; RFC 4865 §4: how long a submission may be held, in seconds.
+            "submissionExtensions": {
+                "DSN": [],
+                "FUTURERELEASE": [limits::MAX_DELAYED_SEND.as_secs().to_string()],
+            },
         }),
         BLOB => json!({
             "maxSizeBlobSet": blob::max_blob_set(uploads.max),
-            "maxDataSources": blob::DATA_SOURCES,
-            "supportedTypeNames": blob::LOOKED_UP,
+            "maxDataSources": blob::MAX_DATA_SOURCES,
+            "supportedTypeNames": blob::LOOKUP_TYPES,
             "supportedDigestAlgorithms": blob::digests(),
         }),
         _ => json!({}),

@@ -1,9 +1,10 @@
-//! `ShareNotification` (RFC 9670 §3): what users are told of mailboxes that were opened to them,
-//! and closed.
+//! `ShareNotification` (RFC 9670 §3): tells users that a mailbox was shared with them, is no longer
+//! shared, or is shared with other rights.
 //!
-//! One is made in the account of each whom a change concerns, after the change is durable: what a
-//! stop comes between is not told. Of the same mailbox there is one: a later change takes the place
-//! of the one before, and both together that come to nothing leave none.
+//! - A notification is created in the account of each user whose rights changed, after the change
+//!   is durable. If the service stops in between, the notification is lost.
+//! - A user has at max_changes one notification for each mailbox. A later change replaces the
+//!   earlier one; if both together change nothing, no notification is left.
 
 use std::collections::BTreeSet;
 
@@ -37,14 +38,14 @@ properties! {
     }
 }
 
-/// Tells those whom changes of mailboxes of an account concern, but who made them.
+/// Creates the notifications for changes of shares in an account, for all users but the caller.
 pub(super) fn notify(context: &Context, account: AccountId, changes: Vec<ShareChange>) {
     let by = changed_by(context);
     for change in changes {
         if context.caller.account == Some(change.with) {
             continue;
         }
-        let told = ShareNotification {
+        let notification = ShareNotification {
             created: context.store.clock().now(),
             by: by.clone(),
             account,
@@ -53,9 +54,10 @@ pub(super) fn notify(context: &Context, account: AccountId, changes: Vec<ShareCh
             old: change.old,
             new: change.new,
         };
-        let done = context.store.commit(change.with, |txn| txn.add_share_notification(&told));
-        if let Err(error) = done.and_then(|(_, ticket)| ticket.wait_blocking()) {
-            tracing::warn!(account = %change.with, %error, "what was shared with it was not told");
+        let committed =
+            context.store.commit(change.with, |txn| txn.add_share_notification(&notification));
+        if let Err(error) = committed.and_then(|(_, ticket)| ticket.wait_blocking()) {
+            tracing::warn!(account = %change.with, %error, "a share notification was not stored");
         }
     }
 }
@@ -81,23 +83,23 @@ fn changed_by(context: &Context) -> ChangedBy {
 
 fn object(
     id: ObjectId,
-    told: &ShareNotification,
+    notification: &ShareNotification,
     properties: &[ShareNotificationProperty],
 ) -> JsonObject {
     let some_rights = |bits| if bits == 0 { Value::Null } else { rights_object(bits).into() };
     object_of(properties, |property| match property {
         ShareNotificationProperty::Id => id.to_string().into(),
-        ShareNotificationProperty::Created => date_or_null(Some(told.created)),
+        ShareNotificationProperty::Created => date_or_null(Some(notification.created)),
         ShareNotificationProperty::ChangedBy => {
-            let principal = told.by.account.map(|id| id.to_string());
-            json!({"name": told.by.name, "email": told.by.email, "principalId": principal})
+            let principal = notification.by.account.map(|id| id.to_string());
+            json!({"name": notification.by.name, "email": notification.by.email, "principalId": principal})
         }
         ShareNotificationProperty::ObjectType => "Mailbox".into(),
-        ShareNotificationProperty::ObjectAccountId => told.account.to_string().into(),
-        ShareNotificationProperty::ObjectId => told.mailbox.to_string().into(),
-        ShareNotificationProperty::OldRights => some_rights(told.old),
-        ShareNotificationProperty::NewRights => some_rights(told.new),
-        ShareNotificationProperty::Name => told.name.clone().into(),
+        ShareNotificationProperty::ObjectAccountId => notification.account.to_string().into(),
+        ShareNotificationProperty::ObjectId => notification.mailbox.to_string().into(),
+        ShareNotificationProperty::OldRights => some_rights(notification.old),
+        ShareNotificationProperty::NewRights => some_rights(notification.new),
+        ShareNotificationProperty::Name => notification.name.clone().into(),
     })
 }
 
@@ -138,13 +140,13 @@ impl ObjectChanges for ShareNotification {
     fn changes(
         reader: &StoredReader<'_>,
         since: &str,
-        most: usize,
+        max_changes: usize,
     ) -> Result<Option<ChangedObjects<ObjectId>>, MethodError> {
-        reader.changes::<ShareNotification>(since, most)
+        reader.changes::<ShareNotification>(since, max_changes)
     }
 }
 
-/// They can be dismissed, and nothing else (RFC 9670 §3.5).
+/// Notifications can only be destroyed (RFC 9670 §3.5).
 impl SetObjects for ShareNotification {
     const DATA: DataType = DataType::ShareNotification;
     type Prepared = ();
@@ -172,10 +174,11 @@ impl SetObjects for ShareNotification {
 }
 
 fn unchangeable() -> SetError {
-    SetError::Forbidden("the service makes them, and they do not change".into())
+    SetError::Forbidden("share notifications can only be destroyed".into())
 }
 
-/// A condition (RFC 9670 §3.6.1). Without a date all notifications are after it, and before it.
+/// A property of the `FilterCondition` (RFC 9670 §3.6.1). All notifications are before and after a
+/// date that is null.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum ShareNotificationCondition {
@@ -192,12 +195,12 @@ pub(super) enum ShareNotificationSort {
 }
 
 impl ShareNotificationCondition {
-    fn holds(&self, told: &ShareNotification) -> bool {
+    fn matches(&self, notification: &ShareNotification) -> bool {
         match self {
-            Self::After(at) => at.is_none_or(|UtcDate(at)| told.created >= at),
-            Self::Before(at) => at.is_none_or(|UtcDate(at)| told.created < at),
+            Self::After(at) => at.is_none_or(|UtcDate(at)| notification.created >= at),
+            Self::Before(at) => at.is_none_or(|UtcDate(at)| notification.created < at),
             Self::ObjectType(kind) => kind == "Mailbox",
-            Self::ObjectAccountId(id) => *id == told.account.to_string(),
+            Self::ObjectAccountId(id) => *id == notification.account.to_string(),
         }
     }
 }
@@ -212,8 +215,12 @@ impl QueryObjects for ShareNotification {
         query: &ObjectQuery<Self>,
     ) -> Result<Vec<String>, MethodError> {
         let all = reader.all::<ShareNotification>()?;
-        let mut found: Vec<&(ObjectId, ShareNotification)> =
-            all.iter().filter(|(_, told)| query.filter.holds(&|is| is.holds(told))).collect();
+        let mut found: Vec<&(ObjectId, ShareNotification)> = all
+            .iter()
+            .filter(|(_, notification)| {
+                query.filter.holds(&|condition| condition.matches(notification))
+            })
+            .collect();
         found.sort_by(|(one_id, one), (other_id, other)| {
             let order =
                 query.compare(|ShareNotificationSort::Created, _| one.created.cmp(&other.created));

@@ -1,9 +1,9 @@
-//! `PushSubscription` (RFC 8620 §7.2): where a client wants to hear of changes. It is no account's
-//! and has no state: it is the user's, and of the very password or token that he made it with; it
-//! is gone when that is.
+//! `PushSubscription` (RFC 8620 §7.2): a URL to which a client wants changes to be sent.
 //!
-//! Nothing but a code is sent to a URL before the client gave that code back, and few are made in
-//! an hour: so nobody can have others flooded (§8.6).
+//! - A subscription belongs to a user, and to the password or token with which it was created: no
+//!   other credential sees it, and it ends with that credential. It has no account id and no state.
+//! - Only a verification code is sent to a URL until the client gives the code back. A user can
+//!   create few subscriptions in an hour. So users cannot flood others with requests (§8.6).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,7 +40,7 @@ properties! {
 }
 
 impl PushSubscriptionProperty {
-    /// Whether a client is never given it back (RFC 8620 §7.2.1).
+    /// Returns whether the property is never returned to clients (RFC 8620 §7.2.1).
     fn is_secret(self) -> bool {
         matches!(self, Self::Url | Self::Keys)
     }
@@ -50,16 +50,16 @@ impl PushSubscriptionProperty {
     }
 }
 
-/// The longest that a subscription lives without being renewed (§7.2: at least 48 hours, and better
-/// a week). One that was made by a token that ends lives as long as that.
+/// How long a subscription lives without being renewed (§7.2: at least 48 hours, better a week). A
+/// subscription that was created with an expiring token lives as long as the token instead.
 const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Octets of a URL, of an id of a device, and types that are named.
 const MAX_URL_BYTES: usize = 2048;
+/// The longest device id, and the longest name of a type.
 const MAX_DEVICE_ID_BYTES: usize = 255;
 const MAX_TYPES: usize = 64;
 
-/// Whose the caller's subscriptions are: the account that logged in, or the first that is mapped to
-/// who asks.
+/// Returns the account to which the caller's subscriptions belong: the one that logged in, or the
+/// first one that is mapped to the caller's Unix user.
 fn owner(context: &Context) -> Result<Account, MethodError> {
     let own = context.own_accounts()?.into_iter().next();
     let (id, row) =
@@ -83,7 +83,7 @@ impl ObjectType for PushSubscription {
         Ok(OwnSubscriptions(all))
     }
 
-    /// They have none.
+    /// Subscriptions have no state.
     fn state(_: &OwnSubscriptions) -> Result<String, MethodError> {
         Ok(String::new())
     }
@@ -106,12 +106,12 @@ impl GetObjects for PushSubscription {
         Ok(own
             .0
             .iter()
-            .find(|(known, _)| known == id)
+            .find(|(other, _)| other == id)
             .map(|(id, one)| object(*id, one, properties)))
     }
 }
 
-/// PushSubscription/get (§7.2.1).
+/// PushSubscription/get (RFC 8620 §7.2.1).
 pub(super) struct PushSubscriptionGet;
 
 #[derive(Debug, Deserialize)]
@@ -120,7 +120,7 @@ pub(super) struct PushGetArgs {
     properties: Option<Vec<PushSubscriptionProperty>>,
 }
 
-/// Of neither an account nor a state.
+/// The answer of PushSubscription/get, which has no account id and no state.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PushGetAnswer {
@@ -137,7 +137,7 @@ impl Method for PushSubscriptionGet {
     fn call(call: &Call<'_>, args: PushGetArgs) -> Result<PushGetAnswer, MethodError> {
         let account = owner(call.context)?;
         if args.properties.iter().flatten().any(|property| property.is_secret()) {
-            return Err(MethodError::Forbidden("url and keys are not given back".into()));
+            return Err(MethodError::Forbidden("url and keys are never returned".into()));
         }
         let GetAnswer { list, not_found, .. } =
             get_from::<PushSubscription>(call, &account, args.ids, args.properties)?;
@@ -162,7 +162,7 @@ fn object(
     })
 }
 
-/// PushSubscription/set (§7.2.2).
+/// PushSubscription/set (RFC 8620 §7.2.2).
 pub(super) struct PushSubscriptionSet;
 
 #[derive(Debug, Deserialize)]
@@ -201,43 +201,44 @@ fn set(
         .as_ref()
         .map(|credential| context.directory.expires(account, credential))
         .transpose();
-    let most = expires?.flatten().unwrap_or_else(|| now.after(MAX_LIFETIME));
-    let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| Ok(code()?)).collect();
+    let latest = expires?.flatten().unwrap_or_else(|| now.after(MAX_LIFETIME));
+    let codes: Result<Vec<String>, MethodError> = create.iter().map(|_| Ok(new_code()?)).collect();
     let codes = codes?;
-    let wished: Vec<Result<PushSubscription, SetError>> = create
+    let new: Vec<Result<PushSubscription, SetError>> = create
         .iter()
         .zip(codes)
         .map(|((_, properties), code)| {
-            let one = made(properties, now, most)?;
-            context.subscription_times.take(account, context.store.clock().steady())?;
-            Ok(PushSubscription { code, credential: credential.clone(), ..one })
+            let subscription = read_new(properties, now, latest)?;
+            context.subscription_times.record(account, context.store.clock().steady())?;
+            Ok(PushSubscription { code, credential: credential.clone(), ..subscription })
         })
         .collect();
-    let known = call.created.checkpoint();
+    let checkpoint = call.created.checkpoint();
     let committed = context.store.commit(account, |txn| {
-        call.created.restore(&known);
+        call.created.restore(&checkpoint);
         let mut done = SetResponse::default();
-        for ((name, properties), wished) in create.iter().zip(&wished) {
+        for ((name, properties), new) in create.iter().zip(&new) {
             let mut create = || {
-                let one = wished.as_ref().map_err(Clone::clone)?;
-                Ok::<_, SetFailure<Error>>(told(txn.create_object(one)?, one, properties))
+                let new = new.as_ref().map_err(Clone::clone)?;
+                let id = txn.create_object(new)?;
+                Ok::<_, SetFailure<Error>>(properties_not_given(id, new, properties))
             };
             let created = create();
             done.create(call.created, name, created)?;
         }
         for (name, patch) in &update {
             let patch = Value::Object(patch.clone());
-            let found = found(txn, account, resolve(name), credential.as_ref(), now)?;
-            done.update(name, changed(txn, found, &patch, (now, most)))?;
+            let found = find_own(txn, account, resolve(name), credential.as_ref(), now)?;
+            done.update(name, update_one(txn, found, &patch, (now, latest)))?;
         }
         for name in &destroy {
-            let gone = match found(txn, account, resolve(name), credential.as_ref(), now)? {
+            let destroyed = match find_own(txn, account, resolve(name), credential.as_ref(), now)? {
                 Some((id, _)) => {
                     txn.destroy_object::<PushSubscription>(id).map(drop).map_err(SetFailure::Call)
                 }
                 None => Err(SetError::NotFound.into()),
             };
-            done.destroy(name, gone)?;
+            done.destroy(name, destroyed)?;
         }
         Ok(done)
     });
@@ -246,24 +247,24 @@ fn set(
     Ok(done.into_members())
 }
 
-/// What the client does not know of one that it made.
-fn told(id: ObjectId, one: &PushSubscription, given: &JsonObject) -> JsonObject {
+/// Returns the properties of a new subscription that the client did not give.
+fn properties_not_given(id: ObjectId, one: &PushSubscription, given: &JsonObject) -> JsonObject {
     let defaults = [PushSubscriptionProperty::Keys, PushSubscriptionProperty::Types];
     let mut properties = vec![PushSubscriptionProperty::Id, PushSubscriptionProperty::Expires];
     properties.extend(defaults.into_iter().filter(|property| !given.contains_key(property.name())));
     object(id, one, &properties)
 }
 
-/// What nobody can guess.
-fn code() -> Result<String, Error> {
+/// Makes a verification code that nobody can guess.
+fn new_code() -> Result<String, Error> {
     let mut random = [0; 24];
     getrandom::fill(&mut random)
         .map_err(|error| Error::Io(format!("no randomness for a code: {error}")))?;
     Ok(URL_SAFE_NO_PAD.encode(random))
 }
 
-/// A subscription that is this caller's.
-fn found(
+/// Finds a subscription that the caller created with this credential and that has not expired.
+fn find_own(
     txn: &Txn<'_>,
     account: AccountId,
     id: Option<ObjectId>,
@@ -277,13 +278,14 @@ fn found(
         .map(|one| (id, one)))
 }
 
-fn made(
+/// Reads a subscription that a client wants to create. It expires at `latest` at the latest.
+fn read_new(
     properties: &JsonObject,
     now: UtcMillis,
-    most: UtcMillis,
+    latest: UtcMillis,
 ) -> Result<PushSubscription, SetError> {
-    let (mut one, mut wrong) = (
-        PushSubscription { expires: most, ..PushSubscription::default() },
+    let (mut one, mut problems) = (
+        PushSubscription { expires: latest, ..PushSubscription::default() },
         InvalidProperties::default(),
     );
     for (name, value) in properties {
@@ -294,36 +296,40 @@ fn made(
                     .filter(|text| !text.is_empty() && text.len() <= MAX_DEVICE_ID_BYTES);
                 match text {
                     Some(text) => text.clone_into(&mut one.device_client_id),
-                    None => wrong.add(name, "a text of 1 to 255 octets is wanted"),
+                    None => problems.add(name, "a text of 1 to 255 bytes is expected"),
                 }
             }
             Some(PushSubscriptionProperty::Url) => {
-                one.url = wrong.note(url(value))?.unwrap_or_default()
+                one.url = problems.note(url(value))?.unwrap_or_default()
             }
-            Some(PushSubscriptionProperty::Keys) => one.keys = wrong.note(keys(value))?.flatten(),
+            Some(PushSubscriptionProperty::Keys) => {
+                one.keys = problems.note(keys(value))?.flatten()
+            }
             Some(PushSubscriptionProperty::VerificationCode) => {
                 if !value.is_null() {
-                    wrong.add(name, "it is sent to the URL first");
+                    problems.add(name, "the code is first sent to the URL");
                 }
             }
             Some(PushSubscriptionProperty::Expires) => {
-                one.expires = wrong.note(expires(value, now, most))?.unwrap_or_default();
+                one.expires = problems.note(expires(value, now, latest))?.unwrap_or_default();
             }
             Some(PushSubscriptionProperty::Types) => {
-                one.types = wrong.note(types(value))?.flatten()
+                one.types = problems.note(types(value))?.flatten()
             }
-            Some(PushSubscriptionProperty::Id) | None => wrong.add(name, "no such property"),
+            Some(PushSubscriptionProperty::Id) | None => {
+                problems.add(name, "there is no such property")
+            }
         }
     }
     for name in ["deviceClientId", "url"].into_iter().filter(|name| !properties.contains_key(*name))
     {
-        wrong.add(name, "it is wanted");
+        problems.add(name, "this property is required");
     }
-    wrong.finish()?;
+    problems.finish()?;
     Ok(one)
 }
 
-fn changed(
+fn update_one(
     txn: &mut Txn<'_>,
     found: Option<(ObjectId, PushSubscription)>,
     patch: &Value,
@@ -331,33 +337,33 @@ fn changed(
 ) -> TxnResult<JsonObject> {
     let (id, old) = found.ok_or(SetError::NotFound)?;
     let new = patched(id, &old, patch, times)?;
-    let asked = patch.get("expires").and_then(Value::as_str).and_then(UtcMillis::parse_rfc3339);
-    let mut also = JsonObject::new();
-    if patch.get("expires").is_some() && asked != Some(new.expires) {
-        also.insert("expires".into(), new.expires.rfc3339().into());
+    let requested = patch.get("expires").and_then(Value::as_str).and_then(UtcMillis::parse_rfc3339);
+    let mut other_changes = JsonObject::new();
+    if patch.get("expires").is_some() && requested != Some(new.expires) {
+        other_changes.insert("expires".into(), new.expires.rfc3339().into());
     }
     txn.update_object::<PushSubscription>(id, |one| *one = new).map_err(SetFailure::Call)?;
-    Ok(also)
+    Ok(other_changes)
 }
 
 fn patched(
     id: ObjectId,
     old: &PushSubscription,
     patch: &Value,
-    (now, most): (UtcMillis, UtcMillis),
+    (now, latest): (UtcMillis, UtcMillis),
 ) -> Result<PushSubscription, SetError> {
     let before = object(id, old, &PushSubscriptionProperty::readable());
-    let (mut one, mut wrong) = (old.clone(), InvalidProperties::default());
+    let (mut one, mut problems) = (old.clone(), InvalidProperties::default());
     for (name, value) in Patch::wishes(patch, &before)? {
         let property = PushSubscriptionProperty::from_name(&name);
-        // The whole may be sent back as it is (RFC 8620 §5.3).
+        // A client may send back properties unchanged (RFC 8620 §5.3).
         if property != Some(PushSubscriptionProperty::Expires) && before.get(&name) == Some(&value)
         {
             continue;
         }
         match property {
             Some(PushSubscriptionProperty::Expires) => {
-                one.expires = wrong.note(expires(&value, now, most))?.unwrap_or_default();
+                one.expires = problems.note(expires(&value, now, latest))?.unwrap_or_default();
             }
             Some(PushSubscriptionProperty::VerificationCode)
                 if value.as_str() == Some(&old.code) =>
@@ -365,68 +371,68 @@ fn patched(
                 one.is_verified = true;
             }
             Some(PushSubscriptionProperty::VerificationCode) => {
-                wrong.add(name, "not the code that was sent")
+                problems.add(name, "this is not the code that was sent")
             }
             Some(PushSubscriptionProperty::Types) => {
-                one.types = wrong.note(types(&value))?.flatten()
+                one.types = problems.note(types(&value))?.flatten()
             }
             Some(
                 PushSubscriptionProperty::Id
                 | PushSubscriptionProperty::DeviceClientId
                 | PushSubscriptionProperty::Url
                 | PushSubscriptionProperty::Keys,
-            ) => wrong.add(name, "it cannot be changed"),
-            None => wrong.add(name, "no such property"),
+            ) => problems.add(name, "this property cannot be changed"),
+            None => problems.add(name, "there is no such property"),
         }
     }
-    wrong.finish()?;
+    problems.finish()?;
     Ok(one)
 }
 
-/// `https:` and a host (§7.2: MUST begin with "https://").
+/// Reads a URL that begins with `https://` (§7.2) and has a host.
 fn url(value: &Value) -> Result<String, SetError> {
     let text = value.as_str().filter(|text| text.len() <= MAX_URL_BYTES).unwrap_or_default();
     let host = text
         .strip_prefix("https://")
         .map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     let good = host.is_some_and(|host| !host.is_empty() && !host.contains('@'))
-        && text.bytes().all(|octet| octet.is_ascii_graphic());
+        && text.bytes().all(|byte| byte.is_ascii_graphic());
     if good {
         Ok(text.to_owned())
     } else {
-        Err(SetError::property("url", "a URL that begins with https:// is wanted"))
+        Err(SetError::property("url", "a URL that begins with https:// is expected"))
     }
 }
 
-/// `p256dh`: an uncompressed point of P-256; `auth`: 16 octets; both in base64url (RFC 8291 §2.1,
-/// §3.2).
+/// Reads the keys: `p256dh`, an uncompressed point of P-256, and `auth`, 16 bytes, both in
+/// base64url (RFC 8291 §2.1, §3.2).
 fn keys(value: &Value) -> Result<Option<PushKeys>, SetError> {
     if value.is_null() {
         return Ok(None);
     }
     let part = |name: &str, length: usize| {
         let text = value.get(name).and_then(Value::as_str)?;
-        let octets = URL_SAFE_NO_PAD.decode(text).or_else(|_| URL_SAFE.decode(text)).ok()?;
-        (octets.len() == length).then_some(octets)
+        let bytes = URL_SAFE_NO_PAD.decode(text).or_else(|_| URL_SAFE.decode(text)).ok()?;
+        (bytes.len() == length).then_some(bytes)
     };
     match (part("p256dh", 65).filter(|point| point.first() == Some(&4)), part("auth", 16)) {
         (Some(p256dh), Some(auth)) => Ok(Some(PushKeys { p256dh, auth })),
         _ => Err(SetError::property(
             "keys",
-            "p256dh (a point of P-256) and auth (16 octets), in base64url, are wanted",
+            "p256dh (a point of P-256) and auth (16 bytes), in base64url, are expected",
         )),
     }
 }
 
-/// A date to come; one that is too far away is brought nearer (§7.2).
-fn expires(value: &Value, now: UtcMillis, most: UtcMillis) -> Result<UtcMillis, SetError> {
+/// Reads a date in the future. A date after `latest` is replaced by `latest` (§7.2).
+fn expires(value: &Value, now: UtcMillis, latest: UtcMillis) -> Result<UtcMillis, SetError> {
     if value.is_null() {
-        return Ok(most);
+        return Ok(latest);
     }
     let at = utc_date("expires", value).ok().filter(|at| *at > now);
     let at =
-        at.ok_or_else(|| SetError::property("expires", "a UTC date that is to come is wanted"))?;
-    Ok(at.min(most))
+        at.ok_or_else(|| SetError::property("expires", "a UTCDate in the future is expected"))?;
+    Ok(at.min(latest))
 }
 
 fn types(value: &Value) -> Result<Option<Vec<String>>, SetError> {
@@ -442,7 +448,7 @@ fn types(value: &Value) -> Result<Option<Vec<String>>, SetError> {
             .collect()
     });
     names.map(Some).ok_or_else(|| {
-        SetError::property("types", "an array of names of types, or null, is wanted")
+        SetError::property("types", "an array of names of types, or null, is expected")
     })
 }
 

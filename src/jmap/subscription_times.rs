@@ -1,5 +1,5 @@
-//! When push subscriptions were made, so that few are made in an hour: nobody can have others
-//! flooded (RFC 8620 §8.6).
+//! Limits how many push subscriptions a user creates in an hour, so that users cannot flood others
+//! with requests (RFC 8620 §8.6).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use parking_lot::Mutex;
 use crate::model::{AccountId, MonotonicMillis};
 use crate::wire::jmap::SetError;
 
-/// How many a user makes in an hour.
+/// How many subscriptions a user may create in an hour.
 pub(super) const MAX_CREATED_PER_HOUR: usize = 60;
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
-/// When each user's subscriptions of the last hour were made, those that are gone too. Cheap to
-/// clone.
+/// When each user's subscriptions of the last hour were created, including those that are already
+/// destroyed. Clones share the times.
 #[derive(Debug, Clone, Default)]
 pub struct SubscriptionTimes(Arc<Mutex<BTreeMap<AccountId, VecDeque<MonotonicMillis>>>>);
 
 impl SubscriptionTimes {
-    /// Takes note of one more.
+    /// Records that a user creates a subscription.
     ///
     /// # Errors
-    /// `rateLimit` where there are as many as may be.
-    pub(super) fn take(&self, account: AccountId, now: MonotonicMillis) -> Result<(), SetError> {
+    /// `RateLimit` if the user has created as many as allowed.
+    pub(super) fn record(&self, account: AccountId, now: MonotonicMillis) -> Result<(), SetError> {
         let mut all = self.0.lock();
-        let of_late = |at: &MonotonicMillis| now.since(*at) < HOUR;
-        all.retain(|_, made| made.back().is_some_and(of_late));
-        let made = all.entry(account).or_default();
-        while made.front().is_some_and(|at| !of_late(at)) {
-            made.pop_front();
+        let is_recent = |at: &MonotonicMillis| now.since(*at) < HOUR;
+        all.retain(|_, times| times.back().is_some_and(is_recent));
+        let times = all.entry(account).or_default();
+        while times.front().is_some_and(|at| !is_recent(at)) {
+            times.pop_front();
         }
-        if made.len() >= MAX_CREATED_PER_HOUR {
+        if times.len() >= MAX_CREATED_PER_HOUR {
             return Err(SetError::RateLimit(format!(
-                "{MAX_CREATED_PER_HOUR} subscriptions may be made in an hour"
+                "at most {MAX_CREATED_PER_HOUR} subscriptions may be created in an hour"
             )));
         }
-        made.push_back(now);
+        times.push_back(now);
         Ok(())
     }
 }

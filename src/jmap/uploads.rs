@@ -1,9 +1,9 @@
-//! What may be uploaded, whichever way it comes: by the upload URL, by Blob/upload, by Blob/copy.
+//! Limits uploads over the upload URL, Blob/upload and Blob/copy.
 //!
-//! - Types that the site refuses, and the largest size.
-//! - A rate, by who uploads: so many uploads and so many bytes a minute, as many at once. The bytes
-//!   of an upload are known only when it has come, so the last one may go beyond; the next waits
-//!   for it.
+//! - A site refuses some media types, and uploads beyond a size.
+//! - Each user has a rate: a number of uploads and a number of bytes in a minute, which may also
+//!   come at once. The size of an upload is known only when it is complete, so the last upload may
+//!   exceed the rate; the next one must then wait longer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use parking_lot::Mutex;
 use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, limits};
 
-/// What a site sets.
+/// The limits on uploads that a site sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UploadSettings {
-    /// Media types that are refused, in lower case; `video/*` is all of a kind.
+    /// Media types that are refused, in lower case; `video/*` stands for all video types.
     pub refused_types: Vec<String>,
-    /// Bytes of the largest upload.
+    /// The size of the largest upload, in bytes.
     pub max: u64,
-    /// Uploads of a user in a minute.
+    /// Number of uploads of a user in a minute.
     pub per_minute: u32,
-    /// Bytes of them.
+    /// Bytes of uploads of a user in a minute.
     pub bytes_per_minute: u64,
 }
 
@@ -39,18 +39,18 @@ impl Default for UploadSettings {
 }
 
 impl UploadSettings {
-    /// Whether a type is among those that the site refuses.
+    /// Returns whether the site refuses a media type.
     #[must_use]
     pub fn refuses(&self, media_type: &str) -> bool {
         let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        self.refused_types.iter().any(|known| match known.strip_suffix("/*") {
-            Some(whole) => essence.split('/').next() == Some(whole),
-            None => *known == essence,
+        self.refused_types.iter().any(|refused| match refused.strip_suffix("/*") {
+            Some(top_level) => essence.split('/').next() == Some(top_level),
+            None => *refused == essence,
         })
     }
 }
 
-/// What each user has uploaded of late.
+/// How much each user has uploaded lately. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct UploadRates(Arc<UploadRateState>);
 
@@ -60,20 +60,21 @@ struct UploadRateState {
     users: Mutex<HashMap<AccountId, UploadUsage>>,
 }
 
-/// When the uploads of a user, and their bytes, are paid for; each costs its part of a minute.
+/// The rate of one user. Each upload costs a part of a minute, and so does each byte; these are the
+/// times at which all of the cost has passed.
 #[derive(Debug, Clone, Copy, Default)]
 struct UploadUsage {
     uploads: Duration,
     bytes: Duration,
 }
 
-/// Too much was uploaded of late; how long to wait.
+/// The user has uploaded too much lately, and must wait for this long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many uploads in a minute")]
 pub struct UploadRateExceeded(pub Duration);
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Users beyond whom those who owe nothing are forgotten.
+/// Number of users beyond which those are forgotten whose cost has passed.
 const MAX_TRACKED_USERS: usize = 10_000;
 
 impl Default for UploadRates {
@@ -83,10 +84,10 @@ impl Default for UploadRates {
 }
 
 impl UploadRates {
-    /// Counts one more upload of a user.
+    /// Counts an upload of a user.
     ///
     /// # Errors
-    /// The user must wait first.
+    /// `UploadRateExceeded` if the user must wait first.
     pub fn begin(
         &self,
         user: AccountId,
@@ -95,9 +96,9 @@ impl UploadRates {
         self.begin_at(self.0.clock.elapsed(), user, settings)
     }
 
-    /// Counts what came.
-    pub fn came(&self, user: AccountId, bytes: u64, settings: &UploadSettings) {
-        self.came_at(self.0.clock.elapsed(), user, bytes, settings);
+    /// Counts the bytes of an upload of a user.
+    pub fn add_bytes(&self, user: AccountId, bytes: u64, settings: &UploadSettings) {
+        self.add_bytes_at(self.0.clock.elapsed(), user, bytes, settings);
     }
 
     fn begin_at(
@@ -108,29 +109,29 @@ impl UploadRates {
     ) -> Result<(), UploadRateExceeded> {
         let mut users = self.0.users.lock();
         if users.len() >= MAX_TRACKED_USERS && !users.contains_key(&user) {
-            users.retain(|_, spent| spent.uploads > now || spent.bytes > now);
+            users.retain(|_, usage| usage.uploads > now || usage.bytes > now);
         }
-        let spent = users.entry(user).or_default();
-        let due = spent.uploads.max(now) + MINUTE / settings.per_minute.max(1);
-        let most = now + MINUTE;
-        // A moment more than the bytes take, so that it is never zero.
-        let bytes = (spent.bytes >= most)
-            .then(|| spent.bytes.saturating_sub(most) + Duration::from_millis(1));
-        let wait = due.saturating_sub(most).max(bytes.unwrap_or_default());
+        let usage = users.entry(user).or_default();
+        let due = usage.uploads.max(now) + MINUTE / settings.per_minute.max(1);
+        let latest = now + MINUTE;
+        // One millisecond is added so that the wait is never zero.
+        let bytes = (usage.bytes >= latest)
+            .then(|| usage.bytes.saturating_sub(latest) + Duration::from_millis(1));
+        let wait = due.saturating_sub(latest).max(bytes.unwrap_or_default());
         if wait > Duration::ZERO {
             return Err(UploadRateExceeded(wait));
         }
-        spent.uploads = due;
+        usage.uploads = due;
         Ok(())
     }
 
-    fn came_at(&self, now: Duration, user: AccountId, bytes: u64, settings: &UploadSettings) {
+    fn add_bytes_at(&self, now: Duration, user: AccountId, bytes: u64, settings: &UploadSettings) {
         let nanos =
             u128::from(bytes) * MINUTE.as_nanos() / u128::from(settings.bytes_per_minute.max(1));
         let cost = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         let mut users = self.0.users.lock();
-        let spent = users.entry(user).or_default();
-        spent.bytes = spent.bytes.max(now).saturating_add(cost);
+        let usage = users.entry(user).or_default();
+        usage.bytes = usage.bytes.max(now).saturating_add(cost);
     }
 }
 
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_that_are_refused() {
+    fn upload_of_a_refused_media_type_is_recognised() {
         let refused_types = vec!["application/x-msdownload".to_owned(), "video/*".to_owned()];
         let settings = UploadSettings { refused_types, ..UploadSettings::default() };
         for kind in
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_uploads_and_bytes_a_minute() {
+    fn uploads_and_bytes_in_a_minute_are_limited() {
         let settings =
             UploadSettings { per_minute: 6, bytes_per_minute: 600, ..UploadSettings::default() };
         let (rates, ann, bob) = (UploadRates::default(), AccountId(1), AccountId(2));
@@ -165,10 +166,10 @@ mod tests {
             (begin(1004, ann), begin(1010, ann), begin(1010, ann)),
             (Err(UploadRateExceeded(at(6))), Ok(()), Err(UploadRateExceeded(at(10))))
         );
-        // One may go beyond; what it took must be over first.
-        rates.came_at(at(2000), ann, 599, &settings);
+        // One upload may exceed the rate; its cost must pass before the next.
+        rates.add_bytes_at(at(2000), ann, 599, &settings);
         assert_eq!(begin(2000, ann), Ok(()));
-        rates.came_at(at(2000), ann, 601, &settings);
+        rates.add_bytes_at(at(2000), ann, 601, &settings);
         let wait = begin(2000, ann).unwrap_err().0;
         assert!(wait >= at(60) && wait <= at(61), "{wait:?}");
         assert_eq!((begin(2059, ann).is_err(), begin(2061, ann)), (true, Ok(())));

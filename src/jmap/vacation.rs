@@ -1,5 +1,5 @@
-//! VacationResponse/get and /set, exactly as RFC 8621 §8 has them; and under the vendor capability
-//! Vacation/get and /set, the same object with all that an owner may say of an absence beyond that
+//! VacationResponse/get and /set with the properties of RFC 8621 §8; and, under the vendor
+//! capability, Vacation/get and /set: the same object with the vendor's properties, too
 //! (`properties`).
 
 mod properties;
@@ -22,11 +22,11 @@ use crate::wire::jmap::admin::vacation::{SINGLETON, VacationProperty};
 use crate::wire::jmap::json::members;
 use crate::wire::jmap::{JsonObject, MethodError, Patch, Property as _, SetError};
 
-/// The one vacation of an account: `WHOLE` with all properties, else with those of RFC 8621 §8.
-pub(super) struct VacationObject<const WHOLE: bool>;
+/// The vacation response of an account: with all properties, or only with those of RFC 8621 §8.
+pub(super) struct VacationObject<const WITH_VENDOR_PROPERTIES: bool>;
 
 pub(super) type StandardVacation = VacationObject<false>;
-pub(super) type WholeVacation = VacationObject<true>;
+pub(super) type VendorVacation = VacationObject<true>;
 
 /// The id of a vacation: `singleton`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +46,12 @@ impl fmt::Display for VacationId {
     }
 }
 
-impl<const WHOLE: bool> VacationObject<WHOLE> {
+impl<const WITH_VENDOR_PROPERTIES: bool> VacationObject<WITH_VENDOR_PROPERTIES> {
     const PROPERTIES: &'static [VacationProperty] =
-        if WHOLE { VacationProperty::ALL } else { &VacationProperty::STANDARD };
+        if WITH_VENDOR_PROPERTIES { VacationProperty::ALL } else { &VacationProperty::STANDARD };
 }
 
-impl<const WHOLE: bool> ObjectType for VacationObject<WHOLE> {
+impl<const WITH_VENDOR_PROPERTIES: bool> ObjectType for VacationObject<WITH_VENDOR_PROPERTIES> {
     type Id = VacationId;
     type Property = VacationProperty;
     type Reader<'a> = StoredReader<'a>;
@@ -65,7 +65,7 @@ impl<const WHOLE: bool> ObjectType for VacationObject<WHOLE> {
     }
 }
 
-impl<const WHOLE: bool> GetObjects for VacationObject<WHOLE> {
+impl<const WITH_VENDOR_PROPERTIES: bool> GetObjects for VacationObject<WITH_VENDOR_PROPERTIES> {
     fn properties(_: &Call<'_>) -> Vec<VacationProperty> {
         Self::PROPERTIES.to_vec()
     }
@@ -84,7 +84,7 @@ impl<const WHOLE: bool> GetObjects for VacationObject<WHOLE> {
     }
 }
 
-impl<const WHOLE: bool> SetObjects for VacationObject<WHOLE> {
+impl<const WITH_VENDOR_PROPERTIES: bool> SetObjects for VacationObject<WITH_VENDOR_PROPERTIES> {
     const DATA: DataType = DataType::VacationResponse;
     type Prepared = OwnAddresses;
 
@@ -96,8 +96,8 @@ impl<const WHOLE: bool> SetObjects for VacationObject<WHOLE> {
         Err(SetError::Singleton.into())
     }
 
-    /// Reads the vacation in the commit that changes it: of two who set at once neither loses what
-    /// the other set.
+    /// Reads the response in the commit that changes it, so that of two concurrent changes neither
+    /// is lost.
     fn update(
         txn: &mut Txn<'_>,
         own: &OwnAddresses,
@@ -119,36 +119,39 @@ fn object(
     response: &VacationResponse,
     properties: &[VacationProperty],
 ) -> serde_json::Result<JsonObject> {
-    let mut facts = members(serde_json::to_value(properties::facts(response))?);
-    Ok(object_of(properties, |property| facts.remove(property.name()).unwrap_or_default()))
+    let mut values = members(serde_json::to_value(properties::all_properties(response))?);
+    Ok(object_of(properties, |property| values.remove(property.name()).unwrap_or_default()))
 }
 
 fn patched(
     old: &VacationResponse,
     patch: &Value,
-    (known, own): (&[VacationProperty], &OwnAddresses),
+    (settable, own): (&[VacationProperty], &OwnAddresses),
 ) -> Result<VacationResponse, SetError> {
     let before = object(old, VacationProperty::ALL)
         .map_err(|error| SetError::ServerFail(error.to_string()))?;
-    let (mut response, mut wrong) = (old.clone(), InvalidProperties::default());
+    let (mut response, mut problems) = (old.clone(), InvalidProperties::default());
     for (name, value) in Patch::wishes(patch, &before)? {
         let Some(property) =
-            VacationProperty::from_name(&name).filter(|property| known.contains(property))
+            VacationProperty::from_name(&name).filter(|property| settable.contains(property))
         else {
-            wrong.add(name, properties::UNKNOWN);
+            problems.add(name, properties::UNKNOWN);
             continue;
         };
-        // What the server says may be said again (RFC 8620 §5.3).
+        // A client may send back properties unchanged (RFC 8620 §5.3).
         if before.get(property.name()) != Some(&value) {
-            wrong.note(properties::apply(&mut response, property, &value, own))?;
+            problems.note(properties::apply(&mut response, property, &value, own))?;
         }
     }
-    wrong.finish()?;
+    problems.finish()?;
     if let (Some(from), Some(to)) = (response.from_date, response.to_date)
         && from >= to
     {
         let both = vec!["fromDate".into(), "toDate".into()];
-        return Err(SetError::InvalidProperties(both, "it would end before it begins".into()));
+        return Err(SetError::InvalidProperties(
+            both,
+            "the vacation would end before it begins".into(),
+        ));
     }
     Ok(response)
 }

@@ -5,7 +5,7 @@ use super::AdminMethod;
 use crate::jmap::context::Account;
 use crate::jmap::method::Call;
 use crate::jmap::standard::{get_from, set_in};
-use crate::jmap::vacation::WholeVacation;
+use crate::jmap::vacation::VendorVacation;
 use crate::wire::jmap::admin::vacation::{
     VacationGet, VacationGetAnswer, VacationGetArguments, VacationSet, VacationSetArguments,
 };
@@ -20,7 +20,7 @@ impl AdminMethod for VacationGet {
     ) -> Result<VacationGetAnswer, MethodError> {
         let account = open(call, &named)?;
         let GetAnswer { account_id, state, list, not_found } =
-            get_from::<WholeVacation>(call, &account, args.ids, args.properties)?;
+            get_from::<VendorVacation>(call, &account, args.ids, args.properties)?;
         let list =
             list.into_iter().map(serde_json::from_value).collect::<serde_json::Result<_>>()?;
         Ok(VacationGetAnswer { account_id, state, list, not_found })
@@ -36,7 +36,7 @@ impl AdminMethod for VacationSet {
         let VacationSetArguments { if_in_state, create, update, destroy } = args;
         let args =
             SetArgs { account_id: account.id.to_string(), if_in_state, create, update, destroy };
-        set_in::<WholeVacation>(call, &account, args)
+        set_in::<VendorVacation>(call, &account, args)
     }
 }
 

@@ -97,7 +97,7 @@ fn one(
             let octets = context
                 .blob_octets(from, id, limits::MAX_MESSAGE_BYTES * 2)?
                 .ok_or(SetError::NotFound)?;
-            context.upload_came(to, octets.len());
+            context.count_uploaded_bytes(to, octets.len());
             context.budget.charge_stored(octets.len() as u64)?;
             return Ok(context.keep_upload(to, &octets, &media_type)?);
         }

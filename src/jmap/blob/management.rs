@@ -21,9 +21,9 @@ use crate::wire::jmap::json::members;
 use crate::wire::jmap::{Answer, JsonObject, MethodError, Property as _, SetError, properties};
 
 /// Sources of one upload (RFC 9404 §3.1 maxDataSources: at least 64).
-pub(in crate::jmap) const DATA_SOURCES: usize = 64;
+pub(in crate::jmap) const MAX_DATA_SOURCES: usize = 64;
 /// Types of objects that blobs are looked up in (RFC 9404 §3.1 supportedTypeNames).
-pub(in crate::jmap) const LOOKED_UP: [&str; 3] = ["Email", "Thread", "Mailbox"];
+pub(in crate::jmap) const LOOKUP_TYPES: [&str; 3] = ["Email", "Thread", "Mailbox"];
 /// Octets of all blobs that one Blob/get gives.
 const MAX_DATA_BYTES: u64 = 16 * 1024 * 1024;
 /// Emails that one blob is looked up in.
@@ -145,7 +145,7 @@ fn made(call: &Call<'_>, account: &Account, object: &JsonObject) -> Result<JsonO
     }
     let sources = object.get("data").and_then(Value::as_array);
     let sources = sources.ok_or_else(|| wrong("data", "an array of sources is wanted"))?;
-    if sources.len() > DATA_SOURCES {
+    if sources.len() > MAX_DATA_SOURCES {
         return Err(wrong("data", "too many sources").into());
     }
     context.begin_upload(account.id).map_err(|wait| SetError::RateLimit(wait.to_string()))?;
@@ -156,7 +156,7 @@ fn made(call: &Call<'_>, account: &Account, object: &JsonObject) -> Result<JsonO
             return Err(SetError::TooLarge("larger than maxSizeBlobSet".into()).into());
         }
     }
-    context.upload_came(account.id, octets.len());
+    context.count_uploaded_bytes(account.id, octets.len());
     context.budget.charge_stored(octets.len() as u64)?;
     let id = context.keep_upload(account.id, &octets, kind.unwrap_or(DEFAULT_MEDIA_TYPE))?;
     Ok(members(json!({"id": id.to_string(), "type": kind, "size": octets.len()})))
@@ -353,7 +353,7 @@ impl Method for BlobLookup {
         let context = call.context;
         let account = call.open(&args.account_id, true)?;
         let types = distinct(args.type_names);
-        if let Some(unknown) = types.iter().find(|name| !LOOKED_UP.contains(&name.as_str())) {
+        if let Some(unknown) = types.iter().find(|name| !LOOKUP_TYPES.contains(&name.as_str())) {
             return Err(MethodError::UnknownDataType(unknown.clone()));
         }
         let (mut list, mut not_found) = (Vec::new(), Vec::new());
@@ -387,7 +387,7 @@ struct Holders {
 }
 
 impl Holders {
-    /// The ids of a type of `LOOKED_UP`.
+    /// The ids of a type of `LOOKUP_TYPES`.
     fn ids(&self, name: &str) -> &BTreeSet<String> {
         match name {
             "Email" => &self.emails,

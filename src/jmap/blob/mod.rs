@@ -18,7 +18,7 @@ use std::ops::Range;
 
 pub(super) use copy::BlobCopy;
 pub(super) use management::{BlobGet, BlobLookup, BlobUpload};
-pub(super) use management::{DATA_SOURCES, LOOKED_UP, digests, max_blob_set};
+pub(super) use management::{LOOKUP_TYPES, MAX_DATA_SOURCES, digests, max_blob_set};
 
 use crate::message::Message;
 use crate::message::decode::Decoder;
@@ -76,9 +76,9 @@ impl Context {
     }
 
     /// Counts the bytes of an upload that came.
-    pub fn upload_came(&self, account: AccountId, bytes: usize) {
+    pub fn count_uploaded_bytes(&self, account: AccountId, bytes: usize) {
         if !self.caller.admin {
-            self.upload_rates.came(self.uploader(account), bytes as u64, &self.uploads);
+            self.upload_rates.add_bytes(self.uploader(account), bytes as u64, &self.uploads);
         }
     }
 

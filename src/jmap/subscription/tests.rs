@@ -1,4 +1,4 @@
-//! Push subscriptions: how they are made, verified, bounded, and whose they are.
+//! Tests of creating, verifying and bounding push subscriptions, and of who sees them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::jmap::tests::{call, context, error};
 use crate::model::MonotonicMillis;
 
 #[test]
-fn a_subscription_is_made_verified_and_its_credentials_alone() {
+fn only_the_credential_that_created_a_subscription_sees_verifies_and_destroys_it() {
     let mut context = context();
     let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
     let caller = |name: &str| Caller {
@@ -27,7 +27,12 @@ fn a_subscription_is_made_verified_and_its_credentials_alone() {
     let p256dh =
         "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8";
     let keys = json!({"p256dh": p256dh, "auth": "BTBZMqHH6r4Tts7J_aSIgg"});
-    let good = json!({"deviceClientId": "a", "url": "https://push.example.com/x", "keys": keys, "types": ["Email"]});
+    let good = json!({
+        "deviceClientId": "a",
+        "url": "https://push.example.com/x",
+        "keys": keys,
+        "types": ["Email"],
+    });
     let with = |name: &str, value: Value| {
         let mut one = good.clone();
         one[name] = value;
@@ -36,10 +41,14 @@ fn a_subscription_is_made_verified_and_its_credentials_alone() {
     let made = set(
         &context,
         json!({"create": {
-            "good": good, "far": with("expires", json!("2100-01-01T00:00:00Z")),
-            "http": with("url", json!("http://push.example.com/")), "user": with("url", json!("https://a@b/")),
-            "code": with("verificationCode", json!("x")), "past": with("expires", json!("2020-01-01T00:00:00Z")),
-            "keys": with("keys", json!({"p256dh": "AAAA", "auth": "AAAA"})), "none": {"url": "https://x/"},
+            "good": good,
+            "far": with("expires", json!("2100-01-01T00:00:00Z")),
+            "http": with("url", json!("http://push.example.com/")),
+            "user": with("url", json!("https://a@b/")),
+            "code": with("verificationCode", json!("x")),
+            "past": with("expires", json!("2020-01-01T00:00:00Z")),
+            "keys": with("keys", json!({"p256dh": "AAAA", "auth": "AAAA"})),
+            "none": {"url": "https://x/"},
         }}),
     );
     for name in ["http", "user", "code", "past", "keys", "none"] {
@@ -51,7 +60,11 @@ fn a_subscription_is_made_verified_and_its_credentials_alone() {
     assert_eq!(
         get(&context, json!({"ids": [id]})),
         json!({"notFound": [], "list": [{
-            "id": id, "deviceClientId": "a", "verificationCode": null, "expires": "2026-11-28T09:00:00Z", "types": ["Email"],
+            "id": id,
+            "deviceClientId": "a",
+            "verificationCode": null,
+            "expires": "2026-11-28T09:00:00Z",
+            "types": ["Email"],
         }]})
     );
     assert_eq!(
@@ -63,14 +76,14 @@ fn a_subscription_is_made_verified_and_its_credentials_alone() {
         "invalidArguments"
     );
 
-    // The whole may be sent back, before it is verified too.
+    // A client may send back all properties unchanged, also before it verified the subscription.
     let whole = get(&context, json!({"ids": [id]}))["list"][0].clone();
     assert_eq!(
         set(&context, json!({"update": {id.clone(): whole}}))["updated"],
         json!({id.clone(): null})
     );
 
-    // The code that was sent, and no other.
+    // Only the code that was sent verifies the subscription.
     let key: ObjectId = id.parse().unwrap();
     let row = || context.store.snapshot().object::<PushSubscription>(ann, key).unwrap().unwrap();
     let code = row().code;
@@ -91,7 +104,7 @@ fn a_subscription_is_made_verified_and_its_credentials_alone() {
         assert_eq!(update(patch)["notUpdated"][&id]["type"], "invalidProperties");
     }
 
-    // Another credential of the same account has none of it.
+    // Another credential of the same account does not see the subscription.
     let other = Context { caller: caller("two"), ..context.clone() };
     assert_eq!(get(&other, json!({"ids": null}))["list"], json!([]));
     assert_eq!(set(&other, json!({"destroy": [id]}))["notDestroyed"][&id]["type"], "notFound");
@@ -99,9 +112,9 @@ fn a_subscription_is_made_verified_and_its_credentials_alone() {
     assert_eq!(get(&context, json!({"ids": null}))["list"].as_array().unwrap().len(), 1);
 }
 
-/// RFC 8620 §8.6: how many there are is bounded, and how many are made in a time.
+/// RFC 8620 §8.6.
 #[test]
-fn subscriptions_are_few_and_are_not_made_fast() {
+fn subscriptions_of_a_user_are_bounded_in_number_and_rate() {
     let mut context = context();
     let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
     context.caller =
@@ -124,19 +137,18 @@ fn subscriptions_are_few_and_are_not_made_fast() {
     call(&context, "PushSubscription/set", &json!({"destroy": ids}));
     let again = create(MAX_CREATED_PER_HOUR - limits::MAX_PUSH_SUBSCRIPTIONS);
     assert_eq!(kinds(&again), ["rateLimit"]);
-    let (made, now) = (SubscriptionTimes::default(), MonotonicMillis(1_000_000_000));
+    let (times, now) = (SubscriptionTimes::default(), MonotonicMillis(1_000_000_000));
     assert!(
-        (0..MAX_CREATED_PER_HOUR).all(|_| made.take(ann, now).is_ok())
-            && made.take(ann, now).is_err()
+        (0..MAX_CREATED_PER_HOUR).all(|_| times.record(ann, now).is_ok())
+            && times.record(ann, now).is_err()
     );
-    assert!(made.take(AccountId(99), now).is_ok());
-    assert!(made.take(ann, now.after(HOUR)).is_ok());
+    assert!(times.record(AccountId(99), now).is_ok());
+    assert!(times.record(ann, now.after(HOUR)).is_ok());
 }
 
-/// RFC 8620 §7.2: of credentials that end by themselves the subscription lives as long, and no
-/// shorter.
+/// RFC 8620 §7.2.
 #[test]
-fn a_subscription_lives_as_long_as_the_token_that_made_it() {
+fn subscription_expires_with_the_token_that_created_it() {
     let mut context = context();
     let ann = context.directory.find_account("ann@example.org").unwrap().unwrap().0;
     let (_, added) = call(

@@ -1,6 +1,5 @@
-//! The properties of a response: those of RFC 8621 §8, and ours.
-//!
-//! Ours are described in `docs/admin-api.md`.
+//! Reads and writes the properties of a vacation response: those of RFC 8621 §8, and the vendor's,
+//! which `docs/admin-api.md` describes.
 
 use serde_json::Value;
 
@@ -17,22 +16,20 @@ use crate::wire::jmap::admin::vacation::{
 };
 use crate::wire::jmap::{Property as _, SetError};
 
-/// What is said of any other.
+/// The error text for any other property.
 pub(super) const UNKNOWN: &str = "there is no such property, or it cannot be set";
 
-/// Addresses, exceptions or domains of one response.
+/// How many addresses, exceptions or domains one response may have each.
 const MAX_ADDRESSES: usize = 1000;
-/// Its variants.
 const MAX_VARIANTS: usize = 32;
-/// Its days.
 const MAX_DAYS: usize = 64;
-/// Octets of a text that is stored.
+/// The longest text, in bytes.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
-/// Octets of a language tag.
+/// The longest language tag, in bytes.
 const MAX_TAG_BYTES: usize = 35;
 
 impl VacationProperty {
-    /// Those of RFC 8621 §8.
+    /// The properties of RFC 8621 §8.
     pub(super) const STANDARD: [Self; 7] = [
         Self::Id,
         Self::IsEnabled,
@@ -44,8 +41,8 @@ impl VacationProperty {
     ];
 }
 
-/// All properties of a response.
-pub(super) fn facts(response: &VacationResponse) -> VacationFacts {
+/// Returns all properties of a response.
+pub(super) fn all_properties(response: &VacationResponse) -> VacationFacts {
     let date = |at: Option<UtcMillis>| Some(at.map(UtcMillis::rfc3339));
     VacationFacts {
         id: Some(SINGLETON.to_owned()),
@@ -72,8 +69,8 @@ pub(super) fn facts(response: &VacationResponse) -> VacationFacts {
     }
 }
 
-fn named_address(person: &EmailAddress) -> NamedAddress {
-    let EmailAddress { name, email } = person.clone();
+fn named_address(address: &EmailAddress) -> NamedAddress {
+    let EmailAddress { name, email } = address.clone();
     NamedAddress { name, email }
 }
 
@@ -91,10 +88,11 @@ fn texts(all: &[impl ToString]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 
-/// Sets one property. The reply's From is one of the account's `own` addresses, or none.
+/// Sets one property. The From of the replies must be one of the account's `own` addresses, or
+/// null.
 ///
 /// # Errors
-/// `invalidProperties`; `serverFail` where the directory cannot tell whose an address is.
+/// `InvalidProperties`; `ServerFail` if the directory cannot tell to whom an address belongs.
 pub(super) fn apply(
     response: &mut VacationResponse,
     property: VacationProperty,
@@ -105,18 +103,18 @@ pub(super) fn apply(
     if property != VacationProperty::From {
         return apply_plain(response, property, value).map_err(bad);
     }
-    let from = person(value).map_err(bad)?;
+    let from = email_address(value).map_err(bad)?;
     if let Some(from) = &from {
         let is_own = Address::parse(&from.email).map_or(Ok(false), |address| own.has(&address));
         if !is_own.map_err(|error| SetError::ServerFail(error.to_string()))? {
-            return Err(bad(format!("{} is none of the account's addresses", from.email)));
+            return Err(bad(format!("{} is not an address of the account", from.email)));
         }
     }
     response.from = from;
     Ok(())
 }
 
-/// Sets one property that does not depend on whose an address is.
+/// Sets one property other than From.
 fn apply_plain(
     response: &mut VacationResponse,
     property: VacationProperty,
@@ -129,7 +127,7 @@ fn apply_plain(
         VacationProperty::Subject => response.subject = text(value)?,
         VacationProperty::TextBody => response.text_body = text(value)?,
         VacationProperty::HtmlBody => response.html_body = text(value)?,
-        VacationProperty::ReplyTo => response.reply_to = person(value)?,
+        VacationProperty::ReplyTo => response.reply_to = email_address(value)?,
         VacationProperty::Addresses => {
             response.addresses = all(value, MAX_ADDRESSES, Address::parse)?
         }
@@ -138,7 +136,7 @@ fn apply_plain(
         }
         VacationProperty::Audience => {
             response.audience =
-                named(value, Audience::from_name, "everyone, known or organisation")?;
+                named_value(value, Audience::from_name, "everyone, known or organisation")?;
         }
         VacationProperty::Organisation => {
             response.organisation = all(value, MAX_ADDRESSES, domain)?
@@ -158,25 +156,29 @@ fn apply_plain(
 }
 
 fn flag(value: &Value) -> Result<bool, String> {
-    value.as_bool().ok_or_else(|| "true or false is wanted".into())
+    value.as_bool().ok_or_else(|| "true or false is expected".into())
 }
 
-fn named<T>(value: &Value, read: impl Fn(&str) -> Option<T>, names: &str) -> Result<T, String> {
-    value.as_str().and_then(read).ok_or_else(|| format!("{names} is wanted"))
+fn named_value<T>(
+    value: &Value,
+    read: impl Fn(&str) -> Option<T>,
+    names: &str,
+) -> Result<T, String> {
+    value.as_str().and_then(read).ok_or_else(|| format!("{names} is expected"))
 }
 
-/// Every text of an array, read.
+/// Reads an array of up to `max` texts.
 fn all<T, E: ToString>(
     value: &Value,
-    most: usize,
+    max: usize,
     read: impl Fn(&str) -> Result<T, E>,
 ) -> Result<Vec<T>, String> {
-    let all = value.as_array().ok_or("an array of texts is wanted")?;
-    if all.len() > most {
-        return Err(format!("more than {most}"));
+    let all = value.as_array().ok_or("an array of texts is expected")?;
+    if all.len() > max {
+        return Err(format!("at most {max} are allowed"));
     }
     let one = |one: &Value| {
-        let text = one.as_str().ok_or("an array of texts is wanted")?;
+        let text = one.as_str().ok_or("an array of texts is expected")?;
         read(text).map_err(|error| format!("`{text}`: {}", error.to_string()))
     };
     all.iter().map(one).collect()
@@ -192,30 +194,33 @@ fn domain(text: &str) -> Result<String, &'static str> {
 fn language(value: &Value) -> Result<Option<String>, String> {
     let Some(tag) = text(value)? else { return Ok(None) };
     let subtag =
-        |part: &str| !part.is_empty() && part.bytes().all(|octet| octet.is_ascii_alphanumeric());
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if tag.len() <= MAX_TAG_BYTES && tag.split('-').all(subtag) {
         Ok(Some(tag.to_ascii_lowercase()))
     } else {
-        Err("a language tag such as de or pt-BR is wanted".into())
+        Err("a language tag such as de or pt-BR is expected".into())
     }
 }
 
 fn variants(value: &Value) -> Result<Vec<Variant>, String> {
-    let all = value.as_array().ok_or("an array of objects is wanted")?;
+    let all = value.as_array().ok_or("an array of objects is expected")?;
     if all.len() > MAX_VARIANTS {
-        return Err(format!("more than {MAX_VARIANTS}"));
+        return Err(format!("at most {MAX_VARIANTS} are allowed"));
     }
     let mut out: Vec<Variant> = Vec::with_capacity(all.len());
     for one in all {
-        let one = one.as_object().ok_or("an array of objects is wanted")?;
+        let one = one.as_object().ok_or("an array of objects is expected")?;
         let mut variant = Variant::default();
         for (property, value) in one {
             match property.as_str() {
                 "language" => variant.language = language(value)?,
                 "circle" if value.is_null() => variant.circle = None,
                 "circle" => {
-                    variant.circle =
-                        Some(named(value, Circle::from_name, "organisation, outside or null")?)
+                    variant.circle = Some(named_value(
+                        value,
+                        Circle::from_name,
+                        "organisation, outside or null",
+                    )?)
                 }
                 "subject" => variant.subject = text(value)?,
                 "textBody" => variant.text_body = text(value)?,
@@ -224,13 +229,13 @@ fn variants(value: &Value) -> Result<Vec<Variant>, String> {
             }
         }
         if variant.language.is_none() && variant.circle.is_none() {
-            return Err("a variant is for a language, a circle, or both".into());
+            return Err("a variant needs a language, a circle, or both".into());
         }
-        let same = |known: &Variant| {
-            (&known.language, known.circle) == (&variant.language, variant.circle)
+        let is_duplicate = |other: &Variant| {
+            (&other.language, other.circle) == (&variant.language, variant.circle)
         };
-        if out.iter().any(same) {
-            return Err("two variants for the same language and circle".into());
+        if out.iter().any(is_duplicate) {
+            return Err("there are two variants for the same language and circle".into());
         }
         out.push(variant);
     }
@@ -238,8 +243,8 @@ fn variants(value: &Value) -> Result<Vec<Variant>, String> {
 }
 
 fn instant(value: &Value) -> Result<Option<UtcMillis>, String> {
-    let wanted = |_| "a UTCDate such as 2026-12-24T09:00:00Z is wanted".to_owned();
-    if value.is_null() { Ok(None) } else { utc_date("", value).map(Some).map_err(wanted) }
+    let expected = |_| "a UTCDate such as 2026-12-24T09:00:00Z is expected".to_owned();
+    if value.is_null() { Ok(None) } else { utc_date("", value).map(Some).map_err(expected) }
 }
 
 fn text(value: &Value) -> Result<Option<String>, String> {
@@ -247,16 +252,16 @@ fn text(value: &Value) -> Result<Option<String>, String> {
         Value::Null => Ok(None),
         Value::String(text) if text.len() <= MAX_TEXT_BYTES => Ok(Some(text.clone())),
         Value::String(_) => Err("the text is too long".into()),
-        _ => Err("a text is wanted".into()),
+        _ => Err("a text is expected".into()),
     }
 }
 
-fn person(value: &Value) -> Result<Option<EmailAddress>, String> {
+fn email_address(value: &Value) -> Result<Option<EmailAddress>, String> {
     if value.is_null() {
         return Ok(None);
     }
     let email =
-        value.get("email").and_then(Value::as_str).ok_or("an object with email is wanted")?;
+        value.get("email").and_then(Value::as_str).ok_or("an object with email is expected")?;
     let address = Address::parse(email).map_err(|error| error.to_string())?;
     let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
     Ok(Some(EmailAddress { name, email: address.to_string() }))
@@ -268,11 +273,12 @@ mod tests {
     use crate::wire::jmap::json::members;
 
     #[test]
-    fn every_property_is_a_fact_and_no_other() {
-        let facts = members(serde_json::to_value(facts(&VacationResponse::default())).unwrap());
+    fn every_property_has_a_value_and_no_other_has() {
+        let values =
+            members(serde_json::to_value(all_properties(&VacationResponse::default())).unwrap());
         let mut names: Vec<&str> =
             VacationProperty::ALL.iter().map(crate::wire::jmap::Property::name).collect();
         names.sort_unstable();
-        assert_eq!(facts.keys().map(String::as_str).collect::<Vec<_>>(), names);
+        assert_eq!(values.keys().map(String::as_str).collect::<Vec<_>>(), names);
     }
 }

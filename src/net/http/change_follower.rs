@@ -34,7 +34,7 @@ impl ChangeFollower {
         let accounts = accounts(backend, who)?;
         // Before it is looked what there is, so that nothing falls between.
         let watch = watch(backend, &accounts);
-        let known = match said.and_then(|said| PushState::of(said, &backend.store, &accounts)) {
+        let known = match said.and_then(|said| PushState::parse(said, &backend.store, &accounts)) {
             Some(known) => known,
             None => PushState::now(&backend.store, &accounts)?,
         };
@@ -53,7 +53,7 @@ impl ChangeFollower {
         let accounts = accounts(&self.backend, &self.who)?;
         if accounts != self.accounts {
             self.watch = watch(&self.backend, &accounts);
-            self.known.follow(&accounts);
+            self.known.set_accounts(&accounts);
             self.accounts = accounts;
         }
         Ok(self.known.catch_up(&self.backend.store, types)?)

@@ -113,7 +113,7 @@ async fn try_upload(
     let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT));
     let (collected, room) = collect(backend, &who, paced, most).await?.ok_or_else(too_large)?;
     let size = collected.size();
-    context.upload_came(account, size);
+    context.count_uploaded_bytes(account, size);
     let kept_as = kind.to_owned();
     let kept =
         store(backend, collected, move |octets| context.keep_upload(account, &octets, &kept_as))

@@ -148,7 +148,7 @@ fn observed_accounts(store: &Store, account: AccountId) -> Result<Vec<ObservedAc
         .accounts_shared_with(account)?
         .into_iter()
         .map(|account| ObservedAccount { account, shared: true });
-    Ok([ObservedAccount::own(account)].into_iter().chain(shared).collect())
+    Ok([ObservedAccount::of_owner(account)].into_iter().chain(shared).collect())
 }
 
 struct SubscriptionTask {
@@ -202,7 +202,7 @@ impl SubscriptionTask {
             return self.destroy().await;
         }
         match observed_accounts(&self.store, self.account) {
-            Ok(followed) => self.known.follow(&followed),
+            Ok(followed) => self.known.set_accounts(&followed),
             Err(_) => return PushStep::Again(FIRST_RETRY_PAUSE),
         }
         let before = self.known.clone();

@@ -270,7 +270,7 @@ fn a_guest_is_pushed_what_concerns_him() {
     let store = &bed.context.store;
     let mut known = PushState::now(store, &followed()).unwrap();
     bed.open(&bed.plans, &["mayReadItems"]);
-    known.follow(&followed());
+    known.set_accounts(&followed());
     let change = known.catch_up(store, None).unwrap().unwrap();
     let names = |change: &Value, account: &str| -> Vec<String> {
         change["changed"][account]
@@ -296,7 +296,7 @@ fn a_guest_is_pushed_what_concerns_him() {
         assert_eq!(change["changed"][&bed.ann][name], now, "{name}");
     }
     bed.close(&bed.plans);
-    known.follow(&followed());
+    known.set_accounts(&followed());
     let change = known.catch_up(store, None).unwrap().unwrap();
     assert_eq!((names(&change, &bed.ann).len(), names(&change, &bed.bob).len()), (0, 1));
 }
