@@ -114,8 +114,8 @@ pub fn report(data: &[u8]) {
     asks(data);
     let parsed = Message::parse(data);
     let Some(found) = report::report(&parsed) else { return };
-    assert!(report::claims(parsed.header()), "a report that does not claim to be one");
-    let Report { text, original_id, about, .. } = &found;
+    assert!(report::claims_to_be_report(parsed.header()), "a report that does not claim to be one");
+    let Report { text, original_id, content: about, .. } = &found;
     assert!(text.as_ref().is_none_or(|text| text.len() <= 64 * 1024));
     let returned = found.to_returned_report();
     for id in [original_id, &returned.message_id].into_iter().flatten() {
@@ -148,14 +148,14 @@ pub fn report(data: &[u8]) {
     let raw = notification(made, &reporter);
     check_sent(&raw, "");
     let again = report::report(&Message::parse(&raw)).expect("a report");
-    assert_eq!(again.about, *about);
+    assert_eq!(again.content, *about);
     let whole = MdnDraft { original: Some(data.to_vec()), ..rebuilt(&again) };
     let raw = notification(whole, &reporter);
-    assert!(report::report(&Message::parse(&raw)).is_some_and(|back| back.about == *about));
+    assert!(report::report(&Message::parse(&raw)).is_some_and(|back| back.content == *about));
 }
 
 fn rebuilt(found: &Report) -> MdnDraft {
-    let ReportContent::Disposition(disposition) = &found.about else { panic!("a disposition") };
+    let ReportContent::Disposition(disposition) = &found.content else { panic!("a disposition") };
     let person = EmailAddress { name: None, email: "ann@example.org".into() };
     let (from, to) = (person.clone(), vec![person]);
     MdnDraft {

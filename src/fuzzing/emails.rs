@@ -106,7 +106,7 @@ fn shown(form: Form, value: &FormValue) {
                     "{}",
                     date.rfc3339()
                 );
-                assert!(written.octets().is_ascii());
+                assert!(written.bytes().is_ascii());
             }
         }
         FormValue::Date(None) => {}
@@ -118,7 +118,7 @@ fn person(person: &EmailAddress) {
     assert!(clean(&person.email) && person.name.as_deref().is_none_or(clean));
     // What cannot be written is refused; whatever is written is one field.
     if let Ok(written) = EncodedField::new("To", &FieldValue::Addresses(vec![person.clone()])) {
-        let octets = written.octets();
+        let octets = written.bytes();
         assert_eq!(fields(octets).count(), 1, "{}", octets.escape_ascii());
     }
 }

@@ -47,7 +47,7 @@ pub fn build(mail: &MessageTree, seed: &str) -> Vec<u8> {
     fields.sort_by_key(place);
     let mut out = Vec::new();
     for field in &fields {
-        out.extend_from_slice(field.octets());
+        out.extend_from_slice(field.bytes());
     }
     // A field of the body's own part is one of the header, too.
     if !fields.iter().copied().chain(&mail.body.fields).any(|field| field.is("MIME-Version")) {

@@ -124,7 +124,7 @@ pub fn part_body_offset(raw: &[u8]) -> usize {
 /// Whether the beginning of a message holds its whole header, or `limits::MAX_HEADER_BYTES`: more
 /// of it need not be read for header fields.
 #[must_use]
-pub fn ends(beginning: &[u8]) -> bool {
+pub fn has_whole_header(beginning: &[u8]) -> bool {
     let blank =
         beginning.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(beginning.len());
     let header = beginning.get(start(beginning).max(blank)..).unwrap_or_default();
@@ -136,7 +136,7 @@ pub fn ends(beginning: &[u8]) -> bool {
 /// what stands before the header: with a blank line first, every field would be text to whoever
 /// receives it.
 #[must_use]
-pub fn without<'a>(raw: &'a [u8], names: &[&str]) -> Cow<'a, [u8]> {
+pub fn without_fields<'a>(raw: &'a [u8], names: &[&str]) -> Cow<'a, [u8]> {
     let raw = trimmed(raw);
     let mut kept = Vec::new();
     let (mut rest, mut dropping, mut dropped) = (raw, false, false);

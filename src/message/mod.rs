@@ -24,7 +24,7 @@ pub mod parse;
 pub mod refs;
 pub mod report;
 mod rows;
-pub mod seven;
+pub mod seven_bit;
 pub mod subject;
 pub mod tokens;
 pub mod trace;

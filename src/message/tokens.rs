@@ -150,7 +150,7 @@ pub fn each_token(
 
 /// The band of a field's ids, if it is one that has ids.
 #[must_use]
-pub fn ids_of(name: &str) -> Option<u16> {
+pub fn id_field(name: &str) -> Option<u16> {
     let is = |known: &&str| name.eq_ignore_ascii_case(known);
     let of_messages = ["Message-ID", "In-Reply-To", "References"].iter().any(&is);
     if of_messages { Some(MESSAGE_ID) } else { is(&"List-Id").then_some(LIST_ID) }
@@ -164,7 +164,7 @@ pub fn name_word(name: &str) -> Option<String> {
 }
 
 /// What stands in angle brackets, without white space or brackets within.
-pub fn bracketed(value: &str) -> impl Iterator<Item = &str> {
+pub fn bracketed_ids(value: &str) -> impl Iterator<Item = &str> {
     let ends = value.match_indices('>').filter_map(|(end, _)| value.get(..end));
     let ids = ends.filter_map(|before| before.rfind(['<', '>']).and_then(|at| before.get(at..)));
     ids.filter_map(|id| id.strip_prefix('<'))
@@ -187,9 +187,9 @@ impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
         };
         let (first, base) = (*next, band << BAND_BITS);
         let count = each_word(text, |found| {
-            self.words = self.words.saturating_add(usize::from(!found.inner));
+            self.words = self.words.saturating_add(usize::from(!found.in_pair));
             if self.words <= limits::MAX_INDEXED_WORDS {
-                *next = first.saturating_add(found.at).min((1 << BAND_BITS) - 1);
+                *next = first.saturating_add(found.position).min((1 << BAND_BITS) - 1);
                 (self.each)(MessageToken::Word(found.word, field, base | *next));
             }
         });
@@ -220,8 +220,8 @@ impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
 
     /// The ids in a field.
     fn ids(&mut self, field: &Field<'_>) {
-        let Some(of) = std::str::from_utf8(field.name).ok().and_then(ids_of) else { return };
-        for id in bracketed(&folded(&field.decoded())) {
+        let Some(of) = std::str::from_utf8(field.name).ok().and_then(id_field) else { return };
+        for id in bracketed_ids(&folded(&field.decoded())) {
             let id = if self.has_room(id) { id } else { "" };
             (self.each)(MessageToken::Text(id, of));
         }

@@ -21,13 +21,13 @@ pub struct TextWord<'a> {
     pub word: &'a str,
     /// Its number in the text. Of an unspaced run each character has one, and a pair has that of
     /// its first.
-    pub at: u32,
+    pub position: u32,
     /// Where it begins in the text as given, in octets.
     pub start: usize,
     /// Where it ends there.
     pub end: usize,
     /// A character that also stands in a pair: of no use in what is looked for, if the pairs are.
-    pub inner: bool,
+    pub in_pair: bool,
 }
 
 /// Calls `each` with every word of a text; gives how many numbers they took.
@@ -50,7 +50,7 @@ pub fn each_word(text: &str, mut each: impl FnMut(&TextWord<'_>)) -> u32 {
             lower.clear();
             lower.push_str(run.get(..MAX_WORD_BYTES).unwrap_or(run));
             lower.make_ascii_lowercase();
-            each(&TextWord { word: &lower, at, start, end, inner: false });
+            each(&TextWord { word: &lower, position: at, start, end, in_pair: false });
             at = at.saturating_add(1);
         }
         (start, all) = (end.saturating_add(1), 0);
@@ -126,7 +126,7 @@ impl SearchRun {
                 if !unspaced {
                     let cut = rest.get(..octets).map_or("", |whole| cut(whole, MAX_WORD_BYTES));
                     let (start, end) = self.span(from, end, base);
-                    each(&TextWord { word: cut, at, start, end, inner: false });
+                    each(&TextWord { word: cut, position: at, start, end, in_pair: false });
                     at = at.saturating_add(1);
                 }
                 from = end;
@@ -149,14 +149,14 @@ impl SearchRun {
         for (offset, c) in text.char_indices() {
             let from = first.saturating_add(offset);
             let middle = from.saturating_add(c.len_utf8());
-            let mut say = |to: usize, inner: bool| {
+            let mut say = |to: usize, in_pair: bool| {
                 let (start, end) = self.span(from, to, base);
                 each(&TextWord {
                     word: self.plain.get(from..to).unwrap_or_default(),
-                    at,
+                    position: at,
                     start,
                     end,
-                    inner,
+                    in_pair,
                 });
             };
             if let Some(next) = self.plain.get(middle..last).and_then(|rest| rest.chars().next()) {
@@ -232,7 +232,7 @@ mod tests {
         let mut out = Vec::new();
         let text = "A Café 日本語, b";
         let count = each_word(text, |found| {
-            out.push((found.at, &text[found.start..found.end], found.inner))
+            out.push((found.position, &text[found.start..found.end], found.in_pair))
         });
         let wanted = [
             (0, "A", false),
@@ -263,8 +263,8 @@ mod tests {
             let count = each_word(&text, |found| {
                 assert!(!found.word.is_empty() && found.word.len() <= MAX_WORD_BYTES);
                 assert!(text.get(found.start..found.end).is_some_and(|origin| !origin.is_empty()));
-                assert!(found.at >= last);
-                last = found.at;
+                assert!(found.position >= last);
+                last = found.position;
             });
             prop_assert!(count == 0 || last < count);
         }

@@ -128,7 +128,7 @@ pub fn derive_envelope(
 
 impl SubmissionOrder {
     /// As it is queued, with the message that goes out: `message` names its octets, which have no
-    /// Bcc any more (`message::header::without`).
+    /// Bcc any more (`message::header::without_fields`).
     #[must_use]
     pub fn queue(
         self,

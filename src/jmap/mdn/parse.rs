@@ -70,7 +70,7 @@ fn parse(
             continue;
         };
         match catch_parser_panic("a report", || report(&Message::parse(&raw))).flatten() {
-            Some(found) if matches!(found.about, ReportContent::Disposition(_)) => {
+            Some(found) if matches!(found.content, ReportContent::Disposition(_)) => {
                 let object = originals.object(&raw, &found)?;
                 context.budget.add_to_answer(&object)?;
                 parsed.insert(id, object);
@@ -97,7 +97,7 @@ struct Originals<'a> {
 
 impl Originals<'_> {
     fn object(&mut self, raw: &[u8], found: &Report) -> Result<Value, MethodError> {
-        let ReportContent::Disposition(about) = &found.about else { return Ok(Value::Null) };
+        let ReportContent::Disposition(about) = &found.content else { return Ok(Value::Null) };
         let id = about
             .original_message_id
             .as_deref()

@@ -212,7 +212,7 @@ fn the_original_goes_back_where_that_is_wished() {
         (found.text.as_deref().map(str::trim), found.has_original),
         (Some("Yes, I saw it."), true)
     );
-    let ReportContent::Disposition(about) = found.about else { panic!() };
+    let ReportContent::Disposition(about) = found.content else { panic!() };
     assert_eq!(about.kind, DispositionType::Deleted);
     assert!(String::from_utf8(raw).unwrap().contains("At noon?"));
 }

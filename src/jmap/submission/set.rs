@@ -190,7 +190,7 @@ fn prepare(
     prove_size(metadata.size, limits::MAX_MESSAGE_BYTES)?;
     let mut raw = email::head(context, &snapshot, &metadata.blob)?.unwrap_or_default();
     // Asked as it is taken out: a Bcc that is found only then would leave the head as the message.
-    let has_bcc = matches!(header::without(&raw, &["Bcc"]), Cow::Owned(_));
+    let has_bcc = matches!(header::without_fields(&raw, &["Bcc"]), Cow::Owned(_));
     // RFC 8621 §7.5: Bcc is not sent; without that field the message goes out as it is stored.
     if has_bcc || raw.len() >= limits::MAX_HEADER_BYTES {
         context.budget.charge_read(metadata.size)?;
@@ -202,7 +202,7 @@ fn prepare(
     let now = context.store.clock().now();
     let order = order(&mail_from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND)
         .map_err(bad)?;
-    let (blob, octets) = match header::without(&raw, &["Bcc"]) {
+    let (blob, octets) = match header::without_fields(&raw, &["Bcc"]) {
         Cow::Borrowed(_) => (metadata.blob, None),
         Cow::Owned(octets) => {
             context.budget.charge_stored(octets.len() as u64)?;

@@ -106,7 +106,7 @@ impl EncodedField {
 
     /// It, line end included.
     #[must_use]
-    pub fn octets(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.octets
     }
 }

@@ -43,7 +43,7 @@ pub enum PartContent {
     /// Text in UTF-8; of text and messages lines end in LF and are written with CRLF.
     Text(String),
     /// Octets.
-    Octets(Vec<u8>),
+    Bytes(Vec<u8>),
     Parts(Vec<PartDraft>),
 }
 
@@ -112,7 +112,7 @@ impl PartDraft {
     fn is_eight_bit(&self) -> bool {
         match &self.content {
             PartContent::Parts(parts) => parts.iter().any(Self::is_eight_bit),
-            PartContent::Octets(octets) => {
+            PartContent::Bytes(octets) => {
                 self.is_message() && !octets.is_ascii() && fits_lines(octets)
             }
             PartContent::Text(text) => self.is_message() && !text.is_ascii(),
@@ -168,7 +168,7 @@ pub(super) fn write(part: &PartDraft, seed: &str, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(head.as_bytes());
     for field in &part.fields {
-        out.extend_from_slice(field.octets());
+        out.extend_from_slice(field.bytes());
     }
     let (encoding, octets) = travelling(part);
     out.extend_from_slice(format!("Content-Transfer-Encoding: {encoding}\r\n\r\n").as_bytes());
@@ -210,7 +210,7 @@ fn depth(part: &PartDraft) -> usize {
 fn stands(part: &PartDraft, boundary: &[u8]) -> bool {
     match &part.content {
         PartContent::Text(text) => memchr::memmem::find(text.as_bytes(), boundary).is_some(),
-        PartContent::Octets(octets) => memchr::memmem::find(octets, boundary).is_some(),
+        PartContent::Bytes(octets) => memchr::memmem::find(octets, boundary).is_some(),
         PartContent::Parts(parts) => parts.iter().any(|part| stands(part, boundary)),
     }
 }
@@ -228,13 +228,13 @@ fn travelling(part: &PartDraft) -> (&'static str, Vec<u8>) {
             ("7bit", text.clone().into_bytes())
         }
         PartContent::Text(text) => ("base64", base64(text.as_bytes())),
-        PartContent::Octets(octets) if part.media_type.starts_with("text/") => {
+        PartContent::Bytes(octets) if part.media_type.starts_with("text/") => {
             encoded(octets.clone())
         }
-        PartContent::Octets(octets) if part.is_message() && fits_lines(octets) => {
+        PartContent::Bytes(octets) if part.is_message() && fits_lines(octets) => {
             (if octets.is_ascii() { "7bit" } else { "8bit" }, octets.clone())
         }
-        PartContent::Octets(octets) => ("base64", base64(octets)),
+        PartContent::Bytes(octets) => ("base64", base64(octets)),
     }
 }
 

@@ -15,7 +15,7 @@ fn person(name: Option<&str>, email: &str) -> EmailAddress {
 /// What a value reads as once it is written.
 fn read(name: &str, value: &FieldValue, form: Form) -> FormValue {
     let field = EncodedField::new(name, value).unwrap();
-    let octets = [field.octets(), b"\r\n"].concat();
+    let octets = [field.bytes(), b"\r\n"].concat();
     let text = String::from_utf8(octets.clone()).unwrap();
     assert!(
         text.split("\r\n").all(|line| line.len() <= 998 && !line.contains(['\r', '\n'])),
@@ -58,7 +58,7 @@ fn texts_read_back() {
         Err(BadFieldValue("a control character"))
     );
     for line in String::from_utf8_lossy(
-        EncodedField::new("Subject", &FieldValue::Text(long)).unwrap().octets(),
+        EncodedField::new("Subject", &FieldValue::Text(long)).unwrap().bytes(),
     )
     .split("\r\n")
     {
@@ -168,7 +168,7 @@ fn built(body: PartDraft) -> Vec<u8> {
 fn parts_read_back() {
     let name = "Angebot f\u{fc}r J\u{fc}rgen und alle anderen, die noch eines haben wollen \u{1f600} (2).pdf";
     let mut file =
-        leaf("application/pdf", PartContent::Octets((0..=255).cycle().take(5000).collect()));
+        leaf("application/pdf", PartContent::Bytes((0..=255).cycle().take(5000).collect()));
     file.name = Some(name.into());
     file.disposition = Some("attachment".into());
     file.cid = Some("1@x".into());
@@ -178,7 +178,7 @@ fn parts_read_back() {
     let plain = PartDraft {
         name: Some("a b.txt".into()),
         disposition: Some("inline".into()),
-        ..leaf("text/plain", PartContent::Octets(b"a\nb\0\xff".to_vec()))
+        ..leaf("text/plain", PartContent::Bytes(b"a\nb\0\xff".to_vec()))
     };
     let mut calendar = leaf("text/calendar", PartContent::Text("BEGIN\n".into()));
     calendar.params = vec![("method".into(), "REQUEST".into())];
@@ -190,8 +190,8 @@ fn parts_read_back() {
         unnamed,
         plain,
         calendar,
-        leaf("message/rfc822", PartContent::Octets(inner.clone())),
-        leaf("message/rfc822", PartContent::Octets(odd.clone())),
+        leaf("message/rfc822", PartContent::Bytes(inner.clone())),
+        leaf("message/rfc822", PartContent::Bytes(odd.clone())),
         leaf(
             "multipart/mixed",
             PartContent::Parts(vec![leaf("text/html", PartContent::Text("<p>".repeat(2000)))]),
@@ -284,7 +284,7 @@ proptest! {
         let written = EncodedField::new("To", &FieldValue::Addresses(vec![one; count]));
         prop_assume!(written.is_ok() || address.to_string().contains(['<', '>']));
         if let Ok(field) = written {
-            let raw = [field.octets(), b"\r\n"].concat();
+            let raw = [field.bytes(), b"\r\n"].concat();
             prop_assert_eq!(strict_addresses(&raw, "To"), vec![address; count]);
         }
     }
@@ -299,7 +299,7 @@ proptest! {
     #[test]
     fn any_body_reads_back(text in "[ -~\n\t\r\u{fc}\0]{0,400}", octets in proptest::collection::vec(any::<u8>(), 0..400), name in "[ -~\u{fc}]{0,120}") {
         let name = Some(name.trim()).filter(|name| !name.is_empty()).map(str::to_owned);
-        let file = |kind: &str| PartDraft { name: name.clone(), disposition: Some("attachment".into()), ..leaf(kind, PartContent::Octets(octets.clone())) };
+        let file = |kind: &str| PartDraft { name: name.clone(), disposition: Some("attachment".into()), ..leaf(kind, PartContent::Bytes(octets.clone())) };
         let parts = vec![leaf("text/plain", PartContent::Text(text.clone())), file("image/png"), file("text/csv"), file("message/rfc822")];
         let raw = built(leaf("multipart/mixed", PartContent::Parts(parts)));
         let message = Message::parse(&raw);

@@ -33,7 +33,7 @@ pub struct Report {
     /// The Message-ID of the original that came back, without angle brackets.
     pub original_id: Option<String>,
     /// What programs read.
-    pub about: ReportContent,
+    pub content: ReportContent,
 }
 
 /// What programs read of a report.
@@ -47,7 +47,7 @@ pub enum ReportContent {
 
 /// Whether a header says that it is one, without a look at what it has.
 #[must_use]
-pub fn claims(header: &Header<'_>) -> bool {
+pub fn claims_to_be_report(header: &Header<'_>) -> bool {
     let said =
         header.first("Content-Type").map(|field| field.without_comments().to_ascii_lowercase());
     said.is_some_and(|said| {
@@ -58,7 +58,7 @@ pub fn claims(header: &Header<'_>) -> bool {
 /// The report that a message is.
 #[must_use]
 pub fn report(message: &Message<'_>) -> Option<Report> {
-    if !claims(message.header()) {
+    if !claims_to_be_report(message.header()) {
         return None;
     }
     let structure = message.structure();
@@ -67,7 +67,7 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
         return None;
     }
     let content = |part: &Part<'_>, most: usize| content(message, part, most);
-    let about = root.children.iter().find_map(|part| match part.media_type.as_str() {
+    let parsed = root.children.iter().find_map(|part| match part.media_type.as_str() {
         "message/delivery-status" | "message/global-delivery-status" => {
             delivery::read(&content(part, limits::MAX_REPORT_STATUS_BYTES))
                 .map(ReportContent::Delivery)
@@ -91,7 +91,7 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
         text: root.children.first().and_then(|part| text(message, &structure.text, part)),
         has_original: original.is_some_and(|(_, whole)| whole),
         original_id: id.and_then(|field| message_ids(field.value).into_iter().next()),
-        about,
+        content: parsed,
     })
 }
 
@@ -100,7 +100,7 @@ impl Report {
     #[must_use]
     pub fn to_returned_report(&self) -> ReturnedReport {
         let id = self.original_id.clone();
-        match &self.about {
+        match &self.content {
             ReportContent::Delivery(delivery) => delivery.to_returned_report(id),
             ReportContent::Disposition(disposition) => disposition.to_returned_report(id),
         }

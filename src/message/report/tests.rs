@@ -6,7 +6,7 @@ fn read(text: &str) -> Option<Report> {
 }
 
 fn disposition(text: &str) -> DispositionReport {
-    match read(text).unwrap().about {
+    match read(text).unwrap().content {
         ReportContent::Disposition(disposition) => disposition,
         ReportContent::Delivery(other) => panic!("{other:?}"),
     }
@@ -53,7 +53,7 @@ text
 fn a_disposition_is_read_by_its_grammar() {
     let whole = read(READ).unwrap();
     assert!(whole.text.unwrap().starts_with("The message sent to Joe has been displayed.\nThis"));
-    assert!(whole.has_original && claims(&Header::split(READ.as_bytes())));
+    assert!(whole.has_original && claims_to_be_report(&Header::split(READ.as_bytes())));
     assert_eq!(whole.original_id.as_deref(), Some("inner@example.org"));
     let found = disposition(READ);
     assert_eq!(found.reporting_ua.as_deref(), Some("joes-pc.cs.example.com; Foomail 97.1"));
@@ -93,8 +93,10 @@ fn what_lacks_a_field_or_says_other_words_is_none() {
     }
     assert_eq!(report(&Message::parse(b"")), None);
     assert!(
-        !claims(&Header::split(b"Content-Type: text/plain\r\n\r\n"))
-            && claims(&Header::split(b"content-type: Multipart/REPORT (x) ; a=b\r\n\r\n"))
+        !claims_to_be_report(&Header::split(b"Content-Type: text/plain\r\n\r\n"))
+            && claims_to_be_report(&Header::split(
+                b"content-type: Multipart/REPORT (x) ; a=b\r\n\r\n"
+            ))
     );
 }
 
@@ -200,7 +202,7 @@ fn a_delivery_is_read_for_each_recipient() {
         ("Status: 2.0.0", "Status: 2.0"),
         ("Action: delivered", "X: y"),
     ] {
-        let ReportContent::Delivery(fewer) = read(&BOUNCE.replacen(from, to, 1)).unwrap().about
+        let ReportContent::Delivery(fewer) = read(&BOUNCE.replacen(from, to, 1)).unwrap().content
         else {
             panic!()
         };
@@ -234,6 +236,6 @@ fn a_flood_of_recipients_is_cut() {
         &format!("{}\n--b\nContent-Type: text", one.repeat(5000)),
         1,
     );
-    let ReportContent::Delivery(found) = read(&many).unwrap().about else { panic!() };
+    let ReportContent::Delivery(found) = read(&many).unwrap().content else { panic!() };
     assert!(found.recipients.len() <= limits::MAX_RECIPIENTS);
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::message::Message;
 use crate::message::report::{ReportContent, report as read};
-use crate::message::seven::seven_bit;
+use crate::message::seven_bit::to_seven_bit;
 use crate::model::UtcMillis;
 
 fn reporter() -> Reporter<'static> {
@@ -136,7 +136,7 @@ fn the_original_goes_back_as_it_came() {
         let raw = octets(Some(original));
         let message = Message::parse(&raw);
         let whole = read(&message).unwrap();
-        assert_eq!(whole.about, ReportContent::Disposition(disposition.clone()));
+        assert_eq!(whole.content, ReportContent::Disposition(disposition.clone()));
         assert_eq!(whole.text.as_deref().map(str::trim), Some("Gr\u{fc}\u{df}e"));
         assert!(whole.has_original);
         let structure = message.structure();
@@ -144,7 +144,7 @@ fn the_original_goes_back_as_it_came() {
         assert_eq!(Some(third.media_type.as_str()), kind);
         assert_eq!(message.decoded(third.number).unwrap().as_ref(), original.as_bytes());
         // It passes where only seven-bit text is taken.
-        let seven = seven_bit(&raw).unwrap();
+        let seven = to_seven_bit(&raw).unwrap();
         assert!(seven.is_ascii() && read(&Message::parse(&seven)).is_some());
         let names: Vec<String> =
             fields(&raw).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect();

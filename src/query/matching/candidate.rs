@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use crate::message::header::{body_offset, ends};
+use crate::message::header::{body_offset, has_whole_header};
 use crate::model::{AccountId, EmailContent, EmailId, EmailMetadata, ModSeq};
 use crate::query::matching::evaluate::Matcher;
 use crate::query::matching::threads::{KeywordShare, Threads};
@@ -217,8 +217,11 @@ impl<'s, 'v> Candidate<'s, 'v> {
         if self.facts.received.is_none() && self.facts.header.is_none() && self.reads {
             let live = self.metadata.deleted.is_none();
             let snapshot = self.source.snapshot;
-            let mut read =
-                if live { snapshot.raw_message_until(&self.metadata.blob, &ends)? } else { None };
+            let mut read = if live {
+                snapshot.raw_message_until(&self.metadata.blob, &has_whole_header)?
+            } else {
+                None
+            };
             // A message comes in whole frames: they are counted among the rows, by their size, and
             // the bytes are those of the header, which alone are looked at and kept.
             if let Some(read) = &mut read {

@@ -140,8 +140,8 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
         if let Some(word) = sought.get(found.word) {
             let places = places.entry(word).or_default();
             // A word of an unspaced run may be told twice.
-            if places.last().is_none_or(|(at, _)| *at != found.at) {
-                places.push((found.at, found.start..found.end));
+            if places.last().is_none_or(|(at, _)| *at != found.position) {
+                places.push((found.position, found.start..found.end));
             }
         }
     });

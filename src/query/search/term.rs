@@ -105,12 +105,12 @@ impl SearchTerm {
         for piece in pieces(text) {
             let mut phrase: Vec<PhraseWord> = Vec::new();
             each_word(&piece, |found| {
-                if !found.inner && left > 0 {
+                if !found.in_pair && left > 0 {
                     left -= 1;
                     phrase.push(PhraseWord {
                         word: found.word.to_owned(),
                         hash: hash.of(found.word),
-                        step: found.at,
+                        step: found.position,
                     });
                 }
             });
@@ -147,8 +147,8 @@ impl SearchTerm {
     /// To find messages that may have an id in a header field, as `message::header::folded` writes
     /// it; none where the field has no ids, or this is not a whole one.
     pub(in crate::query) fn of_id(name: &str, text: &str) -> Option<Self> {
-        let field = tokens::ids_of(name)?;
-        let id = tokens::bracketed(text).next()?;
+        let field = tokens::id_field(name)?;
+        let id = tokens::bracketed_ids(text).next()?;
         // The empty text stands for ids that were not taken.
         let texts = ["", id]
             .map(|text| TextPattern { begins: text.to_owned(), rest: TextRemainder::Nothing });

@@ -3,7 +3,7 @@
 
 use super::RelayExtensions;
 use crate::message::header;
-use crate::message::seven::seven_bit;
+use crate::message::seven_bit::to_seven_bit;
 use crate::model::{Action, ActionKind};
 use crate::outbox::AttemptOutcome;
 use crate::proof::Signer;
@@ -21,7 +21,7 @@ pub(in crate::queue) fn prepare(
 ) -> Result<Vec<u8>, AttemptOutcome> {
     let octets = header::trimmed(octets);
     let as_it_is = octets.is_ascii() || (offers.eight_bit && !action.seven_bit);
-    let octets = if as_it_is { Some(octets.to_vec()) } else { seven_bit(octets) };
+    let octets = if as_it_is { Some(octets.to_vec()) } else { to_seven_bit(octets) };
     let octets = octets.ok_or_else(|| AttemptOutcome::Permanent {
         status: [5, 6, 3],
         text: "it cannot be put into seven-bit text, and the relay takes nothing else".into(),

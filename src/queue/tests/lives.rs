@@ -383,7 +383,7 @@ pub(super) fn submit(store: &Store, to: &[&str], parameters: &[(&str, &str)]) ->
     let now = store.clock().now();
     let order = order(&from, &rcpt_to, now, 9, Duration::from_secs(9999)).unwrap();
     let send_at = order.send_at;
-    let message = crate::message::header::without(raw.as_bytes(), &["Bcc"]);
+    let message = crate::message::header::without_fields(raw.as_bytes(), &["Bcc"]);
     let hash = BlobHash(*blake3::hash(&message).as_bytes());
     let NewAction { action, octets } = order.queue(email, hash, "s@x".into(), now);
     let rcpt_to = rcpt_to

@@ -152,7 +152,7 @@ pub(in crate::jmap) fn head(
     snapshot: &Snapshot<'_>,
     blob: &BlobHash,
 ) -> Result<Option<Vec<u8>>, MethodError> {
-    let head = snapshot.raw_message_until(blob, &header::ends)?;
+    let head = snapshot.raw_message_until(blob, &header::has_whole_header)?;
     context.budget.charge_read(head.as_ref().map_or(0, |head| head.len() as u64))?;
     Ok(head)
 }

@@ -226,7 +226,7 @@ fn the_shared_corpus() {
             let words = |text: &str| {
                 let mut words = Vec::new();
                 each_word(text, |found| {
-                    if !found.inner && found.word.chars().count() > 1 {
+                    if !found.in_pair && found.word.chars().count() > 1 {
                         words.push(found.word.to_owned());
                     }
                 });

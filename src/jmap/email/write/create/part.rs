@@ -204,7 +204,7 @@ impl<'a> PartBuilder<'a> {
         part.content = self.content(object, path, depth)?;
         let kind = match &part.content {
             PartContent::Parts(_) => "multipart/mixed",
-            PartContent::Octets(_) if usual.is_empty() => "application/octet-stream",
+            PartContent::Bytes(_) if usual.is_empty() => "application/octet-stream",
             _ if usual.is_empty() => "text/plain",
             _ => usual,
         };
@@ -311,15 +311,15 @@ impl<'a> PartBuilder<'a> {
                     if !self.context.has_blob(self.account, id)? {
                         self.lacks(id);
                     }
-                    return Ok(PartContent::Octets(Vec::new()));
+                    return Ok(PartContent::Bytes(Vec::new()));
                 }
                 let Some(octets) = self.context.bytes_by_id(self.account, id)? else {
                     self.lacks(id);
-                    return Ok(PartContent::Octets(Vec::new()));
+                    return Ok(PartContent::Bytes(Vec::new()));
                 };
                 self.octets += octets.len() as u64;
                 self.attached += octets.len() as u64;
-                Ok(PartContent::Octets(octets))
+                Ok(PartContent::Bytes(octets))
             }
             // A multipart of no parts.
             (None, None, None) if is_multipart(object) => Ok(PartContent::Parts(Vec::new())),

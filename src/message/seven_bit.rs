@@ -10,7 +10,7 @@ use crate::model::limits;
 
 /// The message as seven-bit text; `None` where it cannot be.
 #[must_use]
-pub fn seven_bit(raw: &[u8]) -> Option<Vec<u8>> {
+pub fn to_seven_bit(raw: &[u8]) -> Option<Vec<u8>> {
     if raw.is_ascii() {
         return Some(raw.to_vec());
     }
@@ -187,14 +187,14 @@ mod tests {
              präambel\r\n{inner}\r\n--=b c\r\nContent-Type: message/rfc822\r\n\r\n{alone}\r\n--=b c--\r\n"
         );
         for raw in [alone, &many] {
-            let made = seven_bit(raw.as_bytes()).unwrap();
+            let made = to_seven_bit(raw.as_bytes()).unwrap();
             assert!(made.is_ascii());
             let text = String::from_utf8(made.clone()).unwrap();
             assert!(text.lines().all(|line| line.len() <= 78), "{text}");
             assert!(!text.contains("8bit") && text.contains("quoted-printable"), "{text}");
             assert_eq!(texts(raw.as_bytes()), texts(&made), "{text}");
         }
-        assert_eq!(seven_bit(b"a: b\r\n\r\nplain\r\n").unwrap(), b"a: b\r\n\r\nplain\r\n");
+        assert_eq!(to_seven_bit(b"a: b\r\n\r\nplain\r\n").unwrap(), b"a: b\r\n\r\nplain\r\n");
     }
 
     #[test]
@@ -205,20 +205,20 @@ mod tests {
             "Content-Type: multipart/mixed\r\n\r\n--b\r\n\r\nGrüße\r\n--b--\r\n",
             "Content-Transfer-Encoding: base64\r\n\r\nGrüße\r\n",
         ] {
-            assert_eq!(seven_bit(raw.as_bytes()), None, "{raw}");
+            assert_eq!(to_seven_bit(raw.as_bytes()), None, "{raw}");
         }
     }
 
     proptest! {
         #[test]
         fn any_octets_are_ascii_or_refused(raw in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(seven_bit(&raw).is_none_or(|made| made.is_ascii()));
+            prop_assert!(to_seven_bit(&raw).is_none_or(|made| made.is_ascii()));
         }
 
         #[test]
         fn what_a_text_says_stays(body in "[a-zäö= \t.\r\n]{0,200}") {
             let raw = format!("Content-Type: text/plain; charset=utf-8\r\n\r\n{body}ü");
-            let made = seven_bit(raw.as_bytes()).unwrap();
+            let made = to_seven_bit(raw.as_bytes()).unwrap();
             prop_assert_eq!(texts(raw.as_bytes()), texts(&made));
         }
     }
