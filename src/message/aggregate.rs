@@ -103,7 +103,7 @@ fn is_report_name(name: &str) -> bool {
     };
     let pieces: Vec<&str> = stem.split('!').collect();
     let is_domain = |text: &str| text.contains('.') && !text.contains(char::is_whitespace);
-    let is_time = |text: &str| text.len() >= 9 && text.bytes().all(|octet| octet.is_ascii_digit());
+    let is_time = |text: &str| text.len() >= 9 && text.bytes().all(|byte| byte.is_ascii_digit());
     match pieces.as_slice() {
         [reporter, domain, begin, end] | [reporter, domain, begin, end, _] => {
             is_domain(reporter) && is_domain(domain) && is_time(begin) && is_time(end)

@@ -36,7 +36,7 @@ const FIELD_ORDER: [&str; 10] = [
     "In-Reply-To",
 ];
 
-/// The message's octets. `seed` is a text that no sender of a part can know: it keeps boundaries
+/// The message's bytes. `seed` is a text that no sender of a part can know: it keeps boundaries
 /// from being guessed.
 #[must_use]
 pub fn build(mail: &MessageTree, seed: &str) -> Vec<u8> {

@@ -47,10 +47,10 @@ pub struct Draft {
     pub entity: Option<String>,
 }
 
-/// Octets of a subject that is written.
+/// Bytes of a subject that is written.
 const MAX_SUBJECT_CHARS: usize = 400;
 
-/// The message's octets.
+/// The message's bytes.
 #[must_use]
 pub fn build(draft: &Draft) -> Vec<u8> {
     let mut builder = MessageBuilder::new()
@@ -97,7 +97,7 @@ fn part(text: &str) -> MimePart<'static> {
 fn is_tag(tag: &str) -> bool {
     !tag.is_empty()
         && tag.len() <= 35
-        && tag.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
+        && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 /// A report to be built (RFC 6522).
@@ -126,7 +126,7 @@ pub enum Original {
     #[default]
     Nothing,
     Header(String),
-    /// All of it, octet for octet.
+    /// All of it, byte for byte.
     Whole(Vec<u8>),
 }
 
@@ -140,7 +140,7 @@ pub enum ReportKind {
     Disposition,
 }
 
-/// The report's octets: `multipart/report` of text, status and what comes back of the original.
+/// The report's bytes: `multipart/report` of text, status and what comes back of the original.
 #[must_use]
 pub fn report(report: &ReportDraft) -> Vec<u8> {
     // RFC 6533 §3 and 4: what is not ASCII has types of its own, which may be encoded, so that it
@@ -171,7 +171,7 @@ pub fn report(report: &ReportDraft) -> Vec<u8> {
                 if header.is_ascii() { "text/rfc822-headers" } else { "message/global-headers" };
             parts.push(MimePart::new(kind, header.into_bytes()));
         }
-        // Only what has no raw octets in its header can be `message/rfc822`, which is never encoded
+        // Only what has no raw bytes in its header can be `message/rfc822`, which is never encoded
         // (RFC 2046 §5.2.1); the other may be (RFC 6532 §3.7).
         Original::Whole(raw) if raw.get(..body_offset(raw)).is_some_and(<[u8]>::is_ascii) => {
             encoding = if raw.is_ascii() { "7bit" } else { "8bit" };

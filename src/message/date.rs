@@ -19,7 +19,7 @@ pub(super) fn obsolete(value: &[u8]) -> Option<SentAt> {
             time = time.or(Some(clock(word)?));
         } else if let Some(minutes) = offset(word) {
             zone = zone.or(Some(minutes));
-        } else if word.bytes().all(|octet| octet.is_ascii_digit()) {
+        } else if word.bytes().all(|byte| byte.is_ascii_digit()) {
             let number: i64 = word.parse().ok()?;
             if day.is_none() && word.len() <= 2 {
                 day = Some(number);
@@ -153,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_are_a_date_or_none(value in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn any_bytes_are_a_date_or_none(value in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _read = obsolete(&value);
         }
 

@@ -37,39 +37,39 @@ pub const UUENCODE: u8 = 3;
 
 /// Decodes a whole content; says also whether something of it was broken.
 #[must_use]
-pub fn decode(encoding: u8, octets: &[u8]) -> (Cow<'_, [u8]>, bool) {
+pub fn decode(encoding: u8, bytes: &[u8]) -> (Cow<'_, [u8]>, bool) {
     match encoding {
-        QUOTED_PRINTABLE if !has_bare_cr(octets) => match qp::BODY.strict().decode(octets) {
+        QUOTED_PRINTABLE if !has_bare_cr(bytes) => match qp::BODY.strict().decode(bytes) {
             Ok(decoded) => (decoded, false),
-            Err(_) => (qp::BODY.decode(octets).unwrap_or(Cow::Borrowed(octets)), true),
+            Err(_) => (qp::BODY.decode(bytes).unwrap_or(Cow::Borrowed(bytes)), true),
         },
         QUOTED_PRINTABLE | BASE64 | UUENCODE => {
-            let (mut decoder, mut out) = (Decoder::new(encoding), Vec::with_capacity(octets.len()));
-            decoder.feed(octets, &mut out);
+            let (mut decoder, mut out) = (Decoder::new(encoding), Vec::with_capacity(bytes.len()));
+            decoder.feed(bytes, &mut out);
             let is_broken = decoder.finish(&mut out);
             (Cow::Owned(out), is_broken)
         }
-        _ => (Cow::Borrowed(octets), false),
+        _ => (Cow::Borrowed(bytes), false),
     }
 }
 
 /// How many bytes a content has once it is decoded.
 #[must_use]
-pub fn decoded_len(encoding: u8, octets: &[u8]) -> usize {
+pub fn decoded_len(encoding: u8, bytes: &[u8]) -> usize {
     let quick = match encoding {
-        QUOTED_PRINTABLE if !has_bare_cr(octets) => qp::BODY.decoded_len(octets).ok(),
+        QUOTED_PRINTABLE if !has_bare_cr(bytes) => qp::BODY.decoded_len(bytes).ok(),
         BASE64 => {
             let tail =
-                memchr::memchr(b'=', octets).and_then(|at| octets.get(at..)).unwrap_or_default();
+                memchr::memchr(b'=', bytes).and_then(|at| bytes.get(at..)).unwrap_or_default();
             let is_plain = tail.iter().all(|byte| *byte == b'=' || byte.is_ascii_whitespace());
-            is_plain.then(|| base64::MIME.decoded_len(octets).ok()).flatten()
+            is_plain.then(|| base64::MIME.decoded_len(bytes).ok()).flatten()
         }
         QUOTED_PRINTABLE | UUENCODE => None,
-        _ => Some(octets.len()),
+        _ => Some(bytes.len()),
     };
     quick.unwrap_or_else(|| {
         let (mut decoder, mut out, mut size) = (Decoder::new(encoding), Vec::new(), 0usize);
-        for piece in octets.chunks(DECODE_CHUNK) {
+        for piece in bytes.chunks(DECODE_CHUNK) {
             decoder.feed(piece, &mut out);
             size = size.saturating_add(out.len());
             out.clear();
@@ -81,15 +81,15 @@ pub fn decoded_len(encoding: u8, octets: &[u8]) -> usize {
 
 /// The beginning of a content: at least `most` bytes, or all of a shorter one.
 #[must_use]
-pub fn decode_prefix(encoding: u8, octets: &[u8], most: usize) -> (Cow<'_, [u8]>, bool) {
-    if octets.len() <= DECODE_CHUNK {
-        return (decode(encoding, octets).0, true);
+pub fn decode_prefix(encoding: u8, bytes: &[u8], most: usize) -> (Cow<'_, [u8]>, bool) {
+    if bytes.len() <= DECODE_CHUNK {
+        return (decode(encoding, bytes).0, true);
     }
     if !matches!(encoding, QUOTED_PRINTABLE | BASE64 | UUENCODE) {
-        return (Cow::Borrowed(octets.get(..most).unwrap_or(octets)), octets.len() <= most);
+        return (Cow::Borrowed(bytes.get(..most).unwrap_or(bytes)), bytes.len() <= most);
     }
     let (mut decoder, mut out) = (Decoder::new(encoding), Vec::new());
-    for piece in octets.chunks(DECODE_CHUNK) {
+    for piece in bytes.chunks(DECODE_CHUNK) {
         decoder.feed(piece, &mut out);
         if out.len() > most {
             return (Cow::Owned(out), false);
@@ -311,17 +311,17 @@ impl Base64 {
     }
 }
 
-fn has_bare_cr(octets: &[u8]) -> bool {
-    memchr::memchr_iter(b'\r', octets).any(|at| octets.get(at.saturating_add(1)) != Some(&b'\n'))
+fn has_bare_cr(bytes: &[u8]) -> bool {
+    memchr::memchr_iter(b'\r', bytes).any(|at| bytes.get(at.saturating_add(1)) != Some(&b'\n'))
 }
 
 /// Whether an escape of it is none.
-fn decode_quoted(octets: &[u8], out: &mut Vec<u8>) -> bool {
-    if octets.is_empty() || qp::BODY.strict().decode_append(octets, out).is_ok() {
+fn decode_quoted(bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    if bytes.is_empty() || qp::BODY.strict().decode_append(bytes, out).is_ok() {
         return false;
     }
-    if qp::BODY.decode_append(octets, out).is_err() {
-        out.extend_from_slice(octets);
+    if qp::BODY.decode_append(bytes, out).is_err() {
+        out.extend_from_slice(bytes);
     }
     true
 }

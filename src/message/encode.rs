@@ -10,14 +10,14 @@ const MAX_LINE_BYTES: usize = 75;
 pub(super) fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
     let mut rest = body;
     let mut width = 0usize;
-    while let Some((octet, after)) = rest.split_first() {
+    while let Some((byte, after)) = rest.split_first() {
         if let Some(after) = rest.strip_prefix(b"\r\n") {
             out.extend_from_slice(b"\r\n");
             (rest, width) = (after, 0);
             continue;
         }
         let ends = after.is_empty() || after.starts_with(b"\r\n");
-        let plain = match octet {
+        let plain = match byte {
             b' ' | b'\t' => !ends,
             b'=' => false,
             33..=126 => true,
@@ -29,9 +29,9 @@ pub(super) fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
             width = 0;
         }
         if plain {
-            out.push(*octet);
+            out.push(*byte);
         } else {
-            escape(*octet, out);
+            escape(*byte, out);
         }
         width = width.saturating_add(need);
         rest = after;

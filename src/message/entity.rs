@@ -12,9 +12,9 @@ use super::line::one_line;
 use super::parse::Message;
 use crate::model::PartOffsets;
 
-/// Octets of a field that is taken over.
+/// Bytes of a field that is taken over.
 const MAX_FIELD_BYTES: usize = 900;
-/// Octets of a line (RFC 5322 §2.1.1).
+/// Bytes of a line (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
 /// The type of what says none.
 const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";

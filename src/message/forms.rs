@@ -13,7 +13,7 @@ use super::parse::{self, Group};
 use super::refs;
 use crate::model::{EmailAddress, SentAt, limits};
 
-/// Octets of a property's name.
+/// Bytes of a property's name.
 const MAX_NAME_BYTES: usize = 998;
 
 /// A form of RFC 8621 §4.1.2.
@@ -165,7 +165,7 @@ fn urls(field: &Field<'_>) -> Vec<String> {
     let scheme = bare.split_once(':').map(|(scheme, _)| scheme);
     let is_scheme = |text: &str| {
         !text.is_empty()
-            && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(&octet))
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
     };
     if out.is_empty() && scheme.is_some_and(is_scheme) && !bare.contains(char::is_whitespace) {
         out.push(bare.to_owned());
@@ -230,7 +230,7 @@ impl FromStr for HeaderProperty {
 /// Whether it is a name of a header field (RFC 5322 §3.6.8).
 #[must_use]
 pub fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|octet| matches!(octet, 33..=126) && octet != b':')
+    !name.is_empty() && name.bytes().all(|byte| matches!(byte, 33..=126) && byte != b':')
 }
 
 impl fmt::Display for HeaderProperty {

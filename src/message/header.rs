@@ -1,6 +1,6 @@
-//! The top-level header as octets: field by field, tolerant of what mail is really like.
+//! The top-level header as bytes: field by field, tolerant of what mail is really like.
 //!
-//! A field is a name of printable octets, a colon, and everything up to a line end that no blank or
+//! A field is a name of printable bytes, a colon, and everything up to a line end that no blank or
 //! tab follows (RFC 5322 §2.2). Lines end in CRLF or LF. A line that is no field is skipped, also
 //! an mbox `From ` line; an empty line ends the header. What stands before the header is passed
 //! over (`start`). Fields are looked for in the first `limits::MAX_HEADER_BYTES`. All questions
@@ -93,7 +93,7 @@ fn has_usual(raw: &[u8]) -> bool {
 }
 
 fn is_mailbox_line(line: &[u8]) -> bool {
-    let quotes = line.iter().take_while(|octet| **octet == b'>').count();
+    let quotes = line.iter().take_while(|byte| **byte == b'>').count();
     line.get(quotes..).is_some_and(|line| line.starts_with(b"From "))
 }
 
@@ -132,7 +132,7 @@ pub fn has_whole_header(beginning: &[u8]) -> bool {
         || [&b"\n\r\n"[..], b"\n\n"].iter().any(|end| memchr::memmem::find(header, end).is_some())
 }
 
-/// The octets without all fields of the top-level header that have one of these names, and without
+/// The bytes without all fields of the top-level header that have one of these names, and without
 /// what stands before the header: with a blank line first, every field would be text to whoever
 /// receives it.
 #[must_use]
@@ -207,10 +207,10 @@ impl<'a> Iterator for FoldedLines<'a> {
         }
         self.left = self.left.saturating_sub(1);
         // Folded lines belong to the field, or to the junk, before them.
-        while after.first().is_some_and(|octet| matches!(octet, b' ' | b'\t')) {
+        while after.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
             let (more, next) = split_line(after);
             if is_blank(more)
-                && !next.first().is_some_and(|octet| matches!(octet, b' ' | b'\t'))
+                && !next.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'))
                 && !has_colon(next)
             {
                 break;
@@ -270,7 +270,7 @@ fn field(whole: &[u8]) -> Option<Field<'_>> {
     let colon = memchr::memchr(b':', whole)?;
     let (name, value) = whole.split_at_checked(colon)?;
     let name = name.trim_ascii_end();
-    let named = !name.is_empty() && name.iter().all(|octet| matches!(octet, 33..=126));
+    let named = !name.is_empty() && name.iter().all(|byte| matches!(byte, 33..=126));
     named.then(|| Field::new(name, value.get(1..).unwrap_or_default()))
 }
 
@@ -288,7 +288,7 @@ fn split_line(rest: &[u8]) -> (&[u8], &[u8]) {
 }
 
 fn is_empty(line: &[u8]) -> bool {
-    line.strip_suffix(b"\n").is_some_and(|line| line.iter().all(|octet| *octet == b'\r'))
+    line.strip_suffix(b"\n").is_some_and(|line| line.iter().all(|byte| *byte == b'\r'))
 }
 
 fn is_blank(line: &[u8]) -> bool {

@@ -44,7 +44,7 @@ fn weighted(field: &Field<'_>) -> Vec<(String, u16)> {
 
 fn is_tag(tag: &str) -> bool {
     let subtag =
-        |part: &str| !part.is_empty() && part.bytes().all(|octet| octet.is_ascii_alphanumeric());
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
     tag == "*" || (tag.len() <= limits::MAX_LANGUAGE_TAG_BYTES && tag.split('-').all(subtag))
 }
 

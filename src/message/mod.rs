@@ -1,7 +1,7 @@
-//! L1: one RFC 5322 message, pure: octets to facts, and facts to octets.
+//! L1: one RFC 5322 message, pure: bytes to facts, and facts to bytes.
 //!
 //! Mail comes as it comes: nothing here refuses a message. What cannot be understood is left out of
-//! what is derived from it; the octets themselves are kept as they are. Every list taken from a
+//! what is derived from it; the bytes themselves are kept as they are. Every list taken from a
 //! message is bounded (`model::limits`).
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 

@@ -31,12 +31,12 @@ pub use structure::{Part, Structure};
 pub(super) use value::readable;
 pub use value::{addresses, date, groups, media, text};
 
-/// Octets of text in which a preview is sought first: more than it holds, for white space goes.
+/// Bytes of text in which a preview is sought first: more than it holds, for white space goes.
 const PREVIEW_BYTES: usize = 4096;
 /// And then, where mark-up left too little.
 const PREVIEW_BYTES_HTML: usize = 128 * 1024;
 
-/// A parsed message. Whatever the octets are, it is one: at worst without a field and with an empty
+/// A parsed message. Whatever the bytes are, it is one: at worst without a field and with an empty
 /// body.
 #[derive(Debug)]
 pub struct Message<'a> {
@@ -51,7 +51,7 @@ pub struct Attachment {
     pub name: Option<String>,
     /// Its media type, lower case.
     pub media_type: String,
-    /// Octets after decoding.
+    /// Bytes after decoding.
     pub size: usize,
 }
 
@@ -80,13 +80,13 @@ impl<'a> Message<'a> {
         &self.header
     }
 
-    /// The text to read, part by part, HTML as its text; `most` octets in all.
+    /// The text to read, part by part, HTML as its text; `most` bytes in all.
     #[must_use]
     pub fn texts(&self, most: usize) -> Vec<String> {
         let (mut out, mut left) = (Vec::new(), most);
         if self.is_bare() {
-            let octets = self.raw().get(..most).map_or(self.raw(), whole_characters);
-            return vec![charset::guessed(octets).0.into_owned()];
+            let bytes = self.raw().get(..most).map_or(self.raw(), whole_characters);
+            return vec![charset::guessed(bytes).0.into_owned()];
         }
         for part in self.listed(|root| Box::new(root.text_body()), |structure| structure.text) {
             if left == 0 {
@@ -105,7 +105,7 @@ impl<'a> Message<'a> {
         out
     }
 
-    /// What the HTML of it says beside its text, part by part; `most` octets in all.
+    /// What the HTML of it says beside its text, part by part; `most` bytes in all.
     #[must_use]
     pub fn titles(&self, most: usize) -> Vec<String> {
         let (mut out, mut left) = (Vec::new(), most);

@@ -132,7 +132,7 @@ impl Ends {
     }
 }
 
-/// The keys of a message's ids under its subject: 16 octets of the id's keyed hash, 16 of the
+/// The keys of a message's ids under its subject: 16 bytes of the id's keyed hash, 16 of the
 /// stripped subject's.
 #[must_use]
 pub fn thread_keys(ids: &[String], subject: &str, secrets: &Secrets) -> Vec<ThreadKey> {

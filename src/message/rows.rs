@@ -1,4 +1,4 @@
-//! Octets to finished rows: the one way for a delivery, and later for import, append, drafts and
+//! Bytes to finished rows: the one way for a delivery, and later for import, append, drafts and
 //! rebuild.
 
 use super::content::content;
@@ -21,7 +21,7 @@ pub fn rows_or_bare(raw: &[u8], secrets: &Secrets) -> MessageRows {
     catch_parser_panic("a message", || rows(raw, secrets)).unwrap_or_else(|| bare_rows(raw))
 }
 
-/// The rows of a message of which nothing is known but its octets.
+/// The rows of a message of which nothing is known but its bytes.
 #[must_use]
 pub fn bare_rows(raw: &[u8]) -> MessageRows {
     let blob = BlobHash(*blake3::hash(raw).as_bytes());

@@ -1,7 +1,7 @@
 //! A message for a next hop that takes seven-bit text alone (RFC 6152 §3, RFC 2045 §6): the bodies
 //! of its parts are encoded as quoted-printable, and nothing else of it changes.
 //!
-//! What cannot be encoded without changing what it says is not: raw octets in a header (RFC 6532),
+//! What cannot be encoded without changing what it says is not: raw bytes in a header (RFC 6532),
 //! and what lies under a signature (RFC 1847 §2.1).
 
 use super::encode::{escape, quoted_printable};
@@ -55,11 +55,11 @@ fn entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
         // It says that it is encoded: what of it is not can be nothing else than meant.
         "quoted-printable" => {
             out.extend_from_slice(header);
-            for octet in body {
-                if octet.is_ascii() {
-                    out.push(*octet);
+            for byte in body {
+                if byte.is_ascii() {
+                    out.push(*byte);
                 } else {
-                    escape(*octet, out);
+                    escape(*byte, out);
                 }
             }
         }
@@ -150,17 +150,17 @@ fn parts(body: &[u8], boundary: &str, depth: usize, out: &mut Vec<u8>) -> Option
 
 /// A part with the line end before the next delimiter, which is not its own; or what stands outside
 /// of parts.
-fn section(octets: &[u8], is_part: bool, depth: usize, out: &mut Vec<u8>) -> Option<()> {
+fn section(bytes: &[u8], is_part: bool, depth: usize, out: &mut Vec<u8>) -> Option<()> {
     if !is_part {
         // Nobody reads it (RFC 2046 §5.1.1), and it cannot be encoded.
-        out.extend(octets.iter().map(|octet| if octet.is_ascii() { *octet } else { b'?' }));
+        out.extend(bytes.iter().map(|byte| if byte.is_ascii() { *byte } else { b'?' }));
         return Some(());
     }
-    let own = octets.strip_suffix(b"\r\n").or_else(|| octets.strip_suffix(b"\n")).unwrap_or(octets);
+    let own = bytes.strip_suffix(b"\r\n").or_else(|| bytes.strip_suffix(b"\n")).unwrap_or(bytes);
     // An empty line that ends a header is the part's, also where nothing follows.
-    let own = if part_body_offset(own) == own.len() { octets } else { own };
+    let own = if part_body_offset(own) == own.len() { bytes } else { own };
     entity(own, depth.saturating_add(1), out)?;
-    out.extend_from_slice(octets.get(own.len()..)?);
+    out.extend_from_slice(bytes.get(own.len()..)?);
     Some(())
 }
 
@@ -211,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_are_ascii_or_refused(raw in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_ascii_or_refused(raw in proptest::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(to_seven_bit(&raw).is_none_or(|made| made.is_ascii()));
         }
 

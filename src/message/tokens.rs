@@ -23,7 +23,7 @@ use crate::model::{Address, EmailContent, SearchWord, Secrets, Tokens, limits};
 /// Numbers between two texts of one field, so that no phrase runs from one into the next.
 const TEXT_GAP: u32 = 16;
 const HASH_BITS: u64 = (1 << 28) - 1;
-/// Octets of a text.
+/// Bytes of a text.
 const MAX_TEXT_BYTES: usize = 255;
 /// Header fields that nearly every message has: to know that they are there helps nobody.
 const COMMON_FIELDS: [&str; 10] = [

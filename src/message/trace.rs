@@ -116,7 +116,7 @@ mod tests {
             let said = |name: &str| fields(&made).find(|field| field.is(name)).unwrap().unfolded();
             assert_eq!(said("Delivered-To"), address.to_string());
             assert_eq!(said("Return-Path"), format!("<{address}>"));
-            assert!(made.split(|octet| *octet == b'\n').all(|line| line.len() <= 999));
+            assert!(made.split(|byte| *byte == b'\n').all(|line| line.len() <= 999));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Text to words, in the form that search compares, with where each stands.
 //!
 //! Words are NFKD, case folded, without combining and zero-width marks, Hangul composed again. Runs
-//! of ASCII letters and digits are cut by hand; a run that touches any other octet takes the
+//! of ASCII letters and digits are cut by hand; a run that touches any other byte takes the
 //! Unicode way (both agree on ASCII, which a test holds). Scripts that put no spaces between words,
 //! and Hangul, whose words grow particles, give each pair of neighbours and each character: a word
 //! of one character is found by itself, a longer one by its pairs in a row. No pair reaches across
@@ -11,7 +11,7 @@ use caseless::Caseless;
 use unicode_normalization::char::{compose, decompose_compatible, is_combining_mark};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Octets of a word; what is longer is cut.
+/// Bytes of a word; what is longer is cut.
 pub const MAX_WORD_BYTES: usize = 64;
 
 /// A word of a text.
@@ -22,7 +22,7 @@ pub struct TextWord<'a> {
     /// Its number in the text. Of an unspaced run each character has one, and a pair has that of
     /// its first.
     pub position: u32,
-    /// Where it begins in the text as given, in octets.
+    /// Where it begins in the text as given, in bytes.
     pub start: usize,
     /// Where it ends there.
     pub end: usize,
@@ -36,9 +36,9 @@ pub fn each_word(text: &str, mut each: impl FnMut(&TextWord<'_>)) -> u32 {
     let mut folded = SearchRun::default();
     let (mut at, mut start, mut all) = (0u32, 0usize, 0u8);
     // What ends the last run is written behind it.
-    for (end, octet) in text.bytes().chain([b' ']).enumerate() {
-        if in_run(octet) {
-            all |= octet;
+    for (end, byte) in text.bytes().chain([b' ']).enumerate() {
+        if in_run(byte) {
+            all |= byte;
             continue;
         }
         // Both ends are beside ASCII, and so at a character's.
@@ -58,16 +58,16 @@ pub fn each_word(text: &str, mut each: impl FnMut(&TextWord<'_>)) -> u32 {
     at
 }
 
-/// Letters, digits, and every octet of what is not ASCII.
-fn in_run(octet: u8) -> bool {
-    octet >= 0x80 || octet.is_ascii_alphanumeric()
+/// Letters, digits, and every byte of what is not ASCII.
+fn in_run(byte: u8) -> bool {
+    byte >= 0x80 || byte.is_ascii_alphanumeric()
 }
 
 /// A run in its search form, and where each character of it comes from.
 #[derive(Default)]
 struct SearchRun {
     plain: String,
-    /// Of each octet of `plain`: where its character begins in the run, and where it ends.
+    /// Of each byte of `plain`: where its character begins in the run, and where it ends.
     origin: Vec<(usize, usize)>,
 }
 
@@ -96,9 +96,9 @@ impl SearchRun {
             && let Some(both) = compose(last, c)
         {
             self.plain.pop();
-            let octets = self.origin.len().saturating_sub(last.len_utf8());
-            from.0 = self.origin.get(octets).map_or(from.0, |(start, _)| *start);
-            self.origin.truncate(octets);
+            let bytes = self.origin.len().saturating_sub(last.len_utf8());
+            from.0 = self.origin.get(bytes).map_or(from.0, |(start, _)| *start);
+            self.origin.truncate(bytes);
             c = both;
         }
         self.plain.push(c);
@@ -114,8 +114,8 @@ impl SearchRun {
                 && let Some(first) = rest.chars().next()
             {
                 let unspaced = is_unspaced(first);
-                let octets = rest.find(|c| is_unspaced(c) != unspaced).unwrap_or(rest.len());
-                let end = from.saturating_add(octets);
+                let bytes = rest.find(|c| is_unspaced(c) != unspaced).unwrap_or(rest.len());
+                let end = from.saturating_add(bytes);
                 run = match run {
                     Some((first, last)) if unspaced && last == from => Some((first, end)),
                     other => {
@@ -124,7 +124,7 @@ impl SearchRun {
                     }
                 };
                 if !unspaced {
-                    let cut = rest.get(..octets).map_or("", |whole| cut(whole, MAX_WORD_BYTES));
+                    let cut = rest.get(..bytes).map_or("", |whole| cut(whole, MAX_WORD_BYTES));
                     let (start, end) = self.span(from, end, base);
                     each(&TextWord { word: cut, position: at, start, end, in_pair: false });
                     at = at.saturating_add(1);
@@ -176,7 +176,7 @@ impl SearchRun {
     }
 }
 
-/// The beginning of a text, no longer than `most` octets.
+/// The beginning of a text, no longer than `most` bytes.
 #[must_use]
 pub fn cut(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or_default()

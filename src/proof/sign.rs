@@ -45,7 +45,7 @@ const SIGNED_FIELDS: [&str; 13] = [
     "Auto-Submitted",
 ];
 
-/// Octets of the shortest RSA key that is taken: what verifiers must take is 1024 bits and more
+/// Bytes of the shortest RSA key that is taken: what verifiers must take is 1024 bits and more
 /// (RFC 8301 §3.2).
 const MIN_RSA_KEY_BYTES: usize = 128;
 
@@ -188,7 +188,7 @@ fn subject_public_key_info(public: &[u8]) -> Vec<u8> {
 /// A value of DER: tag, length, content.
 fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
-    let short: Vec<u8> = length.into_iter().skip_while(|octet| *octet == 0).collect();
+    let short: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();
     let mut out = vec![tag];
     match (short.as_slice(), content.len()) {
         ([one], ..128) => out.push(*one),

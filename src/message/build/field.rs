@@ -5,9 +5,9 @@ use crate::message::forms::is_name;
 use crate::message::parse::Group;
 use crate::model::{EmailAddress, SentAt, limits};
 
-/// Octets of a line (RFC 5322 §2.1.1).
+/// Bytes of a line (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
-/// Octets of a name that leave room for a value in the first line.
+/// Bytes of a name that leave room for a value in the first line.
 const MAX_NAME_BYTES: usize = 76;
 
 /// What a field is to say.
@@ -34,7 +34,7 @@ pub struct BadFieldValue(pub &'static str);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedField {
     name: String,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl EncodedField {
@@ -66,36 +66,36 @@ impl EncodedField {
             }
             FieldValue::Date(date) => date.rfc5322(),
         };
-        let octets = format!("{name}: {written}\r\n").into_bytes();
-        Ok(Self { name: name.to_owned(), octets })
+        let bytes = format!("{name}: {written}\r\n").into_bytes();
+        Ok(Self { name: name.to_owned(), bytes })
     }
 
     fn raw(name: &str, value: &str) -> Result<Self, BadFieldValue> {
         let value = value.replace("\r\n", "\n");
         let mut lines = value.split('\n');
         let first = lines.next().unwrap_or_default();
-        let mut octets = format!("{name}:{first}");
+        let mut bytes = format!("{name}:{first}");
         for line in lines {
             if !line.starts_with([' ', '\t']) || line.trim().is_empty() {
                 return Err(BadFieldValue(
                     "a line of a folded value must begin with a blank, and not be blank",
                 ));
             }
-            octets.push_str("\r\n");
-            octets.push_str(line);
+            bytes.push_str("\r\n");
+            bytes.push_str(line);
         }
-        if octets.bytes().any(|octet| !matches!(octet, b' '..=b'~' | b'\t' | b'\r' | b'\n'))
+        if bytes.bytes().any(|byte| !matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n'))
             || value.contains('\r')
         {
             return Err(BadFieldValue(
                 "a raw value must be printable ASCII; asText takes any text",
             ));
         }
-        if octets.split("\r\n").any(|line| line.len() > MAX_LINE_BYTES) {
-            return Err(BadFieldValue("a line of more than 998 octets"));
+        if bytes.split("\r\n").any(|line| line.len() > MAX_LINE_BYTES) {
+            return Err(BadFieldValue("a line of more than 998 bytes"));
         }
-        octets.push_str("\r\n");
-        Ok(Self { name: name.to_owned(), octets: octets.into_bytes() })
+        bytes.push_str("\r\n");
+        Ok(Self { name: name.to_owned(), bytes: bytes.into_bytes() })
     }
 
     /// Whether it has that name, in any case.
@@ -107,7 +107,7 @@ impl EncodedField {
     /// It, line end included.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.octets
+        &self.bytes
     }
 }
 
@@ -120,7 +120,7 @@ fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
     let short = text.split_inclusive(|c| !blank(c)).all(|run| run.len() <= MAX_WORD_BYTES)
         && text.split(blank).all(|word| word.len() <= MAX_WORD_BYTES);
     let plain = short
-        && text.bytes().all(|octet| matches!(octet, b' '..=b'~' | b'\t'))
+        && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
         && !text.contains("=?")
         && !text.starts_with(blank)
         && !text.ends_with(blank);
@@ -204,7 +204,7 @@ fn angled(
 
 fn is_id(id: &str) -> bool {
     (1..=MAX_WORD_BYTES).contains(&id.len())
-        && id.bytes().all(|octet| octet.is_ascii_graphic() && !b"<>".contains(&octet))
+        && id.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>".contains(&byte))
 }
 
 fn is_url(url: &str) -> bool {

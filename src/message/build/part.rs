@@ -7,11 +7,11 @@ use super::field::{BadFieldValue, EncodedField};
 use super::word;
 use crate::message::encode::quoted_printable;
 
-/// Octets of a line (RFC 5322 §2.1.1).
+/// Bytes of a line (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
-/// Octets of a line of base64 (RFC 2045 §6.8).
+/// Bytes of a line of base64 (RFC 2045 §6.8).
 const BASE64_LINE_BYTES: usize = 76;
-/// Octets of a media type, a parameter's name, a language tag.
+/// Bytes of a media type, a parameter's name, a language tag.
 const MAX_TOKEN_BYTES: usize = 127;
 
 /// A part to be built.
@@ -42,7 +42,7 @@ pub struct PartDraft {
 pub enum PartContent {
     /// Text in UTF-8; of text and messages lines end in LF and are written with CRLF.
     Text(String),
-    /// Octets.
+    /// Bytes.
     Bytes(Vec<u8>),
     Parts(Vec<PartDraft>),
 }
@@ -62,14 +62,14 @@ impl PartDraft {
     pub fn check(&self) -> Result<(), (&'static str, BadFieldValue)> {
         let token = |text: &str| {
             (1..=MAX_TOKEN_BYTES).contains(&text.len())
-                && text.bytes().all(|octet| {
-                    octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=*".contains(&octet)
+                && text.bytes().all(|byte| {
+                    byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=*".contains(&byte)
                 })
         };
         let clean = |text: &str| !text.chars().any(char::is_control);
         let url = |text: &String| {
             (1..=word::MAX_WORD_BYTES).contains(&text.len())
-                && text.bytes().all(|octet| octet.is_ascii_graphic())
+                && text.bytes().all(|byte| byte.is_ascii_graphic())
         };
         let params = |params: &[(String, String)]| {
             params.iter().all(|(name, value)| token(name) && clean(value))
@@ -108,12 +108,12 @@ impl PartDraft {
         }
     }
 
-    /// Whether the octets of a message within make it one that is not 7-bit.
+    /// Whether the bytes of a message within make it one that is not 7-bit.
     fn is_eight_bit(&self) -> bool {
         match &self.content {
             PartContent::Parts(parts) => parts.iter().any(Self::is_eight_bit),
-            PartContent::Bytes(octets) => {
-                self.is_message() && !octets.is_ascii() && fits_lines(octets)
+            PartContent::Bytes(bytes) => {
+                self.is_message() && !bytes.is_ascii() && fits_lines(bytes)
             }
             PartContent::Text(text) => self.is_message() && !text.is_ascii(),
         }
@@ -170,9 +170,9 @@ pub(super) fn write(part: &PartDraft, seed: &str, out: &mut Vec<u8>) {
     for field in &part.fields {
         out.extend_from_slice(field.bytes());
     }
-    let (encoding, octets) = travelling(part);
+    let (encoding, bytes) = travelling(part);
     out.extend_from_slice(format!("Content-Transfer-Encoding: {encoding}\r\n\r\n").as_bytes());
-    out.extend_from_slice(&octets);
+    out.extend_from_slice(&bytes);
     if let (PartContent::Parts(parts), Some(boundary)) = (&part.content, boundary) {
         for child in parts {
             out.extend_from_slice(format!("\r\n--{boundary}\r\n").as_bytes());
@@ -210,7 +210,7 @@ fn depth(part: &PartDraft) -> usize {
 fn stands(part: &PartDraft, boundary: &[u8]) -> bool {
     match &part.content {
         PartContent::Text(text) => memchr::memmem::find(text.as_bytes(), boundary).is_some(),
-        PartContent::Bytes(octets) => memchr::memmem::find(octets, boundary).is_some(),
+        PartContent::Bytes(bytes) => memchr::memmem::find(bytes, boundary).is_some(),
         PartContent::Parts(parts) => parts.iter().any(|part| stands(part, boundary)),
     }
 }
@@ -223,18 +223,18 @@ fn travelling(part: &PartDraft) -> (&'static str, Vec<u8>) {
         PartContent::Text(text) if part.is_message() => {
             (if text.is_ascii() { "7bit" } else { "8bit" }, lines(text))
         }
-        // Of another type the octets count, line ends with them.
+        // Of another type the bytes count, line ends with them.
         PartContent::Text(text) if text.is_ascii() && fits_lines(text.as_bytes()) => {
             ("7bit", text.clone().into_bytes())
         }
         PartContent::Text(text) => ("base64", base64(text.as_bytes())),
-        PartContent::Bytes(octets) if part.media_type.starts_with("text/") => {
-            encoded(octets.clone())
+        PartContent::Bytes(bytes) if part.media_type.starts_with("text/") => {
+            encoded(bytes.clone())
         }
-        PartContent::Bytes(octets) if part.is_message() && fits_lines(octets) => {
-            (if octets.is_ascii() { "7bit" } else { "8bit" }, octets.clone())
+        PartContent::Bytes(bytes) if part.is_message() && fits_lines(bytes) => {
+            (if bytes.is_ascii() { "7bit" } else { "8bit" }, bytes.clone())
         }
-        PartContent::Bytes(octets) => ("base64", base64(octets)),
+        PartContent::Bytes(bytes) => ("base64", base64(bytes)),
     }
 }
 
@@ -243,32 +243,32 @@ fn lines(text: &str) -> Vec<u8> {
     text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes()
 }
 
-fn encoded(octets: Vec<u8>) -> (&'static str, Vec<u8>) {
+fn encoded(bytes: Vec<u8>) -> (&'static str, Vec<u8>) {
     let odd =
-        octets.iter().filter(|octet| !matches!(octet, b' '..=b'~' | b'\t' | b'\r' | b'\n')).count();
-    if octets.is_ascii() && fits_lines(&octets) {
-        ("7bit", octets)
-    } else if odd.saturating_mul(4) > octets.len() {
-        ("base64", base64(&octets))
+        bytes.iter().filter(|byte| !matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n')).count();
+    if bytes.is_ascii() && fits_lines(&bytes) {
+        ("7bit", bytes)
+    } else if odd.saturating_mul(4) > bytes.len() {
+        ("base64", base64(&bytes))
     } else {
-        let mut out = Vec::with_capacity(octets.len().saturating_add(octets.len() / 4));
-        quoted_printable(&octets, &mut out);
+        let mut out = Vec::with_capacity(bytes.len().saturating_add(bytes.len() / 4));
+        quoted_printable(&bytes, &mut out);
         ("quoted-printable", out)
     }
 }
 
 /// Whether it is CRLF lines of bounded length, without NUL.
-fn fits_lines(octets: &[u8]) -> bool {
-    octets.split(|octet| *octet == b'\n').all(|line| line.len() <= MAX_LINE_BYTES)
-        && !octets.contains(&0)
-        && memchr::memchr_iter(b'\n', octets)
-            .all(|at| at.checked_sub(1).and_then(|at| octets.get(at)) == Some(&b'\r'))
-        && memchr::memchr_iter(b'\r', octets)
-            .all(|at| octets.get(at.saturating_add(1)) == Some(&b'\n'))
+fn fits_lines(bytes: &[u8]) -> bool {
+    bytes.split(|byte| *byte == b'\n').all(|line| line.len() <= MAX_LINE_BYTES)
+        && !bytes.contains(&0)
+        && memchr::memchr_iter(b'\n', bytes)
+            .all(|at| at.checked_sub(1).and_then(|at| bytes.get(at)) == Some(&b'\r'))
+        && memchr::memchr_iter(b'\r', bytes)
+            .all(|at| bytes.get(at.saturating_add(1)) == Some(&b'\n'))
 }
 
-fn base64(octets: &[u8]) -> Vec<u8> {
-    let text = STANDARD.encode(octets);
+fn base64(bytes: &[u8]) -> Vec<u8> {
+    let text = STANDARD.encode(bytes);
     let mut out = Vec::with_capacity(text.len().saturating_add(text.len() / 38));
     for (at, line) in text.as_bytes().chunks(BASE64_LINE_BYTES).enumerate() {
         if at > 0 {

@@ -15,13 +15,13 @@ fn person(name: Option<&str>, email: &str) -> EmailAddress {
 /// What a value reads as once it is written.
 fn read(name: &str, value: &FieldValue, form: Form) -> FormValue {
     let field = EncodedField::new(name, value).unwrap();
-    let octets = [field.bytes(), b"\r\n"].concat();
-    let text = String::from_utf8(octets.clone()).unwrap();
+    let bytes = [field.bytes(), b"\r\n"].concat();
+    let text = String::from_utf8(bytes.clone()).unwrap();
     assert!(
         text.split("\r\n").all(|line| line.len() <= 998 && !line.contains(['\r', '\n'])),
         "{text:?}"
     );
-    let mut all = fields(&octets);
+    let mut all = fields(&bytes);
     let field = all.next().unwrap();
     assert!(all.next().is_none() && field.is(name), "{text:?}");
     form.evaluate(&field)
@@ -158,7 +158,7 @@ fn leaf(media_type: &str, content: PartContent) -> PartDraft {
 fn built(body: PartDraft) -> Vec<u8> {
     let subject = EncodedField::new("Subject", &FieldValue::Text("x".into())).unwrap();
     let raw = build(&MessageTree { fields: vec![subject], body }, "seed");
-    for line in raw.split_inclusive(|octet| *octet == b'\n') {
+    for line in raw.split_inclusive(|byte| *byte == b'\n') {
         assert!(line.len() <= 1000 && !line.contains(&0), "{}", line.escape_ascii());
     }
     raw
@@ -297,9 +297,9 @@ proptest! {
     }
 
     #[test]
-    fn any_body_reads_back(text in "[ -~\n\t\r\u{fc}\0]{0,400}", octets in proptest::collection::vec(any::<u8>(), 0..400), name in "[ -~\u{fc}]{0,120}") {
+    fn any_body_reads_back(text in "[ -~\n\t\r\u{fc}\0]{0,400}", bytes in proptest::collection::vec(any::<u8>(), 0..400), name in "[ -~\u{fc}]{0,120}") {
         let name = Some(name.trim()).filter(|name| !name.is_empty()).map(str::to_owned);
-        let file = |kind: &str| PartDraft { name: name.clone(), disposition: Some("attachment".into()), ..leaf(kind, PartContent::Bytes(octets.clone())) };
+        let file = |kind: &str| PartDraft { name: name.clone(), disposition: Some("attachment".into()), ..leaf(kind, PartContent::Bytes(bytes.clone())) };
         let parts = vec![leaf("text/plain", PartContent::Text(text.clone())), file("image/png"), file("text/csv"), file("message/rfc822")];
         let raw = built(leaf("multipart/mixed", PartContent::Parts(parts)));
         let message = Message::parse(&raw);
@@ -309,7 +309,7 @@ proptest! {
         prop_assert_eq!(message.body_value(1, 0).unwrap().value, wanted);
         for number in 2..5 {
             let decoded = message.decoded(number);
-            prop_assert_eq!(decoded.as_deref(), Some(octets.as_slice()));
+            prop_assert_eq!(decoded.as_deref(), Some(bytes.as_slice()));
         }
         let structure = message.structure();
         prop_assert_eq!(&structure.root.children[1].name, &name);

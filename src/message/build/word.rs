@@ -3,22 +3,22 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Octets of a line that is folded where it can be (RFC 5322 §2.1.1).
+/// Bytes of a line that is folded where it can be (RFC 5322 §2.1.1).
 pub(super) const FOLDED_LINE_BYTES: usize = 78;
-/// Octets of a word that stands as it is.
+/// Bytes of a word that stands as it is.
 pub(super) const MAX_WORD_BYTES: usize = 900;
-/// Octets of the text of an encoded word: 75 (RFC 2047 §2) without `=?utf-8?q?` and `?=`.
+/// Bytes of the text of an encoded word: 75 (RFC 2047 §2) without `=?utf-8?q?` and `?=`.
 const ENCODED_WORD_BYTES: usize = 63;
 /// Bytes of the first encoded word of a field, however long the name of the field.
 const FIRST_ENCODED_WORD_BYTES: usize = 16;
 /// Where a name begins, at most, as a rule.
 const MAX_NAME_COLUMN: usize = 12;
-/// Octets of a parameter's section (RFC 2231 §3).
+/// Bytes of a parameter's section (RFC 2231 §3).
 const MAX_SECTION_BYTES: usize = 60;
 
 /// The text as encoded words, each on a line of its own but the first, which begins at `column`.
 pub(super) fn encoded(text: &str, column: usize) -> String {
-    let wide = text.bytes().filter(|octet| q(*octet).is_none()).count();
+    let wide = text.bytes().filter(|byte| q(*byte).is_none()).count();
     let letter = if wide.saturating_mul(3) > text.len() { 'b' } else { 'q' };
     let most = |column: usize| {
         let room = ENCODED_WORD_BYTES.saturating_sub(column).max(FIRST_ENCODED_WORD_BYTES);
@@ -26,13 +26,13 @@ pub(super) fn encoded(text: &str, column: usize) -> String {
     };
     let mut room = most(column);
     let cost = |c: char| {
-        let octets = c.len_utf8();
+        let bytes = c.len_utf8();
         if letter == 'b'
-            || (c.is_ascii() && c.encode_utf8(&mut [0; 4]).bytes().all(|octet| q(octet).is_some()))
+            || (c.is_ascii() && c.encode_utf8(&mut [0; 4]).bytes().all(|byte| q(byte).is_some()))
         {
-            octets
+            bytes
         } else {
-            octets.saturating_mul(3)
+            bytes.saturating_mul(3)
         }
     };
     let mut words: Vec<String> = vec![String::new()];
@@ -49,35 +49,35 @@ pub(super) fn encoded(text: &str, column: usize) -> String {
     }
     let write = |word: &String| {
         let text =
-            if letter == 'b' { STANDARD.encode(word) } else { word.bytes().map(q_octet).collect() };
+            if letter == 'b' { STANDARD.encode(word) } else { word.bytes().map(q_byte).collect() };
         format!("=?utf-8?{letter}?{text}?=")
     };
     words.iter().map(write).collect::<Vec<_>>().join("\r\n ")
 }
 
-/// What an octet is in the Q encoding, where it needs no escape anywhere (RFC 2047 §5 (3)).
-fn q(octet: u8) -> Option<char> {
-    match octet {
+/// What an byte is in the Q encoding, where it needs no escape anywhere (RFC 2047 §5 (3)).
+fn q(byte: u8) -> Option<char> {
+    match byte {
         b' ' => Some('_'),
-        b'!' | b'*' | b'+' | b'-' | b'/' => Some(char::from(octet)),
-        octet if octet.is_ascii_alphanumeric() => Some(char::from(octet)),
+        b'!' | b'*' | b'+' | b'-' | b'/' => Some(char::from(byte)),
+        byte if byte.is_ascii_alphanumeric() => Some(char::from(byte)),
         _ => None,
     }
 }
 
-fn q_octet(octet: u8) -> String {
-    q(octet).map_or_else(|| format!("={octet:02X}"), String::from)
+fn q_byte(byte: u8) -> String {
+    q(byte).map_or_else(|| format!("={byte:02X}"), String::from)
 }
 
 /// A display name (RFC 5322 §3.2.5): as it is, quoted, or encoded.
 pub(super) fn phrase(name: &str) -> String {
     let atom = |word: &str| {
         !word.is_empty()
-            && word.bytes().all(|octet| {
-                octet.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&octet)
+            && word.bytes().all(|byte| {
+                byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte)
             })
     };
-    let plain = name.bytes().all(|octet| matches!(octet, b' '..=b'~'))
+    let plain = name.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && !name.contains("=?")
         && name.len() <= FOLDED_LINE_BYTES;
     if plain && name.split(' ').all(atom) {
@@ -142,18 +142,18 @@ pub(super) fn listed(items: &[String], separator: &str, column: usize) -> String
 
 /// A parameter on a line of its own (RFC 2045 §5.1, RFC 2231 §3 and §4).
 pub(super) fn parameter(name: &str, value: &str) -> String {
-    if value.bytes().all(|octet| matches!(octet, b' '..=b'~'))
+    if value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.len() <= MAX_SECTION_BYTES
         && !value.contains("=?")
     {
-        let token = |octet: u8| octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&octet);
+        let token = |byte: u8| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&byte);
         let bare = !value.is_empty() && value.bytes().all(token);
         return format!(";\r\n {name}={}", if bare { value.to_owned() } else { quoted(value) });
     }
     let mut sections: Vec<String> = vec!["utf-8''".to_owned()];
-    for octet in value.bytes() {
-        let plain = octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'_');
-        let piece = if plain { String::from(char::from(octet)) } else { format!("%{octet:02X}") };
+    for byte in value.bytes() {
+        let plain = byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+        let piece = if plain { String::from(char::from(byte)) } else { format!("%{byte:02X}") };
         if sections
             .last()
             .is_some_and(|last| last.len().saturating_add(piece.len()) > MAX_SECTION_BYTES)
@@ -176,7 +176,7 @@ pub(super) fn parameter(name: &str, value: &str) -> String {
 
 /// A file name in Content-Type, as programs from before RFC 2231 read it.
 pub(super) fn old_name(value: &str) -> String {
-    let plain = value.bytes().all(|octet| matches!(octet, b' '..=b'~'))
+    let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.len() <= MAX_SECTION_BYTES
         && !value.contains("=?");
     format!(

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn whole(encoding: u8, octets: &[u8]) -> Vec<u8> {
-    in_pieces(encoding, &[octets])
+fn whole(encoding: u8, bytes: &[u8]) -> Vec<u8> {
+    in_pieces(encoding, &[bytes])
 }
 
 fn in_pieces(encoding: u8, pieces: &[&[u8]]) -> Vec<u8> {
@@ -13,15 +13,15 @@ fn in_pieces(encoding: u8, pieces: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-fn at_once(encoding: u8, octets: &[u8]) -> Vec<u8> {
-    let decoded = decode(encoding, octets).0.into_owned();
-    assert_eq!(decoded_len(encoding, octets), decoded.len(), "{}", octets.escape_ascii());
+fn at_once(encoding: u8, bytes: &[u8]) -> Vec<u8> {
+    let decoded = decode(encoding, bytes).0.into_owned();
+    assert_eq!(decoded_len(encoding, bytes), decoded.len(), "{}", bytes.escape_ascii());
     decoded
 }
 
 #[test]
 fn what_is_broken_is_decoded_as_far_as_it_goes() {
-    for (encoding, octets, wanted) in [
+    for (encoding, bytes, wanted) in [
         (2, "SGVs\r\nbG8=", "Hello"),
         (2, "SGVs-bG8=", "Hello"),
         (2, "VGVzdA", "Test"),
@@ -31,14 +31,14 @@ fn what_is_broken_is_decoded_as_far_as_it_goes() {
         (0, "as is=", "as is="),
     ] {
         assert_eq!(
-            String::from_utf8_lossy(&whole(encoding, octets.as_bytes())),
+            String::from_utf8_lossy(&whole(encoding, bytes.as_bytes())),
             wanted,
-            "{octets}"
+            "{bytes}"
         );
         assert_eq!(
-            whole(encoding, octets.as_bytes()),
-            at_once(encoding, octets.as_bytes()),
-            "{octets}"
+            whole(encoding, bytes.as_bytes()),
+            at_once(encoding, bytes.as_bytes()),
+            "{bytes}"
         );
     }
 }
@@ -46,7 +46,7 @@ fn what_is_broken_is_decoded_as_far_as_it_goes() {
 /// A footer of a mailing list became garbage in the text, and five bytes of a picture.
 #[test]
 fn base64_ends_at_its_padding() {
-    for (octets, wanted, is_broken) in [
+    for (bytes, wanted, is_broken) in [
         (
             "SGVsbG8=\r\n_______________\r\nlist mailing list\r\nhttps://x.example/a\r\n",
             "Hello",
@@ -63,9 +63,9 @@ fn base64_ends_at_its_padding() {
         ("SGVs=\r\nbG8", "Hello", true),
         ("SGVsbG8", "Hello", false),
     ] {
-        let (decoded, was_broken) = decode(BASE64, octets.as_bytes());
-        assert_eq!((decoded.as_ref(), was_broken), (wanted.as_bytes(), is_broken), "{octets}");
-        assert_eq!(whole(2, octets.as_bytes()), at_once(2, octets.as_bytes()));
+        let (decoded, was_broken) = decode(BASE64, bytes.as_bytes());
+        assert_eq!((decoded.as_ref(), was_broken), (wanted.as_bytes(), is_broken), "{bytes}");
+        assert_eq!(whole(2, bytes.as_bytes()), at_once(2, bytes.as_bytes()));
     }
     let long = format!("SGVsbG8=\n{}\n", "A".repeat(MAX_TAIL_BYTES + 4));
     assert_eq!(at_once(2, long.as_bytes()), b"Hello");
@@ -73,7 +73,7 @@ fn base64_ends_at_its_padding() {
 
 #[test]
 fn a_bare_cr_in_quoted_printable_is_a_line_break() {
-    for (octets, wanted) in [
+    for (bytes, wanted) in [
         (
             "one\rtwo=\r three=\r\n four\r\nfive\r\r\nsix\r\r",
             "one\ntwo three four\r\nfive\r\nsix\n\n",
@@ -81,8 +81,8 @@ fn a_bare_cr_in_quoted_printable_is_a_line_break() {
         ("one \rtwo", "one\ntwo"),
         ("=0D x", "\r x"),
     ] {
-        assert_eq!(String::from_utf8_lossy(&whole(1, octets.as_bytes())), wanted, "{octets:?}");
-        assert_eq!(whole(1, octets.as_bytes()), at_once(1, octets.as_bytes()));
+        assert_eq!(String::from_utf8_lossy(&whole(1, bytes.as_bytes())), wanted, "{bytes:?}");
+        assert_eq!(whole(1, bytes.as_bytes()), at_once(1, bytes.as_bytes()));
     }
 }
 
@@ -90,7 +90,7 @@ fn a_bare_cr_in_quoted_printable_is_a_line_break() {
 fn uuencode_is_decoded_between_its_marks() {
     // Of Python's binascii.
     let coded = "begin 644 a b.txt\n'1W+\\WV4@/`  \n`\nend\n";
-    for (octets, wanted, is_broken) in [
+    for (bytes, wanted, is_broken) in [
         ("text\r\nbegin 644 x\r\n#0V%T\r\n`\r\nend\r\nfooter\r\n", &b"Cat"[..], false),
         (coded, b"Gr\xfc\xdfe <", false),
         ("begin 644 x\n#0V%T\n", b"Cat", true),
@@ -102,8 +102,8 @@ fn uuencode_is_decoded_between_its_marks() {
         ("begin anew\n", b"begin anew\n", true),
         ("begin 999 x\n", b"begin 999 x\n", true),
     ] {
-        let (decoded, was_broken) = decode(UUENCODE, octets.as_bytes());
-        assert_eq!((decoded.as_ref(), was_broken), (wanted, is_broken), "{octets}");
+        let (decoded, was_broken) = decode(UUENCODE, bytes.as_bytes());
+        assert_eq!((decoded.as_ref(), was_broken), (wanted, is_broken), "{bytes}");
     }
     let long = "x\n".repeat(200_000);
     assert_eq!(whole(3, long.as_bytes()), long.as_bytes());
@@ -186,11 +186,11 @@ fn the_shared_corpus_in_pieces() {
                     file.display()
                 );
             }
-            let octets: Vec<&[u8]> = body.chunks(1).collect();
+            let bytes: Vec<&[u8]> = body.chunks(1).collect();
             assert_eq!(
-                in_pieces(part.encoding, &octets),
+                in_pieces(part.encoding, &bytes),
                 wanted,
-                "{} octet by octet",
+                "{} byte by byte",
                 file.display()
             );
             parts = usize::saturating_add(parts, usize::from(part.encoding > 0));
@@ -204,19 +204,19 @@ proptest! {
     #[test]
     fn any_split_gives_the_same(
         encoding in 0..4_u8,
-        octets in proptest::collection::vec(prop_oneof![
+        bytes in proptest::collection::vec(prop_oneof![
             4 => proptest::sample::select(b"=A4f \t\r\n+/`#".to_vec()), 1 => any::<u8>()
         ], 0..60),
         split in any::<proptest::sample::Index>(),
     ) {
-        let wanted = at_once(encoding, &octets);
-        prop_assert_eq!(&whole(encoding, &octets), &wanted);
-        let (first, rest) = octets.split_at(split.index(octets.len().saturating_add(1)));
+        let wanted = at_once(encoding, &bytes);
+        prop_assert_eq!(&whole(encoding, &bytes), &wanted);
+        let (first, rest) = bytes.split_at(split.index(bytes.len().saturating_add(1)));
         prop_assert_eq!(&in_pieces(encoding, &[first, rest]), &wanted);
-        let one: Vec<&[u8]> = octets.chunks(1).collect();
+        let one: Vec<&[u8]> = bytes.chunks(1).collect();
         prop_assert_eq!(&in_pieces(encoding, &one), &wanted);
-        prop_assert!(wanted.len() <= octets.len());
-        let begun = [b"begin 644 x\n", octets.as_slice()].concat();
+        prop_assert!(wanted.len() <= bytes.len());
+        let begun = [b"begin 644 x\n", bytes.as_slice()].concat();
         let one: Vec<&[u8]> = begun.chunks(1).collect();
         prop_assert_eq!(in_pieces(3, &one), at_once(3, &begun));
     }

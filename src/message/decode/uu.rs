@@ -101,8 +101,8 @@ fn bits(symbol: u8) -> u8 {
 }
 
 /// The last line of what ends in a line end.
-fn last_line(octets: &[u8]) -> &[u8] {
-    let line = octets.strip_suffix(b"\n").unwrap_or(octets);
+fn last_line(bytes: &[u8]) -> &[u8] {
+    let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let start = memchr::memrchr(b'\n', line).map_or(0, |at| at.saturating_add(1));
     line.get(start..).unwrap_or_default().trim_ascii_end()
 }

@@ -146,7 +146,7 @@ fn end_of_fields(raw: &[u8], body: usize) -> usize {
     let mut left = limits::MAX_PART_FIELDS;
     for line in memchr::memchr_iter(b'\n', content) {
         let next = content.get(line.saturating_add(1)..).unwrap_or_default();
-        let name = next.iter().position(|octet| !matches!(octet, 33..=57 | 59..=126));
+        let name = next.iter().position(|byte| !matches!(byte, 33..=57 | 59..=126));
         if name.is_some_and(|end| next.get(end) == Some(&b':')) {
             left = left.saturating_sub(1);
             if left == 0 {

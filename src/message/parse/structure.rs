@@ -24,7 +24,7 @@ pub struct Part<'a> {
     pub is_multipart: bool,
     /// Its header, the empty line included.
     pub header: &'a [u8],
-    /// Octets of the content after transfer decoding; 0 of a multipart.
+    /// Bytes of the content after transfer decoding; 0 of a multipart.
     pub size: usize,
     /// Its file name: of Content-Disposition (RFC 2231), else of Content-Type (RFC 2047).
     pub name: Option<String>,
@@ -115,7 +115,7 @@ impl Message<'_> {
         Structure { text: lists.text, html: lists.html, attachments: lists.attachments, root }
     }
 
-    /// The text of a part, at most `most` octets of it (0: all). Cut between characters, and not
+    /// The text of a part, at most `most` bytes of it (0: all). Cut between characters, and not
     /// within a tag of HTML. `None` of what is not `text/*`.
     #[must_use]
     pub fn body_value(&self, number: u32, most: usize) -> Option<BodyValue> {
@@ -137,7 +137,7 @@ impl Message<'_> {
         Some(BodyValue { value: kept.to_owned(), is_encoding_problem, is_truncated })
     }
 
-    /// The octets of a part after transfer decoding. `None` of a multipart, and of what is not
+    /// The bytes of a part after transfer decoding. `None` of a multipart, and of what is not
     /// there.
     #[cfg(any(test, feature = "internals"))]
     #[must_use]
@@ -154,16 +154,16 @@ impl Message<'_> {
     fn text(&self, part: &MessagePart<'_>) -> (Cow<'_, str>, bool) {
         let encoding = self.transfer_encoding(part);
         let (coding, is_known) = coding(part);
-        let (octets, is_broken) = decode::decode(encoding, self.content(part));
+        let (bytes, is_broken) = decode::decode(encoding, self.content(part));
         let problem =
             is_broken || !is_known || encoding == 0 && !part.has_known_transfer_encoding();
-        match octets {
-            Cow::Borrowed(octets) => {
-                let (text, is_broken) = coding.decode(octets);
+        match bytes {
+            Cow::Borrowed(bytes) => {
+                let (text, is_broken) = coding.decode(bytes);
                 (text, problem || is_broken)
             }
-            Cow::Owned(octets) => {
-                let (text, is_broken) = coding.decode(&octets);
+            Cow::Owned(bytes) => {
+                let (text, is_broken) = coding.decode(&bytes);
                 (Cow::Owned(text.into_owned()), problem || is_broken)
             }
         }

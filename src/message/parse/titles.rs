@@ -5,7 +5,7 @@
 /// Elements of which nothing is shown.
 const INVISIBLE_ELEMENTS: [&str; 3] = ["head", "script", "style"];
 
-/// The values, entities decoded, as long as they are no more than `most` octets in all.
+/// The values, entities decoded, as long as they are no more than `most` bytes in all.
 pub(super) fn titles(html: &str, most: usize) -> Vec<String> {
     let (mut out, mut left, mut rest) = (Vec::new(), most, html);
     while let Some((_, tag)) = rest.split_once('<') {

@@ -44,11 +44,11 @@ pub fn text(value: &[u8]) -> String {
 /// charset, or in windows-1252.
 pub(in crate::message) fn readable(value: &[u8], declared: Option<CharsetCodec>) -> Cow<'_, str> {
     let value = bounded(value);
-    if !value.iter().any(|octet| matches!(octet, b'\r' | b'\n' | 0)) {
+    if !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
         return charset::of_header(value, declared);
     }
     let unfolded: Vec<u8> =
-        value.iter().copied().filter(|octet| !matches!(octet, b'\r' | b'\n' | 0)).collect();
+        value.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n' | 0)).collect();
     Cow::Owned(charset::of_header(&unfolded, declared).into_owned())
 }
 
@@ -62,7 +62,7 @@ fn bounded(value: &[u8]) -> &[u8] {
     let tail = kept.len().saturating_sub(CUT_SEARCH_BYTES);
     let near = kept.get(tail..).unwrap_or_default();
     let end = |is_end: fn(&u8) -> bool| near.iter().rposition(is_end);
-    let at = end(|octet| matches!(octet, b',' | b';')).or_else(|| end(u8::is_ascii_whitespace));
+    let at = end(|byte| matches!(byte, b',' | b';')).or_else(|| end(u8::is_ascii_whitespace));
     kept.get(..at.map_or(kept.len(), |at| tail.saturating_add(at))).unwrap_or(kept)
 }
 

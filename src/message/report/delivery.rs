@@ -59,8 +59,8 @@ impl DeliveryAction {
 }
 
 /// Reads it. Nothing where no recipient can be read.
-pub(super) fn read(octets: &[u8]) -> Option<DeliveryReport> {
-    let mut groups = groups(octets).into_iter();
+pub(super) fn read(bytes: &[u8]) -> Option<DeliveryReport> {
+    let mut groups = groups(bytes).into_iter();
     let message = groups.next()?;
     let envid =
         super::named(&message, "Original-Envelope-Id").and_then(|field| value(&field.unfolded()));
@@ -93,7 +93,7 @@ fn status(said: &str) -> Option<[u16; 3]> {
     let mut parts = said.split_whitespace().next()?.split('.');
     let mut next = |most: usize| {
         let part = parts.next().filter(|part| (1..=most).contains(&part.len()))?;
-        part.bytes().all(|octet| octet.is_ascii_digit()).then(|| part.parse().ok())?
+        part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
     };
     let status = [next(1)?, next(3)?, next(3)?];
     (parts.next().is_none() && matches!(status, [2 | 4 | 5, ..])).then_some(status)

@@ -130,15 +130,15 @@ const DEFINED: [&str; 6] = [
 #[must_use]
 pub fn is_extension(name: &str) -> bool {
     let is_name = (1..=76).contains(&name.len())
-        && name.bytes().all(|octet| octet.is_ascii_graphic() && octet != b':');
+        && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
     is_name
         && !name.eq_ignore_ascii_case("Error")
         && !DEFINED.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Reads it. Nothing where a field that must be there is not, or says what RFC 8098 does not have.
-pub(super) fn read(octets: &[u8]) -> Option<DispositionReport> {
-    let group = groups(octets).into_iter().next()?;
+pub(super) fn read(bytes: &[u8]) -> Option<DispositionReport> {
+    let group = groups(bytes).into_iter().next()?;
     let said = |name: &str| super::named(&group, name).map(Field::without_comments);
     let text = |name: &str| super::named(&group, name).and_then(|field| value(&field.unfolded()));
     let (action, sending, kind) = modes(&said("Disposition")?)?;

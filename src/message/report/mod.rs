@@ -19,9 +19,9 @@ use super::parse::{Message, Part};
 use super::refs::message_ids;
 use crate::model::{Address, ReturnedReport, limits};
 
-/// Octets of the text that people read.
+/// Bytes of the text that people read.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
-/// Octets of a value.
+/// Bytes of a value.
 pub const MAX_VALUE_BYTES: usize = 900;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,9 +113,9 @@ fn content(message: &Message<'_>, part: &Part<'_>, most: usize) -> Vec<u8> {
     let parts = message.parts();
     let found = usize::try_from(part.number).ok().and_then(|number| parts.get(number));
     let Some(found) = found else { return Vec::new() };
-    let octets = message.raw().get(place(found.body)..place(found.end)).unwrap_or_default();
+    let bytes = message.raw().get(place(found.body)..place(found.end)).unwrap_or_default();
     let (mut decoder, mut out) = (Decoder::new(found.encoding), Vec::new());
-    decoder.feed(octets.get(..most).unwrap_or(octets), &mut out);
+    decoder.feed(bytes.get(..most).unwrap_or(bytes), &mut out);
     decoder.finish(&mut out);
     out
 }
@@ -132,8 +132,8 @@ fn text(message: &Message<'_>, shown: &[u32], part: &Part<'_>) -> Option<String>
 }
 
 /// The groups of fields: empty lines stand between them (RFC 3464 §2.1).
-fn groups(octets: &[u8]) -> Vec<Vec<Field<'_>>> {
-    let (mut groups, mut rest, mut start) = (Vec::new(), octets, octets);
+fn groups(bytes: &[u8]) -> Vec<Vec<Field<'_>>> {
+    let (mut groups, mut rest, mut start) = (Vec::new(), bytes, bytes);
     loop {
         let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at.saturating_add(1));
         let (line, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));

@@ -172,7 +172,7 @@ proptest! {
         let message = format!("From: ann@example.org\r\nSubject: {subject}\r\n\r\n{body}");
         let made = sign(signer, &message);
         let fields = signer.sign(message.as_bytes()).unwrap().unwrap();
-        prop_assert!(fields.ends_with(b"\r\n") && fields.split(|octet| *octet == b'\n').all(|line| line.len() <= 998));
+        prop_assert!(fields.ends_with(b"\r\n") && fields.split(|byte| *byte == b'\n').all(|line| line.len() <= 998));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         prop_assert_eq!(runtime.block_on(verified(&zone, &made)), [true, true]);
     }

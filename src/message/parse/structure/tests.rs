@@ -261,9 +261,9 @@ fn the_beginning_of_a_long_text_is_read_as_the_whole() {
     }
 }
 
-fn encodify_base64(octets: &[u8]) -> Vec<u8> {
+fn encodify_base64(bytes: &[u8]) -> Vec<u8> {
     use base64::Engine as _;
-    let text = base64::engine::general_purpose::STANDARD.encode(octets);
+    let text = base64::engine::general_purpose::STANDARD.encode(bytes);
     text.as_bytes().chunks(76).collect::<Vec<_>>().join(&b"\r\n"[..])
 }
 
@@ -400,7 +400,7 @@ fn the_corpus_agrees() {
                 file.display()
             );
             assert_eq!(
-                message.decoded(part.number).map(|octets| octets.len()),
+                message.decoded(part.number).map(|bytes| bytes.len()),
                 (!part.is_multipart).then_some(part.size)
             );
         }
