@@ -1,18 +1,17 @@
-//! Aggregate reports that machines send about the mail of a domain, told by their attachment: of
-//! DMARC (RFC 7489 §7.2.1.1) and of SMTP TLS (RFC 8460 §5). Neither has to be a `multipart/report`:
-//! many come as `multipart/mixed`, or are nothing but the attachment.
+//! Recognises aggregate reports about the mail of a domain by their attachment: of DMARC (RFC 7489
+//! §7.2.1.1) and of SMTP TLS (RFC 8460 §5). Neither must be a `multipart/report`: many are a
+//! `multipart/mixed`, or nothing but the attachment.
 //!
-//! Both RFCs give the file a name of parts with `!` between them: who reports, about which domain,
-//! from and until when in seconds. That name counts together with a type in which such files
-//! travel. Only the parts at the top are looked at: in a message that somebody passes on, whole or
-//! in an answer, the report is not what it says itself.
+//! - Both RFCs define the file name: the reporter, the domain, the begin and the end in seconds,
+//!   with `!` between them. The name counts only with a media type in which such files are sent.
+//! - Only the top-level parts are read. A report within a forwarded message does not count.
 
 use super::header::{Field, Header, first};
 use super::parse::media;
 use super::subject::base_subject;
 use crate::model::limits;
 
-/// Types in which files of that name travel.
+/// Media types in which files of such a name are sent.
 const TYPES: [&str; 10] = [
     "application/gzip",
     "application/x-gzip",
@@ -25,11 +24,12 @@ const TYPES: [&str; 10] = [
     "text/xml",
     "application/json",
 ];
-/// Types that nothing but a report has (RFC 8460 §6.4 and 6.5).
+/// Media types that only such reports have (RFC 8460 §6.4 and 6.5).
 const TLS_TYPES: [&str; 2] = ["application/tlsrpt+gzip", "application/tlsrpt+json"];
 const ENDINGS: [&str; 7] = [".xml", ".xml.gz", ".xml.zip", ".zip", ".gz", ".json", ".json.gz"];
 
-/// Why a message is such a report, if it is: the attachment's name, or its type.
+/// The name or the media type of the attachment that makes a message an aggregate report; `None` if
+/// it is none.
 pub(super) fn evidence(header: &Header<'_>) -> Option<String> {
     let top = BodyHeader::of(|name| header.first(name))?;
     let found = match top.boundary() {
@@ -45,44 +45,47 @@ pub(super) fn evidence(header: &Header<'_>) -> Option<String> {
     found.filter(|_| !is_passed_on(header))
 }
 
-/// Whether the message answers another one or passes it on: then a person sent it.
+/// Whether the message answers or forwards another one: then a person sent it.
 fn is_passed_on(header: &Header<'_>) -> bool {
     let subject = header.first("Subject").map(|field| field.decoded()).unwrap_or_default();
     let plain: String = subject.split_whitespace().collect::<Vec<_>>().join(" ");
-    let is_told = |name| header.first(name).is_some_and(|field| !field.unfolded().is_empty());
-    is_told("In-Reply-To") || is_told("References") || base_subject(&subject).len() < plain.len()
+    let has_value = |name| header.first(name).is_some_and(|field| !field.unfolded().is_empty());
+    has_value("In-Reply-To")
+        || has_value("References")
+        || base_subject(&subject).len() < plain.len()
 }
 
-/// What the header of a message or part says of its body.
+/// The media type and the parameters in the header of a message or part.
 struct BodyHeader {
     kind: String,
-    said: Vec<(String, String)>,
+    /// The parameters of Content-Type and Content-Disposition.
+    params: Vec<(String, String)>,
 }
 
 impl BodyHeader {
-    /// Reads the header whose first field of a name `first` finds.
+    /// Reads a header. `first` finds its first field of a name.
     fn of<'a>(first: impl Fn(&str) -> Option<Field<'a>>) -> Option<Self> {
         let read = |field: Field<'_>| media(field.value);
-        let (kind, mut said) = first("Content-Type").and_then(read)?;
-        said.extend(
-            first("Content-Disposition").and_then(read).into_iter().flat_map(|(_, said)| said),
+        let (kind, mut params) = first("Content-Type").and_then(read)?;
+        params.extend(
+            first("Content-Disposition").and_then(read).into_iter().flat_map(|(_, params)| params),
         );
-        Some(Self { kind, said })
+        Some(Self { kind, params })
     }
 
-    /// The boundary of its parts, where it is a `multipart/mixed`.
+    /// The boundary of the parts, if this is a `multipart/mixed`.
     fn boundary(&self) -> Option<String> {
-        let said = self
-            .said
+        let boundary = self
+            .params
             .iter()
             .find(|(name, value)| name.eq_ignore_ascii_case("boundary") && !value.is_empty());
-        said.filter(|_| self.kind == "multipart/mixed").map(|(_, value)| value.clone())
+        boundary.filter(|_| self.kind == "multipart/mixed").map(|(_, value)| value.clone())
     }
 
     fn evidence(&self) -> Option<String> {
         let is_name =
             |name: &str| name.eq_ignore_ascii_case("name") || name.eq_ignore_ascii_case("filename");
-        let name = self.said.iter().find(|(name, value)| is_name(name) && is_report_name(value));
+        let name = self.params.iter().find(|(name, value)| is_name(name) && is_report_name(value));
         let (kind, is_tls) = (self.kind.as_str(), TLS_TYPES.contains(&self.kind.as_str()));
         match name {
             Some((_, name)) if is_tls || TYPES.contains(&kind) => {
@@ -93,7 +96,8 @@ impl BodyHeader {
     }
 }
 
-/// `reporter!domain!begin!end`, perhaps `!unique`, and an ending.
+/// Whether a file name is `reporter!domain!begin!end` or `reporter!domain!begin!end!unique`, with a
+/// known ending.
 fn is_report_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let Some(stem) =
@@ -112,7 +116,7 @@ fn is_report_name(name: &str) -> bool {
     }
 }
 
-/// The parts of a body, each from its header on, as many as are looked at.
+/// The parts of a body, each from its header on, up to `limits::MAX_REPORT_PARTS`.
 fn parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<Item = &'a [u8]> {
     let line = format!("--{boundary}").into_bytes();
     let starts: Vec<usize> = memchr::memmem::find_iter(body, &line)
@@ -120,7 +124,7 @@ fn parts<'a>(body: &'a [u8], boundary: &str) -> impl Iterator<Item = &'a [u8]> {
         .filter_map(|at| {
             let after = body.get(at.saturating_add(line.len())..)?;
             let end = memchr::memchr(b'\n', after)?;
-            // The last boundary has two hyphens behind it.
+            // Two hyphens follow the last boundary.
             let is_inner = after.get(..end)?.trim_ascii().is_empty();
             is_inner.then(|| {
                 body.len().saturating_sub(after.len()).saturating_add(end).saturating_add(1)
@@ -147,8 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_known_by_its_attachment() {
-        let dmarc = "Content-Type: application/gzip; name=\"receiver.example!example.org!1795132800!1795219199.xml.gz\"";
+    fn report_is_recognised_by_its_attachment() {
+        let dmarc = "Content-Type: application/gzip; \
+                     name=\"receiver.example!example.org!1795132800!1795219199.xml.gz\"";
         let tls = "Content-Type: application/tlsrpt+gzip\r\nContent-Disposition: attachment;\r\n \
                    filename=\"a.example!example.org!1795132800!1795219199!001.json.gz\"";
         for part in [
@@ -157,7 +162,8 @@ mod tests {
             "Content-Type: application/tlsrpt+json",
             "content-type: APPLICATION/ZIP\r\nContent-Disposition: attachment; \
              filename=receiver.example!example.org!1795132800!1795219199.zip",
-            "Content-Type: text/xml; name*=utf-8''r.example%21example.org%211795132800%211795219199%21x.xml",
+            "Content-Type: text/xml; \
+             name*=utf-8''r.example%21example.org%211795132800%211795219199%21x.xml",
         ] {
             assert!(evidence(mixed("", part).as_bytes()).is_some(), "{part}");
             assert!(evidence(format!("{part}\r\n\r\nAAAA").as_bytes()).is_some(), "{part}");
@@ -167,8 +173,10 @@ mod tests {
             "Content-Type: application/zip; name=report.zip",
             "Content-Type: application/zip; name=a!b!c!d.zip",
             "Content-Type: application/zip; name=\"well! example.org! 1795132800! 1795219199.zip\"",
-            "Content-Type: image/png; name=receiver.example!example.org!1795132800!1795219199.xml",
-            "Content-Type: application/gzip; name=receiver.example!example.org!1795132800!1795219199.tar",
+            "Content-Type: image/png; \
+             name=receiver.example!example.org!1795132800!1795219199.xml",
+            "Content-Type: application/gzip; \
+             name=receiver.example!example.org!1795132800!1795219199.tar",
             "Content-Type: message/rfc822\r\n\r\nContent-Type: application/tlsrpt+json",
             "Content-Type: text/plain\r\n\r\nContent-Type: application/tlsrpt+json",
         ] {

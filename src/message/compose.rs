@@ -1,8 +1,10 @@
-//! Building mail; the one place that knows mail-builder.
+//! Builds the messages that this server writes itself: replies, notifications and reports. Only
+//! this file uses the mail-builder library.
 //!
-//! Whatever a value holds, it cannot begin a header field: CR, LF, NUL and all other controls are
-//! taken out of every value after decoding, and message ids are filtered. The message is CRLF lines
-//! of ASCII; its id and date are the caller's.
+//! - No value can begin a header field: CR, LF, NUL and all other controls are removed from every
+//!   value, and message ids are filtered.
+//! - The message is in CRLF lines of ASCII. A report that returns an original of 8 bits is 8-bit.
+//! - The caller chooses the date and the message id.
 
 use mail_builder::MessageBuilder;
 use mail_builder::headers::HeaderType;
@@ -26,31 +28,29 @@ use crate::model::{EmailAddress, UtcMillis};
 pub struct Draft {
     pub from: EmailAddress,
     pub to: EmailAddress,
-    /// Reply-To.
     pub reply_to: Option<EmailAddress>,
     pub subject: String,
     pub date: UtcMillis,
-    /// Message-ID, without angle brackets.
+    /// Without angle brackets.
     pub message_id: String,
-    /// In-Reply-To.
     pub in_reply_to: Vec<String>,
-    /// References.
     pub references: Vec<String>,
-    /// Fields of our own: fixed names, ASCII values.
+    /// Additional header fields, with ASCII values.
     pub fields: Vec<(&'static str, &'static str)>,
     pub text: String,
-    /// The HTML beside it.
+    /// The HTML alternative of the text.
     pub html: Option<String>,
-    /// The language of text and HTML (RFC 3282).
+    /// The language of the text and the HTML (RFC 3282).
     pub language: Option<String>,
-    /// A MIME entity instead of both: its fields, an empty line, its content.
+    /// A MIME entity (fields, an empty line, content) that is sent instead of the text and the
+    /// HTML.
     pub entity: Option<String>,
 }
 
-/// Bytes of a subject that is written.
-const MAX_SUBJECT_CHARS: usize = 400;
+/// Longest subject in bytes.
+const MAX_SUBJECT_BYTES: usize = 400;
 
-/// The message's bytes.
+/// Returns the bytes of the message.
 #[must_use]
 pub fn build(draft: &Draft) -> Vec<u8> {
     let mut builder = MessageBuilder::new()
@@ -58,7 +58,7 @@ pub fn build(draft: &Draft) -> Vec<u8> {
         .header("Message-ID", MessageId::new(clean_id(&draft.message_id)))
         .from(person(&draft.from))
         .to(person(&draft.to))
-        .header("Subject", Text::new(cut(&one_line(&draft.subject), MAX_SUBJECT_CHARS)));
+        .header("Subject", Text::new(cut(&one_line(&draft.subject), MAX_SUBJECT_BYTES)));
     if let Some(reply_to) = &draft.reply_to {
         builder = builder.reply_to(person(reply_to));
     }
@@ -86,14 +86,14 @@ pub fn build(draft: &Draft) -> Vec<u8> {
     builder.write_to_vec().unwrap_or_default()
 }
 
-/// A MIME entity, as it is made to travel.
+/// Parses a MIME entity and encodes it so that every relay accepts it.
 fn part(text: &str) -> MimePart<'static> {
-    let (described, content) = entity(&lines(text));
+    let (fields, content) = entity(&lines(text));
     let part = MimePart::raw(content);
-    described.into_iter().fold(part, |part, (name, value)| part.header(name, Raw::new(value)))
+    fields.into_iter().fold(part, |part, (name, value)| part.header(name, Raw::new(value)))
 }
 
-/// Whether it is a language tag, as far as its shape goes (RFC 5646 §2.1).
+/// Whether a text has the shape of a language tag (RFC 5646 §2.1).
 fn is_tag(tag: &str) -> bool {
     !tag.is_empty()
         && tag.len() <= 35
@@ -104,47 +104,46 @@ fn is_tag(tag: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportDraft {
     pub from: EmailAddress,
-    /// To; at least one.
+    /// The recipients; at least one.
     pub to: Vec<EmailAddress>,
     pub subject: String,
     pub date: UtcMillis,
-    /// Message-ID, without angle brackets.
+    /// Without angle brackets.
     pub message_id: String,
-    /// What a person reads.
+    /// The text for people.
     pub text: String,
-    /// What kind of report it is.
     pub kind: ReportKind,
-    /// The part that programs read, CRLF lines, its values one line each.
+    /// The part for programs: CRLF lines, each value on one line.
     pub status: String,
-    /// How much of the original comes back.
     pub original: Original,
 }
 
-/// How much of the original comes back with a report.
+/// How much of the original message is returned with a report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Original {
     #[default]
     Nothing,
     Header(String),
-    /// All of it, byte for byte.
+    /// The whole message, byte for byte.
     Whole(Vec<u8>),
 }
 
-/// What a report is about.
+/// The event that a report describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReportKind {
-    /// A delivery (RFC 3464).
+    /// The delivery of a message (RFC 3464).
     #[default]
     Delivery,
-    /// What a recipient, or what acts for the recipient, did with a message (RFC 8098).
+    /// What a recipient, or a program in place of the recipient, did with a message (RFC 8098).
     Disposition,
 }
 
-/// The report's bytes: `multipart/report` of text, status and what comes back of the original.
+/// Returns the bytes of a report: a `multipart/report` of the text, the status and what is returned
+/// of the original.
 #[must_use]
 pub fn report(report: &ReportDraft) -> Vec<u8> {
-    // RFC 6533 §3 and 4: what is not ASCII has types of its own, which may be encoded, so that it
-    // passes where 8BITMIME is not.
+    // A status that is not ASCII has media types of its own, which may be encoded, so that it
+    // passes servers without 8BITMIME (RFC 6533 §3 and 4).
     let (name, plain, global) = match report.kind {
         ReportKind::Delivery => {
             ("delivery-status", "message/delivery-status", "message/global-delivery-status")
@@ -171,8 +170,8 @@ pub fn report(report: &ReportDraft) -> Vec<u8> {
                 if header.is_ascii() { "text/rfc822-headers" } else { "message/global-headers" };
             parts.push(MimePart::new(kind, header.into_bytes()));
         }
-        // Only what has no raw bytes in its header can be `message/rfc822`, which is never encoded
-        // (RFC 2046 §5.2.1); the other may be (RFC 6532 §3.7).
+        // A message with an ASCII header is a `message/rfc822`, which must not be encoded (RFC 2046
+        // §5.2.1); any other is a `message/global`, which may be (RFC 6532 §3.7).
         Original::Whole(raw) if raw.get(..body_offset(raw)).is_some_and(<[u8]>::is_ascii) => {
             encoding = if raw.is_ascii() { "7bit" } else { "8bit" };
             parts.push(MimePart::new("message/rfc822", raw.clone()).transfer_encoding(encoding));
@@ -187,7 +186,7 @@ pub fn report(report: &ReportDraft) -> Vec<u8> {
         .header("Message-ID", MessageId::new(clean_id(&report.message_id)))
         .from(person(&report.from))
         .to(Address::new_list(report.to.iter().map(person).collect()))
-        .header("Subject", Text::new(cut(&one_line(&report.subject), MAX_SUBJECT_CHARS)))
+        .header("Subject", Text::new(cut(&one_line(&report.subject), MAX_SUBJECT_BYTES)))
         .header("Auto-Submitted", Raw::new("auto-replied"))
         .body(whole);
     builder.write_to_vec().unwrap_or_default()
@@ -198,9 +197,8 @@ fn person(person: &EmailAddress) -> Address<'static> {
     Address::new_address(name, addr_spec(&person.email))
 }
 
-/// An address as it stands between angle brackets: what is one comes back unchanged through a
-/// parser, the blanks of a quoted local part among it. What is none loses whatever could be taken
-/// for more than one word.
+/// Returns an address as it is written between angle brackets. A valid address comes back unchanged
+/// from a parser, with the blanks of a quoted local part. An invalid one loses blanks and brackets.
 fn addr_spec(email: &str) -> String {
     match model::Address::parse(email) {
         Ok(address) => address.to_string(),
@@ -217,15 +215,15 @@ fn clean_id(id: &str) -> String {
     }
 }
 
-fn cut(text: &str, most: usize) -> String {
+fn cut(text: &str, max: usize) -> String {
     let mut cut = text.to_owned();
-    while cut.len() > most {
+    while cut.len() > max {
         cut.pop();
     }
     cut
 }
 
-/// CRLF lines, without other controls than tabs.
+/// Returns a text in CRLF lines, without controls other than tabs.
 fn lines(text: &str) -> String {
     let plain = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut out: String =
@@ -266,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_each_field_and_only_ascii() {
+    fn built_message_has_each_field_once_and_is_ascii() {
         let mut found = names(&plain());
         found.sort();
         assert_eq!(
@@ -292,14 +290,16 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_is_given_as_it_is_and_made_to_travel() {
+    fn entity_is_kept_and_encoded_where_needed() {
         let built = |entity: &str| {
             let draft =
                 Draft { entity: Some(entity.into()), html: Some("<p>no</p>".into()), ..plain() };
             String::from_utf8(build(&draft)).unwrap()
         };
-        let alternative = "MIME-Version: 1.0\nContent-Type: multipart/alternative;\n boundary=\"b\"\nBcc: eve@example.com\n\n\
-                           --b\nContent-Type: text/plain\n\naway\n--b\nContent-Type: text/html\n\n<p>away</p>\n--b--\n";
+        let alternative = "MIME-Version: 1.0\nContent-Type: multipart/alternative;\n \
+                           boundary=\"b\"\nBcc: eve@example.com\n\n\
+                           --b\nContent-Type: text/plain\n\naway\n\
+                           --b\nContent-Type: text/html\n\n<p>away</p>\n--b--\n";
         let text = built(alternative);
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains("Content-Type: multipart/alternative; boundary=\"b\""), "{head}");
@@ -308,9 +308,10 @@ mod tests {
             body.starts_with("--b\r\nContent-Type: text/plain\r\n\r\naway\r\n--b")
                 && !body.contains("<p>no")
         );
-        // Umlauts and long lines are encoded, whatever the entity said of itself.
+        // Text outside ASCII and long lines are encoded, whatever encoding the entity names.
         let long = format!(
-            "Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\nGr\u{fc}\u{df}e {}\n",
+            "Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n\
+             Gr\u{fc}\u{df}e {}\n",
             "x".repeat(5000)
         );
         let text = built(&long);
@@ -320,7 +321,7 @@ mod tests {
             parsed.starts_with("Gr\u{fc}\u{df}e xxx") && parsed.trim_end().len() == 5008,
             "{parsed}"
         );
-        // What is encoded already stays so, and what has no header is text.
+        // An encoded content is kept, and an entity without a header is plain text.
         assert!(
             built("Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\nYXdheQ==\n")
                 .ends_with("\r\n\r\nYXdheQ==\r\n")
@@ -329,7 +330,7 @@ mod tests {
             built("Just away: back soon\n").contains("Content-Type: text/plain; charset=utf-8")
         );
         assert!(built("Just away: back soon\n").ends_with("\r\n\r\nJust away: back soon\r\n"));
-        // A field of the entity cannot bring in another.
+        // A value of the entity cannot begin another field.
         let evil = built(
             "Content-Type: text/plain; x=\"a\rBcc: eve@example.com\"\nContent-X: \u{fc}\n\nx\n",
         );
@@ -338,17 +339,17 @@ mod tests {
     }
 
     #[test]
-    fn a_language_is_said_where_it_is_one() {
-        let said = |language: &str| {
+    fn content_language_is_written_for_valid_tags_only() {
+        let has_language = |language: &str| {
             let draft = Draft { language: Some(language.into()), ..plain() };
             names(&draft).contains(&"content-language".to_owned())
         };
-        assert!(said("de-ch") && !said("de\r\nBcc: x") && !said(""));
+        assert!(has_language("de-ch") && !has_language("de\r\nBcc: x") && !has_language(""));
     }
 
     proptest! {
         #[test]
-        fn every_address_comes_back_unchanged(
+        fn addresses_are_written_so_that_they_parse_unchanged(
             local in "[ -~]{1,40}|[a-z.+=]{1,200}|[a-zé ]{1,20}",
             domain in "[a-z]{1,20}(\\.[a-z]{1,20}){0,5}|\\[192\\.0\\.2\\.[1-9]\\]",
             name in "[ -~é]{0,40}",
@@ -365,15 +366,16 @@ mod tests {
             for field in ["From", "To", "Reply-To"] {
                 prop_assert_eq!(strict_addresses(&raw, field), std::slice::from_ref(&address));
             }
-            let about = ReportDraft { from: person.clone(), to: vec![person], ..ReportDraft::default() };
-            let raw = report(&about);
+            let draft =
+                ReportDraft { from: person.clone(), to: vec![person], ..ReportDraft::default() };
+            let raw = report(&draft);
             for field in ["From", "To"] {
                 prop_assert_eq!(strict_addresses(&raw, field), std::slice::from_ref(&address));
             }
         }
 
         #[test]
-        fn no_value_begins_a_field(value in "[a-z<>@: \r\n\0\u{85}\u{2028}é]{0,60}") {
+        fn values_cannot_begin_a_header_field(value in "[a-z<>@: \r\n\0\u{85}\u{2028}é]{0,60}") {
             let evil = format!("{value}\r\nBcc: evil@example.com\r\n\r\nbody");
             let draft = Draft {
                 from: EmailAddress { name: Some(evil.clone()), email: evil.clone() },

@@ -1,12 +1,13 @@
-//! What a list of emails shows (RFC 8621 §4.1): taken from the header once, and kept.
+//! Reads from the header what a list of emails shows (RFC 8621 §4.1), so that it can be stored with
+//! the email.
 
 use super::header::{Field, Header};
 use super::parse::{self, Message};
 use super::refs::message_ids;
 use crate::model::{EmailAddress, EmailContent, limits};
 
-/// The fields that are kept.
-const KEPT_FIELDS: [&str; 11] = [
+/// The fields whose values are stored.
+const STORED_FIELDS: [&str; 11] = [
     "From",
     "To",
     "Cc",
@@ -20,8 +21,8 @@ const KEPT_FIELDS: [&str; 11] = [
     "Date",
 ];
 
-/// The content of a message. Of a field that must not be repeated (RFC 5322 §3.6) the last one
-/// counts, as JMAP has it for every header property (RFC 8621 §4.1.2).
+/// Returns the content of a message. If a field that must not be repeated (RFC 5322 §3.6) is
+/// repeated, its last occurrence counts, as for every header property of JMAP (RFC 8621 §4.1.2).
 #[must_use]
 pub fn content(message: &Message<'_>) -> EmailContent {
     let mut content = EmailContent {
@@ -31,16 +32,16 @@ pub fn content(message: &Message<'_>) -> EmailContent {
         ..EmailContent::default()
     };
     for field in last_fields(message.header()) {
-        one(&mut content, &field);
+        set_field(&mut content, &field);
     }
     content
 }
 
-/// The fields that the content is taken from, of each name the last: no other is parsed.
+/// The last occurrence of each field that the content is read from. No other field is parsed.
 fn last_fields<'a>(header: &Header<'a>) -> impl Iterator<Item = Field<'a>> + use<'a> {
-    let mut last = [None; KEPT_FIELDS.len()];
+    let mut last = [None; STORED_FIELDS.len()];
     for field in header.fields() {
-        let slot = KEPT_FIELDS.iter().zip(&mut last).find(|(name, _)| field.is(name));
+        let slot = STORED_FIELDS.iter().zip(&mut last).find(|(name, _)| field.is(name));
         if let Some((_, slot)) = slot {
             *slot = Some(field);
         }
@@ -48,8 +49,8 @@ fn last_fields<'a>(header: &Header<'a>) -> impl Iterator<Item = Field<'a>> + use
     last.into_iter().flatten()
 }
 
-fn one(content: &mut EmailContent, field: &Field<'_>) {
-    let people: [(&str, &mut Vec<EmailAddress>); 6] = [
+fn set_field(content: &mut EmailContent, field: &Field<'_>) {
+    let address_fields: [(&str, &mut Vec<EmailAddress>); 6] = [
         ("From", &mut content.from),
         ("To", &mut content.to),
         ("Cc", &mut content.cc),
@@ -57,10 +58,10 @@ fn one(content: &mut EmailContent, field: &Field<'_>) {
         ("Sender", &mut content.sender),
         ("Reply-To", &mut content.reply_to),
     ];
-    for (at, (name, list)) in people.into_iter().enumerate() {
+    for (index, (name, list)) in address_fields.into_iter().enumerate() {
         if field.is(name) {
             *list = parse::addresses(field.readable().as_bytes());
-            let bit = 1u8 << at;
+            let bit = 1u8 << index;
             content.empty_fields = if list.is_empty() {
                 content.empty_fields | bit
             } else {
@@ -69,12 +70,12 @@ fn one(content: &mut EmailContent, field: &Field<'_>) {
             return;
         }
     }
-    let ids = [
+    let id_fields = [
         ("Message-ID", &mut content.message_id),
         ("In-Reply-To", &mut content.in_reply_to),
         ("References", &mut content.references),
     ];
-    for (name, list) in ids {
+    for (name, list) in id_fields {
         if field.is(name) {
             *list = message_ids(field.value);
             list.truncate(limits::MAX_FIELD_ADDRESSES);
@@ -94,9 +95,10 @@ mod tests {
 
     #[test]
     fn every_field_is_taken_whatever_its_case() {
-        let raw = b"FROM: Ann <ann@x.example>\r\nto: b@x.example\r\ncC: c@x.example\r\nBcc: d@x.example\r\n\
-            Sender: s@x.example\r\nreply-to: r@x.example\r\nSUBJECT: =?iso-8859-1?q?Gr=FC=DFe?=\r\n\
-            date: Sat, 21 Nov 2026 09:00:00 +0000\r\nMESSAGE-ID: <1@x>\r\nin-reply-to: <0@x>\r\nREFERENCES: <a@x> <0@x>\r\n\
+        let raw = b"FROM: Ann <ann@x.example>\r\nto: b@x.example\r\ncC: c@x.example\r\n\
+            Bcc: d@x.example\r\nSender: s@x.example\r\nreply-to: r@x.example\r\n\
+            SUBJECT: =?iso-8859-1?q?Gr=FC=DFe?=\r\ndate: Sat, 21 Nov 2026 09:00:00 +0000\r\n\
+            MESSAGE-ID: <1@x>\r\nin-reply-to: <0@x>\r\nREFERENCES: <a@x> <0@x>\r\n\
             \r\nHello\r\n  there\r\n";
         let content = content(&Message::parse(raw));
         let one = |people: &[EmailAddress]| {
@@ -124,11 +126,12 @@ mod tests {
         assert!(content.sent_at.is_some() && !content.has_attachment);
     }
 
-    /// Each repeated field was parsed, and only the last counted.
+    /// Regression test: every occurrence of a repeated field was parsed, though only the last
+    /// counts.
     #[test]
     fn of_a_repeated_field_only_the_last_is_parsed() {
-        let raw =
-            b"To: a@x\r\nCC: \r\nSubject: 1\r\nDate: x\r\nto: b@x\r\nX: y\r\nCc: c@x\r\nSubject: 2\r\nTO: \r\n\r\n";
+        let raw = b"To: a@x\r\nCC: \r\nSubject: 1\r\nDate: x\r\nto: b@x\r\nX: y\r\nCc: c@x\r\n\
+            Subject: 2\r\nTO: \r\n\r\n";
         assert_eq!(last_fields(&Header::split(raw)).count(), 4);
         let many =
             [&raw[..raw.len() - 2], &b"To: d@x\r\nMessage-Id: <1@x>\r\n".repeat(1000)[..], b"\r\n"]

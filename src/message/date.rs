@@ -1,14 +1,14 @@
-//! Dates that are out there and that no grammar in force allows: asctime, hyphens, two-digit years,
-//! named zones (RFC 5322 §4.3 and before). A value must hold a day, a month's name, a year and a
-//! time, and be a date of the calendar.
+//! Reads dates that real mail has and that no current grammar allows: asctime, hyphens, two-digit
+//! years, named zones (RFC 5322 §4.3 and earlier).
+//!
+//! A value must hold a day, the name of a month, a year and a time, and be a date of the calendar.
 
 use crate::model::{SentAt, UtcMillis, limits};
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// Reads a date word by word; the zone is that of UTC where it is missing or unknown (RFC 5322
-/// §4.3).
+/// Reads a date word by word. A missing or unknown zone counts as UTC (RFC 5322 §4.3).
 pub(super) fn obsolete(value: &[u8]) -> Option<SentAt> {
     let text = String::from_utf8_lossy(value.get(..limits::MAX_DATE_BYTES).unwrap_or(value));
     let text = text.split('(').next().unwrap_or_default();
@@ -46,7 +46,7 @@ pub(super) fn obsolete(value: &[u8]) -> Option<SentAt> {
     Some(SentAt { at: UtcMillis(at), offset_minutes })
 }
 
-/// Days of a month.
+/// The number of days of a month.
 pub(super) fn days(year: i64, month: u8) -> u8 {
     let leap = year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0);
     match month {
@@ -57,7 +57,7 @@ pub(super) fn days(year: i64, month: u8) -> u8 {
     }
 }
 
-/// `21-Nov-2026` is three words; `-0500` is one.
+/// Splits `21-Nov-2026` into three words, and keeps `-0500` as one.
 fn pieces(word: &str) -> impl Iterator<Item = &str> {
     let dated = word.starts_with(|c: char| c.is_ascii_digit())
         && word.contains(|c: char| c.is_ascii_alphabetic());
@@ -68,8 +68,8 @@ fn begins(word: &str, name: &str) -> bool {
     word.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(name))
 }
 
-/// Two digits up to 49 are of this century, other years of two or three digits count from 1900 (RFC
-/// 5322 §4.3).
+/// Completes a year: two digits below 50 count from 2000, other years of two or three digits from
+/// 1900 (RFC 5322 §4.3).
 fn whole_year(number: i64, digits: usize) -> Option<i64> {
     match digits {
         2 if number < 50 => number.checked_add(2000),
@@ -79,7 +79,7 @@ fn whole_year(number: i64, digits: usize) -> Option<i64> {
     }
 }
 
-/// Seconds of the day.
+/// Returns the seconds since midnight of `hh:mm` or `hh:mm:ss`.
 fn clock(word: &str) -> Option<i64> {
     let mut parts = word.split(':').map(|part| part.parse::<u8>().ok());
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next().unwrap_or(Some(0))?);
@@ -90,7 +90,7 @@ fn clock(word: &str) -> Option<i64> {
     .map(|minutes| minutes.saturating_add(second.into()))
 }
 
-/// Minutes east of UTC, of `+hhmm` or a zone that RFC 5322 §4.3 names.
+/// Returns the minutes east of UTC of `+hhmm`, or of a zone that RFC 5322 §4.3 names.
 fn offset(word: &str) -> Option<i16> {
     if let Some(digits) = word.strip_prefix(['+', '-']) {
         let number: i16 = (digits.len() == 4).then(|| digits.parse().ok())??;
@@ -109,7 +109,8 @@ fn offset(word: &str) -> Option<i16> {
     hours.checked_mul(60)
 }
 
-/// Days from 1970-01-01 in the Gregorian calendar, counted by years that begin in March.
+/// Returns the days since 1970-01-01 in the Gregorian calendar, counted in years that begin in
+/// March.
 fn days_since_1970(year: i64, month: u8, day: u8) -> Option<i64> {
     let year = if month <= 2 { year.checked_sub(1)? } else { year };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_that_are_out_there() {
+    fn obsolete_dates_are_read_and_invalid_ones_refused() {
         for (text, at, zone) in [
             (" Sat Nov 21 10:00:00 2026\r\n", "2026-11-21T10:00:00Z", 0),
             ("20 Nov 26 10:00 EST", "2026-11-20T15:00:00Z", -300),
@@ -157,7 +158,7 @@ mod tests {
             let _read = obsolete(&value);
         }
 
-        /// Both ways agree on what both read.
+        /// This parser and the library agree on dates that both can read.
         #[test]
         fn agrees_with_the_library(seconds in 0i64..4_000_000_000) {
             let at = UtcMillis(seconds.saturating_mul(1000));

@@ -1,12 +1,13 @@
-//! Quoted-printable (RFC 2045 §6.7), written; `decode` reads it.
+//! Encodes quoted-printable (RFC 2045 §6.7); `decode` reads it.
 //!
-//! encodify writes it too, but takes a bare LF for a line end: what is encoded here must come back
-//! byte for byte.
+//! The `encodify` library has an encoder too, but it takes a bare LF for a line end. Here every
+//! byte must decode to itself.
 
-/// Bytes of a line, without the `=` of a soft line break.
+/// Longest line in bytes, without the `=` of a soft line break.
 const MAX_LINE_BYTES: usize = 75;
 
-/// Appends the bytes as quoted-printable; CRLF stays a line end, and no other CR or LF does.
+/// Appends the bytes as quoted-printable. Only CRLF is kept as a line end; a bare CR or LF is
+/// escaped.
 pub(super) fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
     let mut rest = body;
     let mut width = 0usize;
@@ -16,15 +17,15 @@ pub(super) fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
             (rest, width) = (after, 0);
             continue;
         }
-        let ends = after.is_empty() || after.starts_with(b"\r\n");
+        let at_line_end = after.is_empty() || after.starts_with(b"\r\n");
         let plain = match byte {
-            b' ' | b'\t' => !ends,
+            b' ' | b'\t' => !at_line_end,
             b'=' => false,
             33..=126 => true,
             _ => false,
         };
-        let need = if plain { 1 } else { 3usize };
-        if width.saturating_add(need) > MAX_LINE_BYTES {
+        let cost = if plain { 1 } else { 3usize };
+        if width.saturating_add(cost) > MAX_LINE_BYTES {
             out.extend_from_slice(b"=\r\n");
             width = 0;
         }
@@ -33,14 +34,14 @@ pub(super) fn quoted_printable(body: &[u8], out: &mut Vec<u8>) {
         } else {
             escape(*byte, out);
         }
-        width = width.saturating_add(need);
+        width = width.saturating_add(cost);
         rest = after;
     }
 }
 
-/// Appends `=` and the two digits of a byte.
+/// Appends `=` and the two hexadecimal digits of a byte.
 pub(super) fn escape(byte: u8, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let digit = |half: u8| DIGITS.get(usize::from(half)).copied().unwrap_or(b'0');
+    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
     out.extend([b'=', digit(byte >> 4), digit(byte & 15)]);
 }

@@ -1,10 +1,9 @@
-//! A MIME entity that a script gives as text (RFC 5230 §4.8), made to travel: of its header the
-//! fields that describe it (RFC 2045 §9), and its content, in lines of ASCII that every relay
-//! takes.
+//! Encodes a MIME entity that a script gives as text (RFC 5230 §4.8) so that every relay accepts
+//! it. The result has the fields that describe the body (RFC 2045 §9), and lines of ASCII.
 //!
-//! Each part that says no encoding and needs one is encoded as quoted-printable. What a message
-//! within it holds is left as it is (RFC 2046 §5.2.1), and what then is still not ASCII is called
-//! 8-bit.
+//! - A part that names no encoding and needs one becomes quoted-printable.
+//! - A message within the entity is left as it is (RFC 2046 §5.2.1). If the content then still has
+//!   bytes that are not ASCII, it is declared as 8-bit.
 
 use super::encode::quoted_printable;
 use super::header::{body_offset, fields};
@@ -12,60 +11,64 @@ use super::line::one_line;
 use super::parse::Message;
 use crate::model::PartOffsets;
 
-/// Bytes of a field that is taken over.
+/// Longest field in bytes that is copied; longer ones are dropped.
 const MAX_FIELD_BYTES: usize = 900;
-/// Bytes of a line (RFC 5322 §2.1.1).
+/// Longest line in bytes (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
-/// The type of what says none.
+/// The media type of an entity that names none.
 const DEFAULT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// The fields, each once and in one line, encoding and type among them; and the content. `text` is
-/// in CRLF lines without controls.
+/// Returns the Content fields, each once and on one line, always with a type and an encoding; and
+/// the content. `text` is in CRLF lines without controls.
 #[must_use]
 pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
-    let is_field =
+    let is_content_field =
         |name: &str| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"));
-    // What does not begin with a header is content.
+    // A text that does not begin with a header is content.
     let has_header =
-        fields(text.as_bytes()).any(|field| is_field(&String::from_utf8_lossy(field.name)));
+        fields(text.as_bytes()).any(|field| is_content_field(&String::from_utf8_lossy(field.name)));
     let whole = encoded(&if has_header {
         text.to_owned()
     } else {
         format!("Content-Type: {DEFAULT_TYPE}\r\n\r\n{text}")
     });
-    let mut described: Vec<(String, String)> = Vec::new();
+    let mut kept_fields: Vec<(String, String)> = Vec::new();
     for field in fields(whole.as_bytes()) {
         let name = String::from_utf8_lossy(field.name).into_owned();
         let value = one_line(&field.unfolded());
-        let known = described.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name));
-        if is_field(&name) && !known && value.is_ascii() && value.len() <= MAX_FIELD_BYTES {
-            described.push((name, value));
+        let is_repeated = kept_fields.iter().any(|(kept, _)| kept.eq_ignore_ascii_case(&name));
+        if is_content_field(&name)
+            && !is_repeated
+            && value.is_ascii()
+            && value.len() <= MAX_FIELD_BYTES
+        {
+            kept_fields.push((name, value));
         }
     }
-    let has = |wanted: &str| described.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
-    let (typed, said) = (has("Content-Type"), has("Content-Transfer-Encoding"));
+    let has = |wanted: &str| kept_fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
+    let (has_type, has_encoding) = (has("Content-Type"), has("Content-Transfer-Encoding"));
     let content = folded(whole.get(body_offset(whole.as_bytes())..).unwrap_or_default());
-    if !typed {
-        described.insert(0, ("Content-Type".into(), DEFAULT_TYPE.into()));
+    if !has_type {
+        kept_fields.insert(0, ("Content-Type".into(), DEFAULT_TYPE.into()));
     }
-    let encodes = |(name, value): &(String, String)| {
-        let coded =
+    let names_encoding = |(name, value): &(String, String)| {
+        let is_encoded =
             ["quoted-printable", "base64"].iter().any(|known| value.eq_ignore_ascii_case(known));
-        name.eq_ignore_ascii_case("Content-Transfer-Encoding") && coded
+        name.eq_ignore_ascii_case("Content-Transfer-Encoding") && is_encoded
     };
-    if described.iter().any(encodes) {
-        // Encoded is ASCII; what is not was never part of it.
-        return (described, content.chars().filter(char::is_ascii).collect());
+    if kept_fields.iter().any(names_encoding) {
+        // Encoded content is ASCII; other characters never belonged to it.
+        return (kept_fields, content.chars().filter(char::is_ascii).collect());
     }
-    if said {
-        described.retain(|(name, _)| !name.eq_ignore_ascii_case("Content-Transfer-Encoding"));
+    if has_encoding {
+        kept_fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Content-Transfer-Encoding"));
     }
     let bits = if content.is_ascii() { "7bit" } else { "8bit" };
-    described.push(("Content-Transfer-Encoding".into(), bits.into()));
-    (described, content)
+    kept_fields.push(("Content-Transfer-Encoding".into(), bits.into()));
+    (kept_fields, content)
 }
 
-/// With every part encoded that needs it.
+/// Returns the entity with every part encoded that needs it.
 fn encoded(text: &str) -> String {
     let parts = Message::parse(text.as_bytes()).parts();
     let within = |inner: &PartOffsets, outer: &PartOffsets| {
@@ -77,18 +80,18 @@ fn encoded(text: &str) -> String {
     let mut leaves: Vec<&PartOffsets> =
         parts.iter().filter(|part| !parts.iter().any(|other| within(other, part))).collect();
     leaves.sort_by_key(|part| part.header);
-    let (mut out, mut done) = (String::with_capacity(text.len()), 0);
+    let (mut out, mut copied) = (String::with_capacity(text.len()), 0);
     for part in leaves {
         let at = |offset: u32| usize::try_from(offset).unwrap_or(usize::MAX);
         let (start, body, end) = (at(part.header), at(part.body), at(part.end));
         let (Some(before), Some(header), Some(content)) =
-            (text.get(done..start), text.get(start..body), text.get(body..end))
+            (text.get(copied..start), text.get(start..body), text.get(body..end))
         else {
             continue;
         };
-        let needs =
+        let needs_encoding =
             !content.is_ascii() || content.split("\r\n").any(|line| line.len() > MAX_LINE_BYTES);
-        if part.encoding != 0 || !needs || is_message(header) {
+        if part.encoding != 0 || !needs_encoding || is_message(header) {
             continue;
         }
         out.push_str(before);
@@ -100,12 +103,12 @@ fn encoded(text: &str) -> String {
             out.push_str(&String::from_utf8_lossy(field.value));
         }
         out.push_str("Content-Transfer-Encoding: quoted-printable\r\n\r\n");
-        let mut coded = Vec::with_capacity(content.len());
-        quoted_printable(content.as_bytes(), &mut coded);
-        out.push_str(&String::from_utf8_lossy(&coded));
-        done = end;
+        let mut encoded = Vec::with_capacity(content.len());
+        quoted_printable(content.as_bytes(), &mut encoded);
+        out.push_str(&String::from_utf8_lossy(&encoded));
+        copied = end;
     }
-    out.push_str(text.get(done..).unwrap_or_default());
+    out.push_str(text.get(copied..).unwrap_or_default());
     out
 }
 
@@ -116,7 +119,7 @@ fn is_message(header: &str) -> bool {
     })
 }
 
-/// No line is longer than `MAX_LINE_BYTES`.
+/// Breaks lines that are longer than `MAX_LINE_BYTES`.
 fn folded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut column = 0usize;
@@ -142,11 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_need_it_are_encoded_and_no_others() {
+    fn only_parts_that_need_it_are_encoded() {
         let long = "x".repeat(3000);
         let (fields, content) = entity(&crlf(&format!(
-            "Content-Type: multipart/alternative; boundary=b\nBcc: x\n\n--b\nContent-Type: text/plain; charset=utf-8\n\
-             Content-Transfer-Encoding: 8bit\n\nGrüße = \n--b\nContent-Type: text/html\n\n<p>plain</p>\n--b\n\
+            "Content-Type: multipart/alternative; boundary=b\nBcc: x\n\n--b\n\
+             Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\nGrüße = \n\
+             --b\nContent-Type: text/html\n\n<p>plain</p>\n--b\n\
              Content-Type: text/x\n\n{long}\n--b--\n"
         )));
         assert_eq!(fields.len(), 2, "{fields:?}");
@@ -164,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn a_message_within_is_left_as_it_is() {
+    fn message_within_the_entity_is_not_encoded() {
         let text = "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n\n\
                     Subject: x\n\nGrüße\n--b--\n";
         let (fields, content) = entity(&crlf(text));
         let bits = fields.iter().find(|(name, _)| name == "Content-Transfer-Encoding").unwrap();
-        // Its own text may be encoded, its wrapping never.
+        // The text of the inner message may be encoded, the inner message itself never.
         assert!(
             content.contains("Content-Type: message/rfc822\r\n\r\nSubject: x\r\n"),
             "{content}"
@@ -179,14 +183,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_it_is_it_travels(text in "(Content-Type: (text/plain|multipart/mixed; boundary=b|message/rfc822)\r\n)?\
-                                              (Content-Transfer-Encoding: (base64|8bit|x)\r\n)?(\r\n)?(--b\r\n|[a-zü =.\t]{0,40}\r\n|\r\n){0,9}",
-                                     long in 0usize..3000) {
+        fn any_entity_becomes_short_lines_with_type_and_encoding(
+            text in concat!(
+                "(Content-Type: (text/plain|multipart/mixed; boundary=b|message/rfc822)\r\n)?",
+                "(Content-Transfer-Encoding: (base64|8bit|x)\r\n)?",
+                "(\r\n)?(--b\r\n|[a-zü =.\t]{0,40}\r\n|\r\n){0,9}",
+            ),
+            long in 0usize..3000,
+        ) {
             let text = format!("{text}{}", "ü".repeat(long));
             let (fields, content) = entity(&text);
-            prop_assert!(content.split("\r\n").all(|line| line.len() <= MAX_LINE_BYTES && !line.contains(['\r', '\n'])));
-            let said = |name: &str| fields.iter().filter(|(known, _)| known == name).count();
-            prop_assert_eq!((said("Content-Type"), said("Content-Transfer-Encoding")), (1, 1));
+            let is_line =
+                |line: &str| line.len() <= MAX_LINE_BYTES && !line.contains(['\r', '\n']);
+            prop_assert!(content.split("\r\n").all(is_line));
+            let count = |name: &str| fields.iter().filter(|(field, _)| field == name).count();
+            prop_assert_eq!((count("Content-Type"), count("Content-Transfer-Encoding")), (1, 1));
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Header fields in the forms that JMAP shows them in (RFC 8621 §4.1.2), and the names of
+//! Evaluates header fields in the forms of JMAP (RFC 8621 §4.1.2), and parses the names of the
 //! properties that ask for them (§4.1.3): `header:Name:asForm:all`.
 //!
-//! A form is allowed of the fields that the RFC names for it, and of every field that neither RFC
-//! 5322 nor RFC 2369 defines. Of a field that stands several times the last one counts, but for
-//! `:all`. Nothing here reads a body.
+//! - A form is allowed for the fields that the RFC names for it, and for every field that neither
+//!   RFC 5322 nor RFC 2369 defines.
+//! - Of a repeated field the last occurrence counts, unless the property ends in `:all`.
+//! - Bodies are not read.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,25 +14,18 @@ use super::parse::{self, Group};
 use super::refs;
 use crate::model::{EmailAddress, SentAt, limits};
 
-/// Bytes of a property's name.
+/// Longest name of a property, in bytes.
 const MAX_NAME_BYTES: usize = 998;
 
-/// A form of RFC 8621 §4.1.2.
+/// One of the forms in which a property shows a field (RFC 8621 §4.1.2.1 to §4.1.2.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Form {
-    /// §4.1.2.1
     Raw,
-    /// §4.1.2.2
     Text,
-    /// §4.1.2.3
     Addresses,
-    /// §4.1.2.4
     GroupedAddresses,
-    /// §4.1.2.5
     MessageIds,
-    /// §4.1.2.6
     Date,
-    /// §4.1.2.7
     Urls,
 }
 
@@ -66,8 +60,8 @@ const URL_FIELDS: [&str; 6] =
     ["List-Help", "List-Unsubscribe", "List-Subscribe", "List-Post", "List-Owner", "List-Archive"];
 const RAW_FIELDS: [&str; 2] = ["Return-Path", "Received"];
 
-/// Whether a field of that name says something in every message that has it: its value cannot be
-/// empty (RFC 5322 §3.6).
+/// Whether a field of this name must have a value: its grammar does not allow an empty one (RFC
+/// 5322 §3.6).
 #[must_use]
 pub fn needs_value(name: &str) -> bool {
     [&ADDRESS_FIELDS[..], &ID_FIELDS, &DATE_FIELDS, &URL_FIELDS]
@@ -76,42 +70,43 @@ pub fn needs_value(name: &str) -> bool {
 }
 
 impl Form {
-    /// Whether a field of that name may be asked for in this form.
+    /// Whether a client may ask for a field of this name in this form.
     #[must_use]
     pub fn allows(self, name: &str) -> bool {
-        let among = |names: &[&str]| names.iter().any(|one| one.eq_ignore_ascii_case(name));
-        let own = match self {
+        let is_in = |names: &[&str]| names.iter().any(|one| one.eq_ignore_ascii_case(name));
+        let is_own = match self {
             Self::Raw => return true,
-            Self::Text => among(&TEXT_FIELDS),
-            Self::Addresses | Self::GroupedAddresses => among(&ADDRESS_FIELDS),
-            Self::MessageIds => among(&ID_FIELDS),
-            Self::Date => among(&DATE_FIELDS),
-            Self::Urls => among(&URL_FIELDS),
+            Self::Text => is_in(&TEXT_FIELDS),
+            Self::Addresses | Self::GroupedAddresses => is_in(&ADDRESS_FIELDS),
+            Self::MessageIds => is_in(&ID_FIELDS),
+            Self::Date => is_in(&DATE_FIELDS),
+            Self::Urls => is_in(&URL_FIELDS),
         };
-        own || ![
-            &TEXT_FIELDS[..],
-            &ADDRESS_FIELDS,
-            &ID_FIELDS,
-            &DATE_FIELDS,
-            &URL_FIELDS,
-            &RAW_FIELDS,
-        ]
-        .iter()
-        .any(|names| among(names))
+        is_own
+            || ![
+                &TEXT_FIELDS[..],
+                &ADDRESS_FIELDS,
+                &ID_FIELDS,
+                &DATE_FIELDS,
+                &URL_FIELDS,
+                &RAW_FIELDS,
+            ]
+            .iter()
+            .any(|names| is_in(names))
     }
 
-    /// A field's value in this form.
+    /// Returns the value of a field in this form.
     #[must_use]
     pub fn evaluate(self, field: &Field<'_>) -> FormValue {
-        let some = |list: Vec<String>| Some(list).filter(|list| !list.is_empty());
+        let non_empty = |list: Vec<String>| Some(list).filter(|list| !list.is_empty());
         match self {
             Self::Raw => FormValue::Text(raw(field)),
             Self::Text => FormValue::Text(parse::text(field.readable().as_bytes())),
             Self::Addresses => FormValue::Addresses(parse::addresses(field.readable().as_bytes())),
             Self::GroupedAddresses => FormValue::Groups(parse::groups(field.readable().as_bytes())),
-            Self::MessageIds => FormValue::Strings(some(refs::message_ids(field.value))),
+            Self::MessageIds => FormValue::Strings(non_empty(refs::message_ids(field.value))),
             Self::Date => FormValue::Date(parse::date(field.value)),
-            Self::Urls => FormValue::Strings(some(urls(field))),
+            Self::Urls => FormValue::Strings(non_empty(urls(field))),
         }
     }
 }
@@ -119,19 +114,17 @@ impl Form {
 /// The value of a field in one of the forms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FormValue {
-    /// Raw, Text.
     Text(String),
     Addresses(Vec<EmailAddress>),
-    /// `GroupedAddresses`.
     Groups(Vec<Group>),
-    /// `MessageIds`, URLs; `None` where there is none to be read.
+    /// The value of `MessageIds` and `Urls`. `None` if the field has no id or URL.
     Strings(Option<Vec<String>>),
-    /// Date, likewise.
+    /// `None` if the field has no valid date.
     Date(Option<SentAt>),
 }
 
-/// A field's value as it stands, without the last line end: NUL goes, and what is no UTF-8 becomes
-/// U+FFFD.
+/// The value as written, without the last line end. NUL is dropped, and bytes that are not UTF-8
+/// become U+FFFD.
 #[must_use]
 pub fn raw(field: &Field<'_>) -> String {
     let value = field.value.strip_suffix(b"\n").unwrap_or(field.value);
@@ -139,8 +132,8 @@ pub fn raw(field: &Field<'_>) -> String {
     String::from_utf8_lossy(value).replace('\0', "")
 }
 
-/// What stands in angle brackets, outside of comments and quoted strings (RFC 2369 §2); of a value
-/// without brackets, the whole, if it can be a URL.
+/// The URLs in angle brackets, outside of comments and quoted strings (RFC 2369 §2). A value
+/// without brackets is returned whole if it can be a URL.
 fn urls(field: &Field<'_>) -> Vec<String> {
     let text = parse::text(field.readable().as_bytes());
     let (mut out, mut open, mut depth) = (Vec::new(), None::<String>, 0usize);
@@ -176,21 +169,19 @@ fn urls(field: &Field<'_>) -> Vec<String> {
 /// A property `header:Name:asForm:all` (RFC 8621 §4.1.3).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HeaderProperty {
-    /// The field's name as the client wrote it.
+    /// The name of the field as the client wrote it.
     pub name: String,
-    /// In which form.
     pub form: Form,
-    /// Whether every field of the name is wanted.
+    /// Whether the property shows every field of the name, and not only the last.
     pub all: bool,
 }
 
-/// Why a property's name is none.
+/// The reason why a name of a property is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadHeaderProperty {
-    /// It is not of the form.
     #[error("not of the form header:Name:asForm:all")]
     Malformed,
-    /// The form does not fit the field.
+    /// RFC 8621 §4.1.2 does not allow this form for this field.
     #[error("this form is not for this header field")]
     NotAllowed,
 }
@@ -227,7 +218,7 @@ impl FromStr for HeaderProperty {
     }
 }
 
-/// Whether it is a name of a header field (RFC 5322 §3.6.8).
+/// Whether a text is a valid name of a header field (RFC 5322 §3.6.8).
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| matches!(byte, 33..=126) && byte != b':')
@@ -242,17 +233,17 @@ impl fmt::Display for HeaderProperty {
     }
 }
 
-/// What a property shows.
+/// The value of a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropertyValue {
-    /// The last field of the name; `None` where there is none.
+    /// The last field of the name, `None` if there is none.
     Last(Option<FormValue>),
-    /// All of them, in order.
+    /// All fields of the name, in order.
     All(Vec<FormValue>),
 }
 
 impl HeaderProperty {
-    /// What it shows of a header.
+    /// Returns the value of this property in a header.
     #[must_use]
     pub fn evaluate<'a>(&self, header: impl Iterator<Item = Field<'a>>) -> PropertyValue {
         let named = header.filter(|field| field.is(&self.name));
@@ -269,7 +260,7 @@ mod tests {
     use super::*;
     use crate::message::header::fields;
 
-    fn shown(property: &str, header: &str) -> PropertyValue {
+    fn evaluate(property: &str, header: &str) -> PropertyValue {
         property.parse::<HeaderProperty>().unwrap().evaluate(fields(header.as_bytes()))
     }
 
@@ -324,31 +315,37 @@ mod tests {
     fn the_last_field_counts_or_all() {
         let header = "X-A: 1\r\nx-a:  2\r\n 3\r\nTo: \r\n\r\n";
         let text = |text: &str| FormValue::Text(text.into());
-        assert_eq!(shown("header:X-A", header), PropertyValue::Last(Some(text("  2\r\n 3"))));
-        assert_eq!(shown("header:X-A:asText", header), PropertyValue::Last(Some(text("2 3"))));
+        assert_eq!(evaluate("header:X-A", header), PropertyValue::Last(Some(text("  2\r\n 3"))));
+        assert_eq!(evaluate("header:X-A:asText", header), PropertyValue::Last(Some(text("2 3"))));
         assert_eq!(
-            shown("header:X-A:asText:all", header),
+            evaluate("header:X-A:asText:all", header),
             PropertyValue::All(vec![text("1"), text("2 3")])
         );
-        assert_eq!(shown("header:X-B", header), PropertyValue::Last(None));
-        assert_eq!(shown("header:X-B:all", header), PropertyValue::All(vec![]));
+        assert_eq!(evaluate("header:X-B", header), PropertyValue::Last(None));
+        assert_eq!(evaluate("header:X-B:all", header), PropertyValue::All(vec![]));
         assert_eq!(
-            shown("header:To:asAddresses", header),
+            evaluate("header:To:asAddresses", header),
             PropertyValue::Last(Some(FormValue::Addresses(vec![])))
         );
         assert_eq!(
-            shown("header:X-A:asDate", header),
+            evaluate("header:X-A:asDate", header),
             PropertyValue::Last(Some(FormValue::Date(None)))
         );
-        assert_eq!(shown("header:To:asRaw", "To: a\0\r\n"), PropertyValue::Last(Some(text(" a"))));
+        assert_eq!(
+            evaluate("header:To:asRaw", "To: a\0\r\n"),
+            PropertyValue::Last(Some(text(" a")))
+        );
     }
 
     #[test]
     fn ids_and_urls() {
-        let list = |property: &str, value: &str| match shown(property, &format!("X: {value}\r\n")) {
-            PropertyValue::Last(Some(FormValue::Strings(list))) => list.map(|list| list.join(" ")),
-            other => panic!("{other:?}"),
-        };
+        let list =
+            |property: &str, value: &str| match evaluate(property, &format!("X: {value}\r\n")) {
+                PropertyValue::Last(Some(FormValue::Strings(list))) => {
+                    list.map(|list| list.join(" "))
+                }
+                other => panic!("{other:?}"),
+            };
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(list("header:X:asMessageIds", "<a@x> (c) <b@x>"), some("a@x b@x"));
         assert_eq!(list("header:X:asMessageIds", "none of all"), None);

@@ -1,11 +1,11 @@
-//! The top-level header as bytes: field by field, tolerant of what mail is really like.
+//! Reads the top-level header of a message field by field, as tolerantly as real mail needs. All
+//! code that looks for a header field looks for it here, so that each name is treated alike.
 //!
-//! A field is a name of printable bytes, a colon, and everything up to a line end that no blank or
-//! tab follows (RFC 5322 §2.2). Lines end in CRLF or LF. A line that is no field is skipped, also
-//! an mbox `From ` line; an empty line ends the header. What stands before the header is passed
-//! over (`start`). Fields are looked for in the first `limits::MAX_HEADER_BYTES`. All questions
-//! about header fields go through here, so that a name is treated alike whether a library knows it
-//! or not.
+//! - A field is a name of printable bytes, a colon, and everything up to a line end that no blank
+//!   or tab follows (RFC 5322 §2.2). Lines end in CRLF or LF.
+//! - A line that is no field is skipped, also an mbox `From ` line. An empty line ends the header.
+//! - A byte order mark, blank lines and `From ` lines before the header are skipped (`start`).
+//! - Fields are looked for in the first `limits::MAX_HEADER_BYTES`.
 
 mod field;
 mod index;
@@ -20,7 +20,7 @@ use crate::model::limits;
 pub use field::Field;
 pub use index::{Header, IncomingMessage};
 
-/// Fields of which a message has one at least.
+/// Every message has at least one of these fields.
 const COMMON_FIELDS: [&str; 10] = [
     "From",
     "Date",
@@ -40,24 +40,25 @@ pub fn fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
     Fields::of(trimmed(raw))
 }
 
-/// The fields above the first line that is none, an mbox `From ` line at the beginning apart: no
-/// more than the header that the mail server saw which handed the message over. Such a line ends
-/// the header for it; for `fields` it does not.
+/// The fields above the first line that is no field (an mbox `From ` line at the beginning does not
+/// count). Such a line ends the header for a mail server, but not for `fields`: so these fields are
+/// no more than the header that the sending server saw.
 pub fn leading_fields(raw: &[u8]) -> impl Iterator<Item = Field<'_>> {
     let rest = if raw.starts_with(b"From ") { split_line(raw).1 } else { raw };
     Fields { strict: true, ..Fields::of(rest) }
 }
 
-/// Whether it looks like a message: it begins with a header that has one of the usual fields.
+/// Whether the bytes look like a message: they begin with a header that has one of the common
+/// fields.
 #[must_use]
 pub fn is_message(raw: &[u8]) -> bool {
     let (first, _) = split_line(trimmed(raw));
-    first.contains(&b':') && !first.contains(&0) && has_usual(trimmed(raw))
+    first.contains(&b':') && !first.contains(&0) && has_common_field(trimmed(raw))
 }
 
-/// Where the header begins: behind a byte order mark, blank lines and `From ` lines of mailbox
-/// files (quoted or not), if a header with one of the usual fields follows them. Else 0: the
-/// message then begins with its body, or with a line that is skipped.
+/// Returns where the header begins: after a byte order mark, blank lines and `From ` lines of
+/// mailbox files (quoted or not), if a header with one of the common fields follows them. Otherwise
+/// 0: the message begins with its body, or with a line that is skipped.
 #[must_use]
 pub fn start(raw: &[u8]) -> usize {
     if raw.first().is_some_and(|first| first.is_ascii_alphanumeric() && *first != b'F') {
@@ -73,7 +74,7 @@ pub fn start(raw: &[u8]) -> usize {
         if is_blank(line) || is_mailbox_line(line) {
             rest = after;
         } else {
-            return if skipped > 0 && field(line).is_some() && has_usual(rest) {
+            return if skipped > 0 && field(line).is_some() && has_common_field(rest) {
                 skipped
             } else {
                 0
@@ -82,13 +83,13 @@ pub fn start(raw: &[u8]) -> usize {
     }
 }
 
-/// The message from where its header begins.
+/// Returns the message from the beginning of its header.
 #[must_use]
 pub fn trimmed(raw: &[u8]) -> &[u8] {
     raw.get(start(raw)..).unwrap_or(raw)
 }
 
-fn has_usual(raw: &[u8]) -> bool {
+fn has_common_field(raw: &[u8]) -> bool {
     Fields::of(raw).any(|field| COMMON_FIELDS.iter().any(|name| field.is(name)))
 }
 
@@ -97,15 +98,15 @@ fn is_mailbox_line(line: &[u8]) -> bool {
     line.get(quotes..).is_some_and(|line| line.starts_with(b"From "))
 }
 
-/// Where the body begins: after the empty line, or at the end.
+/// Returns where the body begins: after the empty line, or at the end.
 #[must_use]
 pub fn body_offset(raw: &[u8]) -> usize {
     let start = start(raw);
     start.saturating_add(part_body_offset(raw.get(start..).unwrap_or_default()))
 }
 
-/// Where the body of a part begins, whose header may be empty: an empty line before all else ends
-/// it.
+/// Returns where the body of a part begins. The header of a part may be empty: then the part begins
+/// with an empty line.
 #[must_use]
 pub fn part_body_offset(raw: &[u8]) -> usize {
     #[cfg(test)]
@@ -121,8 +122,8 @@ pub fn part_body_offset(raw: &[u8]) -> usize {
     raw.len().saturating_sub(rest.len())
 }
 
-/// Whether the beginning of a message holds its whole header, or `limits::MAX_HEADER_BYTES`: more
-/// of it need not be read for header fields.
+/// Whether the beginning of a message holds the whole header, or `limits::MAX_HEADER_BYTES`, after
+/// which no field is looked for.
 #[must_use]
 pub fn has_whole_header(beginning: &[u8]) -> bool {
     let blank =
@@ -132,41 +133,41 @@ pub fn has_whole_header(beginning: &[u8]) -> bool {
         || [&b"\n\r\n"[..], b"\n\n"].iter().any(|end| memchr::memmem::find(header, end).is_some())
 }
 
-/// The bytes without all fields of the top-level header that have one of these names, and without
-/// what stands before the header: with a blank line first, every field would be text to whoever
-/// receives it.
+/// Returns the message without the fields of these names, and without what stands before the
+/// header: a blank line there would make the whole header part of the text for a receiver.
 #[must_use]
 pub fn without_fields<'a>(raw: &'a [u8], names: &[&str]) -> Cow<'a, [u8]> {
     let raw = trimmed(raw);
-    let mut kept = Vec::new();
-    let (mut rest, mut dropping, mut dropped) = (raw, false, false);
+    let mut out = Vec::new();
+    let (mut rest, mut in_dropped_field, mut has_dropped) = (raw, false, false);
     while !rest.is_empty() {
         let (line, after) = split_line(rest);
         if is_empty(line) {
             break;
         }
-        // A line that begins with a blank belongs to what is before it.
+        // A line that begins with a blank continues the field before it.
         if !matches!(line.first(), Some(b' ' | b'\t')) {
-            dropping = field(line).is_some_and(|field| names.iter().any(|name| field.is(name)));
+            in_dropped_field =
+                field(line).is_some_and(|field| names.iter().any(|name| field.is(name)));
         }
-        dropped |= dropping;
-        if !dropping {
-            kept.extend_from_slice(line);
+        has_dropped |= in_dropped_field;
+        if !in_dropped_field {
+            out.extend_from_slice(line);
         }
         rest = after;
     }
-    if !dropped {
+    if !has_dropped {
         return Cow::Borrowed(raw);
     }
-    kept.extend_from_slice(rest);
-    Cow::Owned(kept)
+    out.extend_from_slice(rest);
+    Cow::Owned(out)
 }
 
-/// The lines of a header, each with the folded lines that belong to it, as far as they are looked
-/// at. Lines that are no field are among them.
+/// The lines of a header within the bounds, each joined with the folded lines that continue it.
+/// Lines that are no field are included.
 struct FoldedLines<'a> {
     rest: &'a [u8],
-    /// Lines that may still be looked at.
+    /// How many more lines may be read.
     left: usize,
 }
 
@@ -180,7 +181,7 @@ impl<'a> FoldedLines<'a> {
         }
     }
 
-    /// Where the body begins in the bytes that these lines were all read of.
+    /// Returns where the body of `raw` begins, once all its lines were read here.
     fn body_offset(&self, raw: &[u8]) -> usize {
         let read = raw.len().min(limits::MAX_HEADER_BYTES);
         let (line, _) = split_line(self.rest);
@@ -190,7 +191,7 @@ impl<'a> FoldedLines<'a> {
         } else if self.rest.is_empty() && read == raw.len() {
             read
         } else {
-            // The header goes on beyond what is looked at.
+            // The header is longer than the bounds.
             part_body_offset(raw)
         }
     }
@@ -206,10 +207,10 @@ impl<'a> Iterator for FoldedLines<'a> {
             return None;
         }
         self.left = self.left.saturating_sub(1);
-        // Folded lines belong to the field, or to the junk, before them.
+        // Folded lines continue the line before them, also one that is no field.
         while after.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
-            let (more, next) = split_line(after);
-            if is_blank(more)
+            let (line, next) = split_line(after);
+            if is_blank(line)
                 && !next.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'))
                 && !has_colon(next)
             {
@@ -225,7 +226,7 @@ impl<'a> Iterator for FoldedLines<'a> {
 struct Fields<'a> {
     whole: &'a [u8],
     lines: FoldedLines<'a>,
-    /// The charset of the body, once a value that is not UTF-8 was met.
+    /// The charset of the body. Set when the first value that is not UTF-8 is found.
     declared: Option<Option<CharsetCodec>>,
     /// Whether a line that is no field ends the header.
     strict: bool,
@@ -239,7 +240,7 @@ impl<'a> Fields<'a> {
 
     fn declared(&mut self) -> Option<CharsetCodec> {
         *self.declared.get_or_insert_with(|| {
-            // With an answer already, so that this is asked once.
+            // `declared` is set, so that this does not call itself again.
             let fields = Fields { declared: Some(None), ..Fields::of(self.whole) };
             let kind = fields.filter(|field| field.is("Content-Type")).last()?;
             parse::charset_of(kind.value)
@@ -270,12 +271,12 @@ fn field(whole: &[u8]) -> Option<Field<'_>> {
     let colon = memchr::memchr(b':', whole)?;
     let (name, value) = whole.split_at_checked(colon)?;
     let name = name.trim_ascii_end();
-    let named = !name.is_empty() && name.iter().all(|byte| matches!(byte, 33..=126));
-    named.then(|| Field::new(name, value.get(1..).unwrap_or_default()))
+    let is_name = !name.is_empty() && name.iter().all(|byte| matches!(byte, 33..=126));
+    is_name.then(|| Field::new(name, value.get(1..).unwrap_or_default()))
 }
 
-/// Whether a field is one as mail servers know it: between its name and the colon stand blanks and
-/// tabs, and no line end.
+/// Whether mail servers take a line for a field too: only blanks and tabs, and no line end, stand
+/// between the name and the colon.
 fn is_strict(line: &[u8], field: &Field<'_>) -> bool {
     let colon = line.len().saturating_sub(field.value.len().saturating_add(1));
     line.get(field.name.len()..colon)
@@ -299,7 +300,7 @@ fn has_colon(rest: &[u8]) -> bool {
     field(split_line(rest).0).is_some()
 }
 
-/// A text without case, in one form, with single spaces: in this form values are compared.
+/// Returns a text in the form in which values are compared: case-folded, NFKC, with single spaces.
 #[must_use]
 pub fn folded(text: &str) -> String {
     use unicode_normalization::UnicodeNormalization;
@@ -311,7 +312,7 @@ pub fn folded(text: &str) -> String {
     folded.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The first field of a name.
+/// The first field of this name.
 #[must_use]
 pub fn first<'a>(raw: &'a [u8], name: &str) -> Option<Field<'a>> {
     fields(raw).find(|field| field.is(name))

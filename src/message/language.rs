@@ -1,10 +1,10 @@
-//! The languages that a message's sender reads (RFC 3282): `Accept-Language` in the order of its
-//! weights, and after it `Content-Language`, for who writes a language reads it.
+//! Reads which languages the sender of a message understands (RFC 3282): those of `Accept-Language`
+//! by weight, then those of `Content-Language`, in which the sender writes.
 
 use super::header::{Field, Header};
 use crate::model::limits;
 
-/// The languages, the one that is wanted most first: tags in lower case, `*` for any.
+/// Returns language tags in lower case, the most wanted first; `*` stands for any language.
 #[must_use]
 pub fn languages(header: &Header<'_>) -> Vec<String> {
     let (mut accepted, mut written) = (Vec::new(), Vec::new());
@@ -17,7 +17,7 @@ pub fn languages(header: &Header<'_>) -> Vec<String> {
         accepted.truncate(limits::MAX_LANGUAGES);
         written.truncate(limits::MAX_LANGUAGES);
     }
-    // Stable: of equal weights the first stays the first.
+    // The sort is stable, so tags of equal weight keep their order.
     accepted.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     let unwanted: Vec<String> =
         accepted.iter().filter(|(_, weight)| *weight == 0).map(|(tag, _)| tag.clone()).collect();
@@ -30,16 +30,16 @@ pub fn languages(header: &Header<'_>) -> Vec<String> {
     out
 }
 
-/// The tags of a field, each with its weight in thousandths.
+/// The language tags of a field, each with its weight in thousandths.
 fn weighted(field: &Field<'_>) -> Vec<(String, u16)> {
     let value = field.without_comments().to_ascii_lowercase();
-    let one = |item: &str| {
+    let parse_item = |item: &str| {
         let mut parts = item.split(';').map(str::trim);
         let tag = parts.next().filter(|tag| is_tag(tag))?.to_owned();
         let weight = parts.find_map(|part| part.strip_prefix('q')?.trim_start().strip_prefix('='));
         Some((tag, weight.map_or(1000, thousandths)))
     };
-    value.split(',').filter_map(one).take(limits::MAX_LANGUAGES).collect()
+    value.split(',').filter_map(parse_item).take(limits::MAX_LANGUAGES).collect()
 }
 
 fn is_tag(tag: &str) -> bool {
@@ -48,7 +48,7 @@ fn is_tag(tag: &str) -> bool {
     tag == "*" || (tag.len() <= limits::MAX_LANGUAGE_TAG_BYTES && tag.split('-').all(subtag))
 }
 
-/// `0.8` as 800; what is no weight is none.
+/// Parses a weight: `0.8` is 800. An invalid weight is 0.
 fn thousandths(text: &str) -> u16 {
     let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let digits: String = part.chars().chain("000".chars()).take(3).collect();
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_weight_and_then_by_what_was_written() {
+    fn languages_are_sorted_by_weight_then_content_language() {
         let of = |header: &str| languages(&Header::split(format!("{header}\r\n\r\nx").as_bytes()));
         assert_eq!(of("Accept-Language: da, en-GB;q=0.8, en;q=0.7"), ["da", "en-gb", "en"]);
         assert_eq!(

@@ -1,8 +1,8 @@
-//! L1: one RFC 5322 message, pure: bytes to facts, and facts to bytes.
+//! Reads and writes RFC 5322 messages, without I/O (layer 1).
 //!
-//! Mail comes as it comes: nothing here refuses a message. What cannot be understood is left out of
-//! what is derived from it; the bytes themselves are kept as they are. Every list taken from a
-//! message is bounded (`model::limits`).
+//! - No message is refused. What cannot be understood is left out of what is derived from the
+//!   message; its bytes stay as they are.
+//! - Every list that is read from a message is bounded (`model::limits`).
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod aggregate;

@@ -1,4 +1,5 @@
-//! Message ids, and the keys by which threads are found (`docs/storage.md`, "Thread assignment").
+//! Reads message ids, and makes the keys by which threads are found (`docs/storage.md`, "Thread
+//! assignment").
 
 use std::collections::VecDeque;
 
@@ -6,10 +7,13 @@ use super::header::Header;
 use super::subject::thread_subject;
 use crate::model::{Secrets, ThreadKey, limits};
 
-/// The ids in a field's value, without angle brackets, in order; of more than
-/// `limits::MAX_FIELD_ADDRESSES` the first and the last, and those in the middle of a value that is
-/// longer than `limits::MAX_FIELD_BYTES` are not read. What is no `<...>` is passed over; a value
-/// without any bracket that is one word is taken as an id. Blanks go, but for those in quotes.
+/// Returns the ids in the value of a field, in order, without angle brackets.
+///
+/// - Of more than `limits::MAX_FIELD_ADDRESSES` ids, the first and the last are returned. In a
+///   value longer than `limits::MAX_FIELD_BYTES`, the ids in the middle are not read.
+/// - Text outside of `<...>` is skipped. A value without any bracket that is one word counts as an
+///   id.
+/// - Blanks are removed, except in quotes.
 #[must_use]
 pub fn message_ids(value: &[u8]) -> Vec<String> {
     let mut found = Ends::new(limits::MAX_FIELD_ADDRESSES);
@@ -48,17 +52,17 @@ fn bracketed(text: &str, found: &mut Ends) {
     }
 }
 
-/// An id behind its opening bracket, and what follows it. Of brackets that were never closed the
-/// last one begins it.
+/// Reads an id after its opening bracket; returns it with the text after it. If several brackets
+/// are open, the id begins at the last one.
 fn plain(text: &str) -> Option<(String, &str)> {
     let (id, behind) = text.split_once('>')?;
     let id = id.rsplit('<').next().unwrap_or(id);
     Some((id.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect(), behind))
 }
 
-/// The id in angle brackets where it has a quoted string (RFC 5322 §4.5.4 obs-id-left), which may
-/// hold blanks and brackets. Takes one of the attempts where the quotes do not close: the next one
-/// may walk over the same bytes again.
+/// Reads an id in angle brackets that has a quoted string (RFC 5322 §4.5.4 obs-id-left), which may
+/// hold blanks and brackets. If the quotes do not close, this uses up one of the attempts: the next
+/// attempt may walk over the same bytes again.
 fn quoted<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> {
     let near = text.get(..text.floor_char_boundary(2 * limits::MAX_MESSAGE_ID_BYTES))?;
     if *attempts == 0 || !near.split('>').next()?.contains('"') {
@@ -82,8 +86,8 @@ fn quoted<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> 
     None
 }
 
-/// All ids of a message: Message-ID, In-Reply-To, References, each once; of a long list the first
-/// and the last. The work for an id does not grow with their number, for a stranger chooses it.
+/// Returns all ids of Message-ID, In-Reply-To and References, each once; of a long list the first
+/// and the last. The number of ids is up to the sender, so the work for each does not grow with it.
 #[must_use]
 pub fn ids(header: &Header<'_>) -> Vec<String> {
     let mut all = Ends::new(limits::MAX_THREADING_IDS);
@@ -99,7 +103,7 @@ pub fn ids(header: &Header<'_>) -> Vec<String> {
     all.finish()
 }
 
-/// The first and the last of a list of any length, `most` in all.
+/// The first and the last items of a list of any length, at most `max` in all.
 struct Ends {
     half: usize,
     first: Vec<String>,
@@ -107,8 +111,8 @@ struct Ends {
 }
 
 impl Ends {
-    fn new(most: usize) -> Self {
-        Self { half: most / 2, first: Vec::new(), last: VecDeque::new() }
+    fn new(max: usize) -> Self {
+        Self { half: max / 2, first: Vec::new(), last: VecDeque::new() }
     }
 
     fn contains(&self, id: &String) -> bool {
@@ -132,8 +136,8 @@ impl Ends {
     }
 }
 
-/// The keys of a message's ids under its subject: 16 bytes of the id's keyed hash, 16 of the
-/// stripped subject's.
+/// Returns a key for each id together with the subject: 16 bytes of the keyed hash of the id, then
+/// 16 bytes of that of the stripped subject.
 #[must_use]
 pub fn thread_keys(ids: &[String], subject: &str, secrets: &Secrets) -> Vec<ThreadKey> {
     let subject = keyed(&secrets.threads, b"subject", thread_subject(subject).as_bytes());
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_keeps_its_ends() {
+    fn long_list_of_ids_is_cut_in_the_middle() {
         let many: String = (0..500).map(|n| format!("<{n}@x> ")).collect();
         let ids = ids(&Header::split(
             format!("Message-ID: <own@x>\r\nReferences: {many}\r\n\r\n").as_bytes(),
@@ -193,9 +197,9 @@ mod tests {
         assert_eq!((ids[0].as_str(), ids.last().map(String::as_str)), ("own@x", Some("499@x")));
     }
 
-    /// With work that grows as the square of the ids, this header takes minutes.
+    /// If the work grew with the square of the ids, this header would take minutes.
     #[test]
-    fn a_flood_of_ids_is_cheap() {
+    fn many_ids_take_linear_time() {
         let many: String = (0..300_000).map(|n| format!("<{n}>")).collect();
         let raw = format!("References: {many}\r\nReferences: {many}\r\n\r\n");
         assert_eq!(ids(&Header::split(raw.as_bytes())).len(), limits::MAX_THREADING_IDS);
@@ -211,9 +215,10 @@ mod tests {
         }
     }
 
-    /// Each bracket walked over the next 1,996 bytes for the end of its quotes.
+    /// Regression test: each bracket walked over the next 1,996 bytes to find the end of its
+    /// quotes.
     #[test]
-    fn quotes_that_do_not_close_are_tried_a_few_times() {
+    fn unclosed_quotes_are_tried_a_bounded_number_of_times() {
         let unit = "<\"\\\">";
         for (count, last) in [
             (limits::MAX_UNCLOSED_QUOTES - 1, "\"a b\"@x"),
@@ -230,13 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_needs_both_id_and_subject_and_is_secret() {
+    fn thread_key_depends_on_id_subject_and_secret() {
         let ids = vec!["a@b".to_owned()];
-        let (one, other) = (Secrets::default(), Secrets { threads: [1; 32], ..Secrets::default() });
-        let key = thread_keys(&ids, "Re: Lunch", &one);
-        assert_eq!(key, thread_keys(&ids, "lunch", &one));
-        assert_ne!(key, thread_keys(&ids, "Dinner", &one));
-        assert_ne!(key, thread_keys(&ids, "lunch", &other));
-        assert!(thread_keys(&[], "lunch", &one).is_empty());
+        let (secrets, other_secrets) =
+            (Secrets::default(), Secrets { threads: [1; 32], ..Secrets::default() });
+        let key = thread_keys(&ids, "Re: Lunch", &secrets);
+        assert_eq!(key, thread_keys(&ids, "lunch", &secrets));
+        assert_ne!(key, thread_keys(&ids, "Dinner", &secrets));
+        assert_ne!(key, thread_keys(&ids, "lunch", &other_secrets));
+        assert!(thread_keys(&[], "lunch", &secrets).is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! Bytes to finished rows: the one way for a delivery, and later for import, append, drafts and
-//! rebuild.
+//! Makes the database rows of a message. Every way into the store (delivery, import, drafts,
+//! rebuild) goes through this file.
 
 use super::content::content;
 use super::panic::catch_parser_panic;
@@ -14,21 +14,21 @@ pub fn rows(raw: &[u8], secrets: &Secrets) -> MessageRows {
     rows_of(&Message::parse(raw), secrets)
 }
 
-/// The rows of a message; where a parser panics, the rows that follow from its bytes alone. For
-/// whatever must file every message, and make the same of it once more.
+/// Returns the rows of a message, or `bare_rows` if a parser panics. For callers that must store
+/// every message, and must get the same rows when they read it again.
 #[must_use]
 pub fn rows_or_bare(raw: &[u8], secrets: &Secrets) -> MessageRows {
     catch_parser_panic("a message", || rows(raw, secrets)).unwrap_or_else(|| bare_rows(raw))
 }
 
-/// The rows of a message of which nothing is known but its bytes.
+/// Returns rows that hold only the hash and the size of a message.
 #[must_use]
 pub fn bare_rows(raw: &[u8]) -> MessageRows {
     let blob = BlobHash(*blake3::hash(raw).as_bytes());
     MessageRows { blob, size: raw.len() as u64, ..MessageRows::default() }
 }
 
-/// The rows of a message that is parsed already.
+/// Makes the rows of a message that is parsed already.
 #[must_use]
 pub fn rows_of(message: &Message<'_>, secrets: &Secrets) -> MessageRows {
     let raw = message.raw();

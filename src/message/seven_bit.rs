@@ -1,26 +1,26 @@
-//! A message for a next hop that takes seven-bit text alone (RFC 6152 §3, RFC 2045 §6): the bodies
-//! of its parts are encoded as quoted-printable, and nothing else of it changes.
+//! Converts a message to seven-bit text for a server without 8BITMIME (RFC 6152 §3, RFC 2045 §6):
+//! the bodies of its parts become quoted-printable, and the rest stays as it is.
 //!
-//! What cannot be encoded without changing what it says is not: raw bytes in a header (RFC 6532),
-//! and what lies under a signature (RFC 1847 §2.1).
+//! A message cannot be converted without a change of meaning if a header holds bytes that are not
+//! ASCII (RFC 6532), or if such bytes are signed (RFC 1847 §2.1).
 
 use super::encode::{escape, quoted_printable};
 use super::header::{Field, fields, part_body_offset, trimmed};
 use crate::model::limits;
 
-/// The message as seven-bit text; `None` where it cannot be.
+/// Returns the message as seven-bit text, or `None` if it cannot be converted.
 #[must_use]
 pub fn to_seven_bit(raw: &[u8]) -> Option<Vec<u8>> {
     if raw.is_ascii() {
         return Some(raw.to_vec());
     }
     let mut out = Vec::with_capacity(raw.len().saturating_add(raw.len() / 4));
-    entity(trimmed(raw), 0, &mut out)?;
+    write_entity(trimmed(raw), 0, &mut out)?;
     Some(out)
 }
 
-/// Header and body, as one part or as the whole.
-fn entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
+/// Writes the header and the body of a part or of the whole message.
+fn write_entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
     if raw.is_ascii() {
         out.extend_from_slice(raw);
         return Some(());
@@ -40,19 +40,20 @@ fn entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
     }
     if media.starts_with("multipart/") {
         let boundary = boundary(&value)?;
-        head(header, "7bit", out);
+        write_header(header, "7bit", out);
         return parts(body, &boundary, depth, out);
     }
     if media.starts_with("message/") && media != "message/partial" {
-        head(header, "7bit", out);
-        return entity(body, depth.saturating_add(1), out);
+        write_header(header, "7bit", out);
+        return write_entity(body, depth.saturating_add(1), out);
     }
     match encoding.as_str() {
         "" | "7bit" | "8bit" | "binary" => {
-            head(header, "quoted-printable", out);
+            write_header(header, "quoted-printable", out);
             quoted_printable(body, out);
         }
-        // It says that it is encoded: what of it is not can be nothing else than meant.
+        // The content is declared as encoded, so any bytes that are not ASCII can only stand for
+        // themselves.
         "quoted-printable" => {
             out.extend_from_slice(header);
             for byte in body {
@@ -68,33 +69,34 @@ fn entity(raw: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The header with another encoding said, where it said one or must.
-fn head(header: &[u8], encoding: &str, out: &mut Vec<u8>) {
-    let is_it = |field: &Field<'_>| field.is("Content-Transfer-Encoding");
-    let said = format!("Content-Transfer-Encoding: {encoding}\r\n");
+/// Writes the header with this transfer encoding in place of the one it names, or added to it.
+fn write_header(header: &[u8], encoding: &str, out: &mut Vec<u8>) {
+    let is_encoding = |field: &Field<'_>| field.is("Content-Transfer-Encoding");
+    let encoding_field = format!("Content-Transfer-Encoding: {encoding}\r\n");
     let mut rest = header;
-    let mut done = false;
+    let mut is_written = false;
     while let Some(field) = fields(rest).next() {
-        // A field lies in what it was read from: where it ends, the rest begins.
+        // The value of a field is a slice of `rest`; its end is where the rest of the header
+        // begins.
         let end = (field.value.as_ptr() as usize)
             .saturating_add(field.value.len())
             .saturating_sub(rest.as_ptr() as usize);
         let Some((whole, after)) = rest.split_at_checked(end) else { break };
-        if is_it(&field) {
-            if !done {
-                out.extend_from_slice(said.as_bytes());
+        if is_encoding(&field) {
+            if !is_written {
+                out.extend_from_slice(encoding_field.as_bytes());
             }
-            done = true;
+            is_written = true;
         } else {
             out.extend_from_slice(whole);
         }
         rest = after;
     }
-    if !done {
+    if !is_written {
         if !(out.is_empty() || out.ends_with(b"\n")) {
             out.extend_from_slice(b"\r\n");
         }
-        out.extend_from_slice(said.as_bytes());
+        out.extend_from_slice(encoding_field.as_bytes());
     }
     if rest.is_empty() {
         out.extend_from_slice(b"\r\n");
@@ -103,15 +105,15 @@ fn head(header: &[u8], encoding: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// The boundary parameter of a media type (RFC 2046 §5.1.1).
+/// Returns the boundary parameter of a media type (RFC 2046 §5.1.1).
 fn boundary(value: &str) -> Option<String> {
     let lower = value.to_ascii_lowercase();
-    let mut from = 0usize;
-    while let Some(at) = lower.get(from..)?.find("boundary") {
-        let start = from.saturating_add(at);
+    let mut search_from = 0usize;
+    while let Some(at) = lower.get(search_from..)?.find("boundary") {
+        let start = search_from.saturating_add(at);
         let before = lower.get(..start)?.trim_end();
         let rest = value.get(start.saturating_add("boundary".len())..)?.trim_start();
-        from = start.saturating_add(1);
+        search_from = start.saturating_add(1);
         let Some(rest) = rest.strip_prefix('=').filter(|_| before.ends_with(';')) else { continue };
         let rest = rest.trim_start();
         let found = match rest.strip_prefix('"') {
@@ -123,10 +125,10 @@ fn boundary(value: &str) -> Option<String> {
     None
 }
 
-/// The parts of a multipart body, with all that stands between them.
+/// Writes the parts of a multipart body, and the text between them.
 fn parts(body: &[u8], boundary: &str, depth: usize, out: &mut Vec<u8>) -> Option<()> {
     let delimiter = [b"--", boundary.as_bytes()].concat();
-    let (mut rest, mut part, mut seen) = (body, body, 0usize);
+    let (mut rest, mut part, mut count) = (body, body, 0usize);
     let mut open = false;
     while !rest.is_empty() {
         let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at.saturating_add(1));
@@ -134,32 +136,32 @@ fn parts(body: &[u8], boundary: &str, depth: usize, out: &mut Vec<u8>) -> Option
         let tail = line.strip_prefix(delimiter.as_slice()).map(<[u8]>::trim_ascii);
         if let Some(tail) = tail.filter(|tail| tail.is_empty() || *tail == b"--") {
             let length = part.len().saturating_sub(rest.len());
-            section(part.get(..length)?, open, depth, out)?;
+            write_section(part.get(..length)?, open, depth, out)?;
             out.extend_from_slice(line);
             open = tail.is_empty();
             part = after;
-            seen = seen.saturating_add(1);
-            if seen > limits::MAX_MIME_PARTS {
+            count = count.saturating_add(1);
+            if count > limits::MAX_MIME_PARTS {
                 return None;
             }
         }
         rest = after;
     }
-    section(part, open, depth, out)
+    write_section(part, open, depth, out)
 }
 
-/// A part with the line end before the next delimiter, which is not its own; or what stands outside
-/// of parts.
-fn section(bytes: &[u8], is_part: bool, depth: usize, out: &mut Vec<u8>) -> Option<()> {
+/// Writes a part, or the text before or after the parts. `bytes` ends with the line end before the
+/// next delimiter, which does not belong to the part.
+fn write_section(bytes: &[u8], is_part: bool, depth: usize, out: &mut Vec<u8>) -> Option<()> {
     if !is_part {
-        // Nobody reads it (RFC 2046 §5.1.1), and it cannot be encoded.
+        // No reader shows this text (RFC 2046 §5.1.1), and it cannot be encoded.
         out.extend(bytes.iter().map(|byte| if byte.is_ascii() { *byte } else { b'?' }));
         return Some(());
     }
     let own = bytes.strip_suffix(b"\r\n").or_else(|| bytes.strip_suffix(b"\n")).unwrap_or(bytes);
-    // An empty line that ends a header is the part's, also where nothing follows.
+    // The empty line that ends a header belongs to the part, even if no body follows.
     let own = if part_body_offset(own) == own.len() { bytes } else { own };
-    entity(own, depth.saturating_add(1), out)?;
+    write_entity(own, depth.saturating_add(1), out)?;
     out.extend_from_slice(bytes.get(own.len()..)?);
     Some(())
 }
@@ -176,29 +178,32 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_encoded_and_say_the_same() {
-        let alone = "Subject: x\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n\
+    fn encoded_parts_decode_to_the_same_text() {
+        let alone = "Subject: x\r\nContent-Type: text/plain; charset=utf-8\r\n\
+                     Content-Transfer-Encoding: 8bit\r\n\r\n\
                      Grüße =) \r\n.\r\nlast";
         let inner = format!(
-            "--\u{3d}b c\r\n{alone}\r\n--=b c\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<p>ö</p>"
+            "--\u{3d}b c\r\n{alone}\r\n--=b c\r\n\
+             Content-Type: text/html; charset=utf-8\r\n\r\n<p>ö</p>"
         );
         let many = format!(
-            "Content-Type: multipart/mixed; x=y;\r\n boundary=\"=b c\"\r\nContent-Transfer-Encoding: 8bit\r\n\r\n\
-             präambel\r\n{inner}\r\n--=b c\r\nContent-Type: message/rfc822\r\n\r\n{alone}\r\n--=b c--\r\n"
+            "Content-Type: multipart/mixed; x=y;\r\n boundary=\"=b c\"\r\n\
+             Content-Transfer-Encoding: 8bit\r\n\r\npräambel\r\n{inner}\r\n--=b c\r\n\
+             Content-Type: message/rfc822\r\n\r\n{alone}\r\n--=b c--\r\n"
         );
         for raw in [alone, &many] {
-            let made = to_seven_bit(raw.as_bytes()).unwrap();
-            assert!(made.is_ascii());
-            let text = String::from_utf8(made.clone()).unwrap();
+            let converted = to_seven_bit(raw.as_bytes()).unwrap();
+            assert!(converted.is_ascii());
+            let text = String::from_utf8(converted.clone()).unwrap();
             assert!(text.lines().all(|line| line.len() <= 78), "{text}");
             assert!(!text.contains("8bit") && text.contains("quoted-printable"), "{text}");
-            assert_eq!(texts(raw.as_bytes()), texts(&made), "{text}");
+            assert_eq!(texts(raw.as_bytes()), texts(&converted), "{text}");
         }
         assert_eq!(to_seven_bit(b"a: b\r\n\r\nplain\r\n").unwrap(), b"a: b\r\n\r\nplain\r\n");
     }
 
     #[test]
-    fn what_cannot_be_encoded_is_left() {
+    fn messages_that_cannot_be_converted_are_refused() {
         for raw in [
             "Subject: Grüße\r\n\r\nplain\r\n",
             "Content-Type: multipart/signed; boundary=b\r\n\r\n--b\r\n\r\nGrüße\r\n--b--\r\n",
@@ -212,14 +217,14 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_ascii_or_refused(raw in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(to_seven_bit(&raw).is_none_or(|made| made.is_ascii()));
+            prop_assert!(to_seven_bit(&raw).is_none_or(|converted| converted.is_ascii()));
         }
 
         #[test]
-        fn what_a_text_says_stays(body in "[a-zäö= \t.\r\n]{0,200}") {
+        fn any_text_decodes_to_the_same_text(body in "[a-zäö= \t.\r\n]{0,200}") {
             let raw = format!("Content-Type: text/plain; charset=utf-8\r\n\r\n{body}ü");
-            let made = to_seven_bit(raw.as_bytes()).unwrap();
-            prop_assert_eq!(texts(raw.as_bytes()), texts(&made));
+            let converted = to_seven_bit(raw.as_bytes()).unwrap();
+            prop_assert_eq!(texts(raw.as_bytes()), texts(&converted));
         }
     }
 }

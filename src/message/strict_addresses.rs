@@ -1,10 +1,10 @@
-//! The addresses of a field, read strictly by RFC 5322 §3.4: for tests of what writes them, beside
-//! our tolerant parser.
+//! Reads the addresses of a field strictly by RFC 5322 §3.4. Tests check with it what is written,
+//! which the tolerant parser would not.
 
 use super::header::first;
 use crate::model::Address;
 
-/// The addresses of the first field of that name: what stands in angle brackets, else the whole
+/// The addresses of the first field of this name: the text in angle brackets, or else the whole
 /// item.
 pub(crate) fn strict_addresses(raw: &[u8], name: &str) -> Vec<Address> {
     let value = first(raw, name).unwrap().unfolded();

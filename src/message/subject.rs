@@ -1,11 +1,11 @@
-//! The subject as threads see it, and as a list sorted by subject does.
+//! Reduces a subject to what threads compare, and to what a list is sorted by.
 
 use caseless::default_case_fold_str;
 use unicode_normalization::UnicodeNormalization;
 
-/// What is left of a subject when everything in square brackets, every leading word before a colon,
-/// and all white space are gone; NFKC and case folded first, so that `Ré :`, a fullwidth colon and
-/// `回复：` go too.
+/// Returns the subject without text in square brackets, without leading words before a colon, and
+/// without white space. NFKC and case folding come first, so that `Ré :`, a fullwidth colon and
+/// `回复：` are removed too.
 #[must_use]
 pub fn thread_subject(subject: &str) -> String {
     let folded: String =
@@ -14,8 +14,7 @@ pub fn thread_subject(subject: &str) -> String {
     let mut rest = plain.as_str();
     loop {
         match rest.trim_start().split_once(':') {
-            // A leading word: no white space inside, though some mailers put a blank before the
-            // colon.
+            // A leading word has no white space inside; some mailers put a blank before the colon.
             Some((word, after)) if !word.trim_end().contains(char::is_whitespace) => rest = after,
             _ => break,
         }
@@ -23,12 +22,11 @@ pub fn thread_subject(subject: &str) -> String {
     rest.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// The base subject (RFC 5256 §2.1): without `Re:`, `Fw:`, `Fwd:` and blobs in square brackets
-/// before it, without `(fwd)` behind it, out of `[Fwd: ...]`. NFKC with single spaces, case as it
-/// was; the work does not grow faster than the text.
+/// Returns the base subject (RFC 5256 §2.1): without `Re:`, `Fw:`, `Fwd:` and blobs in square
+/// brackets before it, without `(fwd)` after it, and taken out of `[Fwd: ...]`. It is in NFKC with
+/// single spaces, in its own case. The work grows linearly with the text.
 ///
-/// Only the leaders of that grammar go: what other languages put there is part of the subject here,
-/// unlike in
+/// Only the English leaders of that grammar are removed. Those of other languages stay, unlike in
 /// [`thread_subject`].
 #[must_use]
 pub fn base_subject(subject: &str) -> String {
@@ -45,7 +43,7 @@ pub fn base_subject(subject: &str) -> String {
     }
 }
 
-/// Step 2: `subj-trailer`, as often as there is one.
+/// Step 2 of RFC 5256 §2.1: removes every `subj-trailer`.
 fn without_trailers(mut rest: &str) -> &str {
     loop {
         rest = rest.trim_end();
@@ -57,30 +55,31 @@ fn without_trailers(mut rest: &str) -> &str {
     }
 }
 
-/// Steps 3 to 5: `subj-leader`, and a `subj-blob` that leaves something, as often as there are any.
+/// Steps 3 to 5: removes every `subj-leader`, and every `subj-blob` after which something is left.
 fn without_leaders(mut rest: &str) -> &str {
     loop {
         rest = rest.trim_start();
-        // One walk over the blobs serves both rules, so that a row of a million costs its length.
-        let mut last_full = rest;
+        // One walk over the blobs serves both rules, so that a million of them in a row take linear
+        // time.
+        let mut after_last_blob = rest;
         let mut ahead = rest;
         while let Some(next) = after_blob(ahead) {
             if !next.is_empty() {
-                last_full = next;
+                after_last_blob = next;
             }
             ahead = next;
         }
         if let Some(next) = after_reply(ahead) {
             rest = next;
-        } else if last_full.len() < rest.len() {
-            rest = last_full;
+        } else if after_last_blob.len() < rest.len() {
+            rest = after_last_blob;
         } else {
             return rest;
         }
     }
 }
 
-/// What follows a `subj-blob`.
+/// The text after a `subj-blob`.
 fn after_blob(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('[')?;
     let end = inner.find(['[', ']'])?;
@@ -88,14 +87,14 @@ fn after_blob(text: &str) -> Option<&str> {
     behind.strip_prefix(']').map(str::trim_start)
 }
 
-/// What follows a `subj-refwd`.
+/// The text after a `subj-refwd`.
 fn after_reply(text: &str) -> Option<&str> {
     let word =
         ["re", "fwd", "fw"].into_iter().find_map(|word| after_word(text, word))?.trim_start();
     after_blob(word).unwrap_or(word).strip_prefix(':')
 }
 
-/// What follows a word of ASCII, in any case.
+/// The text after a word of ASCII, in any case.
 fn after_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let (head, tail) = text.split_at_checked(word.len())?;
     head.eq_ignore_ascii_case(word).then_some(tail)
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_and_forwards_have_the_subject_of_what_they_answer() {
+    fn replies_and_forwards_have_the_thread_subject_of_the_original() {
         for subject in [
             "Lunch on Friday",
             "Re: Lunch on Friday",
@@ -140,12 +139,12 @@ mod tests {
         assert_eq!(thread_subject("A note: on: things"), "anote:on:things");
         assert_eq!(thread_subject("Re: "), "");
         assert_eq!(thread_subject("open [bracket"), "open[bracket");
-        // With a copy for each word, this takes minutes.
+        // If each word cost a copy of the rest, this would take minutes.
         assert_eq!(thread_subject(&format!("{}x", "a:".repeat(1_000_000))), "x");
     }
 
     #[test]
-    fn base_subjects() {
+    fn base_subject_has_no_leaders_trailers_or_blobs() {
         for (subject, wanted) in [
             ("", ""),
             ("Lunch", "Lunch"),
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_base_subject_of_a_hostile_text_costs_its_length() {
+    fn base_subject_of_a_hostile_text_takes_linear_time() {
         for (part, end) in [
             ("Re: ", "x"),
             ("[a]", "x"),

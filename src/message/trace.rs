@@ -1,12 +1,12 @@
-//! The trace fields that a final delivery puts on top (RFC 5321 §4.4), and what is read from those
-//! that are there.
+//! Writes the trace fields that a final delivery puts before a message (RFC 5321 §4.4), and reads
+//! those that a message has.
 
 use super::header::Header;
 use super::line::without_controls;
 use crate::model::{Address, Envelope, Recipient, UtcMillis};
 
-/// Return-Path, Delivered-To and Received for one recipient, CRLF lines. Whatever the client said,
-/// no value of it can begin a field: controls are dropped and names are cut.
+/// Returns Return-Path, Delivered-To and Received for one recipient, in CRLF lines. No value of the
+/// client can begin another field: controls are dropped, and names are cut.
 #[must_use]
 pub fn prefix(
     envelope: &Envelope,
@@ -29,44 +29,46 @@ pub fn prefix(
         from = format!("{from} (client {helo} {name}{addr})");
     }
     format!(
-        "Return-Path: <{}>\r\nDelivered-To: {}\r\nReceived: from {from}\r\n\tby {} with {} id {}\r\n\tfor <{}>; {}\r\n",
-        text(&sender),
-        text(&delivered_to.to_string()),
+        "Return-Path: <{}>\r\nDelivered-To: {}\r\nReceived: from {from}\r\n\
+         \tby {} with {} id {}\r\n\tfor <{}>; {}\r\n",
+        address_text(&sender),
+        address_text(&delivered_to.to_string()),
         word(hostname, 255),
         envelope.protocol(),
         word(id, 64),
-        text(&recipient.address.to_string()),
+        address_text(&recipient.address.to_string()),
         at.rfc5322()
     )
     .into_bytes()
 }
 
-/// Characters of an address: the longest, with every character of its local part quoted, and room
-/// for the field's name in a line (RFC 5322 §2.1.1).
+/// Longest address in bytes: enough for the longest local part with every character quoted, and
+/// short enough to stand on one line with the name of the field (RFC 5322 §2.1.1).
 const MAX_ADDRESS_BYTES: usize = 900;
 
-fn text(value: &str) -> String {
-    let kept = without_controls(value);
-    kept.get(..kept.floor_char_boundary(MAX_ADDRESS_BYTES)).unwrap_or_default().to_owned()
+fn address_text(value: &str) -> String {
+    let text = without_controls(value);
+    text.get(..text.floor_char_boundary(MAX_ADDRESS_BYTES)).unwrap_or_default().to_owned()
 }
 
-/// One word for a trace field: no blanks, brackets or comments of its own making.
-fn word(value: &str, most: usize) -> String {
-    let kept: String = value
+/// Returns a value as one word of at most `max` characters, without blanks, brackets, quotes and
+/// controls; `unknown` if nothing is left.
+fn word(value: &str, max: usize) -> String {
+    let word: String = value
         .chars()
         .filter(|c| !c.is_control() && !c.is_whitespace() && !"()<>;\\\"".contains(*c))
-        .take(most)
+        .take(max)
         .collect();
-    if kept.is_empty() { "unknown".into() } else { kept }
+    if word.is_empty() { "unknown".into() } else { word }
 }
 
-/// How many servers the message says it came through (RFC 5321 §6.3).
+/// Returns how many servers the message passed, counted by its Received fields (RFC 5321 §6.3).
 #[must_use]
 pub fn received_count(header: &Header<'_>) -> usize {
     header.fields().filter(|field| field.is("Received")).count()
 }
 
-/// The queue id by which the peer knows the message: XFORWARD's IDENT, else the `id` of the topmost
+/// Returns the queue id of the sending server: IDENT of XFORWARD, or else the `id` of the topmost
 /// Received field.
 #[must_use]
 pub fn queue_id(header: &Header<'_>, envelope: &Envelope) -> Option<String> {
@@ -85,27 +87,28 @@ mod tests {
     use crate::message::header::fields;
 
     #[test]
-    fn no_value_begins_a_field_of_its_own() {
+    fn values_of_the_client_cannot_begin_another_field() {
         let mut envelope = Envelope { lhlo: "evil\r\nX-Evil: 1".into(), ..Envelope::default() };
         envelope.client.helo = Some("h\r\nX-Evil: 2".into());
         envelope.client.addr = Some("192.0.2.1]\r\nX-Evil: 3".into());
         let recipient = Recipient::plain(Address::from_parts("a\r\nX-Evil: 4", "b.example"));
-        let made =
+        let written =
             prefix(&envelope, &recipient, &recipient.address, "mx.example", "i", UtcMillis(0));
-        let names: Vec<String> =
-            fields(&made).map(|field| String::from_utf8_lossy(field.name).into_owned()).collect();
+        let names: Vec<String> = fields(&written)
+            .map(|field| String::from_utf8_lossy(field.name).into_owned())
+            .collect();
         assert_eq!(names, ["Return-Path", "Delivered-To", "Received"]);
     }
 
     #[test]
-    fn long_and_quoted_addresses_stay_whole() {
+    fn long_and_quoted_addresses_are_written_whole() {
         for local in ["a  b".to_owned(), "\"".repeat(256), "x".repeat(256)] {
             let address = Address::from_parts(
                 local,
                 format!("{}.example", "y.".repeat(120).trim_end_matches('.')),
             );
             let envelope = Envelope { sender: Some(address.clone()), ..Envelope::default() };
-            let made = prefix(
+            let written = prefix(
                 &envelope,
                 &Recipient::plain(address.clone()),
                 &address,
@@ -113,15 +116,16 @@ mod tests {
                 "i",
                 UtcMillis(0),
             );
-            let said = |name: &str| fields(&made).find(|field| field.is(name)).unwrap().unfolded();
-            assert_eq!(said("Delivered-To"), address.to_string());
-            assert_eq!(said("Return-Path"), format!("<{address}>"));
-            assert!(made.split(|byte| *byte == b'\n').all(|line| line.len() <= 999));
+            let value =
+                |name: &str| fields(&written).find(|field| field.is(name)).unwrap().unfolded();
+            assert_eq!(value("Delivered-To"), address.to_string());
+            assert_eq!(value("Return-Path"), format!("<{address}>"));
+            assert!(written.split(|byte| *byte == b'\n').all(|line| line.len() <= 999));
         }
     }
 
     #[test]
-    fn says_how_it_came() {
+    fn trace_fields_are_written_and_read() {
         let recipient = Recipient::plain(Address::from_parts("ann+x", "example.org"));
         let envelope = Envelope {
             sender: Some(Address::from_parts("bob", "example.net")),
@@ -129,7 +133,7 @@ mod tests {
             smtputf8: true,
             ..Envelope::default()
         };
-        let made = prefix(
+        let written = prefix(
             &envelope,
             &recipient,
             &Address::from_parts("ann", "example.org"),
@@ -138,9 +142,10 @@ mod tests {
             UtcMillis(0),
         );
         assert_eq!(
-            String::from_utf8(made).unwrap(),
-            "Return-Path: <bob@example.net>\r\nDelivered-To: ann@example.org\r\nReceived: from mail.example.org\r\n\tby \
-             mx.example with UTF8LMTP id e1\r\n\tfor <ann+x@example.org>; Thu, 01 Jan 1970 00:00:00 +0000\r\n"
+            String::from_utf8(written).unwrap(),
+            "Return-Path: <bob@example.net>\r\nDelivered-To: ann@example.org\r\n\
+             Received: from mail.example.org\r\n\tby mx.example with UTF8LMTP id e1\r\n\
+             \tfor <ann+x@example.org>; Thu, 01 Jan 1970 00:00:00 +0000\r\n"
         );
         let raw =
             b"Received: from a (b id c) by d\r\n\twith ESMTP id 4F1AB; Sat\r\nReceived: x\r\n\r\n";

@@ -62,9 +62,9 @@ impl PartDraft {
     pub fn check(&self) -> Result<(), (&'static str, BadFieldValue)> {
         let token = |text: &str| {
             (1..=MAX_TOKEN_BYTES).contains(&text.len())
-                && text.bytes().all(|byte| {
-                    byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=*".contains(&byte)
-                })
+                && text
+                    .bytes()
+                    .all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=*".contains(&byte))
         };
         let clean = |text: &str| !text.chars().any(char::is_control);
         let url = |text: &String| {
@@ -228,9 +228,7 @@ fn travelling(part: &PartDraft) -> (&'static str, Vec<u8>) {
             ("7bit", text.clone().into_bytes())
         }
         PartContent::Text(text) => ("base64", base64(text.as_bytes())),
-        PartContent::Bytes(bytes) if part.media_type.starts_with("text/") => {
-            encoded(bytes.clone())
-        }
+        PartContent::Bytes(bytes) if part.media_type.starts_with("text/") => encoded(bytes.clone()),
         PartContent::Bytes(bytes) if part.is_message() && fits_lines(bytes) => {
             (if bytes.is_ascii() { "7bit" } else { "8bit" }, bytes.clone())
         }

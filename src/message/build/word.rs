@@ -73,9 +73,9 @@ fn q_byte(byte: u8) -> String {
 pub(super) fn phrase(name: &str) -> String {
     let atom = |word: &str| {
         !word.is_empty()
-            && word.bytes().all(|byte| {
-                byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte)
-            })
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte))
     };
     let plain = name.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && !name.contains("=?")

@@ -30,11 +30,7 @@ fn what_is_broken_is_decoded_as_far_as_it_goes() {
         (1, "caf=C3=A9 a=ZZb =4", "café a=ZZb =4"),
         (0, "as is=", "as is="),
     ] {
-        assert_eq!(
-            String::from_utf8_lossy(&whole(encoding, bytes.as_bytes())),
-            wanted,
-            "{bytes}"
-        );
+        assert_eq!(String::from_utf8_lossy(&whole(encoding, bytes.as_bytes())), wanted, "{bytes}");
         assert_eq!(
             whole(encoding, bytes.as_bytes()),
             at_once(encoding, bytes.as_bytes()),
@@ -187,12 +183,7 @@ fn the_shared_corpus_in_pieces() {
                 );
             }
             let bytes: Vec<&[u8]> = body.chunks(1).collect();
-            assert_eq!(
-                in_pieces(part.encoding, &bytes),
-                wanted,
-                "{} byte by byte",
-                file.display()
-            );
+            assert_eq!(in_pieces(part.encoding, &bytes), wanted, "{} byte by byte", file.display());
             parts = usize::saturating_add(parts, usize::from(part.encoding > 0));
             seen = seen.saturating_add(body.len());
         }

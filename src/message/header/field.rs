@@ -1,49 +1,49 @@
-//! One field of a header, and the forms in which its value is read.
+//! One header field, and the forms in which its value is read.
 
 use std::borrow::Cow;
 
 use crate::message::line::{composed, one_line};
 use crate::message::parse::{self, CharsetCodec};
 
-/// One header field.
+/// One field of a header, with the bytes of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Its name as written.
+    /// The name as written.
     pub name: &'a [u8],
-    /// What follows the colon, to the end of the last folded line, line end included.
+    /// The bytes after the colon, to the end of the last folded line, line end included.
     pub value: &'a [u8],
-    /// The charset that the header names for the body; known of values that are not UTF-8.
+    /// The charset that the header names for the body; set only if the value is not UTF-8.
     pub(super) declared: Option<CharsetCodec>,
 }
 
 impl<'a> Field<'a> {
-    /// A field that is not part of a header.
+    /// Makes a field that is not part of a header.
     #[must_use]
     pub fn new(name: &'a [u8], value: &'a [u8]) -> Self {
         Self { name, value, declared: None }
     }
 
-    /// Its value as characters, unfolded, as far as it is parsed (`limits::MAX_FIELD_BYTES`). Bytes
-    /// that are no UTF-8 are in the charset that the header names for the body, or in windows-1252.
+    /// Returns the unfolded value, up to `limits::MAX_FIELD_BYTES`. Bytes that are not UTF-8 are
+    /// decoded from the charset that the header names for the body, or else from windows-1252.
     #[must_use]
     pub fn readable(&self) -> Cow<'a, str> {
         parse::readable(self.value, self.declared)
     }
 
-    /// Whether it has that name, in any case.
+    /// Whether the field has this name, in any case.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 
-    /// Its value as characters, unfolded and trimmed.
+    /// Returns the unfolded value without white space at its ends.
     #[must_use]
     pub fn unfolded(&self) -> String {
         self.readable().trim().to_owned()
     }
 
-    /// Its value without comments (RFC 5322 §3.2.2), which may nest and hold quoted pairs; a quoted
-    /// string keeps its brackets.
+    /// Returns the value without comments (RFC 5322 §3.2.2), which may nest and hold quoted pairs.
+    /// Parentheses in a quoted string are kept.
     #[must_use]
     pub fn without_comments(&self) -> String {
         let text = self.unfolded();
@@ -72,7 +72,7 @@ impl<'a> Field<'a> {
         out.trim().to_owned()
     }
 
-    /// Its value as people read it: encoded words decoded (RFC 2047), one line, NFC.
+    /// Returns the value as people read it: encoded words decoded (RFC 2047), on one line, in NFC.
     #[must_use]
     pub fn decoded(&self) -> String {
         one_line(&composed(&parse::text(self.readable().as_bytes())))

@@ -1,8 +1,8 @@
-//! The header of a message, split once into its fields.
+//! Splits the header of a message once into its fields.
 //!
-//! Whatever is read of a header while a message is delivered is read through a [`Header`]: the
-//! bytes are walked over once. The index has no bytes of its own and no lifetime, so that it can
-//! stand beside the message that it is of ([`IncomingMessage`]).
+//! A delivery reads every header field through a [`Header`], so that it walks over the bytes once.
+//! The index borrows nothing, so that it can be stored with the message that it describes
+//! ([`IncomingMessage`]).
 
 use std::borrow::Cow;
 
@@ -19,18 +19,19 @@ pub struct Header<'a> {
     index: Cow<'a, HeaderIndex>,
 }
 
-/// Where the fields of a header are, counted from where it begins.
+/// The offsets of the fields of a header, counted from the beginning of the header.
 #[derive(Debug, Clone, Default)]
 struct HeaderIndex {
     fields: Vec<FieldRange>,
-    /// How many fields stand above the first line that a mail server takes for none.
+    /// How many fields stand above the first line that a mail server does not take for a field.
     leading: usize,
+    /// Where the body begins.
     body: usize,
-    /// The charset that the header names for the body; known where a value is not UTF-8.
+    /// The charset that the header names for the body; set only if some value is not UTF-8.
     declared: Option<CharsetCodec>,
 }
 
-/// Where a field is: its name as far as `name_end`, its value from `value` on.
+/// The offsets of a field: the name is `name..name_end`, the value `value..value_end`.
 #[derive(Debug, Clone, Copy)]
 struct FieldRange {
     name: u32,
@@ -52,24 +53,24 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// The message, from its first byte on.
+    /// The whole message, from its first byte.
     #[must_use]
     pub fn raw(&self) -> &'a [u8] {
         self.raw
     }
 
-    /// Where the header begins in the message, as `header::start` says.
+    /// Returns where the header begins in the message, as `header::start` does.
     pub(in crate::message) fn start(&self) -> usize {
         self.start
     }
 
-    /// Where the body begins: after the empty line, or at the end.
+    /// Returns where the body begins: after the empty line, or at the end.
     #[must_use]
     pub fn body_offset(&self) -> usize {
         self.start.saturating_add(self.index.body)
     }
 
-    /// The message from where its header begins.
+    /// The message from the beginning of its header.
     #[must_use]
     pub fn trimmed(&self) -> &'a [u8] {
         self.raw.get(self.start..).unwrap_or_default()
@@ -81,26 +82,25 @@ impl<'a> Header<'a> {
         self.index.fields.iter().map(move |range| range.field(header, self.index.declared))
     }
 
-    /// The first field of a name.
+    /// The first field of this name.
     #[must_use]
     pub fn first(&self, name: &str) -> Option<Field<'a>> {
         self.fields().find(|field| field.is(name))
     }
 
-    /// The fields above the first line that is none, an mbox `From ` line at the beginning apart:
-    /// no more than the header that the mail server saw which handed the message over. Such a line
-    /// ends the header for it; for `fields` it does not.
+    /// The fields above the first line that is no field (an mbox `From ` line at the beginning does
+    /// not count), as `header::leading_fields` finds them.
     pub fn leading_fields(&self) -> impl Iterator<Item = Field<'a>> + '_ {
-        // Where the server saw the header begin elsewhere, it is read anew.
+        // If the server saw the header begin elsewhere, the fields are read again.
         let is_as_received = self.start == 0 && !self.raw.starts_with(b"From ");
-        let known = if is_as_received { self.index.leading } else { 0 };
-        let read_anew = (!is_as_received).then(|| super::leading_fields(self.raw));
-        self.fields().take(known).chain(read_anew.into_iter().flatten())
+        let indexed = if is_as_received { self.index.leading } else { 0 };
+        let read_again = (!is_as_received).then(|| super::leading_fields(self.raw));
+        self.fields().take(indexed).chain(read_again.into_iter().flatten())
     }
 }
 
 impl HeaderIndex {
-    /// Splits what begins with a header.
+    /// Splits bytes that begin with a header.
     fn of(raw: &[u8]) -> Self {
         let mut lines = FoldedLines::of(raw);
         let whole = lines.rest;
@@ -130,7 +130,7 @@ impl HeaderIndex {
 }
 
 impl FieldRange {
-    /// The place of a field in a line that begins at `begin`. Offsets are below
+    /// The offsets of a field in a line that begins at `begin`. They are below
     /// `limits::MAX_HEADER_BYTES`.
     fn of(begin: usize, line: &[u8], field: &Field<'_>) -> Self {
         let at = |offset: usize| u32::try_from(begin.saturating_add(offset)).unwrap_or(u32::MAX);
@@ -144,9 +144,9 @@ impl FieldRange {
     }
 
     fn field<'a>(&self, header: &'a [u8], declared: Option<CharsetCodec>) -> Field<'a> {
-        let bytes = |from: u32, to: u32| {
+        let bytes = |start: u32, end: u32| {
             let at = |offset: u32| usize::try_from(offset).unwrap_or(usize::MAX);
-            header.get(at(from)..at(to)).unwrap_or_default()
+            header.get(at(start)..at(end)).unwrap_or_default()
         };
         Field {
             name: bytes(self.name, self.name_end),
@@ -156,7 +156,7 @@ impl FieldRange {
     }
 }
 
-/// A message as it came in, with its header split.
+/// A message as received, with its header split.
 #[derive(Debug)]
 pub struct IncomingMessage {
     bytes: Vec<u8>,
@@ -165,7 +165,7 @@ pub struct IncomingMessage {
 }
 
 impl IncomingMessage {
-    /// Takes a message in, and splits its header; where that panics it has no field.
+    /// Splits the header of a received message. If that panics, the message has no fields.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         let split = catch_parser_panic("a header", || {
@@ -176,19 +176,19 @@ impl IncomingMessage {
         Self { bytes, start, index }
     }
 
-    /// How many bytes came in.
+    /// The size of the message in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The header of the message as it came in.
+    /// The header of the message as received.
     #[must_use]
     pub fn header(&self) -> Header<'_> {
         Header { raw: &self.bytes, start: self.start, index: Cow::Borrowed(&self.index) }
     }
 
-    /// The header of the message without what stands before the header.
+    /// The header of the message without the bytes before its header.
     #[must_use]
     pub fn trimmed_header(&self) -> Header<'_> {
         Header { raw: self.header().trimmed(), start: 0, index: Cow::Borrowed(&self.index) }

@@ -11,11 +11,12 @@ fn names(raw: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn reads_what_mail_is_like() {
-    let raw = "From x@y Sat Jan  1\r\nSubject: a\r\n b\r\njunk line\r\nX-A :c\nTo:\td\r\n\r\nBody: no\r\n";
+fn malformed_lines_are_skipped_and_the_body_is_found() {
+    let raw = "From x@y Sat Jan  1\r\nSubject: a\r\n b\r\njunk line\r\nX-A :c\nTo:\td\r\n\
+        \r\nBody: no\r\n";
     let wanted = [("Subject", "a b"), ("X-A", "c"), ("To", "d")];
     let wanted: Vec<_> = wanted.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-    // An mbox line has a colon only in its time.
+    // An mbox line has no colon but in its time, so it is no field.
     assert_eq!(names(raw), wanted);
     assert_eq!(raw.get(body_offset(raw.as_bytes())..), Some("Body: no\r\n"));
     assert!(names("\r\nNote: body\r\n").is_empty());
@@ -24,7 +25,7 @@ fn reads_what_mail_is_like() {
 }
 
 #[test]
-fn a_header_begins_behind_what_stands_before_it() {
+fn preamble_before_the_header_is_skipped() {
     let header = "Subject: a\r\nBcc: b@x\r\n";
     for before in [
         "",
@@ -46,7 +47,7 @@ fn a_header_begins_behind_what_stands_before_it() {
             "{before:?}"
         );
     }
-    // A body that begins so is one.
+    // Without a common field after it, the preamble is the body.
     for body in ["\r\nHello there\r\n", "\r\nNote: x\r\n", "\u{feff}text", "", "\n\n"] {
         assert_eq!((start(body.as_bytes()), is_message(body.as_bytes())), (0, false), "{body:?}");
     }
@@ -67,8 +68,7 @@ fn raw_bytes_of_a_value_are_in_the_charset_of_the_body() {
     assert_eq!(of("multipart/mixed; boundary=b", b"caf\xe9 \x80"), "café €");
 }
 
-/// Fields are looked for in a bounded part of the header, and a bounded number of lines is
-/// looked at.
+/// Only a bounded part of the header, and a bounded number of lines, is read.
 #[test]
 fn the_work_for_a_header_is_bounded() {
     let long = format!("To: {}\r\nSubject: x\r\n\r\nbody", "g:;".repeat(limits::MAX_HEADER_BYTES));
@@ -85,23 +85,23 @@ fn the_work_for_a_header_is_bounded() {
     }
 }
 
-/// RFC 8621 §7.5, RFC 5322 §3.6.3: what is sent has no Bcc.
+/// A sent message has no Bcc (RFC 8621 §7.5, RFC 5322 §3.6.3).
 #[test]
 fn fields_are_taken_out_with_their_folded_lines_and_nothing_else_is() {
-    let raw =
-        b"Bcc: a@x\r\nTo: b@x\r\nBCC :\r\n c@x,\r\n\td@x\r\nX-Bcc: 1\r\nbcc\r\nSubject: s\r\n t\r\n\r\nBcc: body\r\n";
+    let raw = b"Bcc: a@x\r\nTo: b@x\r\nBCC :\r\n c@x,\r\n\td@x\r\nX-Bcc: 1\r\nbcc\r\n\
+        Subject: s\r\n t\r\n\r\nBcc: body\r\n";
     let wanted = b"To: b@x\r\nX-Bcc: 1\r\nbcc\r\nSubject: s\r\n t\r\n\r\nBcc: body\r\n";
     assert_eq!(without_fields(raw, &["bcc", "Resent-Bcc"]).as_ref(), wanted);
     assert!(matches!(without_fields(wanted, &["Bcc"]), Cow::Borrowed(same) if same == wanted));
     assert_eq!(without_fields(b"Bcc: only", &["Bcc"]).as_ref(), b"");
-    // However many fields there are: the last one, too.
+    // The last field is removed, however many there are.
     let many =
         [b"X: y\r\n".repeat(limits::MAX_HEADER_FIELDS + 1), b"Bcc: z@x\n\nz@x".to_vec()].concat();
     assert!(without_fields(&many, &["Bcc"]).ends_with(b"X: y\r\n\nz@x"));
 }
 
 #[test]
-fn comments_and_encoded_words() {
+fn values_are_read_without_comments_and_decoded() {
     let field = |value: &'static str| Field::new(b"X", value.as_bytes());
     assert_eq!(field(" no (a (b\\)) c)\r\n").without_comments(), "no");
     assert_eq!(field("\"a (b)\" (c) d").without_comments(), "\"a (b)\"  d");
@@ -110,13 +110,17 @@ fn comments_and_encoded_words() {
 }
 
 proptest! {
-    /// A header that is split says what one that is walked over says.
+    /// A split header has the same fields as one that is walked over.
     #[test]
     fn split_header_has_the_fields_that_a_walk_finds(
-        raw in "(\u{feff}|\r\n|From a@x\r\n|>From b\n| \n){0,2}((From|to|X-A ?|Content-Type|\n|\r\n| |\t|junk|From )(: ?(text/plain; charset=koi8-r|a@x|\u{e9})?)?(\r?\n)?){0,12}",
+        raw in concat!(
+            "(\u{feff}|\r\n|From a@x\r\n|>From b\n| \n){0,2}",
+            "((From|to|X-A ?|Content-Type|\n|\r\n| |\t|junk|From )",
+            "(: ?(text/plain; charset=koi8-r|a@x|\u{e9})?)?(\r?\n)?){0,12}",
+        ),
         cut in 0usize..80,
     ) {
-        // Bytes that are no UTF-8 take the charset of the body.
+        // Bytes that are not UTF-8 are decoded from the charset of the body.
         let raw: Vec<u8> = raw.bytes().filter(|byte| *byte != 0xc3).collect();
         for raw in [&raw[..], raw.get(cut..).unwrap_or_default()] {
             let header = Header::split(raw);

@@ -1,13 +1,13 @@
-//! Counts in tests how often a header is walked over.
+//! Counts in tests how often code walks over a header.
 
 use std::cell::RefCell;
 
 thread_local! {
-    /// The beginning of the header whose walks are counted, and their number.
+    /// The beginning of the header whose walks are counted, and their number so far.
     static COUNTED: RefCell<Option<(Vec<u8>, usize)>> = const { RefCell::new(None) };
 }
 
-/// Does some work on this thread; returns its result and how often it walked over a header that
+/// Runs `work` on this thread. Returns its result, and how often it walked over a header that
 /// begins with `beginning`.
 pub(crate) fn count<T>(beginning: &[u8], work: impl FnOnce() -> T) -> (T, usize) {
     COUNTED.with_borrow_mut(|counted| *counted = Some((beginning.to_vec(), 0)));
@@ -16,7 +16,7 @@ pub(crate) fn count<T>(beginning: &[u8], work: impl FnOnce() -> T) -> (T, usize)
     (done, walks)
 }
 
-/// Notes that a header is walked over.
+/// Counts one walk over a header.
 pub(super) fn note(header: &[u8]) {
     COUNTED.with_borrow_mut(|counted| {
         if let Some((beginning, walks)) = counted
