@@ -146,7 +146,8 @@ mod tests {
     fn mixed(header: &str, part: &str) -> String {
         format!(
             "{header}Content-Type: multipart/mixed; boundary=\"b=_1\"\r\n\r\nprolog\r\n--b=_1\r\n\
-             Content-Type: text/plain\r\n\r\nhello\r\n--b=_1  \r\n{part}\r\n\r\nAAAA\r\n--b=_1--\r\n"
+             Content-Type: text/plain\r\n\r\nhello\r\n--b=_1  \r\n{part}\r\n\r\nAAAA\r\n\
+             --b=_1--\r\n"
         )
     }
 

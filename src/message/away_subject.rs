@@ -1,16 +1,19 @@
-//! Out-of-office replies that only their subject tells.
+//! Recognises out-of-office replies by their subject, where nothing else marks them.
 //!
-//! Exchange writes a phrase and a colon before the subject of what it answers, in the language of
-//! the mailbox; older versions have other phrases. Gmail writes the owner's own subject, ` Re: `
-//! and that subject; Notes `AUTO: `, who is away, and when they return. Only the beginning of a
-//! subject counts, so that a subject that mentions the words is a person's; and the caller asks
-//! only of a message that answers another.
+//! - Exchange writes a phrase and a colon before the subject of the answered message, in the
+//!   language of the mailbox. Older versions use other phrases.
+//! - Gmail writes the subject that the owner chose, ` Re: `, and the subject of the answered
+//!   message.
+//! - Notes writes `AUTO: `, who is away, and when they return.
+//!
+//! Only the beginning of a subject counts, so that people can mention these words in theirs. The
+//! caller asks only about messages that answer another.
 
 use super::header::folded;
 
-/// What stands before the colon, in the form of [`folded`].
+/// Phrases before the colon, in the form of [`folded`].
 const PHRASES: [&str; 67] = [
-    // Exchange and Outlook, as they are today.
+    // Exchange and Outlook, current versions.
     "automatic reply",
     "automatische antwort",
     "réponse automatique",
@@ -51,7 +54,7 @@ const PHRASES: [&str; 67] = [
     "자동 응답",
     "رد تلقائي",
     "תשובה אוטומטית",
-    // As they were before Exchange 2010, and what owners and other programs write.
+    // Exchange before 2010, other programs, and what owners write.
     "out of office",
     "out of the office",
     "out of office autoreply",
@@ -81,7 +84,7 @@ const PHRASES: [&str; 67] = [
     "poissa",
 ];
 
-/// What Notes says between the name and the day of return.
+/// Phrases of Notes between the name and the day of return.
 const NOTES: [&str; 6] = [
     "is out of the office",
     "ist ausser haus",
@@ -91,14 +94,14 @@ const NOTES: [&str; 6] = [
     "is niet aanwezig",
 ];
 
-/// Whether a subject is one that an out-of-office reply begins with.
+/// Whether a subject begins like that of an out-of-office reply.
 pub(super) fn is_away(subject: &str) -> bool {
     let subject = subject.trim_start();
-    let said = folded(subject);
-    if subject.starts_with("AUTO:") && NOTES.iter().any(|words| said.contains(words)) {
+    let folded = folded(subject);
+    if subject.starts_with("AUTO:") && NOTES.iter().any(|words| folded.contains(words)) {
         return true;
     }
-    let rest = PHRASES.iter().filter_map(|phrase| said.strip_prefix(phrase));
+    let rest = PHRASES.iter().filter_map(|phrase| folded.strip_prefix(phrase));
     rest.into_iter().any(|rest| rest.trim_start().starts_with(':') || rest.starts_with(" re:"))
 }
 
@@ -107,14 +110,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phrases_are_in_the_form_in_which_they_are_compared() {
+    fn phrases_are_stored_folded() {
         for phrase in PHRASES.iter().chain(&NOTES) {
             assert_eq!(folded(phrase), **phrase);
         }
     }
 
     #[test]
-    fn only_the_beginning_counts() {
+    fn away_phrase_counts_only_at_the_beginning() {
         for subject in [
             "Automatic reply: Lunch?",
             "AUTOMATIC REPLY:",

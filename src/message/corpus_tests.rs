@@ -1,4 +1,4 @@
-//! Reads the corpus of real mail and compares what is found with what its table expects.
+//! Reads the corpus of real mail, and compares the results with those that its table expects.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use super::{Message, auto, content, rows};
 use crate::model::Secrets;
 use crate::needs::corpus;
 
-/// Every message of it.
+/// The path of every message in the table.
 pub(super) fn files(dir: &std::path::Path) -> Vec<PathBuf> {
     table(dir).iter().map(|row| dir.join(&row["file"])).collect()
 }
@@ -30,8 +30,8 @@ fn table(dir: &std::path::Path) -> Vec<HashMap<String, String>> {
         .collect()
 }
 
-/// Cases in which we read otherwise than the table, each looked at: (file, column, why).
-const OTHERWISE: &[(&str, &str, &str)] = &[
+/// Cells of the table that our results differ from, each checked by hand: (file, column, reason).
+const EXPECTED_DIFFERENCES: &[(&str, &str, &str)] = &[
     (
         "plain/ponymail.rfc2822-A5.eml",
         "refs_n",
@@ -45,11 +45,12 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     (
         "bounce/sisimai.lhost-mailru-01.eml",
         "subject",
-        "an encoded word with a full stop at its end is none (RFC 2047 §5), and must not be decoded (RFC 8621 §4.1.2.2)",
+        "an encoded word with a full stop at its end is none (RFC 2047 §5), and must not be \
+         decoded (RFC 8621 §4.1.2.2)",
     ),
 ];
 
-/// In the order of the table's column.
+/// In the order of the column of the table.
 const LIST: [&str; 7] = [
     "List-Id",
     "List-Help",
@@ -60,8 +61,8 @@ const LIST: [&str; 7] = [
     "List-Archive",
 ];
 
-/// Threads of the table that are one here, each looked at (`docs/corpus.md`). Nothing that it joins
-/// may fall apart.
+/// Threads of the table that are joined here, each checked by hand (`docs/corpus.md`). Emails that
+/// the table joins must be joined here too.
 const JOINED: &[(&[&str], &str)] = &[
     (&["T04-0024", "T04-0026"], "the subjects differ in white space alone"),
     (&["T05-0032", "T05-0053"], "ids without brackets"),
@@ -72,8 +73,8 @@ const JOINED: &[(&[&str], &str)] = &[
     (&["T06-0023", "T06-0024"], "a quote before `Re:` belongs to the leading word"),
 ];
 
-/// Two emails of an archive that share a key are of one thread. The table's thread names begin with
-/// the archive's.
+/// Emails of an archive that share a key are in one thread. The names of threads in the table begin
+/// with the name of the archive.
 #[test]
 fn threads_agree_with_the_table() {
     let Some(dir) = corpus() else { return };
@@ -90,13 +91,13 @@ fn threads_agree_with_the_table() {
         let own = threads.len();
         threads.push(own);
         for key in keys {
-            let known = *ours.entry((group.clone(), key.0)).or_insert(own);
-            let (from, to) = (threads[own].max(threads[known]), threads[own].min(threads[known]));
+            let other = *ours.entry((group.clone(), key.0)).or_insert(own);
+            let (from, to) = (threads[own].max(threads[other]), threads[own].min(threads[other]));
             threads.iter_mut().filter(|thread| **thread == from).for_each(|thread| *thread = to);
         }
         names.push((row["file"].clone(), row["thread_subj"].clone(), own));
     }
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for (at, (file, theirs, own)) in names.iter().enumerate() {
         for (other, their_other, own_other) in &names[..at] {
             let joins = |set: &[&str]| {
@@ -104,7 +105,7 @@ fn threads_agree_with_the_table() {
             };
             let same = theirs == their_other || JOINED.iter().any(|(joined, _)| joins(joined));
             if same != (threads[*own] == threads[*own_other]) {
-                wrong.push(format!("{file} ({theirs}) and {other} ({their_other})"));
+                problems.push(format!("{file} ({theirs}) and {other} ({their_other})"));
             }
         }
     }
@@ -113,14 +114,14 @@ fn threads_agree_with_the_table() {
         names.len(),
         threads.iter().collect::<std::collections::HashSet<_>>().len()
     );
-    assert!(wrong.is_empty(), "{}\n", wrong.join("\n"));
+    assert!(problems.is_empty(), "{}\n", problems.join("\n"));
 }
 
 #[test]
 fn facts_agree_with_the_table() {
     let Some(dir) = corpus() else { return };
-    let mut wrong = Vec::new();
-    let mut looked = 0;
+    let mut problems = Vec::new();
+    let mut compared = 0;
     for row in table(&dir) {
         let file = &row["file"];
         let raw = std::fs::read(dir.join(file)).unwrap();
@@ -128,13 +129,15 @@ fn facts_agree_with_the_table() {
         assert_eq!(made.size, raw.len() as u64);
         let (message, facts) = (Message::parse(&raw), auto::AutoReplyFacts::of(&raw));
         let read = content::content(&message);
-        let mut say = |column: &str, ours: String| {
-            looked += 1;
+        let mut compare = |column: &str, ours: String| {
+            compared += 1;
             let theirs = &row[column];
             if *theirs != ours
-                && !OTHERWISE.iter().any(|(other, known, _)| other == file && *known == column)
+                && !EXPECTED_DIFFERENCES
+                    .iter()
+                    .any(|(other, other_column, _)| other == file && *other_column == column)
             {
-                wrong.push(format!("{file} {column}: table {theirs:?}, ours {ours:?}"));
+                problems.push(format!("{file} {column}: table {theirs:?}, ours {ours:?}"));
             }
         };
         if row["confidence"] == "low" {
@@ -142,31 +145,34 @@ fn facts_agree_with_the_table() {
         }
         let id = super::header::first(&raw, "Message-ID")
             .map_or_else(String::new, |field| field.unfolded());
-        say("message_id", id);
-        let listed = LIST.iter().filter(|name| super::header::first(&raw, name).is_some());
-        say("list_headers", listed.map(|name| name.to_lowercase()).collect::<Vec<_>>().join(","));
-        // The table counts ids in brackets; we also take a bare one.
+        compare("message_id", id);
+        let list_fields = LIST.iter().filter(|name| super::header::first(&raw, name).is_some());
+        compare(
+            "list_headers",
+            list_fields.map(|name| name.to_lowercase()).collect::<Vec<_>>().join(","),
+        );
+        // The table counts only ids in brackets; a bare id counts here too.
         let bracketed = |name: &str| {
             let field =
                 super::header::first(&raw, name).filter(|field| field.value.contains(&b'<'));
             field.map_or(0, |field| super::refs::message_ids(field.value).len()).to_string()
         };
-        say("refs_n", bracketed("References"));
-        say("irt_n", bracketed("In-Reply-To"));
+        compare("refs_n", bracketed("References"));
+        compare("irt_n", bracketed("In-Reply-To"));
         if row["confidence"] == "high" {
             if ["sure", "absent", "raw-utf8"].contains(&row["subject_conf"].as_str()) {
                 let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
                 let ours = read.subject.clone().unwrap_or_default();
                 if squeeze(&row["subject"]) != squeeze(&ours) {
-                    say("subject", ours);
+                    compare("subject", ours);
                 }
             }
             if row["attach_jmap"] != "?" {
-                say("attach_jmap", message.attachments().len().to_string());
+                compare("attach_jmap", message.attachments().len().to_string());
             }
         }
         assert!(facts.list.is_some() || row["list_headers"].is_empty(), "{file}");
     }
-    eprintln!("{looked} facts looked at, {} otherwise", wrong.len());
-    assert!(wrong.is_empty(), "{}\n", wrong.join("\n"));
+    eprintln!("{compared} facts compared, {} different", problems.len());
+    assert!(problems.is_empty(), "{}\n", problems.join("\n"));
 }

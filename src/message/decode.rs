@@ -1,19 +1,20 @@
-//! The content of a part, decoded (RFC 2045 §6.7, §6.8; uuencode), whole or a piece at a time, so
-//! that a large attachment needs little memory.
+//! Decodes the content of a part (RFC 2045 §6.7, §6.8; uuencode), whole or piece by piece, so that
+//! a large attachment needs little memory.
 //!
-//! - In whatever pieces the bytes come, what comes out is the same, and no more than went in.
-//! - Broken encodings are decoded as far as they go: bytes outside the base64 alphabet are passed
-//!   over, escapes that are none stay as written.
-//! - Base64 ends at its padding. Further lines count only as long as each is sound base64 itself,
-//!   for there are programs that encode line by line; what follows the first other line (a footer
-//!   of a mailing list) does not belong to the content.
+//! - The result does not depend on how the content is cut into pieces. It is never longer than the
+//!   content.
+//! - Broken encodings are decoded as far as possible: bytes outside the base64 alphabet are
+//!   skipped, invalid escapes stay as written.
+//! - Base64 ends at its padding. Further lines are decoded only as long as each is valid base64
+//!   itself, since some programs encode line by line. The rest (such as a footer of a mailing list)
+//!   is dropped.
 //! - A bare CR in quoted-printable is a line break.
-//! - Of a uuencoded content only what stands between `begin` and `end` counts; without `begin` it
-//!   is taken as it is.
+//! - Of a uuencoded content, only the lines between `begin` and `end` are decoded. Without `begin`
+//!   it is returned as it is.
 //!
-//! A piece of quoted-printable is held until its line ends, as far as its last white space and
-//! escape: what they are depends on what follows. A part of nothing but white space without an end
-//! of line is held whole; all else in 64 KiB.
+//! Memory: a line of quoted-printable is held until it can be cut without changing its meaning,
+//! which depends on what follows white space and escapes. A part that is one line of white space is
+//! held whole; everything else in 64 KiB.
 
 mod uu;
 
@@ -21,21 +22,21 @@ use std::borrow::Cow;
 
 use encodify::{base64, qp};
 
-/// Bytes of a line of quoted-printable that are held before a place to cut it is looked for.
+/// Longest line of quoted-printable, in bytes, that is held before it is cut.
 const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
-/// Bytes of a line behind the padding of base64; a longer one is none of it.
+/// Longest line after the padding, in bytes, that can be base64.
 const MAX_TAIL_BYTES: usize = 1000;
-/// Bytes that are decoded at once where only their number is asked for.
+/// Bytes decoded at a time when only the decoded length is needed.
 const DECODE_CHUNK: usize = 64 * 1024;
 
-/// The numbers of the encodings, as `PartOffsets` has them.
+/// The number of the encoding quoted-printable in `PartOffsets`.
 pub const QUOTED_PRINTABLE: u8 = 1;
-/// See `QUOTED_PRINTABLE`.
+/// The number of the encoding base64 in `PartOffsets`.
 pub const BASE64: u8 = 2;
-/// See `QUOTED_PRINTABLE`.
+/// The number of uuencode in `PartOffsets`.
 pub const UUENCODE: u8 = 3;
 
-/// Decodes a whole content; says also whether something of it was broken.
+/// Decodes a whole content. Returns also whether any of it was broken.
 #[must_use]
 pub fn decode(encoding: u8, bytes: &[u8]) -> (Cow<'_, [u8]>, bool) {
     match encoding {
@@ -53,10 +54,10 @@ pub fn decode(encoding: u8, bytes: &[u8]) -> (Cow<'_, [u8]>, bool) {
     }
 }
 
-/// How many bytes a content has once it is decoded.
+/// Returns the length of a content after decoding, in bytes.
 #[must_use]
 pub fn decoded_len(encoding: u8, bytes: &[u8]) -> usize {
-    let quick = match encoding {
+    let fast_length = match encoding {
         QUOTED_PRINTABLE if !has_bare_cr(bytes) => qp::BODY.decoded_len(bytes).ok(),
         BASE64 => {
             let tail =
@@ -67,7 +68,7 @@ pub fn decoded_len(encoding: u8, bytes: &[u8]) -> usize {
         QUOTED_PRINTABLE | UUENCODE => None,
         _ => Some(bytes.len()),
     };
-    quick.unwrap_or_else(|| {
+    fast_length.unwrap_or_else(|| {
         let (mut decoder, mut out, mut size) = (Decoder::new(encoding), Vec::new(), 0usize);
         for piece in bytes.chunks(DECODE_CHUNK) {
             decoder.feed(piece, &mut out);
@@ -79,19 +80,20 @@ pub fn decoded_len(encoding: u8, bytes: &[u8]) -> usize {
     })
 }
 
-/// The beginning of a content: at least `most` bytes, or all of a shorter one.
+/// Decodes the beginning of a content: at least `wanted` bytes, or all of a shorter one. Returns
+/// also whether this is the whole content.
 #[must_use]
-pub fn decode_prefix(encoding: u8, bytes: &[u8], most: usize) -> (Cow<'_, [u8]>, bool) {
+pub fn decode_prefix(encoding: u8, bytes: &[u8], wanted: usize) -> (Cow<'_, [u8]>, bool) {
     if bytes.len() <= DECODE_CHUNK {
         return (decode(encoding, bytes).0, true);
     }
     if !matches!(encoding, QUOTED_PRINTABLE | BASE64 | UUENCODE) {
-        return (Cow::Borrowed(bytes.get(..most).unwrap_or(bytes)), bytes.len() <= most);
+        return (Cow::Borrowed(bytes.get(..wanted).unwrap_or(bytes)), bytes.len() <= wanted);
     }
     let (mut decoder, mut out) = (Decoder::new(encoding), Vec::new());
     for piece in bytes.chunks(DECODE_CHUNK) {
         decoder.feed(piece, &mut out);
-        if out.len() > most {
+        if out.len() > wanted {
             return (Cow::Owned(out), false);
         }
     }
@@ -99,7 +101,7 @@ pub fn decode_prefix(encoding: u8, bytes: &[u8], most: usize) -> (Cow<'_, [u8]>,
     (Cow::Owned(out), true)
 }
 
-/// Decodes one part.
+/// Decodes the content of one part, piece by piece.
 #[derive(Debug)]
 pub struct Decoder {
     state: DecoderState,
@@ -114,13 +116,13 @@ enum DecoderState {
     Uu(uu::Uu),
 }
 
-/// What is held of quoted-printable.
+/// The bytes of quoted-printable that cannot be decoded yet.
 #[derive(Debug, Default)]
 struct QuotedPrintable {
     line: Vec<u8>,
-    /// Bytes at the beginning of the line in which there is no place to cut it.
+    /// How many bytes at the beginning of `line` are known to hold no place to cut it.
     searched: usize,
-    /// CRs of which it is not known yet whether LF follows them.
+    /// How many CRs came last, of which it is not known yet whether LF follows.
     returns: usize,
 }
 
@@ -130,19 +132,19 @@ struct Base64 {
     tail: Tail,
 }
 
-/// Where the content stands after padding.
+/// Whether the decoder is after the padding of base64.
 #[derive(Debug)]
 enum Tail {
-    /// There was none.
+    /// No padding was found yet.
     Before,
-    /// There was; the beginning of the line that follows it.
+    /// After padding: the beginning of the next line.
     Line(Vec<u8>),
-    /// What follows is not base64.
+    /// The rest is not base64.
     Ended,
 }
 
 impl Decoder {
-    /// For an encoding as `PartOffsets` has it.
+    /// Makes a decoder for an encoding of `PartOffsets`.
     #[must_use]
     pub fn new(encoding: u8) -> Self {
         let state = match encoding {
@@ -156,12 +158,12 @@ impl Decoder {
         Self { state, is_broken: false }
     }
 
-    /// Takes a piece, and appends what it comes to.
+    /// Decodes a piece, and appends what can be decoded so far.
     pub fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         match &mut self.state {
             DecoderState::Plain => out.extend_from_slice(piece),
             DecoderState::Quoted(quoted) => {
-                quoted.take(piece);
+                quoted.push(piece);
                 let cut = quoted.cut();
                 self.is_broken |= decode_quoted(quoted.line.get(..cut).unwrap_or_default(), out);
                 quoted.line.drain(..cut);
@@ -171,7 +173,7 @@ impl Decoder {
         }
     }
 
-    /// What is left when there are no more pieces; says whether something was broken.
+    /// Appends the rest after the last piece. Returns whether any of the content was broken.
     pub fn finish(self, out: &mut Vec<u8>) -> bool {
         self.is_broken
             | match self.state {
@@ -187,8 +189,8 @@ impl Decoder {
 }
 
 impl QuotedPrintable {
-    /// Adds a piece; a CR that no LF follows becomes LF.
-    fn take(&mut self, piece: &[u8]) {
+    /// Adds a piece. A CR without an LF after it becomes an LF.
+    fn push(&mut self, piece: &[u8]) {
         for line in piece.split_inclusive(|byte| *byte == b'\r') {
             let (rest, is_return) =
                 line.strip_suffix(b"\r").map_or((line, false), |rest| (rest, true));
@@ -205,10 +207,10 @@ impl QuotedPrintable {
         }
     }
 
-    /// How many of the bytes held mean the same whatever follows. No byte of a long line is looked
-    /// at twice.
+    /// Returns how many of the held bytes can be decoded whatever follows. No byte of a long line
+    /// is looked at twice.
     fn cut(&mut self) -> usize {
-        let found = self.place();
+        let found = self.cut_offset();
         if found > 0 {
             self.searched = 0;
         } else if self.line.len() >= MAX_HELD_LINE_BYTES {
@@ -217,19 +219,19 @@ impl QuotedPrintable {
         found
     }
 
-    fn place(&self) -> usize {
-        let fresh = self.line.get(self.searched..).unwrap_or_default();
-        if let Some(line) = memchr::memrchr(b'\n', fresh) {
+    fn cut_offset(&self) -> usize {
+        let unsearched = self.line.get(self.searched..).unwrap_or_default();
+        if let Some(line) = memchr::memrchr(b'\n', unsearched) {
             return self.searched.saturating_add(line).saturating_add(1);
         }
         if self.line.len() < MAX_HELD_LINE_BYTES {
             return 0;
         }
-        let firm = |at: &usize| {
+        let is_cut = |at: &usize| {
             let before = self.line.get(at.saturating_sub(2)..*at).unwrap_or_default();
             !before.contains(&b'=') && before.last().is_some_and(|last| !last.is_ascii_whitespace())
         };
-        (self.searched.saturating_add(1)..=self.line.len()).rev().find(firm).unwrap_or(0)
+        (self.searched.saturating_add(1)..=self.line.len()).rev().find(is_cut).unwrap_or(0)
     }
 
     fn end_line(&mut self) {
@@ -239,14 +241,14 @@ impl QuotedPrintable {
 }
 
 impl Base64 {
-    /// Whether something that is not base64 was passed over.
+    /// Decodes a piece. Returns whether anything that is not base64 was skipped.
     fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) -> bool {
         let (mut rest, mut is_broken) = (piece, false);
         while !rest.is_empty() {
             match &mut self.tail {
                 Tail::Before => {
-                    let taken = self.symbols.decode_symbols(rest, out);
-                    let Some((byte, after)) = rest.get(taken..).and_then(<[u8]>::split_first)
+                    let consumed = self.symbols.decode_symbols(rest, out);
+                    let Some((byte, after)) = rest.get(consumed..).and_then(<[u8]>::split_first)
                     else {
                         break;
                     };
@@ -261,13 +263,13 @@ impl Base64 {
                 Tail::Line(line) => {
                     let end =
                         memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at.saturating_add(1));
-                    let (more, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+                    let (added, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
                     rest = after;
-                    if line.len().saturating_add(more.len()) > MAX_TAIL_BYTES {
+                    if line.len().saturating_add(added.len()) > MAX_TAIL_BYTES {
                         (self.tail, is_broken) = (Tail::Ended, true);
                     } else {
-                        line.extend_from_slice(more);
-                        if more.ends_with(b"\n") {
+                        line.extend_from_slice(added);
+                        if added.ends_with(b"\n") {
                             is_broken |= self.end_line(out);
                         }
                     }
@@ -278,7 +280,7 @@ impl Base64 {
         is_broken
     }
 
-    /// Decodes a line behind padding if it is sound base64; says whether it is not.
+    /// Decodes a line after padding if it is valid base64. Returns whether it is not.
     fn end_line(&mut self, out: &mut Vec<u8>) -> bool {
         let Tail::Line(line) = std::mem::replace(&mut self.tail, Tail::Line(Vec::new())) else {
             return false;
@@ -315,7 +317,7 @@ fn has_bare_cr(bytes: &[u8]) -> bool {
     memchr::memchr_iter(b'\r', bytes).any(|at| bytes.get(at.saturating_add(1)) != Some(&b'\n'))
 }
 
-/// Whether an escape of it is none.
+/// Decodes quoted-printable. Returns whether an escape is invalid.
 fn decode_quoted(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     if bytes.is_empty() || qp::BODY.strict().decode_append(bytes, out).is_ok() {
         return false;

@@ -169,7 +169,8 @@ mod tests {
 
     #[test]
     fn message_within_the_entity_is_not_encoded() {
-        let text = "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n\n\
+        let text = "Content-Type: multipart/mixed; boundary=b\n\n\
+                    --b\nContent-Type: message/rfc822\n\n\
                     Subject: x\n\nGrüße\n--b--\n";
         let (fields, content) = entity(&crlf(text));
         let bits = fields.iter().find(|(name, _)| name == "Content-Transfer-Encoding").unwrap();

@@ -1,8 +1,9 @@
-//! The one place that knows mail-parser: what the rest of the room wants of it, in our own words.
+//! Parses messages with the mail-parser library. Only this directory uses the library.
 //!
-//! The library finds the parts of a message and reads what decides what a part is. Header fields,
-//! transfer encodings, charsets and names are read here. It is given no more of a header than is
-//! read (`given`), and is told to parse no field beyond those of MIME.
+//! - The library finds the parts of a message, and reads the fields that decide what a part is.
+//! - Header fields, transfer encodings, charsets and names are read here.
+//! - The library is given no more of a header than is needed (`given`), and parses only MIME
+//!   fields.
 
 mod address;
 mod charset;
@@ -31,27 +32,27 @@ pub use structure::{Part, Structure};
 pub(super) use value::readable;
 pub use value::{addresses, date, groups, media, text};
 
-/// Bytes of text in which a preview is sought first: more than it holds, for white space goes.
+/// Bytes of text from which a preview is made. More than a preview holds, since white space is
+/// dropped.
 const PREVIEW_BYTES: usize = 4096;
-/// And then, where mark-up left too little.
+/// Bytes of text for a second try, if mark-up left too little.
 const PREVIEW_BYTES_HTML: usize = 128 * 1024;
 
-/// A parsed message. Whatever the bytes are, it is one: at worst without a field and with an empty
-/// body.
+/// A parsed message. Any bytes can be parsed: at worst the message has no field and an empty body.
 #[derive(Debug)]
 pub struct Message<'a> {
     header: Header<'a>,
     given: LibraryMessage<'a>,
 }
 
-/// A part that is not the text to read (RFC 8621 §4.1.4 `attachments`).
+/// An attachment: a part that is not the text to read (RFC 8621 §4.1.4 `attachments`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// Its file name.
+    /// The file name.
     pub name: Option<String>,
-    /// Its media type, lower case.
+    /// The media type in lower case.
     pub media_type: String,
-    /// Bytes after decoding.
+    /// The size after decoding, in bytes.
     pub size: usize,
 }
 
@@ -62,7 +63,7 @@ impl<'a> Message<'a> {
         Self::with_header(Header::split(raw))
     }
 
-    /// Parses the message whose header was split already.
+    /// Parses a message whose header is split already.
     #[must_use]
     pub fn with_header(header: Header<'a>) -> Self {
         let given = LibraryMessage::parse(&header);
@@ -74,18 +75,19 @@ impl<'a> Message<'a> {
         self.header.raw()
     }
 
-    /// Its top-level header.
+    /// The top-level header.
     #[must_use]
     pub fn header(&self) -> &Header<'a> {
         &self.header
     }
 
-    /// The text to read, part by part, HTML as its text; `most` bytes in all.
+    /// Returns the text to read, part by part, at most `max` bytes in all. HTML is converted to
+    /// text.
     #[must_use]
-    pub fn texts(&self, most: usize) -> Vec<String> {
-        let (mut out, mut left) = (Vec::new(), most);
+    pub fn texts(&self, max: usize) -> Vec<String> {
+        let (mut out, mut left) = (Vec::new(), max);
         if self.is_bare() {
-            let bytes = self.raw().get(..most).map_or(self.raw(), whole_characters);
+            let bytes = self.raw().get(..max).map_or(self.raw(), whole_characters);
             return vec![charset::guessed(bytes).0.into_owned()];
         }
         for part in self.listed(|root| Box::new(root.text_body()), |structure| structure.text) {
@@ -105,50 +107,52 @@ impl<'a> Message<'a> {
         out
     }
 
-    /// What the HTML of it says beside its text, part by part; `most` bytes in all.
+    /// Returns the texts of HTML attributes (`alt`, `title`), part by part, at most `max` bytes in
+    /// all.
     #[must_use]
-    pub fn titles(&self, most: usize) -> Vec<String> {
-        let (mut out, mut left) = (Vec::new(), most);
+    pub fn titles(&self, max: usize) -> Vec<String> {
+        let (mut out, mut left) = (Vec::new(), max);
         for part in self.listed(|root| Box::new(root.text_body()), |structure| structure.text) {
             if part.is_content_type("text", "html")
-                && let Some(html) = self.text_prefix(&part, most)
+                && let Some(html) = self.text_prefix(&part, max)
             {
-                let said = titles::titles(&html, left);
-                left = left.saturating_sub(said.iter().map(String::len).sum());
-                out.extend(said);
+                let texts = titles::titles(&html, left);
+                left = left.saturating_sub(texts.iter().map(String::len).sum());
+                out.extend(texts);
             }
         }
         out
     }
 
-    /// Whether nothing of it is a header, nor its end: then all of it is text.
+    /// Whether the message has no header and no end of one. Then all of it is text.
     fn is_bare(&self) -> bool {
         self.given.parsed().is_none_or(|message| message.root().parts().next().is_none())
     }
 
-    /// The parts of one of the lists of RFC 8621 §4.1.4. The library keeps them, and only of media
-    /// types that are none does it make something else than they are (RFC 2045 §5.2).
+    /// Returns the parts of one of the lists of RFC 8621 §4.1.4: the list of the library, or, if
+    /// the message has invalid media types, that of `structure`. The library treats only those
+    /// otherwise (RFC 2045 §5.2).
     fn listed<'m>(
         &'m self,
-        kept: impl Fn(MessageRef<'m>) -> Box<dyn Iterator<Item = MessagePart<'m>> + 'm>,
-        made: impl Fn(Structure<'m>) -> Vec<u32>,
+        library_list: impl Fn(MessageRef<'m>) -> Box<dyn Iterator<Item = MessagePart<'m>> + 'm>,
+        own_list: impl Fn(Structure<'m>) -> Vec<u32>,
     ) -> Vec<MessagePart<'m>> {
         let Some(message) = self.given.parsed() else { return Vec::new() };
         let root = message.root();
-        let odd = |part: &MessagePart<'_>| {
+        let is_invalid = |part: &MessagePart<'_>| {
             let kind = part.content_type();
             !part.is_multipart()
                 && kind.is_some_and(|kind| kind.subtype().is_none() || kind.ctype() == "multipart")
         };
-        if !root.parts().take(limits::MAX_MIME_PARTS).any(|part| odd(&part)) {
-            return kept(root).take(limits::MAX_MIME_PARTS).collect();
+        if !root.parts().take(limits::MAX_MIME_PARTS).any(|part| is_invalid(&part)) {
+            return library_list(root).take(limits::MAX_MIME_PARTS).collect();
         }
         let parts: Vec<MessagePart<'m>> = root.parts().take(limits::MAX_MIME_PARTS).collect();
-        let numbers = made(self.structure()).into_iter();
+        let numbers = own_list(self.structure()).into_iter();
         numbers.filter_map(|number| parts.get(usize::try_from(number).ok()?).copied()).collect()
     }
 
-    /// The beginning of the text, white space collapsed (RFC 8621 §4.1.4 preview).
+    /// Returns the beginning of the text with white space collapsed (RFC 8621 §4.1.4 preview).
     #[must_use]
     pub fn preview(&self) -> String {
         let preview = self.preview_within(PREVIEW_BYTES);
@@ -159,16 +163,16 @@ impl<'a> Message<'a> {
         preview
     }
 
-    fn preview_within(&self, most: usize) -> String {
+    fn preview_within(&self, max: usize) -> String {
         let mut out = String::new();
-        for text in self.texts(most) {
+        for text in self.texts(max) {
             join(&mut out, &text, limits::MAX_PREVIEW_CHARS);
         }
         out
     }
 
-    /// RFC 8621 §4.1.4 hasAttachment: something is offered beside the text, and not only what the
-    /// HTML shows in itself.
+    /// Whether there is an attachment other than inline parts of the HTML (RFC 8621 §4.1.4
+    /// hasAttachment).
     #[must_use]
     pub fn has_attachment(&self) -> bool {
         let parts =
@@ -178,7 +182,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// RFC 8621 §4.1.4 attachments.
+    /// Returns the attachments (RFC 8621 §4.1.4 attachments).
     #[must_use]
     pub fn attachments(&self) -> Vec<Attachment> {
         let parts =
@@ -193,7 +197,7 @@ impl<'a> Message<'a> {
             .collect()
     }
 
-    /// Where the parts lie, the whole message first.
+    /// Returns the offsets of all parts, the whole message first.
     #[must_use]
     pub fn parts(&self) -> Vec<PartOffsets> {
         let Some(message) = self.given.parsed().filter(|_| !self.is_bare()) else {
@@ -202,40 +206,40 @@ impl<'a> Message<'a> {
                 ..PartOffsets::default()
             }];
         };
-        let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let parts = message.root().parts().take(limits::MAX_MIME_PARTS);
         parts
             .map(|part| {
-                let (header, body, end) = self.given.place(&part);
+                let (header, body, end) = self.given.offsets(&part);
                 let encoding = self.transfer_encoding(&part);
                 PartOffsets {
-                    header: number(header),
-                    body: number(body),
-                    end: number(end),
+                    header: offset(header),
+                    body: offset(body),
+                    end: offset(end),
                     encoding,
                 }
             })
             .collect()
     }
 
-    /// The content of a part as it is written.
+    /// The content of a part, still encoded.
     fn content(&self, part: &MessagePart<'_>) -> &'a [u8] {
-        let (_, body, end) = self.given.place(part);
+        let (_, body, end) = self.given.offsets(part);
         self.raw().get(body..end).unwrap_or_default()
     }
 
-    /// How the content of a part is encoded, as `PartOffsets` has it.
+    /// Returns the transfer encoding of a part as a number of `PartOffsets`.
     fn transfer_encoding(&self, part: &MessagePart<'_>) -> u8 {
         match part.encoding() {
             mail_parser::Encoding::QuotedPrintable => decode::QUOTED_PRINTABLE,
             mail_parser::Encoding::Base64 => decode::BASE64,
             mail_parser::Encoding::None if part.has_known_transfer_encoding() => 0,
             mail_parser::Encoding::None => {
-                let said = self
+                let name = self
                     .field(part, "Content-Transfer-Encoding")
                     .map(|field| field.without_comments());
-                let said = said.unwrap_or_default().to_ascii_lowercase();
-                if ["x-uuencode", "uuencode", "x-uue", "uue"].contains(&said.as_str()) {
+                let name = name.unwrap_or_default().to_ascii_lowercase();
+                if ["x-uuencode", "uuencode", "x-uue", "uue"].contains(&name.as_str()) {
                     decode::UUENCODE
                 } else {
                     0
@@ -244,7 +248,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The last field of a name in the header of a part, MIME fields alone of the whole message.
+    /// Returns the last field of this name in the header of a part. For the whole message, only
+    /// MIME fields may be asked for.
     fn field<'m>(&self, part: &MessagePart<'m>, name: &str) -> Option<Field<'m>>
     where
         'a: 'm,
@@ -255,36 +260,41 @@ impl<'a> Message<'a> {
         fields(part.raw_headers()).filter(|field| field.is(name)).last()
     }
 
-    /// The file name of a part: of Content-Disposition (RFC 2231), else of Content-Type (RFC 2047).
+    /// Returns the file name of a part: from Content-Disposition (RFC 2231), or else from
+    /// Content-Type (RFC 2047).
     fn name<'m>(&self, part: &MessagePart<'m>) -> Option<Cow<'m, str>>
     where
         'a: 'm,
     {
-        let of = |name: &str, parameter: &str, read: Option<&'m str>| {
+        let file_name = |name: &str, parameter: &str, parsed: Option<&'m str>| {
             let field = self.field(part, name)?;
-            // What the library reads as it is meant.
+            // The library reads such values correctly.
             let is_plain = field.value.is_ascii()
                 && !field.value.contains(&b'*')
                 && !field.value.windows(2).any(|two| two == b"=?");
             if is_plain {
-                return read.map(Cow::Borrowed);
+                return parsed.map(Cow::Borrowed);
             }
             params::parameter(&field.readable(), parameter).map(Cow::Owned)
         };
         let disposition =
             part.content_disposition().and_then(|disposition| disposition.attribute("filename"));
-        of("Content-Disposition", "filename", disposition).or_else(|| {
-            of("Content-Type", "name", part.content_type().and_then(|kind| kind.attribute("name")))
+        file_name("Content-Disposition", "filename", disposition).or_else(|| {
+            file_name(
+                "Content-Type",
+                "name",
+                part.content_type().and_then(|kind| kind.attribute("name")),
+            )
         })
     }
 
-    /// The beginning of the text of a part that is text, `most` bytes of it.
-    fn text_prefix(&self, part: &MessagePart<'_>, most: usize) -> Option<String> {
+    /// Returns the beginning of the text of a text part, at most `max` bytes.
+    fn text_prefix(&self, part: &MessagePart<'_>, max: usize) -> Option<String> {
         if !part.is_text() && !structure::media_type(part).starts_with("text/") {
             return None;
         }
-        // In UTF-16 each character of ASCII has two bytes.
-        let wanted = most.saturating_mul(2).saturating_add(64);
+        // In UTF-16 an ASCII character has two bytes.
+        let wanted = max.saturating_mul(2).saturating_add(64);
         let (bytes, is_whole) =
             decode::decode_prefix(self.transfer_encoding(part), self.content(part), wanted);
         let mut text = coding(part)
@@ -293,15 +303,15 @@ impl<'a> Message<'a> {
             .0
             .into_owned();
         if !is_whole {
-            // A character that was cut.
+            // The last character may be cut.
             text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
         }
-        text.truncate(text.floor_char_boundary(most));
+        text.truncate(text.floor_char_boundary(max));
         Some(text)
     }
 }
 
-/// The charset of a text, and whether it is known.
+/// Returns the charset of a part, and whether it is known.
 fn coding(part: &MessagePart<'_>) -> (CharsetCodec, bool) {
     match part
         .content_type()
@@ -314,12 +324,12 @@ fn coding(part: &MessagePart<'_>) -> (CharsetCodec, bool) {
     }
 }
 
-/// The charset that the value of a Content-Type field names.
+/// Returns the charset that the value of a Content-Type field names.
 pub(super) fn charset_of(value: &[u8]) -> Option<CharsetCodec> {
     CharsetCodec::of_label(&params::parameter(&readable(value, None), "charset")?)
 }
 
-/// Bytes without the beginning of a character of UTF-8 at their end.
+/// Returns the bytes without an incomplete UTF-8 character at their end.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => {
@@ -329,7 +339,7 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Adds words with one space between them, until the text has the wanted number of characters.
+/// Appends words with single spaces, until `out` has this number of characters.
 fn join(out: &mut String, text: &str, chars: usize) {
     let mut left = chars.saturating_sub(out.chars().count());
     for word in words(text) {
@@ -348,7 +358,7 @@ fn join(out: &mut String, text: &str, chars: usize) {
 mod tests {
     use super::*;
 
-    /// A cut in a character made windows-1252 of the whole text.
+    /// Regression test: a character cut in two made the whole text windows-1252.
     #[test]
     fn a_text_without_a_header_is_cut_between_characters() {
         let raw = "\u{e9}".repeat(PREVIEW_BYTES);

@@ -1,11 +1,14 @@
-//! Search tokens (`docs/storage.md`, "Search"): words as keyed hashes with their fields and
-//! positions, addresses as text with the domain reversed, message ids and List-Ids as text, names
-//! of header fields as words.
+//! Makes the search tokens of a message (`docs/storage.md`, "Search").
 //!
-//! What a filter for header fields looks for is a piece of a value, not a word: the tokens only say
-//! which messages need not be read. So a name is there wherever the field is, and an id wherever it
-//! stands in angle brackets; where one could not be taken, the empty text says so. Where an email
-//! was delivered here is not in its message: the store adds that.
+//! - Words are keyed hashes with their fields and positions.
+//! - Addresses are texts with the domain reversed. Message ids and List-Ids are texts.
+//! - Names of header fields are words, except those that nearly every message has.
+//!
+//! A filter for header fields looks for a part of a value, not for a word; the tokens only tell
+//! which messages need not be read. So every id in angle brackets has a token. If there is no room
+//! for it, the token is the empty text.
+//!
+//! The address to which an email was delivered is not in the message: the store adds it.
 
 use siphasher::sip::SipHasher13;
 use smallvec::smallvec;
@@ -20,12 +23,14 @@ pub use crate::model::field::{
 use crate::model::field::{BAND_BITS, band_of};
 use crate::model::{Address, EmailContent, SearchWord, Secrets, Tokens, limits};
 
-/// Numbers between two texts of one field, so that no phrase runs from one into the next.
+/// Position numbers left free between two texts of one field, so that no phrase runs from one into
+/// the next.
 const TEXT_GAP: u32 = 16;
 const HASH_BITS: u64 = (1 << 28) - 1;
-/// Bytes of a text.
+/// Longest text in bytes.
 const MAX_TEXT_BYTES: usize = 255;
-/// Header fields that nearly every message has: to know that they are there helps nobody.
+/// Header fields that nearly every message has. They have no token, since it would exclude no
+/// message.
 const COMMON_FIELDS: [&str; 10] = [
     "content-transfer-encoding",
     "content-type",
@@ -39,38 +44,39 @@ const COMMON_FIELDS: [&str; 10] = [
     "to",
 ];
 
-/// A token as it comes out of a message.
+/// A token of a message, before it is hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageToken<'a> {
-    /// A word, in which field, and where.
+    /// A word, its field and its position.
     Word(&'a str, u16, u32),
-    /// A token that is kept as text, and its field.
+    /// A token stored as text, and its field.
     Text(&'a str, u16),
 }
 
-/// The keyed hash of words.
+/// Hashes words with the secret of a store.
 #[derive(Debug, Clone, Copy)]
 pub struct WordHash(SipHasher13);
 
 impl WordHash {
-    /// With a store's secret.
+    /// Makes the hash for the secret of a store.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
         Self(SipHasher13::new_with_key(&secrets.words))
     }
 
-    /// The 28 bits of a word in its search form.
+    /// Returns the 28-bit hash of a word in its search form.
     #[must_use]
     pub fn of(&self, word: &str) -> u32 {
         u32::try_from(self.0.hash(word.as_bytes()) & HASH_BITS).unwrap_or_default()
     }
 }
 
-/// The search tokens of a message.
+/// Returns the search tokens of a message.
 #[must_use]
 pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) -> Tokens {
     let hash = WordHash::new(secrets);
-    // Hash above position: one number sorts faster than a pair.
+    // The hash is in the upper half and the position in the lower: one number sorts faster than a
+    // pair.
     let mut found: Vec<u64> = Vec::with_capacity(1024);
     let mut texts: Vec<(String, u16)> = Vec::new();
     each_token(message, content, |seen| match seen {
@@ -81,11 +87,12 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     });
     found.sort_unstable();
     let mut words: Vec<SearchWord> = Vec::with_capacity(found.len());
-    for both in found {
-        let half = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
-        let (hash, position) = (half(both >> 32), half(both));
+    for packed in found {
+        let low_half =
+            |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
+        let (hash, position) = (low_half(packed >> 32), low_half(packed));
         match words.last_mut() {
-            // A name that stands twice has one place.
+            // A field that occurs twice has one position.
             Some(word) if word.hash == hash && word.positions.last() == Some(&position) => {}
             Some(word) if word.hash == hash => word.positions.push(position),
             _ => words.push(SearchWord { hash, positions: smallvec![position] }),
@@ -102,68 +109,68 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     Tokens { words, texts }
 }
 
-/// Calls `each` with every token of a message: `limits::MAX_INDEXED_WORDS` words,
+/// Calls `each` with every token of a message: at most `limits::MAX_INDEXED_WORDS` words and
 /// `limits::MAX_FIELD_ADDRESSES` texts.
 pub fn each_token(
     message: &Message<'_>,
     content: &EmailContent,
     each: impl FnMut(MessageToken<'_>),
 ) {
-    let mut all = Tokenizer { each, words: 0, texts: 0, next: [0; 16] };
-    // Before all else, so that no bound leaves one out.
+    let mut tokenizer = Tokenizer { each, words: 0, texts: 0, next: [0; 16] };
+    // Names of fields come first, so that no bound leaves one out.
     for field in message.header().fields() {
-        all.name(&field);
+        tokenizer.name(&field);
     }
     for (people, field) in
         [(&content.from, FROM), (&content.to, TO), (&content.cc, CC), (&content.bcc, BCC)]
     {
         for person in people {
-            all.words(person.name.as_deref().unwrap_or_default(), field);
-            all.words(&person.email, field);
+            tokenizer.words(person.name.as_deref().unwrap_or_default(), field);
+            tokenizer.words(&person.email, field);
             if let Ok(address) = Address::parse(&person.email) {
-                all.text(&address.reversed_domain(), field);
+                tokenizer.text(&address.reversed_domain(), field);
             }
         }
     }
-    all.words(content.subject.as_deref().unwrap_or_default(), SUBJECT);
+    tokenizer.words(content.subject.as_deref().unwrap_or_default(), SUBJECT);
     for attachment in message.attachments() {
-        all.words(attachment.name.as_deref().unwrap_or_default(), ATTACHMENT_NAME);
-        all.text(&attachment.media_type, ATTACHMENT_TYPE);
+        tokenizer.words(attachment.name.as_deref().unwrap_or_default(), ATTACHMENT_NAME);
+        tokenizer.text(&attachment.media_type, ATTACHMENT_TYPE);
     }
     for field in message.header().fields() {
-        all.ids(&field);
+        tokenizer.ids(&field);
         if field.is("Delivered-To") {
             for person in parse::addresses(field.readable().as_bytes()) {
                 if let Ok(address) = Address::parse(&person.email) {
-                    all.text(&address.reversed_domain(), DELIVERED_TO);
+                    tokenizer.text(&address.reversed_domain(), DELIVERED_TO);
                 }
             }
         }
     }
     for text in message.texts(limits::MAX_INDEXED_BYTES) {
-        all.words(&text, BODY);
+        tokenizer.words(&text, BODY);
     }
     for text in message.titles(limits::MAX_INDEXED_BYTES) {
-        all.words(&text, BODY);
+        tokenizer.words(&text, BODY);
     }
 }
 
-/// The band of a field's ids, if it is one that has ids.
+/// Returns the search field of the ids in this header field, if the header field has ids.
 #[must_use]
 pub fn id_field(name: &str) -> Option<u16> {
     let is = |known: &&str| name.eq_ignore_ascii_case(known);
-    let of_messages = ["Message-ID", "In-Reply-To", "References"].iter().any(&is);
-    if of_messages { Some(MESSAGE_ID) } else { is(&"List-Id").then_some(LIST_ID) }
+    let is_message_id = ["Message-ID", "In-Reply-To", "References"].iter().any(&is);
+    if is_message_id { Some(MESSAGE_ID) } else { is(&"List-Id").then_some(LIST_ID) }
 }
 
-/// The word that says that a message has a field of this name; none of those that nearly all have.
+/// Returns the token of a header field, or `None` for a field that nearly every message has.
 #[must_use]
 pub fn name_word(name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
     (!COMMON_FIELDS.contains(&name.as_str())).then_some(name)
 }
 
-/// What stands in angle brackets, without white space or brackets within.
+/// The texts in angle brackets that hold no white space and no brackets.
 pub fn bracketed_ids(value: &str) -> impl Iterator<Item = &str> {
     let ends = value.match_indices('>').filter_map(|(end, _)| value.get(..end));
     let ids = ends.filter_map(|before| before.rfind(['<', '>']).and_then(|at| before.get(at..)));
@@ -175,7 +182,7 @@ struct Tokenizer<F> {
     each: F,
     words: usize,
     texts: usize,
-    /// The next number of each band.
+    /// The next position of each band of `model::field`.
     next: [u32; 16],
 }
 
@@ -210,7 +217,7 @@ impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
         has_room
     }
 
-    /// That a field of this name is there.
+    /// Adds the token of the name of a field.
     fn name(&mut self, field: &Field<'_>) {
         if let Some(word) = std::str::from_utf8(field.name).ok().and_then(name_word) {
             self.words = self.words.saturating_add(1);
@@ -218,12 +225,14 @@ impl<F: FnMut(MessageToken<'_>)> Tokenizer<F> {
         }
     }
 
-    /// The ids in a field.
+    /// Adds the tokens of the ids in a field.
     fn ids(&mut self, field: &Field<'_>) {
-        let Some(of) = std::str::from_utf8(field.name).ok().and_then(id_field) else { return };
+        let Some(search_field) = std::str::from_utf8(field.name).ok().and_then(id_field) else {
+            return;
+        };
         for id in bracketed_ids(&folded(&field.decoded())) {
             let id = if self.has_room(id) { id } else { "" };
-            (self.each)(MessageToken::Text(id, of));
+            (self.each)(MessageToken::Text(id, search_field));
         }
     }
 }
@@ -234,7 +243,7 @@ mod tests {
     use crate::model::field::field_at;
 
     #[test]
-    fn tokens_are_sorted_and_each_once() {
+    fn tokens_are_sorted_and_unique() {
         let raw =
             b"From: Ann Lee <ann@mail.example.org>\r\nSubject: lunch\r\nMessage-ID: <1@x>\r\n\
             List-Id: Team <Team.example.org>\r\n\r\nLunch with Ann, lunch!\r\n";
@@ -250,10 +259,11 @@ mod tests {
     }
 
     #[test]
-    fn header_fields_are_known_by_name_and_ids_as_they_are_sought() {
+    fn header_fields_have_tokens_of_their_names_and_ids() {
         let long = "x".repeat(300);
         let raw = format!(
-            "Subject: x\r\nX-Loop: 1\r\nx-loop: 2\r\nReferences: a <1@X> (<2@x>)\r\n\t<3 @x> <<4@x>> <{long}>\r\n\r\n"
+            "Subject: x\r\nX-Loop: 1\r\nx-loop: 2\r\nReferences: a <1@X> (<2@x>)\r\n\t\
+             <3 @x> <<4@x>> <{long}>\r\n\r\n"
         );
         let message = Message::parse(raw.as_bytes());
         let found =
@@ -262,7 +272,7 @@ mod tests {
         assert_eq!(texts, ["", "1@x", "2@x", "4@x"]);
         let hash = WordHash::new(&Secrets::default());
         let names = |word: &str| {
-            found.words.iter().find(|known| known.hash == hash.of(word)).map(SearchWord::fields)
+            found.words.iter().find(|token| token.hash == hash.of(word)).map(SearchWord::fields)
         };
         assert_eq!(names("x-loop"), Some(HEADER));
         assert_eq!(names("references"), Some(HEADER));
@@ -270,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_has_its_band_of_positions_and_no_text_runs_into_the_next() {
+    fn fields_have_separate_position_bands_and_gaps_between_texts() {
         let raw = b"From: Ann Lee <ann@x>\r\nTo: b@x, c@x\r\nSubject: lunch now\r\n\r\nsee you\r\n";
         let message = Message::parse(raw);
         let mut seen = Vec::new();
@@ -290,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_message_are_bounded_and_keep_to_their_band() {
+    fn indexed_words_are_bounded_and_stay_in_their_band() {
         let raw =
             format!("Subject: x\r\n\r\n{}\r\n", "word ".repeat(limits::MAX_INDEXED_WORDS * 2));
         let message = Message::parse(raw.as_bytes());

@@ -1,73 +1,74 @@
-//! Text to words, in the form that search compares, with where each stands.
+//! Splits a text into words in the form that search compares, with the place of each.
 //!
-//! Words are NFKD, case folded, without combining and zero-width marks, Hangul composed again. Runs
-//! of ASCII letters and digits are cut by hand; a run that touches any other byte takes the
-//! Unicode way (both agree on ASCII, which a test holds). Scripts that put no spaces between words,
-//! and Hangul, whose words grow particles, give each pair of neighbours and each character: a word
-//! of one character is found by itself, a longer one by its pairs in a row. No pair reaches across
-//! punctuation.
+//! - Words are NFKD, case folded, without combining and zero-width marks; Hangul is composed again.
+//! - Runs of ASCII letters and digits take a fast path. Runs with any other character are split by
+//!   the rules of Unicode. Both agree on ASCII, which a test checks.
+//! - Scripts without spaces between words, and Hangul, whose words take particles, give each
+//!   character and each pair of neighbours as a word. A search term of one character is found by
+//!   itself, a longer one by its pairs in a row. No pair reaches across punctuation.
 
 use caseless::Caseless;
 use unicode_normalization::char::{compose, decompose_compatible, is_combining_mark};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Bytes of a word; what is longer is cut.
+/// Longest word in bytes; longer words are cut.
 pub const MAX_WORD_BYTES: usize = 64;
 
 /// A word of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextWord<'a> {
-    /// Its search form; at most `MAX_WORD_BYTES`.
+    /// The search form, at most `MAX_WORD_BYTES`.
     pub word: &'a str,
-    /// Its number in the text. Of an unspaced run each character has one, and a pair has that of
-    /// its first.
+    /// The number of the word in the text. In a run without spaces, each character has a number,
+    /// and a pair has the number of its first character.
     pub position: u32,
-    /// Where it begins in the text as given, in bytes.
+    /// Where the word begins in the original text, in bytes.
     pub start: usize,
-    /// Where it ends there.
+    /// Where the word ends in the original text, in bytes.
     pub end: usize,
-    /// A character that also stands in a pair: of no use in what is looked for, if the pairs are.
+    /// Whether this is a single character of a longer run, which the pairs cover too. A search for
+    /// the pairs need not look for it.
     pub in_pair: bool,
 }
 
-/// Calls `each` with every word of a text; gives how many numbers they took.
+/// Calls `each` with every word of a text. Returns how many numbers the words took.
 pub fn each_word(text: &str, mut each: impl FnMut(&TextWord<'_>)) -> u32 {
     let mut lower = String::with_capacity(MAX_WORD_BYTES);
     let mut folded = SearchRun::default();
-    let (mut at, mut start, mut all) = (0u32, 0usize, 0u8);
-    // What ends the last run is written behind it.
+    let (mut position, mut start, mut byte_union) = (0u32, 0usize, 0u8);
+    // A blank is appended, to end the last run.
     for (end, byte) in text.bytes().chain([b' ']).enumerate() {
         if in_run(byte) {
-            all |= byte;
+            byte_union |= byte;
             continue;
         }
-        // Both ends are beside ASCII, and so at a character's.
+        // Both ends are next to ASCII, and so between characters.
         let run = text.get(start..end).unwrap_or_default();
-        if all >= 0x80 {
+        if byte_union >= 0x80 {
             folded.fold(run);
-            at = folded.words(at, start, &mut each);
-        } else if all > 0 {
+            position = folded.words(position, start, &mut each);
+        } else if byte_union > 0 {
             lower.clear();
             lower.push_str(run.get(..MAX_WORD_BYTES).unwrap_or(run));
             lower.make_ascii_lowercase();
-            each(&TextWord { word: &lower, position: at, start, end, in_pair: false });
-            at = at.saturating_add(1);
+            each(&TextWord { word: &lower, position, start, end, in_pair: false });
+            position = position.saturating_add(1);
         }
-        (start, all) = (end.saturating_add(1), 0);
+        (start, byte_union) = (end.saturating_add(1), 0);
     }
-    at
+    position
 }
 
-/// Letters, digits, and every byte of what is not ASCII.
+/// Whether a byte is an ASCII letter or digit, or not ASCII.
 fn in_run(byte: u8) -> bool {
     byte >= 0x80 || byte.is_ascii_alphanumeric()
 }
 
-/// A run in its search form, and where each character of it comes from.
+/// A run in its search form, with the place of each character in the run.
 #[derive(Default)]
 struct SearchRun {
     plain: String,
-    /// Of each byte of `plain`: where its character begins in the run, and where it ends.
+    /// For each byte of `plain`: where its character begins and ends in the original run.
     origin: Vec<(usize, usize)>,
 }
 
@@ -90,23 +91,23 @@ impl SearchRun {
             return;
         }
         let (mut c, mut from) = (c, from);
-        // Only Hangul is put together again: its characters are what people search by.
+        // Only Hangul is composed again: people search by its composed characters.
         if matches!(u32::from(c), 0x1161..=0x11ff)
             && let Some(last) = self.plain.chars().next_back()
-            && let Some(both) = compose(last, c)
+            && let Some(composed) = compose(last, c)
         {
             self.plain.pop();
-            let bytes = self.origin.len().saturating_sub(last.len_utf8());
-            from.0 = self.origin.get(bytes).map_or(from.0, |(start, _)| *start);
-            self.origin.truncate(bytes);
-            c = both;
+            let length = self.origin.len().saturating_sub(last.len_utf8());
+            from.0 = self.origin.get(length).map_or(from.0, |(start, _)| *start);
+            self.origin.truncate(length);
+            c = composed;
         }
         self.plain.push(c);
         self.origin.resize(self.plain.len(), from);
     }
 
-    /// The words of the run, numbered from `at`; gives the next number.
-    fn words(&self, mut at: u32, base: usize, each: &mut impl FnMut(&TextWord<'_>)) -> u32 {
+    /// Calls `each` with the words of the run, numbered from `position`. Returns the next number.
+    fn words(&self, mut position: u32, base: usize, each: &mut impl FnMut(&TextWord<'_>)) -> u32 {
         let mut run: Option<(usize, usize)> = None;
         for (start, word) in self.plain.unicode_word_indices() {
             let mut from = start;
@@ -114,58 +115,59 @@ impl SearchRun {
                 && let Some(first) = rest.chars().next()
             {
                 let unspaced = is_unspaced(first);
-                let bytes = rest.find(|c| is_unspaced(c) != unspaced).unwrap_or(rest.len());
-                let end = from.saturating_add(bytes);
+                let length = rest.find(|c| is_unspaced(c) != unspaced).unwrap_or(rest.len());
+                let end = from.saturating_add(length);
                 run = match run {
                     Some((first, last)) if unspaced && last == from => Some((first, end)),
                     other => {
-                        at = self.pairs(other, at, base, each);
+                        position = self.pairs(other, position, base, each);
                         unspaced.then_some((from, end))
                     }
                 };
                 if !unspaced {
-                    let cut = rest.get(..bytes).map_or("", |whole| cut(whole, MAX_WORD_BYTES));
+                    let cut = rest.get(..length).map_or("", |whole| cut(whole, MAX_WORD_BYTES));
                     let (start, end) = self.span(from, end, base);
-                    each(&TextWord { word: cut, position: at, start, end, in_pair: false });
-                    at = at.saturating_add(1);
+                    each(&TextWord { word: cut, position, start, end, in_pair: false });
+                    position = position.saturating_add(1);
                 }
                 from = end;
             }
         }
-        self.pairs(run, at, base, each)
+        self.pairs(run, position, base, each)
     }
 
-    /// The pairs and the characters of an unspaced run.
+    /// Calls `each` with the pairs and the characters of a run without spaces. Returns the next
+    /// number.
     fn pairs(
         &self,
         run: Option<(usize, usize)>,
-        mut at: u32,
+        mut position: u32,
         base: usize,
         each: &mut impl FnMut(&TextWord<'_>),
     ) -> u32 {
-        let Some((first, last)) = run else { return at };
+        let Some((first, last)) = run else { return position };
         let text = self.plain.get(first..last).unwrap_or_default();
-        let alone = text.chars().nth(1).is_none();
+        let is_single = text.chars().nth(1).is_none();
         for (offset, c) in text.char_indices() {
             let from = first.saturating_add(offset);
             let middle = from.saturating_add(c.len_utf8());
-            let mut say = |to: usize, in_pair: bool| {
+            let mut add = |to: usize, in_pair: bool| {
                 let (start, end) = self.span(from, to, base);
                 each(&TextWord {
                     word: self.plain.get(from..to).unwrap_or_default(),
-                    position: at,
+                    position,
                     start,
                     end,
                     in_pair,
                 });
             };
             if let Some(next) = self.plain.get(middle..last).and_then(|rest| rest.chars().next()) {
-                say(middle.saturating_add(next.len_utf8()), false);
+                add(middle.saturating_add(next.len_utf8()), false);
             }
-            say(middle, !alone);
-            at = at.saturating_add(1);
+            add(middle, !is_single);
+            position = position.saturating_add(1);
         }
-        at
+        position
     }
 
     fn span(&self, from: usize, to: usize, base: usize) -> (usize, usize) {
@@ -176,18 +178,19 @@ impl SearchRun {
     }
 }
 
-/// The beginning of a text, no longer than `most` bytes.
+/// Returns the beginning of a text, cut between characters to at most `max` bytes.
 #[must_use]
-pub fn cut(text: &str, most: usize) -> &str {
-    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
+pub fn cut(text: &str, max: usize) -> &str {
+    text.get(..text.floor_char_boundary(max)).unwrap_or_default()
 }
 
-/// Scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer, kana, bopomofo, Han; and
-/// Hangul.
+/// Whether a character belongs to a script without spaces between words (Thai, Lao, Myanmar, Khmer,
+/// kana, bopomofo, Han), or to Hangul.
 fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c),
-        0x0e00..=0x0eff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3005..=0x3007 | 0x303b | 0x3040..=0x312f
-        | 0x31a0..=0x31ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0x20000..=0x3ffff)
+        0x0e00..=0x0eff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3005..=0x3007 | 0x303b
+        | 0x3040..=0x312f | 0x31a0..=0x31ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xac00..=0xd7a3
+        | 0xf900..=0xfaff | 0x20000..=0x3ffff)
 }
 
 fn is_zero_width(c: char) -> bool {
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_knows_its_number_and_its_place() {
+    fn words_have_their_position_and_their_place_in_the_text() {
         let mut out = Vec::new();
         let text = "A Café 日本語, b";
         let count = each_word(text, |found| {
@@ -249,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ways_agree_on_ascii(run in "[A-Za-z0-9]{1,80}") {
+        fn fast_path_agrees_with_unicode_on_ascii(run in "[A-Za-z0-9]{1,80}") {
             let mut folded = SearchRun::default();
             folded.fold(&run);
             let mut unicode = Vec::new();
@@ -258,7 +261,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_gives_bounded_words_in_their_places(text in ".{0,200}") {
+        fn any_text_gives_bounded_words_in_order(text in ".{0,200}") {
             let mut last = 0;
             let count = each_word(&text, |found| {
                 assert!(!found.word.is_empty() && found.word.len() <= MAX_WORD_BYTES);

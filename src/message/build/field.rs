@@ -1,36 +1,35 @@
-//! One header field, from a value in one of the forms of RFC 8621 §4.1.2.
+//! Writes one header field from a value in a form of RFC 8621 §4.1.2.
 
 use super::word::{self, MAX_WORD_BYTES};
 use crate::message::forms::is_name;
 use crate::message::parse::Group;
 use crate::model::{EmailAddress, SentAt, limits};
 
-/// Bytes of a line (RFC 5322 §2.1.1).
+/// Longest line in bytes (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
-/// Bytes of a name that leave room for a value in the first line.
+/// Longest name of a field in bytes; it leaves room for a value in the first line.
 const MAX_NAME_BYTES: usize = 76;
 
-/// What a field is to say.
+/// The value of a field to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldValue {
-    /// What stands after the colon: ASCII, folded as it is to be.
+    /// The text after the colon: ASCII, folded as the client wants it.
     Raw(String),
     Text(String),
     Addresses(Vec<EmailAddress>),
-    /// Addresses in groups.
     Groups(Vec<Group>),
-    /// Message ids without angle brackets.
+    /// Without angle brackets.
     MessageIds(Vec<String>),
     Date(SentAt),
     Urls(Vec<String>),
 }
 
-/// Why a value cannot be written.
+/// The reason why a value cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadFieldValue(pub &'static str);
 
-/// A header field, written.
+/// A header field in the form in which it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedField {
     name: String,
@@ -41,7 +40,7 @@ impl EncodedField {
     /// Writes a field.
     ///
     /// # Errors
-    /// `BadFieldValue`.
+    /// `BadFieldValue` if the name or the value cannot be written.
     pub fn new(name: &str, value: &FieldValue) -> Result<Self, BadFieldValue> {
         if !is_name(name) || name.len() > MAX_NAME_BYTES {
             return Err(BadFieldValue("not a name of a header field"));
@@ -58,7 +57,8 @@ impl EncodedField {
             FieldValue::Urls(urls) => {
                 word::listed(&angled(urls, &is_url, "not a URL")?, ",", column)
             }
-            // It has four digits for the year, and readers take lesser ones for abbreviations.
+            // RFC 5322 requires four digits for the year, and readers take smaller years for
+            // abbreviations.
             FieldValue::Date(date) if date.rfc3339().get(..4).is_none_or(|year| year < "1900") => {
                 return Err(BadFieldValue(
                     "a date in a header field has no year before 1900 (RFC 5322 §3.3)",
@@ -92,19 +92,19 @@ impl EncodedField {
             ));
         }
         if bytes.split("\r\n").any(|line| line.len() > MAX_LINE_BYTES) {
-            return Err(BadFieldValue("a line of more than 998 bytes"));
+            return Err(BadFieldValue("a line is longer than 998 bytes"));
         }
         bytes.push_str("\r\n");
         Ok(Self { name: name.to_owned(), bytes: bytes.into_bytes() })
     }
 
-    /// Whether it has that name, in any case.
+    /// Whether the field has this name, in any case.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
 
-    /// It, line end included.
+    /// The bytes of the field, line end included.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -113,18 +113,19 @@ impl EncodedField {
 
 fn text(text: &str, column: usize) -> Result<String, BadFieldValue> {
     if text.chars().any(|c| c.is_control() && c != '\t') {
-        return Err(BadFieldValue("a control character"));
+        return Err(BadFieldValue("a control character is not allowed"));
     }
     let blank = |c: char| matches!(c, ' ' | '\t');
-    // Blanks count to the word after them.
-    let short = text.split_inclusive(|c| !blank(c)).all(|run| run.len() <= MAX_WORD_BYTES)
-        && text.split(blank).all(|word| word.len() <= MAX_WORD_BYTES);
-    let plain = short
+    // Blanks belong to the word after them.
+    let has_short_words =
+        text.split_inclusive(|c| !blank(c)).all(|run| run.len() <= MAX_WORD_BYTES)
+            && text.split(blank).all(|word| word.len() <= MAX_WORD_BYTES);
+    let is_plain = has_short_words
         && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
         && !text.contains("=?")
         && !text.starts_with(blank)
         && !text.ends_with(blank);
-    Ok(if plain { word::folded(text, column) } else { word::encoded(text, column) })
+    Ok(if is_plain { word::folded(text, column) } else { word::encoded(text, column) })
 }
 
 fn addresses(people: &[EmailAddress]) -> Result<Vec<String>, BadFieldValue> {
@@ -137,7 +138,7 @@ fn addresses(people: &[EmailAddress]) -> Result<Vec<String>, BadFieldValue> {
 fn address(person: &EmailAddress) -> Result<String, BadFieldValue> {
     let (name, email) = (person.name.as_deref().unwrap_or_default(), person.email.as_str());
     if name.chars().any(|c| c.is_control() && c != '\t') || email.chars().any(char::is_control) {
-        return Err(BadFieldValue("a control character"));
+        return Err(BadFieldValue("a control character is not allowed"));
     }
     let has_name = !name.trim().is_empty();
     if (email.is_empty() && !has_name)
@@ -147,12 +148,12 @@ fn address(person: &EmailAddress) -> Result<String, BadFieldValue> {
     {
         return Err(BadFieldValue("not an email address"));
     }
-    let bare = email.contains('@')
+    let is_bare = email.contains('@')
         && email.chars().all(|c| {
             !c.is_ascii() || c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.@".contains(c)
         });
     Ok(match name.trim() {
-        "" if bare => email.to_owned(),
+        "" if is_bare => email.to_owned(),
         "" => format!("<{email}>"),
         _ => {
             let phrase = word::phrase(name);
@@ -194,10 +195,10 @@ fn groups(groups: &[Group]) -> Result<Vec<String>, BadFieldValue> {
 fn angled(
     items: &[String],
     fits: &dyn Fn(&str) -> bool,
-    wrong: &'static str,
+    message: &'static str,
 ) -> Result<Vec<String>, BadFieldValue> {
     if items.len() > limits::MAX_FIELD_ADDRESSES || !items.iter().all(|item| fits(item)) {
-        return Err(BadFieldValue(wrong));
+        return Err(BadFieldValue(message));
     }
     Ok(items.iter().map(|item| format!("<{item}>")).collect())
 }

@@ -1,4 +1,4 @@
-//! A body part, and how its content travels.
+//! Checks and writes a body part, in the transfer encoding that its content needs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,42 +7,40 @@ use super::field::{BadFieldValue, EncodedField};
 use super::word;
 use crate::message::encode::quoted_printable;
 
-/// Bytes of a line (RFC 5322 §2.1.1).
+/// Longest line in bytes (RFC 5322 §2.1.1).
 const MAX_LINE_BYTES: usize = 998;
-/// Bytes of a line of base64 (RFC 2045 §6.8).
+/// Longest line of base64 in bytes (RFC 2045 §6.8).
 const BASE64_LINE_BYTES: usize = 76;
-/// Bytes of a media type, a parameter's name, a language tag.
+/// Longest media type, name of a parameter or language tag, in bytes.
 const MAX_TOKEN_BYTES: usize = 127;
 
 /// A part to be built.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PartDraft {
-    /// Its media type, without parameters.
+    /// The media type without parameters.
     pub media_type: String,
     /// Parameters of Content-Type, without `boundary` and `name`.
     pub params: Vec<(String, String)>,
-    /// Its file name.
+    /// The file name.
     pub name: Option<String>,
     pub disposition: Option<String>,
     /// Parameters of Content-Disposition, without `filename`.
     pub disposition_params: Vec<(String, String)>,
     /// Content-ID, without angle brackets.
     pub cid: Option<String>,
-    /// Content-Language.
+    /// The tags of Content-Language.
     pub language: Vec<String>,
-    /// Content-Location.
+    /// The URI of Content-Location.
     pub location: Option<String>,
     pub fields: Vec<EncodedField>,
-    /// What it holds.
     pub content: PartContent,
 }
 
-/// What a part holds.
+/// The content of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartContent {
-    /// Text in UTF-8; of text and messages lines end in LF and are written with CRLF.
+    /// UTF-8. In text and messages, lines end in LF and are written with CRLF.
     Text(String),
-    /// Bytes.
     Bytes(Vec<u8>),
     Parts(Vec<PartDraft>),
 }
@@ -54,11 +52,10 @@ impl Default for PartContent {
 }
 
 impl PartDraft {
-    /// What is wrong with its values, and the name of the property in RFC 8621 §4.1.4 that it is
-    /// in.
+    /// Checks whether the values of this part can be written. Its children are not checked.
     ///
     /// # Errors
-    /// `BadFieldValue`. Parts within are not looked at.
+    /// `BadFieldValue`, and the property of RFC 8621 §4.1.4 that has the bad value.
     pub fn check(&self) -> Result<(), (&'static str, BadFieldValue)> {
         let token = |text: &str| {
             (1..=MAX_TOKEN_BYTES).contains(&text.len())
@@ -84,11 +81,15 @@ impl PartDraft {
             ),
             ("type", params(&self.params)),
             ("type", multipart == matches!(self.content, PartContent::Parts(_))),
-            // RFC 2045 §6.4: it is never encoded, so it must be lines that can travel.
+            // A message is never encoded (RFC 2045 §6.4), so its lines must be short enough to be
+            // sent.
             (
                 "partId",
                 !self.is_message()
-                    || !matches!(&self.content, PartContent::Text(text) if !fits_lines(&lines(text))),
+                    || !matches!(
+                        &self.content,
+                        PartContent::Text(text) if !fits_lines(&lines(text))
+                    ),
             ),
             ("name", self.name.as_deref().is_none_or(clean)),
             ("disposition", self.disposition.as_deref().is_none_or(token)),
@@ -101,14 +102,12 @@ impl PartDraft {
             ("location", self.location.as_ref().is_none_or(url)),
         ];
         match rules.iter().find(|(_, fits)| !fits) {
-            Some((property, _)) => {
-                Err((*property, BadFieldValue("not a value that can be written")))
-            }
+            Some((property, _)) => Err((*property, BadFieldValue("this value cannot be written"))),
             None => Ok(()),
         }
     }
 
-    /// Whether the bytes of a message within make it one that is not 7-bit.
+    /// Whether an embedded message makes this part 8-bit.
     fn is_eight_bit(&self) -> bool {
         match &self.content {
             PartContent::Parts(parts) => parts.iter().any(Self::is_eight_bit),
@@ -128,49 +127,50 @@ impl PartDraft {
     }
 }
 
-/// Writes the fields that describe it, an empty line, and its content.
+/// Writes the fields that describe a part, an empty line, and the content.
 pub(super) fn write(part: &PartDraft, seed: &str, out: &mut Vec<u8>) {
-    let mut head = format!("Content-Type: {}", part.media_type);
+    let mut header = format!("Content-Type: {}", part.media_type);
     for (name, value) in &part.params {
-        head.push_str(&word::parameter(name, value));
+        header.push_str(&word::parameter(name, value));
     }
-    // Other types have no charset, or one of their own.
+    // Other types have no charset, or define their own.
     if part.is_text() && matches!(part.content, PartContent::Text(_)) {
-        head.push_str(&word::parameter("charset", "utf-8"));
+        header.push_str(&word::parameter("charset", "utf-8"));
     }
     if let Some(name) = &part.name {
-        head.push_str(&word::old_name(name));
+        header.push_str(&word::old_name(name));
     }
     let boundary = matches!(part.content, PartContent::Parts(_)).then(|| free_boundary(part, seed));
     if let Some(boundary) = &boundary {
-        head.push_str(&word::parameter("boundary", boundary));
+        header.push_str(&word::parameter("boundary", boundary));
     }
-    head.push_str("\r\n");
+    header.push_str("\r\n");
     if let Some(disposition) = &part.disposition {
-        head.push_str("Content-Disposition: ");
-        head.push_str(disposition);
+        header.push_str("Content-Disposition: ");
+        header.push_str(disposition);
         for (name, value) in &part.disposition_params {
-            head.push_str(&word::parameter(name, value));
+            header.push_str(&word::parameter(name, value));
         }
-        head.push_str(
+        header.push_str(
             &part.name.as_ref().map(|name| word::parameter("filename", name)).unwrap_or_default(),
         );
-        head.push_str("\r\n");
+        header.push_str("\r\n");
     }
     if let Some(cid) = &part.cid {
-        head.push_str(&format!("Content-ID: <{cid}>\r\n"));
+        header.push_str(&format!("Content-ID: <{cid}>\r\n"));
     }
     if !part.language.is_empty() {
-        head.push_str(&format!("Content-Language: {}\r\n", word::listed(&part.language, ",", 18)));
+        header
+            .push_str(&format!("Content-Language: {}\r\n", word::listed(&part.language, ",", 18)));
     }
     if let Some(location) = &part.location {
-        head.push_str(&format!("Content-Location: {location}\r\n"));
+        header.push_str(&format!("Content-Location: {location}\r\n"));
     }
-    out.extend_from_slice(head.as_bytes());
+    out.extend_from_slice(header.as_bytes());
     for field in &part.fields {
         out.extend_from_slice(field.bytes());
     }
-    let (encoding, bytes) = travelling(part);
+    let (encoding, bytes) = encoded_content(part);
     out.extend_from_slice(format!("Content-Transfer-Encoding: {encoding}\r\n\r\n").as_bytes());
     out.extend_from_slice(&bytes);
     if let (PartContent::Parts(parts), Some(boundary)) = (&part.content, boundary) {
@@ -182,24 +182,24 @@ pub(super) fn write(part: &PartDraft, seed: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// A boundary that stands in nothing that is written unencoded.
+/// Returns a boundary that occurs in no unencoded content.
 fn free_boundary(part: &PartDraft, seed: &str) -> String {
-    let mut at = 0u32;
+    let mut attempt = 0u32;
     loop {
-        // Neither base64 nor quoted-printable ever has `=_`.
+        // Neither base64 nor quoted-printable can contain `=_`.
         let boundary = format!(
             "=_{}",
-            blake3::hash(format!("{seed} {at} {}", depth(part)).as_bytes()).to_hex()
+            blake3::hash(format!("{seed} {attempt} {}", depth(part)).as_bytes()).to_hex()
         );
         let boundary: String = boundary.chars().take(34).collect();
-        if !stands(part, boundary.as_bytes()) {
+        if !has_text(part, boundary.as_bytes()) {
             return boundary;
         }
-        at = at.saturating_add(1);
+        attempt = attempt.saturating_add(1);
     }
 }
 
-/// What tells nested multiparts apart.
+/// The nesting depth below a part. It makes the boundaries of nested multiparts different.
 fn depth(part: &PartDraft) -> usize {
     match &part.content {
         PartContent::Parts(parts) => parts.iter().map(depth).max().unwrap_or(0).saturating_add(1),
@@ -207,23 +207,23 @@ fn depth(part: &PartDraft) -> usize {
     }
 }
 
-fn stands(part: &PartDraft, boundary: &[u8]) -> bool {
+fn has_text(part: &PartDraft, boundary: &[u8]) -> bool {
     match &part.content {
         PartContent::Text(text) => memchr::memmem::find(text.as_bytes(), boundary).is_some(),
         PartContent::Bytes(bytes) => memchr::memmem::find(bytes, boundary).is_some(),
-        PartContent::Parts(parts) => parts.iter().any(|part| stands(part, boundary)),
+        PartContent::Parts(parts) => parts.iter().any(|part| has_text(part, boundary)),
     }
 }
 
-/// The transfer encoding, and the content in it.
-fn travelling(part: &PartDraft) -> (&'static str, Vec<u8>) {
+/// Returns the transfer encoding, and the content in it.
+fn encoded_content(part: &PartDraft) -> (&'static str, Vec<u8>) {
     match &part.content {
         PartContent::Parts(_) => (if part.is_eight_bit() { "8bit" } else { "7bit" }, Vec::new()),
         PartContent::Text(text) if part.is_text() => encoded(lines(text)),
         PartContent::Text(text) if part.is_message() => {
             (if text.is_ascii() { "7bit" } else { "8bit" }, lines(text))
         }
-        // Of another type the bytes count, line ends with them.
+        // In other types every byte counts, also line ends.
         PartContent::Text(text) if text.is_ascii() && fits_lines(text.as_bytes()) => {
             ("7bit", text.clone().into_bytes())
         }
@@ -236,17 +236,17 @@ fn travelling(part: &PartDraft) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// A text as lines that end in CRLF.
+/// Returns a text in lines that end in CRLF.
 fn lines(text: &str) -> Vec<u8> {
     text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes()
 }
 
 fn encoded(bytes: Vec<u8>) -> (&'static str, Vec<u8>) {
-    let odd =
+    let escaped_count =
         bytes.iter().filter(|byte| !matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n')).count();
     if bytes.is_ascii() && fits_lines(&bytes) {
         ("7bit", bytes)
-    } else if odd.saturating_mul(4) > bytes.len() {
+    } else if escaped_count.saturating_mul(4) > bytes.len() {
         ("base64", base64(&bytes))
     } else {
         let mut out = Vec::with_capacity(bytes.len().saturating_add(bytes.len() / 4));
@@ -255,7 +255,7 @@ fn encoded(bytes: Vec<u8>) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// Whether it is CRLF lines of bounded length, without NUL.
+/// Whether the bytes are CRLF lines of bounded length, without NUL.
 fn fits_lines(bytes: &[u8]) -> bool {
     bytes.split(|byte| *byte == b'\n').all(|line| line.len() <= MAX_LINE_BYTES)
         && !bytes.contains(&0)

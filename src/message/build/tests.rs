@@ -12,7 +12,7 @@ fn person(name: Option<&str>, email: &str) -> EmailAddress {
     EmailAddress { name: name.map(str::to_owned), email: email.to_owned() }
 }
 
-/// What a value reads as once it is written.
+/// Writes a value, and reads it back in a form.
 fn read(name: &str, value: &FieldValue, form: Form) -> FormValue {
     let field = EncodedField::new(name, value).unwrap();
     let bytes = [field.bytes(), b"\r\n"].concat();
@@ -35,7 +35,7 @@ fn text(value: &str) -> String {
 }
 
 #[test]
-fn texts_read_back() {
+fn text_fields_read_back() {
     let long = "word ".repeat(400);
     for value in [
         "",
@@ -55,7 +55,7 @@ fn texts_read_back() {
     }
     assert_eq!(
         EncodedField::new("Subject", &FieldValue::Text("a\r\nBcc: x".into())),
-        Err(BadFieldValue("a control character"))
+        Err(BadFieldValue("a control character is not allowed"))
     );
     for line in String::from_utf8_lossy(
         EncodedField::new("Subject", &FieldValue::Text(long)).unwrap().bytes(),
@@ -67,14 +67,15 @@ fn texts_read_back() {
 }
 
 #[test]
-fn addresses_read_back() {
+fn address_fields_read_back() {
     let people = vec![
         person(None, "a@x.example"),
         person(Some("Ann B"), "a@x.example"),
         person(Some("B, \"Bob\" \\ C."), "b@x.example"),
         person(
             Some(
-                "J\u{fc}rgen \u{1f600} von und zu Hohenstein auf und davon in einer sehr langen Zeile",
+                "J\u{fc}rgen \u{1f600} von und zu Hohenstein auf und davon in einer sehr \
+                 langen Zeile",
             ),
             "j@x.example",
         ),
@@ -117,7 +118,7 @@ fn addresses_read_back() {
 }
 
 #[test]
-fn the_other_forms_read_back() {
+fn fields_of_other_forms_read_back() {
     let list =
         |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<String>>();
     let ids = list(&["a@x", "b.c+d@y.example"]);
@@ -166,7 +167,8 @@ fn built(body: PartDraft) -> Vec<u8> {
 
 #[test]
 fn parts_read_back() {
-    let name = "Angebot f\u{fc}r J\u{fc}rgen und alle anderen, die noch eines haben wollen \u{1f600} (2).pdf";
+    let name = "Angebot f\u{fc}r J\u{fc}rgen und alle anderen, \
+                die noch eines haben wollen \u{1f600} (2).pdf";
     let mut file =
         leaf("application/pdf", PartContent::Bytes((0..=255).cycle().take(5000).collect()));
     file.name = Some(name.into());
@@ -237,7 +239,7 @@ fn parts_read_back() {
         message.body_value(child(7).children[0].number, 0).unwrap().value,
         "<p>".repeat(2000)
     );
-    // Of the header lines, both ways of writing a name.
+    // The file name is written in both ways.
     let head = String::from_utf8_lossy(child(1).header).into_owned();
     assert!(
         head.contains(" name=\"=?utf-8?q?Angebot")
@@ -247,32 +249,39 @@ fn parts_read_back() {
 }
 
 #[test]
-fn values_of_parts_are_checked() {
+fn bad_values_of_parts_are_refused() {
     let part = || leaf("text/plain", PartContent::Text(String::new()));
-    let wrong = |part: PartDraft| part.check().unwrap_err().0;
-    assert_eq!(wrong(leaf("text", PartContent::default())), "type");
-    assert_eq!(wrong(leaf("text/plain\r\nX: y", PartContent::default())), "type");
-    assert_eq!(wrong(leaf("multipart/mixed", PartContent::default())), "type");
-    assert_eq!(wrong(leaf("text/plain", PartContent::Parts(vec![]))), "type");
-    assert_eq!(wrong(PartDraft { name: Some("a\nb".into()), ..part() }), "name");
-    assert_eq!(wrong(PartDraft { disposition: Some("a b".into()), ..part() }), "disposition");
-    assert_eq!(wrong(PartDraft { cid: Some("a>\r\n".into()), ..part() }), "cid");
-    assert_eq!(wrong(PartDraft { language: vec!["a b".into()], ..part() }), "language");
-    assert_eq!(wrong(PartDraft { location: Some("a b".into()), ..part() }), "location");
-    assert_eq!(wrong(PartDraft { params: vec![("a=".into(), "b".into())], ..part() }), "type");
+    let bad_property = |part: PartDraft| part.check().unwrap_err().0;
+    assert_eq!(bad_property(leaf("text", PartContent::default())), "type");
+    assert_eq!(bad_property(leaf("text/plain\r\nX: y", PartContent::default())), "type");
+    assert_eq!(bad_property(leaf("multipart/mixed", PartContent::default())), "type");
+    assert_eq!(bad_property(leaf("text/plain", PartContent::Parts(vec![]))), "type");
+    assert_eq!(bad_property(PartDraft { name: Some("a\nb".into()), ..part() }), "name");
+    assert_eq!(
+        bad_property(PartDraft { disposition: Some("a b".into()), ..part() }),
+        "disposition"
+    );
+    assert_eq!(bad_property(PartDraft { cid: Some("a>\r\n".into()), ..part() }), "cid");
+    assert_eq!(bad_property(PartDraft { language: vec!["a b".into()], ..part() }), "language");
+    assert_eq!(bad_property(PartDraft { location: Some("a b".into()), ..part() }), "location");
+    assert_eq!(
+        bad_property(PartDraft { params: vec![("a=".into(), "b".into())], ..part() }),
+        "type"
+    );
 }
 
 proptest! {
     #[test]
     fn any_text_reads_back(value in "[ -~\t\u{a0}-\u{17f}\u{1f600}=?]{0,200}") {
         use unicode_normalization::UnicodeNormalization;
-        let wanted: String = value.chars().filter(|c| *c == '\t' || !c.is_control()).nfc().collect();
+        let without_controls = value.chars().filter(|c| *c == '\t' || !c.is_control());
+        let wanted: String = without_controls.nfc().collect();
         if wanted == value {
             prop_assert_eq!(text(&value), value);
         }
     }
 
-    /// What cannot be written unchanged is refused.
+    /// An address that cannot be written unchanged is refused.
     #[test]
     fn any_address_is_written_unchanged(
         local in "[ -~]{1,40}|[a-z. ]{1,40}",
@@ -290,22 +299,40 @@ proptest! {
     }
 
     #[test]
-    fn any_name_reads_back(name in "[ -~\u{c0}-\u{17f}]{0,90}", email in "[a-z0-9.+]{1,20}@[a-z]{1,10}") {
+    fn any_name_reads_back(
+        name in "[ -~\u{c0}-\u{17f}]{0,90}",
+        email in "[a-z0-9.+]{1,20}@[a-z]{1,10}",
+    ) {
         let person = person(Some(name.trim()).filter(|name| !name.is_empty()), &email);
         let value = FieldValue::Addresses(vec![person.clone(), person.clone()]);
-        prop_assert_eq!(read("To", &value, Form::Addresses), FormValue::Addresses(vec![person.clone(), person]));
+        let wanted = FormValue::Addresses(vec![person.clone(), person]);
+        prop_assert_eq!(read("To", &value, Form::Addresses), wanted);
     }
 
     #[test]
-    fn any_body_reads_back(text in "[ -~\n\t\r\u{fc}\0]{0,400}", bytes in proptest::collection::vec(any::<u8>(), 0..400), name in "[ -~\u{fc}]{0,120}") {
+    fn any_body_reads_back(
+        text in "[ -~\n\t\r\u{fc}\0]{0,400}",
+        bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        name in "[ -~\u{fc}]{0,120}",
+    ) {
         let name = Some(name.trim()).filter(|name| !name.is_empty()).map(str::to_owned);
-        let file = |kind: &str| PartDraft { name: name.clone(), disposition: Some("attachment".into()), ..leaf(kind, PartContent::Bytes(bytes.clone())) };
-        let parts = vec![leaf("text/plain", PartContent::Text(text.clone())), file("image/png"), file("text/csv"), file("message/rfc822")];
+        let file = |kind: &str| PartDraft {
+            name: name.clone(),
+            disposition: Some("attachment".into()),
+            ..leaf(kind, PartContent::Bytes(bytes.clone()))
+        };
+        let parts = vec![
+            leaf("text/plain", PartContent::Text(text.clone())),
+            file("image/png"),
+            file("text/csv"),
+            file("message/rfc822"),
+        ];
         let raw = built(leaf("multipart/mixed", PartContent::Parts(parts)));
         let message = Message::parse(&raw);
         let lines: Vec<&str> = text.split('\n').collect();
         let (last, lines) = lines.split_last().unwrap();
-        let wanted: String = lines.iter().map(|line| format!("{}\n", line.trim_end_matches('\r'))).chain([(*last).to_owned()]).collect();
+        let lines = lines.iter().map(|line| format!("{}\n", line.trim_end_matches('\r')));
+        let wanted: String = lines.chain([(*last).to_owned()]).collect();
         prop_assert_eq!(message.body_value(1, 0).unwrap().value, wanted);
         for number in 2..5 {
             let decoded = message.decoded(number);
@@ -313,7 +340,7 @@ proptest! {
         }
         let structure = message.structure();
         prop_assert_eq!(&structure.root.children[1].name, &name);
-        // Alone, the name stands in Content-Type only.
+        // Without a disposition, only Content-Type has the name.
         let alone = built(PartDraft { disposition: None, ..file("image/png") });
         let message = Message::parse(&alone);
         prop_assert_eq!(message.structure().root.name, name);

@@ -1,38 +1,38 @@
-//! Encoded words (RFC 2047), phrases, parameters (RFC 2231), and folding.
+//! Writes encoded words (RFC 2047), phrases and parameters (RFC 2231), and folds lines.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Bytes of a line that is folded where it can be (RFC 5322 §2.1.1).
+/// Longest line in bytes, if it can be folded (RFC 5322 §2.1.1).
 pub(super) const FOLDED_LINE_BYTES: usize = 78;
-/// Bytes of a word that stands as it is.
+/// Longest word in bytes that is written unencoded.
 pub(super) const MAX_WORD_BYTES: usize = 900;
-/// Bytes of the text of an encoded word: 75 (RFC 2047 §2) without `=?utf-8?q?` and `?=`.
+/// Longest text of an encoded word in bytes: 75 (RFC 2047 §2) without `=?utf-8?q?` and `?=`.
 const ENCODED_WORD_BYTES: usize = 63;
-/// Bytes of the first encoded word of a field, however long the name of the field.
+/// Room in bytes for the first encoded word of a field, however long the name of the field.
 const FIRST_ENCODED_WORD_BYTES: usize = 16;
-/// Where a name begins, at most, as a rule.
+/// Column in which a display name begins, at most, as a rule.
 const MAX_NAME_COLUMN: usize = 12;
-/// Bytes of a parameter's section (RFC 2231 §3).
+/// Longest section of a parameter in bytes (RFC 2231 §3).
 const MAX_SECTION_BYTES: usize = 60;
 
-/// The text as encoded words, each on a line of its own but the first, which begins at `column`.
+/// Returns the text as encoded words, one a line. The first begins at `column`.
 pub(super) fn encoded(text: &str, column: usize) -> String {
-    let wide = text.bytes().filter(|byte| q(*byte).is_none()).count();
-    let letter = if wide.saturating_mul(3) > text.len() { 'b' } else { 'q' };
-    let most = |column: usize| {
+    let escaped_count = text.bytes().filter(|byte| q(*byte).is_none()).count();
+    let letter = if escaped_count.saturating_mul(3) > text.len() { 'b' } else { 'q' };
+    let room_after = |column: usize| {
         let room = ENCODED_WORD_BYTES.saturating_sub(column).max(FIRST_ENCODED_WORD_BYTES);
         if letter == 'b' { (room / 4).saturating_mul(3) } else { room }
     };
-    let mut room = most(column);
+    let mut room = room_after(column);
     let cost = |c: char| {
-        let bytes = c.len_utf8();
+        let length = c.len_utf8();
         if letter == 'b'
             || (c.is_ascii() && c.encode_utf8(&mut [0; 4]).bytes().all(|byte| q(byte).is_some()))
         {
-            bytes
+            length
         } else {
-            bytes.saturating_mul(3)
+            length.saturating_mul(3)
         }
     };
     let mut words: Vec<String> = vec![String::new()];
@@ -40,7 +40,7 @@ pub(super) fn encoded(text: &str, column: usize) -> String {
     for c in text.chars() {
         if width.saturating_add(cost(c)) > room {
             words.push(String::new());
-            (width, room) = (0, most(0));
+            (width, room) = (0, room_after(0));
         }
         width = width.saturating_add(cost(c));
         if let Some(word) = words.last_mut() {
@@ -55,7 +55,8 @@ pub(super) fn encoded(text: &str, column: usize) -> String {
     words.iter().map(write).collect::<Vec<_>>().join("\r\n ")
 }
 
-/// What an byte is in the Q encoding, where it needs no escape anywhere (RFC 2047 §5 (3)).
+/// Returns the character for a byte in the Q encoding, or `None` if the byte must be escaped
+/// somewhere (RFC 2047 §5 (3)).
 fn q(byte: u8) -> Option<char> {
     match byte {
         b' ' => Some('_'),
@@ -69,7 +70,7 @@ fn q_byte(byte: u8) -> String {
     q(byte).map_or_else(|| format!("={byte:02X}"), String::from)
 }
 
-/// A display name (RFC 5322 §3.2.5): as it is, quoted, or encoded.
+/// Writes a display name (RFC 5322 §3.2.5): unchanged, quoted or encoded.
 pub(super) fn phrase(name: &str) -> String {
     let atom = |word: &str| {
         !word.is_empty()
@@ -89,25 +90,25 @@ pub(super) fn phrase(name: &str) -> String {
     }
 }
 
-/// A quoted string (RFC 5322 §3.2.4).
+/// Writes a quoted string (RFC 5322 §3.2.4).
 pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Text with line breaks before the blanks that are there, so that lines are short where they can
-/// be. `column` is where it begins. The text must have no blank at its beginning.
+/// Folds a text that begins at `column`: breaks lines before its blanks, so that they are short
+/// where possible. The text must not begin with a blank.
 pub(super) fn folded(text: &str, column: usize) -> String {
     let (mut out, mut column, mut rest) = (String::with_capacity(text.len()), column, text);
     let blank = |c: char| matches!(c, ' ' | '\t');
     while !rest.is_empty() {
-        let word = rest.find(|c| !blank(c)).unwrap_or(rest.len());
+        let word_start = rest.find(|c| !blank(c)).unwrap_or(rest.len());
         let length = rest
-            .get(word..)
+            .get(word_start..)
             .and_then(|after| after.find(blank))
-            .unwrap_or(rest.len().saturating_sub(word));
+            .unwrap_or(rest.len().saturating_sub(word_start));
         let (piece, after) =
-            rest.split_at_checked(word.saturating_add(length)).unwrap_or((rest, ""));
-        if word > 0 && column.saturating_add(piece.len()) > FOLDED_LINE_BYTES {
+            rest.split_at_checked(word_start.saturating_add(length)).unwrap_or((rest, ""));
+        if word_start > 0 && column.saturating_add(piece.len()) > FOLDED_LINE_BYTES {
             out.push_str("\r\n");
             column = 0;
         }
@@ -118,7 +119,7 @@ pub(super) fn folded(text: &str, column: usize) -> String {
     out
 }
 
-/// Items with a separator and a blank between them, broken there.
+/// Joins items with a separator and a blank, and breaks lines there.
 pub(super) fn listed(items: &[String], separator: &str, column: usize) -> String {
     let (mut out, mut column) = (String::new(), column);
     for (at, item) in items.iter().enumerate() {
@@ -140,15 +141,15 @@ pub(super) fn listed(items: &[String], separator: &str, column: usize) -> String
     out
 }
 
-/// A parameter on a line of its own (RFC 2045 §5.1, RFC 2231 §3 and §4).
+/// Writes a parameter on a line of its own (RFC 2045 §5.1, RFC 2231 §3 and §4).
 pub(super) fn parameter(name: &str, value: &str) -> String {
     if value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.len() <= MAX_SECTION_BYTES
         && !value.contains("=?")
     {
         let token = |byte: u8| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&byte);
-        let bare = !value.is_empty() && value.bytes().all(token);
-        return format!(";\r\n {name}={}", if bare { value.to_owned() } else { quoted(value) });
+        let is_token = !value.is_empty() && value.bytes().all(token);
+        return format!(";\r\n {name}={}", if is_token { value.to_owned() } else { quoted(value) });
     }
     let mut sections: Vec<String> = vec!["utf-8''".to_owned()];
     for byte in value.bytes() {
@@ -174,7 +175,7 @@ pub(super) fn parameter(name: &str, value: &str) -> String {
         .collect()
 }
 
-/// A file name in Content-Type, as programs from before RFC 2231 read it.
+/// Writes a file name in Content-Type for programs older than RFC 2231.
 pub(super) fn old_name(value: &str) -> String {
     let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.len() <= MAX_SECTION_BYTES

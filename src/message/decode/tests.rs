@@ -20,7 +20,7 @@ fn at_once(encoding: u8, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_broken_is_decoded_as_far_as_it_goes() {
+fn broken_encodings_are_decoded_as_far_as_possible() {
     for (encoding, bytes, wanted) in [
         (2, "SGVs\r\nbG8=", "Hello"),
         (2, "SGVs-bG8=", "Hello"),
@@ -39,7 +39,8 @@ fn what_is_broken_is_decoded_as_far_as_it_goes() {
     }
 }
 
-/// A footer of a mailing list became garbage in the text, and five bytes of a picture.
+/// Regression test: a footer of a mailing list became garbage in a text, and five bytes of a
+/// picture.
 #[test]
 fn base64_ends_at_its_padding() {
     for (bytes, wanted, is_broken) in [
@@ -52,10 +53,10 @@ fn base64_ends_at_its_padding() {
         ("SGVsbG8= \r\n\r\n  \r\n", "Hello", false),
         ("VGVzdA==", "Test", false),
         ("VGVzdA=\r\n=\r\n", "Test", false),
-        // Encoded line by line, or in pieces.
+        // Content that was encoded line by line, or in pieces.
         ("SGVsbG8=\r\nSGVsbG8=\r\nSGVs\r\nbG8=\r\n", "HelloHelloHello", false),
         ("SGVsbG8=SGVsbG8=", "HelloHello", false),
-        // What pads nothing is no padding.
+        // A `=` that fills no group of four is no padding.
         ("SGVs=\r\nbG8", "Hello", true),
         ("SGVsbG8", "Hello", false),
     ] {
@@ -83,15 +84,15 @@ fn a_bare_cr_in_quoted_printable_is_a_line_break() {
 }
 
 #[test]
-fn uuencode_is_decoded_between_its_marks() {
-    // Of Python's binascii.
+fn uuencode_is_decoded_between_begin_and_end() {
+    // Encoded by Python's binascii.
     let coded = "begin 644 a b.txt\n'1W+\\WV4@/`  \n`\nend\n";
     for (bytes, wanted, is_broken) in [
         ("text\r\nbegin 644 x\r\n#0V%T\r\n`\r\nend\r\nfooter\r\n", &b"Cat"[..], false),
         (coded, b"Gr\xfc\xdfe <", false),
         ("begin 644 x\n#0V%T\n", b"Cat", true),
         ("begin 644 x\nM0V%T\n`\nend\n", b"Cat", true),
-        // Mail servers strip blanks at the end of a line: they stand for bits that are zero.
+        // Mail servers strip blanks at the end of a line, which stand for zero bits.
         ("begin 644 x\n#1P\n#0V%T\n`\nend\n", b"G\0\0Cat", true),
         ("begin 644 x\n#\n#0V%T\n`\nend\n", b"Cat", true),
         ("no beginning\nat all", b"no beginning\nat all", true),
@@ -106,22 +107,21 @@ fn uuencode_is_decoded_between_its_marks() {
 }
 
 #[test]
-fn a_line_without_end_is_not_held_whole() {
+fn long_quoted_printable_line_is_not_held_whole() {
     let line = "abc=41 ".repeat(100_000);
     let (mut decoder, mut out) = (Decoder::new(1), Vec::new());
     for piece in line.as_bytes().chunks(1000) {
         decoder.feed(piece, &mut out);
-        assert!(
-            matches!(&decoder.state, DecoderState::Quoted(held) if held.line.len() < MAX_HELD_LINE_BYTES.saturating_mul(2))
-        );
+        let DecoderState::Quoted(held) = &decoder.state else { panic!("not quoted-printable") };
+        assert!(held.line.len() < MAX_HELD_LINE_BYTES.saturating_mul(2));
     }
     decoder.finish(&mut out);
     assert_eq!(out, at_once(1, line.as_bytes()));
 }
 
-/// Every piece of 50 MB of blanks was the occasion to look through all those before it.
+/// Regression test: every piece of 50 MB of blanks was searched together with all pieces before it.
 #[test]
-fn a_line_without_a_place_to_cut_it_is_looked_through_once() {
+fn quoted_printable_line_of_blanks_is_searched_once() {
     for unit in ["=", " ", " =", "= \t"] {
         let line = unit.repeat(6 * MAX_HELD_LINE_BYTES / unit.len());
         for (end, is_cut) in [("x", false), (" xyz", true), ("x\r\n", true), ("\rxyz", true)] {
@@ -147,7 +147,7 @@ fn a_line_without_a_place_to_cut_it_is_looked_through_once() {
 }
 
 #[test]
-fn the_shared_corpus_in_pieces() {
+fn corpus_decodes_alike_whole_and_in_pieces() {
     let Some(folder) = crate::needs::corpus() else { return };
     let mut files = Vec::new();
     let mut folders: Vec<_> =
@@ -166,8 +166,7 @@ fn the_shared_corpus_in_pieces() {
         for part in message.parts() {
             let Some(body) = raw.get(part.body as usize..part.end as usize) else { continue };
             let wanted = at_once(part.encoding, body);
-            // Few pieces where it is long, for the time that it takes; each split where it is
-            // short.
+            // A long body is split in a few places to save time, a short one in every place.
             let splits: Vec<usize> = if body.len() < 200 {
                 (0..=body.len()).collect()
             } else {
@@ -193,7 +192,7 @@ fn the_shared_corpus_in_pieces() {
 
 proptest! {
     #[test]
-    fn any_split_gives_the_same(
+    fn any_split_decodes_alike(
         encoding in 0..4_u8,
         bytes in proptest::collection::vec(prop_oneof![
             4 => proptest::sample::select(b"=A4f \t\r\n+/`#".to_vec()), 1 => any::<u8>()

@@ -1,20 +1,19 @@
-//! Lists of addresses in header fields (RFC 5322 §3.4 and §4.4), as RFC 8621 §4.1.2.3 shows them.
+//! Parses lists of addresses in header fields (RFC 5322 §3.4 and §4.4), with the results of RFC
+//! 8621 §4.1.2.3.
 //!
-//! - The name is the phrase before the address, words apart as they are written; where there is
-//!   none, the comment directly behind the address.
+//! - The name is the phrase before the address, with its blanks collapsed; if there is none, the
+//!   comment directly after the address.
 //! - Encoded words are decoded in names and comments, never in an address (RFC 2047 §5).
-//! - A source route (`<@relay:a@b>`), comments and blanks within an address go; a quoted local part
-//!   stays quoted where it must be, and is written as it must be.
-//! - Without angle brackets, a single word is an address though it has no `@`; several words are a
+//! - A source route (`<@relay:a@b>`), comments and blanks within an address are dropped. A local
+//!   part is quoted if it must be.
+//! - Without angle brackets, a single word is an address, even without `@`; several words are a
 //!   name.
-//!
-//! - Where the comma between two mailboxes lacks, each is taken: words before an address are its
-//!   name, but for the comments that stand directly behind the address before it.
-//! - `a@x on behalf of b@y`, as Outlook shows who wrote for whom, is one mailbox: the address that
-//!   stands last, with all of the text as its name.
-//!
-//! Nothing is refused. Quotes and brackets that do not close end with the value, an open `<` with
-//! its list item.
+//! - If the comma between two mailboxes is missing, both are read: words before an address are its
+//!   name, except for comments directly after the address before it.
+//! - `a@x on behalf of b@y`, as Outlook writes it, is one mailbox: the last address, with the whole
+//!   text as its name.
+//! - Nothing is refused. Unclosed quotes and brackets end with the value, an open `<` with its list
+//!   item.
 
 use std::borrow::Cow;
 
@@ -22,10 +21,10 @@ use super::encoded::{self, EncodedWord};
 use super::value::tidy;
 use crate::model::{Address, EmailAddress, limits};
 
-/// Bytes behind an encoded word in which the `@` of an address is looked for.
+/// Bytes after an encoded word in which the `@` of an address is looked for.
 const MAX_ADDRESS_BYTES: usize = 600;
 
-/// What stands between the address of who sends and that of whom it is sent for.
+/// The words between the address of the sender and that of the person for whom it is sent.
 const ON_BEHALF_OF: [&[&str]; 7] = [
     &["on", "behalf", "of"],
     &["im", "auftrag", "von"],
@@ -39,7 +38,7 @@ const ON_BEHALF_OF: [&[&str]; 7] = [
 /// A group of addresses (RFC 8621 §4.1.2.4), or a run of addresses outside of any group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Group {
-    /// Its name; none of a run outside of groups.
+    /// The name of the group; `None` outside of groups.
     pub name: Option<String>,
     pub addresses: Vec<EmailAddress>,
 }
@@ -53,22 +52,22 @@ enum AddressPiece<'v> {
     Comment(String),
 }
 
-/// Pieces of one list item, each with whether a blank or a comment stands before it.
+/// The pieces of one list item, each with whether a blank or a comment stands before it.
 type AddressItem<'v> = Vec<(AddressPiece<'v>, bool)>;
 
-/// Reads a list in one pass.
-struct List<'v> {
+/// Parses a list in one pass.
+struct ListParser<'v> {
     rest: &'v str,
     item: AddressItem<'v>,
     groups: Vec<Group>,
     in_group: bool,
-    /// Addresses and groups that may still be taken.
+    /// How many more addresses and groups may be added.
     left: usize,
 }
 
-/// The groups of a value that is unfolded and bounded.
+/// Parses the groups of an unfolded and bounded value.
 pub(super) fn groups(value: &str) -> Vec<Group> {
-    let mut list = List {
+    let mut list = ListParser {
         rest: value,
         item: Vec::new(),
         groups: Vec::new(),
@@ -81,8 +80,8 @@ pub(super) fn groups(value: &str) -> Vec<Group> {
     list.groups
 }
 
-impl<'v> List<'v> {
-    /// Takes the next piece; `false` at the end.
+impl<'v> ListParser<'v> {
+    /// Parses the next piece. Returns `false` at the end.
     fn step(&mut self) -> bool {
         let text = self.rest.trim_start_matches(is_blank);
         let is_apart = text.len() < self.rest.len();
@@ -120,7 +119,7 @@ impl<'v> List<'v> {
                 self.rest = rest;
                 self.push(AddressPiece::Angle(angle), is_apart);
             }
-            // What closes nothing.
+            // A closing bracket without an opening one is skipped.
             '>' | ')' => self.rest = after,
             _ => self.word(text, is_apart),
         }
@@ -133,7 +132,7 @@ impl<'v> List<'v> {
             return self.push(AddressPiece::Encoded(word), is_apart);
         }
         let mut end = word_end(text);
-        // A literal in the place of a domain has colons (RFC 5321 §4.1.3).
+        // An address literal instead of a domain has colons (RFC 5321 §4.1.3).
         let open = text
             .get(..end)
             .and_then(|word| word.find("@[").or_else(|| word.starts_with('[').then_some(0)));
@@ -181,12 +180,12 @@ impl<'v> List<'v> {
     }
 }
 
-/// The encoded word that a word begins with, and how long it is. Within an address it is none
-/// (RFC 2047 §5).
+/// Parses the encoded word at the beginning of a word, with its length. Within an address there is
+/// none (RFC 2047 §5).
 fn encoded_word(text: &str) -> Option<(EncodedWord, usize)> {
     let found = EncodedWord::first(text).or_else(|| {
         let found = EncodedWord::lenient(text)?;
-        // A broken word hides no address.
+        // A broken encoded word must not hide an address.
         (!text.get(..found.1)?.contains(['<', '>', '"', '@'])).then_some(found)
     });
     let (word, length) = found?;
@@ -197,40 +196,44 @@ fn encoded_word(text: &str) -> Option<(EncodedWord, usize)> {
     (!is_within).then_some((word, length))
 }
 
-/// Where a word without encoded words and literals ends.
+/// Returns the end of a word that has no encoded words and no literals.
 fn word_end(text: &str) -> usize {
     text.find(|c| is_blank(c) || ",;:\"(<>)".contains(c)).unwrap_or(text.len())
 }
 
-/// The mailboxes of an item, bounded: one, except where commas are missing between several.
-fn people(mut item: AddressItem<'_>, most: usize) -> Vec<EmailAddress> {
+/// Returns the mailboxes of an item, at most `max`. There is one, unless commas are missing.
+fn people(mut item: AddressItem<'_>, max: usize) -> Vec<EmailAddress> {
     let is_angle = |(piece, _): &(AddressPiece<'_>, bool)| matches!(piece, AddressPiece::Angle(_));
     if !item.iter().any(is_angle) {
         item = joined(item);
     }
     if let Some((words, address)) = on_behalf_of(&item) {
-        return on_behalf(item, words, address).into_iter().take(most).collect();
+        return on_behalf(item, words, address).into_iter().take(max).collect();
     }
-    let Some(last) = item.iter().rposition(is_angle) else { return mailboxes(&item, false, most) };
-    let behind = item.iter().skip(last.saturating_add(1));
-    let own = last
+    let Some(last) = item.iter().rposition(is_angle) else { return mailboxes(&item, false, max) };
+    let after = item.iter().skip(last.saturating_add(1));
+    let own_end = last
         .saturating_add(1)
-        .saturating_add(behind.take_while(|(piece, _)| is_comment(piece)).count());
-    let has_more = item.iter().skip(own).any(|(piece, _)| is_whole_address(piece));
-    let more = if has_more { item.split_off(own) } else { Vec::new() };
-    let mut people = mailboxes(&item, true, most);
-    people.extend(mailboxes(&joined(more), false, most.saturating_sub(people.len())));
+        .saturating_add(after.take_while(|(piece, _)| is_comment(piece)).count());
+    let has_more = item.iter().skip(own_end).any(|(piece, _)| is_whole_address(piece));
+    let others = if has_more { item.split_off(own_end) } else { Vec::new() };
+    let mut people = mailboxes(&item, true, max);
+    people.extend(mailboxes(&joined(others), false, max.saturating_sub(people.len())));
     people
 }
 
-/// Where the words `on behalf of` end that stand between two addresses, and the last address.
+/// Finds the words `on behalf of` between two addresses. Returns the index after these words, and
+/// the index of the last address.
 fn on_behalf_of(item: &[(AddressPiece<'_>, bool)]) -> Option<(usize, usize)> {
     let is_address = |(piece, _): &(AddressPiece<'_>, bool)| {
         matches!(piece, AddressPiece::Angle(_)) || is_whole_address(piece)
     };
     let first = item.iter().position(is_address)?;
     let last = item.iter().rposition(is_address).filter(|last| *last > first)?;
-    let is = |(piece, _): &(AddressPiece<'_>, bool), word: &str| matches!(piece, AddressPiece::Word(own) if own.eq_ignore_ascii_case(word));
+    let is = |(piece, _): &(AddressPiece<'_>, bool), wanted: &str| match piece {
+        AddressPiece::Word(word) => word.eq_ignore_ascii_case(wanted),
+        _ => false,
+    };
     let ends_at = |begin: usize| {
         let rest = item.get(begin..last)?;
         let found = ON_BEHALF_OF.iter().find(|words| {
@@ -242,21 +245,21 @@ fn on_behalf_of(item: &[(AddressPiece<'_>, bool)]) -> Option<(usize, usize)> {
     Some(((first..last).find_map(ends_at)?, last))
 }
 
-/// The mailbox of an item with such words that end before the piece `words`, its address the piece
-/// `address`.
-fn on_behalf(item: AddressItem<'_>, words: usize, address: usize) -> Option<EmailAddress> {
+/// Returns the mailbox of an `on behalf of` item. `words_end` is the index after these words,
+/// `address` that of the last address.
+fn on_behalf(item: AddressItem<'_>, words_end: usize, address: usize) -> Option<EmailAddress> {
     let item: AddressItem<'_> = item
         .into_iter()
         .enumerate()
-        .map(|(at, (piece, is_apart))| match piece {
-            AddressPiece::Angle(text) if at < address => {
+        .map(|(index, (piece, is_apart))| match piece {
+            AddressPiece::Angle(text) if index < address => {
                 (AddressPiece::Quoted(format!("<{text}>")), is_apart)
             }
             piece => (piece, is_apart),
         })
         .collect();
     let mut person = person(&item, address)?;
-    if words == address
+    if words_end == address
         && let Some(name) = &mut person.name
     {
         *name = format!("{name} {}", person.email);
@@ -264,11 +267,12 @@ fn on_behalf(item: AddressItem<'_>, words: usize, address: usize) -> Option<Emai
     Some(person)
 }
 
-/// The mailboxes of pieces, their addresses all in angle brackets or all without.
+/// Returns the mailboxes of pieces whose addresses are all in angle brackets (`has_angle`), or all
+/// without.
 fn mailboxes(
     pieces: &[(AddressPiece<'_>, bool)],
     has_angle: bool,
-    most: usize,
+    max: usize,
 ) -> Vec<EmailAddress> {
     let is_alone = pieces.iter().filter(|(piece, _)| !is_comment(piece)).count() == 1;
     let is_address = |(piece, _): &(AddressPiece<'_>, bool)| match piece {
@@ -287,20 +291,21 @@ fn mailboxes(
         return person.into_iter().collect();
     };
     let (mut people, mut rest): (Vec<EmailAddress>, _) = (Vec::new(), pieces);
-    while people.len() < most {
-        let behind = rest.get(at.saturating_add(1)..).unwrap_or_default();
-        let next = behind.iter().position(is_further);
-        let comments = behind.iter().take_while(|(piece, _)| is_comment(piece)).count();
-        let own = next.map_or(behind.len(), |_| comments);
-        let (one, after) =
-            rest.split_at_checked(at.saturating_add(1).saturating_add(own)).unwrap_or((rest, &[]));
-        // An address that is only repeated is one.
+    while people.len() < max {
+        let after_address = rest.get(at.saturating_add(1)..).unwrap_or_default();
+        let next = after_address.iter().position(is_further);
+        let comments = after_address.iter().take_while(|(piece, _)| is_comment(piece)).count();
+        let own_length = next.map_or(after_address.len(), |_| comments);
+        let (one, after) = rest
+            .split_at_checked(at.saturating_add(1).saturating_add(own_length))
+            .unwrap_or((rest, &[]));
+        // An address that repeats the one before it, without a name, is not added.
         let is_new = |person: &EmailAddress| {
             person.name.is_some() || people.last().is_none_or(|last| last.email != person.email)
         };
         people.extend(person(one, at).filter(is_new));
         let Some(next) = next else { break };
-        (rest, at) = (after, next.saturating_sub(own));
+        (rest, at) = (after, next.saturating_sub(own_length));
     }
     people
 }
@@ -309,7 +314,7 @@ fn is_comment(piece: &AddressPiece<'_>) -> bool {
     matches!(piece, AddressPiece::Comment(_))
 }
 
-/// Whether a word is an address beyond doubt, and no part of a name.
+/// Whether a word is certainly an address, and not part of a name.
 fn is_whole_address(piece: &AddressPiece<'_>) -> bool {
     let AddressPiece::Word(word) = piece else { return false };
     let parts = word.split_once('@');
@@ -318,7 +323,7 @@ fn is_whole_address(piece: &AddressPiece<'_>) -> bool {
     })
 }
 
-/// The mailbox whose address is the piece `at`.
+/// Returns the mailbox whose address is the piece at index `at`.
 fn person(item: &[(AddressPiece<'_>, bool)], at: usize) -> Option<EmailAddress> {
     let (before, from) = item.split_at_checked(at)?;
     let ((address, _), behind) = from.split_first()?;
@@ -336,7 +341,7 @@ fn person(item: &[(AddressPiece<'_>, bool)], at: usize) -> Option<EmailAddress> 
     (!email.is_empty() || name.is_some()).then_some(EmailAddress { name, email })
 }
 
-/// The pieces of an address without angle brackets put together: `"a b"@x`, `a @ x`, `a@x . y`.
+/// Joins the pieces of an address without angle brackets: `"a b"@x`, `a @ x`, `a@x . y`.
 fn joined(item: AddressItem<'_>) -> AddressItem<'_> {
     let mut out: AddressItem<'_> = Vec::with_capacity(item.len());
     for (piece, is_apart) in item {
@@ -363,8 +368,8 @@ fn joined(item: AddressItem<'_>) -> AddressItem<'_> {
     out
 }
 
-/// The text of words, encoded words and quoted strings, with one blank where there is any between
-/// them.
+/// Returns the text of words, encoded words and quoted strings, with one blank wherever blanks
+/// separate them.
 fn phrase(item: &[(AddressPiece<'_>, bool)]) -> String {
     let mut out = String::new();
     let mut run: Vec<&EncodedWord> = Vec::new();
@@ -382,17 +387,17 @@ fn phrase(item: &[(AddressPiece<'_>, bool)]) -> String {
             AddressPiece::Quoted(quoted) => encoded::anywhere(quoted),
             _ => continue,
         };
-        flush(&mut run, begins_apart, &mut out);
+        append_run(&mut run, begins_apart, &mut out);
         if *is_apart && !out.is_empty() {
             out.push(' ');
         }
         out.push_str(&text);
     }
-    flush(&mut run, begins_apart, &mut out);
+    append_run(&mut run, begins_apart, &mut out);
     out
 }
 
-fn flush(run: &mut Vec<&EncodedWord>, is_apart: bool, out: &mut String) {
+fn append_run(run: &mut Vec<&EncodedWord>, is_apart: bool, out: &mut String) {
     if run.is_empty() {
         return;
     }
@@ -403,7 +408,7 @@ fn flush(run: &mut Vec<&EncodedWord>, is_apart: bool, out: &mut String) {
     run.clear();
 }
 
-/// The address in what stands between angle brackets, or in a word.
+/// Returns the address in the text between angle brackets, or in a word.
 fn addr_spec(text: &str) -> String {
     let text = text.trim_start_matches(|c| is_blank(c) || c == '<');
     let text = if text.starts_with('@') {
@@ -437,7 +442,7 @@ fn addr_spec(text: &str) -> String {
     }
 }
 
-/// A quoted string behind its opening quote, without its escapes; and what follows it.
+/// Reads a quoted string after its opening quote. Returns it without escapes, and the rest.
 fn quoted(text: &str) -> (String, &str) {
     let (mut out, mut chars) = (String::new(), text.chars());
     while let Some(c) = chars.next() {
@@ -450,7 +455,7 @@ fn quoted(text: &str) -> (String, &str) {
     (out, chars.as_str())
 }
 
-/// A comment behind its opening bracket, its encoded words decoded; and what follows it.
+/// Reads a comment after its opening bracket. Returns it with encoded words decoded, and the rest.
 fn comment(text: &str) -> (String, &str) {
     let (mut out, mut chars, mut depth) = (String::new(), text.chars(), 1usize);
     while let Some(c) = chars.next() {
@@ -471,8 +476,8 @@ fn comment(text: &str) -> (String, &str) {
     (encoded::words(&out).into_owned(), chars.as_str())
 }
 
-/// What stands in angle brackets, behind the opening one; and what follows. Where a bracket or the
-/// value's end comes before the closing one, the item's end closes it.
+/// Reads the text in angle brackets after the opening one. Returns it and the rest. If another `<`
+/// or the end of the value comes before the closing bracket, the text ends with the list item.
 fn angle(text: &str) -> (&str, &str) {
     let text = text.trim_start_matches(|c| is_blank(c) || c == '<');
     let (mut separator, mut is_quoted, mut is_escaped) = (None, false, false);

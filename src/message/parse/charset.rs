@@ -1,11 +1,10 @@
-//! Bytes in a charset to text (RFC 2045 §5.1, RFC 2047 §2).
+//! Decodes bytes in a charset to text (RFC 2045 §5.1, RFC 2047 §2).
 //!
-//! The library decodes the single-byte, Unicode and EUC charsets. Decoded here are those that it
-//! turns into a single U+FFFD or does not know: all of ISO-2022 (also the Japanese one: two escapes
-//! in a row mean nothing and are no error), HZ, Johab and the code pages of DOS.
-//!
-//! `us-ascii`, and a text that names no charset, is read as UTF-8 where it is valid UTF-8 and else
-//! as windows-1252. Bytes that are not ASCII in such a text are reported as a problem all the same.
+//! - The library decodes the single-byte, Unicode and EUC charsets. This room decodes those that
+//!   the library does not know or turns into one U+FFFD: all of ISO-2022, HZ, Johab and the code
+//!   pages of DOS. ISO-2022-JP is decoded here too, since two escapes in a row are no error.
+//! - `us-ascii`, and a text that names no charset, is read as UTF-8 if it is valid UTF-8, and else
+//!   as windows-1252. Bytes outside ASCII in such a text are still reported as a problem.
 
 mod asian;
 mod pages;
@@ -14,23 +13,23 @@ use std::borrow::Cow;
 
 use mail_parser::Charset;
 
-/// Bytes of the name of a charset; a longer one is not known.
+/// Longest name of a charset in bytes.
 const MAX_LABEL_BYTES: usize = 64;
 
 /// A charset that text can be decoded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::message) enum CharsetCodec {
-    /// `us-ascii`, and what names no charset.
+    /// `us-ascii`, or no charset at all.
     Ascii,
-    /// One that the library decodes.
+    /// A charset that the library decodes.
     Library(Charset),
-    /// The ISO-2022 family; which sets are used is said by escapes.
+    /// The ISO-2022 family: escapes say which character sets are used.
     Iso2022,
-    /// RFC 1843.
+    /// The charset of RFC 1843.
     Hz,
-    /// KS X 1001 annex 3.
+    /// The charset of KS X 1001 annex 3.
     Johab,
-    /// ASCII below 80, and these characters from there on.
+    /// A code page: ASCII below 80 (hex), and these characters from there on.
     Page(&'static str),
 }
 
@@ -64,54 +63,54 @@ const PAGES: [(&str, &str); 13] = [
 ];
 
 impl CharsetCodec {
-    /// The charset of a name; `None` of one that nobody here knows.
+    /// Returns the charset of a name, or `None` if it is unknown.
     pub(in crate::message) fn of_label(label: &str) -> Option<Self> {
         let label = label.trim().trim_matches(['"', '\'']).trim();
         if label.len() > MAX_LABEL_BYTES {
             return None;
         }
         let name = label.to_ascii_lowercase().replace('_', "-");
-        let among = |names: &[&str]| names.contains(&name.as_str());
-        if among(&ASCII) {
+        let is_in = |names: &[&str]| names.contains(&name.as_str());
+        if is_in(&ASCII) {
             return Some(Self::Ascii);
         }
         if name.starts_with("iso-2022-")
             || name.starts_with("csiso2022")
-            || among(&["cp50220", "cp50221", "cp50222"])
+            || is_in(&["cp50220", "cp50221", "cp50222"])
         {
             return Some(Self::Iso2022);
         }
-        if among(&["hz-gb-2312", "hz", "hz-gb2312", "cshzgb2312"]) {
+        if is_in(&["hz-gb-2312", "hz", "hz-gb2312", "cshzgb2312"]) {
             return Some(Self::Hz);
         }
-        if among(&["johab", "cp1361", "ms1361", "ksc5601-1992", "x-johab"]) {
+        if is_in(&["johab", "cp1361", "ms1361", "ksc5601-1992", "x-johab"]) {
             return Some(Self::Johab);
         }
-        if among(&SHIFT_JIS) {
+        if is_in(&SHIFT_JIS) {
             return Some(Self::Library(Charset::ShiftJis));
         }
-        if among(&UTF7) {
+        if is_in(&UTF7) {
             return Some(Self::Library(Charset::Utf7));
         }
-        let number = ["cp", "ibm", "ibm-", "cp-", "cspc", "dos-", "oem-", "cp00", "ibm00", ""];
+        let prefixes = ["cp", "ibm", "ibm-", "cp-", "cspc", "dos-", "oem-", "cp00", "ibm00", ""];
         let page =
-            number.iter().filter_map(|before| name.strip_prefix(before)).find_map(|number| {
+            prefixes.iter().filter_map(|prefix| name.strip_prefix(prefix)).find_map(|number| {
                 let number = number.strip_suffix("latinus").map_or(number, |_| "437");
-                PAGES.iter().find(|(known, _)| *known == number).map(|(_, page)| Self::Page(page))
+                PAGES.iter().find(|(page, _)| *page == number).map(|(_, page)| Self::Page(page))
             });
         page.or_else(|| match Charset::from_label(label.as_bytes())? {
             Charset::Replacement => None,
-            known => Some(Self::Library(known)),
+            charset => Some(Self::Library(charset)),
         })
     }
 
-    /// Whether what a byte means depends on those before it, so that each encoded word must be
+    /// Whether the meaning of a byte depends on those before it, so that each encoded word must be
     /// decoded by itself.
     pub(super) fn is_stateful(self) -> bool {
         matches!(self, Self::Iso2022 | Self::Hz | Self::Library(Charset::Utf7 | Charset::Utf16))
     }
 
-    /// The text, and whether bytes of it do not belong to the charset.
+    /// Returns the text, and whether any bytes do not belong to the charset.
     pub(in crate::message) fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, bool) {
         match self {
             Self::Ascii => guessed(bytes),
@@ -124,8 +123,8 @@ impl CharsetCodec {
     }
 }
 
-/// Bytes of which nobody says the charset: UTF-8 if they are valid, else windows-1252; and whether
-/// they are not ASCII.
+/// Decodes bytes of no declared charset: UTF-8 if they are valid, or else windows-1252. Returns
+/// also whether they are not ASCII.
 pub(in crate::message) fn guessed(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), !text.is_ascii()),
@@ -133,9 +132,9 @@ pub(in crate::message) fn guessed(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     }
 }
 
-/// The bytes of a header field: UTF-8 if they are valid, for hardly any other text is by chance;
-/// else the charset that the header names for the body, if all bytes belong to it; else
-/// windows-1252.
+/// Decodes the bytes of a header field: as UTF-8 if they are valid, since hardly any other text is
+/// so by chance; else as the charset that the header names for the body, if all bytes belong to it;
+/// else as windows-1252.
 pub(in crate::message) fn of_header(bytes: &[u8], declared: Option<CharsetCodec>) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);

@@ -1,14 +1,13 @@
-//! Encoded words (RFC 2047), to text.
+//! Decodes encoded words (RFC 2047).
 //!
-//! - In a text an encoded word stands alone between blanks (`words`, RFC 2047 §5 (1)); in quoted
-//!   strings and file names, where the RFC allows none but mail programs write them, it may touch
-//!   other text (`anywhere`).
+//! - In a text, an encoded word stands alone between blanks (`words`, RFC 2047 §5 (1)). In quoted
+//!   strings and file names, where the RFC allows none but programs write them, it may touch other
+//!   text (`anywhere`).
 //! - In names, Q text may hold blanks and question marks, as many programs write them (`lenient`).
-//! - Blanks between two encoded words go (§6.2).
-//! - Neighbours in one charset are decoded together, since a character may be cut in two between
-//!   them; where a charset has states each is decoded by itself, since each begins in the first
-//!   state (§3).
-//! - What is not sound, or in a charset that is not known, stays as it is written.
+//! - Blanks between two encoded words are dropped (§6.2).
+//! - Neighbours in one charset are decoded together, since a character may be split between them.
+//!   In a stateful charset each is decoded by itself, since each begins in the initial state (§3).
+//! - A word that is invalid, or in an unknown charset, stays as written.
 
 use std::borrow::{Borrow, Cow};
 
@@ -19,20 +18,20 @@ use crate::model::hex::hex_byte;
 /// Bytes in which the end of an encoded word with blanks or question marks is looked for.
 const MAX_LENIENT_BYTES: usize = 998;
 
-/// The bytes of an encoded word, and their charset.
+/// The decoded bytes of an encoded word, and their charset.
 pub(super) struct EncodedWord {
     coding: CharsetCodec,
     bytes: Vec<u8>,
 }
 
 impl EncodedWord {
-    /// Reads a whole word (RFC 2047 §2). One longer than the 75 bytes there is read alike.
+    /// Parses a whole word (RFC 2047 §2). It may be longer than the 75 bytes of the RFC.
     pub(super) fn read(word: &str) -> Option<Self> {
         let (found, length) = Self::first(word)?;
         (length == word.len()).then_some(found)
     }
 
-    /// Reads the encoded word at the beginning of a text; gives also how long it is.
+    /// Parses the encoded word at the beginning of a text; returns it with its length.
     pub(super) fn first(text: &str) -> Option<(Self, usize)> {
         let (label, encoding, from) = opening(text)?;
         let (inner, rest) = from.split_once('?')?;
@@ -40,7 +39,7 @@ impl EncodedWord {
         found.filter(|_| rest.starts_with('='))
     }
 
-    /// Reads the encoded word at the beginning of a name, where Q text may also hold blanks and
+    /// Parses the encoded word at the beginning of a name, where Q text may hold blanks and
     /// question marks. No other encoded word may begin in it.
     pub(super) fn lenient(text: &str) -> Option<(Self, usize)> {
         let lenient = || {
@@ -56,7 +55,7 @@ impl EncodedWord {
     }
 
     fn of(label: &str, encoding: &str, inner: &str, is_q: fn(u8) -> bool) -> Option<(Self, usize)> {
-        // RFC 2231 §5: a language may follow the charset.
+        // A language may follow the charset (RFC 2231 §5).
         let coding = CharsetCodec::of_label(label.split('*').next().unwrap_or_default())?;
         let bytes = match encoding {
             "Q" | "q" if inner.bytes().all(is_q) => q(inner),
@@ -75,7 +74,7 @@ impl EncodedWord {
     }
 }
 
-/// The charset and the encoding of an encoded word, and what follows them.
+/// Returns the charset and the encoding of an encoded word, and the rest.
 fn opening(text: &str) -> Option<(&str, &str, &str)> {
     let mut pieces = text.strip_prefix("=?")?.splitn(3, '?');
     Some((pieces.next()?, pieces.next()?, pieces.next()?))
@@ -84,19 +83,20 @@ fn opening(text: &str) -> Option<(&str, &str, &str)> {
 /// Decodes words that follow each other, and appends their text.
 pub(super) fn append<W: Borrow<EncodedWord>>(run: &[W], out: &mut String) {
     let run: Vec<&EncodedWord> = run.iter().map(Borrow::borrow).collect();
-    for together in run.chunk_by(|one, next| one.coding == next.coding && !one.coding.is_stateful())
+    for neighbours in
+        run.chunk_by(|one, next| one.coding == next.coding && !one.coding.is_stateful())
     {
-        let Some(first) = together.first() else { continue };
-        if let [only] = together {
+        let Some(first) = neighbours.first() else { continue };
+        if let [only] = neighbours {
             out.push_str(&only.coding.decode(&only.bytes).0);
         } else {
-            let bytes: Vec<u8> = together.iter().flat_map(|word| &word.bytes).copied().collect();
+            let bytes: Vec<u8> = neighbours.iter().flat_map(|word| &word.bytes).copied().collect();
             out.push_str(&first.coding.decode(&bytes).0);
         }
     }
 }
 
-/// Decodes encoded words that stand as words of their own.
+/// Decodes encoded words that stand alone between blanks.
 pub(super) fn words(text: &str) -> Cow<'_, str> {
     if !text.contains("=?") {
         return Cow::Borrowed(text);
@@ -122,7 +122,7 @@ pub(super) fn words(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Decodes encoded words wherever they stand.
+/// Decodes encoded words anywhere in a text.
 pub(super) fn anywhere(text: &str) -> Cow<'_, str> {
     if !text.contains("=?") {
         return Cow::Borrowed(text);
@@ -155,7 +155,7 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t')
 }
 
-/// The blanks before a word, the word, and what follows.
+/// Returns the blanks before a word, the word, and the rest.
 fn step(text: &str) -> (&str, &str, &str) {
     let start = text.find(|c| !is_blank(c)).unwrap_or(text.len());
     let (before, text) = text.split_at(start);
@@ -163,7 +163,7 @@ fn step(text: &str) -> (&str, &str, &str) {
     (before, word, after)
 }
 
-/// The Q encoding (RFC 2047 §4.2); an escape that is none stays as it is written.
+/// Decodes the Q encoding (RFC 2047 §4.2). An invalid escape stays as written.
 fn q(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -189,7 +189,8 @@ mod tests {
 
     #[test]
     fn words_in_a_charset_with_states_are_decoded_each_by_itself() {
-        let text = "=?iso-2022-jp?B?GyRCJTkbKEI=?= =?iso-2022-jp?B?GyRCJVElYBsoQg==?=\t=?ISO-2022-JP?Q?!?=";
+        let text = "=?iso-2022-jp?B?GyRCJTkbKEI=?= =?iso-2022-jp?B?GyRCJVElYBsoQg==?=\t\
+                    =?ISO-2022-JP?Q?!?=";
         assert_eq!(words(text), "スパム!");
         assert_eq!(anywhere(&format!("\"{text}\"")), "\"スパム!\"");
         assert_eq!(words("=?iso-2022-kr?B?GyQpQw5HUQ8=?= =?hz-gb-2312?Q?~{VPND~}?="), "한中文");
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_touch_others_are_decoded_in_names_alone() {
+    fn encoded_words_that_touch_text_are_decoded_only_in_names() {
         assert_eq!(words("=?utf-8?q?a?=.pdf"), "=?utf-8?q?a?=.pdf");
         assert_eq!(
             anywhere("=?utf-8?q?a?=.pdf =?x =?utf-8?q?b?==?utf-8?q?c?= =?utf-8?q?d?="),
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_and_question_marks_stand_in_q_text_of_names_alone() {
+    fn q_text_with_blanks_is_decoded_only_in_names() {
         for (text, wanted) in [
             ("=?UTF-8?Q?Rechnung M=C3=A4rz.pdf?=", "Rechnung März.pdf"),
             ("=?utf-8?q?Really??= =?utf-8?q?a?b?=!", "Really?a?b!"),
@@ -223,9 +224,9 @@ mod tests {
         assert_eq!(anywhere(&far), far);
     }
 
-    /// A run of words costs its length.
+    /// The work is linear in the length of a run.
     #[test]
-    fn a_long_run_is_decoded_whole() {
+    fn long_run_of_encoded_words_takes_linear_time() {
         assert_eq!(words(&"=?utf-8?q?a?= ".repeat(20_000)).trim_end().len(), 20_000);
         assert_eq!(anywhere(&"=?".repeat(100_000)).len(), 200_000);
         assert_eq!(anywhere(&"=?us?q?a ".repeat(20_000)).len(), 180_000);

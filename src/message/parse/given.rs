@@ -1,9 +1,12 @@
-//! What of a message the library is given, and where the parts that it finds lie in the message.
+//! Chooses what of a message the library parses, and maps the offsets of its parts back to the
+//! message.
 //!
-//! It is given the message as it is, but for three cases: what stands before the header is left
-//! out; a header that is too large, or that the library would end elsewhere than
-//! `header::body_offset` does, is replaced by its MIME fields; and what follows very many lines
-//! that look like header fields is left out, since each part of it may be a header.
+//! The library is given the message as it is, except:
+//! - The bytes before the header are left out.
+//! - A header that is too large, or that the library would end elsewhere than `header::body_offset`
+//!   does, is replaced by its MIME fields.
+//! - The rest after very many lines that look like header fields is left out, since each such line
+//!   may belong to the header of a part.
 
 use std::sync::LazyLock;
 
@@ -12,10 +15,10 @@ use mail_parser::{HeaderForm, HeaderName, MessageParser, MessagePart};
 use crate::message::header::Header;
 use crate::model::limits;
 
-/// Bytes of a message in which `limits::MAX_PART_FIELDS` lines cannot stand.
+/// Longest body, in bytes, that cannot have `limits::MAX_PART_FIELDS` lines with a field.
 const UNCOUNTED_BODY_BYTES: usize = 3 * limits::MAX_PART_FIELDS;
 
-/// The fields whose structure the library would parse; it may need thirty times their bytes.
+/// The fields that the library must not parse: it may need thirty times their size.
 const UNPARSED_FIELDS: [HeaderName<'static>; 33] = [
     HeaderName::Subject,
     HeaderName::Comments,
@@ -52,17 +55,17 @@ const UNPARSED_FIELDS: [HeaderName<'static>; 33] = [
     HeaderName::Received,
 ];
 
-/// A message as the library read it.
+/// A message as the library parsed it.
 #[derive(Debug)]
 pub(super) struct LibraryMessage<'a> {
     parsed: Option<mail_parser::Message<'a>>,
     /// Where the header begins in the message.
     header: usize,
-    /// Where the body begins in what the library was given, and in the message.
+    /// Where the body begins: in the bytes given to the library, and in the message.
     bodies: (usize, usize),
-    /// Where what the library was given ends, and where the message does.
+    /// Where the bytes given to the library end, and where the message ends.
     ends: (usize, usize),
-    /// Whether the library was given another header than the message's.
+    /// Whether the library was given another header than that of the message.
     is_replaced: bool,
 }
 
@@ -72,7 +75,7 @@ impl<'a> LibraryMessage<'a> {
         let (start, body) = (header.start(), header.body_offset());
         let end = end_of_fields(raw, body);
         let whole = raw.get(start..end).unwrap_or_default();
-        let given = |parsed, given_body: usize, given_end, is_replaced| Self {
+        let new = |parsed, given_body: usize, given_end, is_replaced| Self {
             parsed,
             header: start,
             bodies: (given_body, body),
@@ -81,10 +84,10 @@ impl<'a> LibraryMessage<'a> {
         };
         if body.saturating_sub(start) <= limits::MAX_PARSED_HEADER_BYTES {
             let parsed = PARSER.parse(whole);
-            let found = parsed.as_ref().and_then(|message| message.root().parts().next());
-            let found = found.map(|part| at(part.offset_body()).saturating_add(start));
-            if found.is_none_or(|found| found == body) {
-                return given(parsed, body.saturating_sub(start), whole.len(), false);
+            let parsed_body = parsed.as_ref().and_then(|message| message.root().parts().next());
+            let parsed_body = parsed_body.map(|part| at(part.offset_body()).saturating_add(start));
+            if parsed_body.is_none_or(|offset| offset == body) {
+                return new(parsed, body.saturating_sub(start), whole.len(), false);
             }
         }
         let mut replaced = b"MIME-Version: 1.0\r\n".to_vec();
@@ -102,7 +105,7 @@ impl<'a> LibraryMessage<'a> {
         let replaced_body = replaced.len();
         replaced.extend_from_slice(raw.get(body..end.max(body)).unwrap_or_default());
         let replaced_end = replaced.len();
-        given(PARSER.parse_owned(replaced), replaced_body, replaced_end, true)
+        new(PARSER.parse_owned(replaced), replaced_body, replaced_end, true)
     }
 
     pub(super) fn parsed(&self) -> Option<&mail_parser::Message<'a>> {
@@ -114,9 +117,10 @@ impl<'a> LibraryMessage<'a> {
         part.id() == 0 && !self.is_replaced
     }
 
-    /// Where header and body of a part begin in the message, and where the body ends.
-    pub(super) fn place(&self, part: &MessagePart<'_>) -> (usize, usize, usize) {
-        let shifted = |offset: u32| {
+    /// Returns where the header and the body of a part begin in the message, and where the body
+    /// ends.
+    pub(super) fn offsets(&self, part: &MessagePart<'_>) -> (usize, usize, usize) {
+        let to_message = |offset: u32| {
             let offset = at(offset);
             if offset >= self.ends.0 {
                 return self.ends.1;
@@ -126,9 +130,10 @@ impl<'a> LibraryMessage<'a> {
                 .map_or(self.header, |inner| self.bodies.1.saturating_add(inner))
         };
         let is_whole = part.id() == 0;
-        let header = if is_whole { self.header } else { shifted(part.offset_header()) };
-        let body = if is_whole { self.bodies.1 } else { shifted(part.offset_body()).max(header) };
-        (header, body, shifted(part.offset_end()).max(body))
+        let header = if is_whole { self.header } else { to_message(part.offset_header()) };
+        let body =
+            if is_whole { self.bodies.1 } else { to_message(part.offset_body()).max(header) };
+        (header, body, to_message(part.offset_end()).max(body))
     }
 }
 
@@ -136,8 +141,8 @@ fn at(offset: u32) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
-/// Up to where in the body the library may read: each line that looks like a header field may cost
-/// it ten times its bytes.
+/// Returns up to where the library may read. Each line that looks like a header field may cost it
+/// ten times its bytes.
 fn end_of_fields(raw: &[u8], body: usize) -> usize {
     let content = raw.get(body..).unwrap_or_default();
     if content.len() <= UNCOUNTED_BODY_BYTES {

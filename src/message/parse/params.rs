@@ -1,9 +1,9 @@
-//! Parameters of Content-Type and Content-Disposition (RFC 2045 §5.1), decoded: in sections and in
-//! any charset (RFC 2231 §3 and §4), and with encoded words, which no RFC allows here and many
+//! Decodes parameters of Content-Type and Content-Disposition (RFC 2045 §5.1): in sections and in
+//! any charset (RFC 2231 §3 and §4), and with encoded words, which no RFC allows here but many
 //! programs write.
 //!
-//! The library reads these fields too, and its reading decides what a part is. This one serves for
-//! the values of names and charsets that the library does not decode.
+//! The library reads these fields too, and decides by them what a part is. This file reads the file
+//! names and charsets that the library does not decode.
 
 use crate::model::limits;
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use super::charset::{self, CharsetCodec};
 use super::encoded::anywhere;
 use crate::model::hex::hex_byte;
 
-/// A piece of a parameter's value.
+/// One section of the value of a parameter.
 struct Section {
     is_encoded: bool,
     value: String,
 }
 
-/// The value of a parameter of a field, unfolded; the first where there are several.
+/// Returns the first value of a parameter in an unfolded field.
 pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
     let mut sections: BTreeMap<usize, Section> = BTreeMap::new();
     for (attribute, value) in FieldParameters::of(field).take(limits::MAX_PARAMETER_SECTIONS) {
@@ -53,7 +53,7 @@ pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
             }
         }
         if section.is_encoded {
-            percent(value, &mut bytes)
+            percent_decode(value, &mut bytes)
         } else {
             bytes.extend_from_slice(value.as_bytes())
         }
@@ -62,12 +62,12 @@ pub(super) fn parameter(field: &str, name: &str) -> Option<String> {
         return None;
     }
     let text = coding.map_or_else(|| charset::guessed(&bytes).0, |coding| coding.decode(&bytes).0);
-    // Encoded words cut into sections, by programs that use both of the RFCs.
+    // Some programs use both RFCs, and cut encoded words into sections.
     let is_encoded = sections.values().any(|section| section.is_encoded);
     Some(if is_encoded { text.into_owned() } else { anywhere(&text).into_owned() })
 }
 
-fn percent(text: &str, out: &mut Vec<u8>) {
+fn percent_decode(text: &str, out: &mut Vec<u8>) {
     let mut rest = text.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
@@ -85,7 +85,7 @@ fn percent(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// The parameters of a field, as they are written but for quotes.
+/// Iterates over the parameters of a field, as written but without quotes.
 struct FieldParameters<'f> {
     rest: &'f str,
 }
@@ -126,8 +126,8 @@ impl Iterator for FieldParameters<'_> {
     }
 }
 
-/// What stands before the closing quote, without its escapes, and what follows up to the next
-/// semicolon.
+/// Reads a quoted string after its opening quote. Returns it without escapes, and the rest after
+/// the next semicolon.
 fn unquoted(text: &str) -> (String, &str) {
     let (mut out, mut chars) = (String::new(), text.char_indices());
     while let Some((at, c)) = chars.next() {
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_in_every_form() {
+    fn parameters_are_decoded_in_every_form() {
         let name = |field: &str| parameter(field, "name").unwrap_or_else(|| "none".into());
         for (field, wanted) in [
             ("a/b; name=x.pdf", "x.pdf"),

@@ -1,11 +1,12 @@
-//! The MIME structure of a message as JMAP shows it (RFC 8621 §4.1.4): a tree of parts, and which
-//! of them are the text, the HTML and the attachments.
+//! Builds the MIME structure of a message for JMAP (RFC 8621 §4.1.4): a tree of parts, and which of
+//! them are the text, the HTML and the attachments.
 //!
-//! A part has a number: its place among all parts of the message, multiparts counted, the whole
-//! message being 0, as in `EmailContent::parts`. Parts beyond `limits::MAX_MIME_PARTS` are not
-//! shown. A message within the message is a part like any other: it is not looked into here. What
-//! calls itself a multipart and is none is text (RFC 2045 §5.2), and where it lies too deep to be
-//! opened `application/octet-stream` (RFC 2046 §4): so it has content, and no children.
+//! - The number of a part is its index among all parts of the message, multiparts included, as in
+//!   `EmailContent::parts`. The whole message is 0.
+//! - Parts beyond `limits::MAX_MIME_PARTS` are not shown.
+//! - An embedded message is a part like any other, and is not opened.
+//! - An invalid multipart is text (RFC 2045 §5.2). One that is nested too deep to be opened is
+//!   `application/octet-stream` (RFC 2046 §4): so both have a content, and no children.
 
 use std::borrow::Cow;
 
@@ -16,43 +17,43 @@ use crate::message::decode;
 use crate::message::header::Field;
 use crate::model::limits;
 
-/// A part (RFC 8621 §4.1.4 `EmailBodyPart`).
+/// One part of a message (RFC 8621 §4.1.4 `EmailBodyPart`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Part<'a> {
     pub number: u32,
-    /// Whether it holds parts, and has no content of its own.
+    /// Whether the part has children, and no content of its own.
     pub is_multipart: bool,
-    /// Its header, the empty line included.
+    /// The header, the empty line included.
     pub header: &'a [u8],
-    /// Bytes of the content after transfer decoding; 0 of a multipart.
+    /// The size of the content after transfer decoding, in bytes; 0 for a multipart.
     pub size: usize,
-    /// Its file name: of Content-Disposition (RFC 2231), else of Content-Type (RFC 2047).
+    /// The file name: from Content-Disposition (RFC 2231), or else from Content-Type (RFC 2047).
     pub name: Option<String>,
-    /// Its media type, lower case; where it says none that can be read, `text/plain`, or
-    /// `message/rfc822` in a digest (RFC 2046 §5.1.5).
+    /// The media type in lower case. If none can be read, `text/plain`, or `message/rfc822` in a
+    /// digest (RFC 2046 §5.1.5).
     pub media_type: String,
-    /// Its charset; `us-ascii` where a text says none.
+    /// The charset; `us-ascii` for a text that names none.
     pub charset: Option<String>,
-    /// Its disposition, lower case.
+    /// The disposition in lower case.
     pub disposition: Option<String>,
-    /// Its Content-ID without angle brackets.
+    /// The Content-ID without angle brackets.
     pub cid: Option<String>,
     pub language: Option<Vec<String>>,
-    /// Its Content-Location.
+    /// The URI of Content-Location, unfolded.
     pub location: Option<String>,
     /// The parts of a multipart.
     pub children: Vec<Part<'a>>,
 }
 
 impl<'a> Part<'a> {
-    /// Whether it is `text/*`, and so has a body value.
+    /// Whether the part is `text/*`, and so has a body value.
     #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn is_text(&self) -> bool {
         self.media_type.starts_with("text/")
     }
 
-    /// It and all within, in order.
+    /// Returns this part and all its descendants, in order.
     #[must_use]
     pub fn flat(&self) -> Vec<&Part<'a>> {
         let mut all = vec![self];
@@ -67,26 +68,26 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The parts of a message, and what they are for. The lists hold parts by their number, in order.
+/// The parts of a message. The lists hold numbers of parts, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Structure<'a> {
     pub root: Part<'a>,
-    /// What to show to who wants text.
+    /// The parts to show to a client that wants text.
     pub text: Vec<u32>,
-    /// What to show to who wants HTML.
+    /// The parts to show to a client that wants HTML.
     pub html: Vec<u32>,
-    /// What is offered beside.
+    /// The parts to offer as attachments.
     pub attachments: Vec<u32>,
 }
 
 /// The text of a part (RFC 8621 §4.1.4 `EmailBodyValue`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BodyValue {
-    /// The text, its lines ending in LF.
+    /// The text; lines end in LF.
     pub value: String,
-    /// Whether transfer encoding or charset was broken, or not known.
+    /// Whether the transfer encoding or the charset is broken or unknown.
     pub is_encoding_problem: bool,
-    /// Whether it was cut.
+    /// Whether the text was cut.
     pub is_truncated: bool,
 }
 
@@ -115,10 +116,10 @@ impl Message<'_> {
         Structure { text: lists.text, html: lists.html, attachments: lists.attachments, root }
     }
 
-    /// The text of a part, at most `most` bytes of it (0: all). Cut between characters, and not
-    /// within a tag of HTML. `None` of what is not `text/*`.
+    /// Returns the text of a part, cut to at most `max` bytes (0 means no limit), between
+    /// characters and not within an HTML tag. `None` if the part is not `text/*`.
     #[must_use]
-    pub fn body_value(&self, number: u32, most: usize) -> Option<BodyValue> {
+    pub fn body_value(&self, number: u32, max: usize) -> Option<BodyValue> {
         let bare = self.is_bare() && number == 0;
         let (media_type, (text, is_encoding_problem)) = if bare {
             (String::new(), charset::guessed(self.raw()))
@@ -128,17 +129,17 @@ impl Message<'_> {
             (media_type, self.text(&part))
         };
         let value = lf_lines(&text);
-        let end = if most == 0 { value.len() } else { value.floor_char_boundary(most) };
+        let end = if max == 0 { value.len() } else { value.floor_char_boundary(max) };
         let is_truncated = end < value.len();
-        let mut kept = value.get(..end).unwrap_or_default();
+        let mut cut = value.get(..end).unwrap_or_default();
         if is_truncated && media_type == "text/html" {
-            kept = whole_tags(kept);
+            cut = whole_tags(cut);
         }
-        Some(BodyValue { value: kept.to_owned(), is_encoding_problem, is_truncated })
+        Some(BodyValue { value: cut.to_owned(), is_encoding_problem, is_truncated })
     }
 
-    /// The bytes of a part after transfer decoding. `None` of a multipart, and of what is not
-    /// there.
+    /// Returns the bytes of a part after transfer decoding. `None` if the part is a multipart or
+    /// does not exist.
     #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn decoded(&self, number: u32) -> Option<Cow<'_, [u8]>> {
@@ -149,8 +150,8 @@ impl Message<'_> {
             .map(|part| decode::decode(self.transfer_encoding(&part), self.content(&part)).0)
     }
 
-    /// The whole text of a part, and whether its transfer encoding or charset is broken or not
-    /// known.
+    /// Returns the whole text of a part, and whether its transfer encoding or charset is broken or
+    /// unknown.
     fn text(&self, part: &MessagePart<'_>) -> (Cow<'_, str>, bool) {
         let encoding = self.transfer_encoding(part);
         let (coding, is_known) = coding(part);
@@ -176,7 +177,7 @@ impl Message<'_> {
     }
 }
 
-/// Lines that end in LF: what stands of CR before it goes.
+/// Makes lines end in LF: CRs before an LF are dropped.
 fn lf_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -191,8 +192,7 @@ fn lf_lines(text: &str) -> String {
     out
 }
 
-/// What stands before a tag that is not closed, if the text ends in one. A `<` that begins no tag
-/// is text.
+/// Returns the HTML up to an unclosed tag at its end. A `<` that begins no tag is text.
 fn whole_tags(html: &str) -> &str {
     let Some((before, tag)) = html.rsplit_once('<') else { return html };
     let begins =
@@ -200,7 +200,8 @@ fn whole_tags(html: &str) -> &str {
     if begins && !tag.contains('>') { before } else { html }
 }
 
-/// The library's ids of a message's own parts, ascending: their place is their number here.
+/// The ids that the library gives to the parts of a message, ascending. The index of an id is the
+/// number of the part.
 struct Numbers(Vec<u32>);
 
 impl Numbers {
@@ -210,17 +211,17 @@ impl Numbers {
 }
 
 impl Message<'_> {
-    /// A part with those within it: as deep as the parser went, which has a bound.
+    /// Makes a part with its descendants. The parser bounds their depth.
     fn part(&self, part: &MessagePart<'_>, number: u32, numbers: &Numbers) -> Part<'_> {
         let media_type = media_type(part);
-        let said = part.content_type().and_then(|kind| kind.attribute("charset")).map(tidy);
-        let said = said.filter(|charset| !charset.is_empty());
-        let implicit = media_type.starts_with("text/").then(|| "us-ascii".to_owned());
+        let charset = part.content_type().and_then(|kind| kind.attribute("charset")).map(tidy);
+        let charset = charset.filter(|charset| !charset.is_empty());
+        let default_charset = media_type.starts_with("text/").then(|| "us-ascii".to_owned());
         let is_multipart = part.is_multipart();
         let children = part
             .children()
             .filter_map(|child| Some(self.part(&child, numbers.of(&child)?, numbers)));
-        let (header, body, _) = self.given.place(part);
+        let (header, body, _) = self.given.offsets(part);
         let size = || decode::decoded_len(self.transfer_encoding(part), self.content(part));
         Part {
             number,
@@ -228,12 +229,12 @@ impl Message<'_> {
             header: self.raw().get(header..body).unwrap_or_default(),
             size: if is_multipart { 0 } else { size() },
             name: self.name(part).map(|name| tidy(&name)).filter(|name| !name.is_empty()),
-            charset: said.or(implicit),
+            charset: charset.or(default_charset),
             media_type,
             disposition: part
                 .content_disposition()
                 .map(|kind| tidy(kind.ctype()).to_lowercase())
-                .filter(|it| !it.is_empty()),
+                .filter(|disposition| !disposition.is_empty()),
             cid: self.field(part, "Content-ID").and_then(|field| content_id(&field)),
             language: self.field(part, "Content-Language").and_then(|field| languages(&field)),
             location: self.field(part, "Content-Location").and_then(|field| location(&field)),
@@ -242,26 +243,26 @@ impl Message<'_> {
     }
 }
 
-/// The media type, as `Part::media_type` says it.
+/// Returns the media type as `Part::media_type` describes it.
 pub(super) fn media_type(part: &MessagePart<'_>) -> String {
-    let said =
+    let named =
         part.content_type().and_then(|kind| Some(format!("{}/{}", kind.ctype(), kind.subtype()?)));
-    let said = said.map(|said| tidy(&said).to_lowercase());
+    let named = named.map(|name| tidy(&name).to_lowercase());
     let in_digest =
         || part.parent().is_some_and(|parent| parent.is_content_type("multipart", "digest"));
-    match said {
-        Some(said) if said.starts_with("multipart/") && !part.is_multipart() => {
-            let limit = part.flags().contains(PartFlags::LIMIT_REACHED);
-            if limit { "application/octet-stream" } else { "text/plain" }.to_owned()
+    match named {
+        Some(name) if name.starts_with("multipart/") && !part.is_multipart() => {
+            let is_too_deep = part.flags().contains(PartFlags::LIMIT_REACHED);
+            if is_too_deep { "application/octet-stream" } else { "text/plain" }.to_owned()
         }
-        Some(said) => said,
+        Some(name) => name,
         None if part.is_multipart() => "multipart/mixed".to_owned(),
         None if part.content_type().is_none() && in_digest() => "message/rfc822".to_owned(),
         None => "text/plain".to_owned(),
     }
 }
 
-/// Without controls, which no value of a header field may smuggle out.
+/// Removes controls, so that no value can begin a header field where it is written again.
 fn tidy(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned()
 }
@@ -280,21 +281,21 @@ fn languages(field: &Field<'_>) -> Option<Vec<String>> {
     Some(tags.collect::<Vec<_>>()).filter(|tags| !tags.is_empty())
 }
 
-/// A long URI is folded, which adds blanks that are none of its own.
+/// Returns a URI without the blanks that folding added.
 fn location(field: &Field<'_>) -> Option<String> {
     let uri: String =
         field.unfolded().chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
     Some(uri).filter(|uri| !uri.is_empty())
 }
 
-/// Which of the two lists still take parts (in RFC 8621 §4.1.4 a list that takes none is null).
+/// Which of the two lists still take parts. In RFC 8621 §4.1.4, a list that takes none is null.
 #[derive(Clone, Copy)]
 struct OpenLists {
     text: bool,
     html: bool,
 }
 
-/// The three lists, by the procedure of RFC 8621 §4.1.4.
+/// The three lists of parts, made by the procedure of RFC 8621 §4.1.4.
 #[derive(Default)]
 struct Lists {
     text: Vec<u32>,
@@ -308,39 +309,39 @@ impl Lists {
         parts: &[Part<'_>],
         multipart: &str,
         in_alternative: bool,
-        mut shown: OpenLists,
+        mut open: OpenLists,
     ) {
         let before = (self.text.len(), self.html.len());
-        for (at, part) in parts.iter().enumerate() {
+        for (index, part) in parts.iter().enumerate() {
             if part.is_multipart {
                 let kind = part.media_type.split_once('/').map_or("", |(_, kind)| kind);
-                self.add(&part.children, kind, in_alternative || kind == "alternative", shown);
-            } else if !is_inline(part, at == 0, multipart) {
+                self.add(&part.children, kind, in_alternative || kind == "alternative", open);
+            } else if !is_inline(part, index == 0, multipart) {
                 self.attachments.push(part.number);
             } else if multipart == "alternative" {
                 match part.media_type.as_str() {
-                    "text/plain" if shown.text => self.text.push(part.number),
-                    "text/html" if shown.html => self.html.push(part.number),
+                    "text/plain" if open.text => self.text.push(part.number),
+                    "text/html" if open.html => self.html.push(part.number),
                     "text/plain" | "text/html" => {}
                     _ => self.attachments.push(part.number),
                 }
             } else {
                 if in_alternative {
-                    shown.html &= part.media_type != "text/plain";
-                    shown.text &= part.media_type != "text/html";
+                    open.html &= part.media_type != "text/plain";
+                    open.text &= part.media_type != "text/html";
                 }
-                if shown.text {
+                if open.text {
                     self.text.push(part.number);
                 }
-                if shown.html {
+                if open.html {
                     self.html.push(part.number);
                 }
-                if part.is_media() && !(shown.text && shown.html) {
+                if part.is_media() && !(open.text && open.html) {
                     self.attachments.push(part.number);
                 }
             }
         }
-        if multipart == "alternative" && shown.text && shown.html {
+        if multipart == "alternative" && open.text && open.html {
             let (text, html) = (self.text.len(), self.html.len());
             if text == before.0 && html != before.1 {
                 self.text.extend_from_slice(self.html.get(before.1..).unwrap_or_default());
@@ -351,12 +352,12 @@ impl Lists {
     }
 }
 
-/// Whether it is a body rather than an attachment: a kind that can be shown, and of a related
-/// multipart the first alone, and of texts with a name the first alone.
-fn is_inline(part: &Part<'_>, first: bool, multipart: &str) -> bool {
+/// Whether a part is a body and not an attachment: its type can be shown, and in a related
+/// multipart, or if it is a text with a name, it is the first part.
+fn is_inline(part: &Part<'_>, is_first: bool, multipart: &str) -> bool {
     part.disposition.as_deref() != Some("attachment")
         && (matches!(part.media_type.as_str(), "text/plain" | "text/html") || part.is_media())
-        && (first || multipart != "related" && (part.is_media() || part.name.is_none()))
+        && (is_first || multipart != "related" && (part.is_media() || part.name.is_none()))
 }
 
 #[cfg(test)]

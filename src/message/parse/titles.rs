@@ -1,13 +1,15 @@
-//! What HTML says beside its text to who reads it: `alt` and `title` of its tags, which are
-//! searched with it (RFC 8621 §4.4.1). Not those of the head, nor what stands in scripts, styles
-//! and comments. Costs the length of the HTML.
+//! Returns the `alt` and `title` attributes of HTML, which are searched together with its text (RFC
+//! 8621 §4.4.1).
+//!
+//! - The head, scripts, styles and comments are skipped.
+//! - The work is linear in the length of the HTML.
 
-/// Elements of which nothing is shown.
+/// Elements whose content is not shown.
 const INVISIBLE_ELEMENTS: [&str; 3] = ["head", "script", "style"];
 
-/// The values, entities decoded, as long as they are no more than `most` bytes in all.
-pub(super) fn titles(html: &str, most: usize) -> Vec<String> {
-    let (mut out, mut left, mut rest) = (Vec::new(), most, html);
+/// Returns the values with entities decoded, as long as they have at most `max` bytes in all.
+pub(super) fn titles(html: &str, max: usize) -> Vec<String> {
+    let (mut out, mut left, mut rest) = (Vec::new(), max, html);
     while let Some((_, tag)) = rest.split_once('<') {
         if let Some(comment) = tag.strip_prefix("!--") {
             rest = comment.split_once("-->").map_or("", |(_, after)| after);
@@ -21,7 +23,7 @@ pub(super) fn titles(html: &str, most: usize) -> Vec<String> {
         }
         while let Some((attribute, value, after)) = attribute(attributes) {
             attributes = after;
-            if ["alt", "title"].iter().any(|known| attribute.eq_ignore_ascii_case(known)) {
+            if ["alt", "title"].iter().any(|wanted| attribute.eq_ignore_ascii_case(wanted)) {
                 let text = mail_parser::html_to_text(value);
                 let Some(room) = left.checked_sub(text.len()) else { return out };
                 left = room;
@@ -29,16 +31,17 @@ pub(super) fn titles(html: &str, most: usize) -> Vec<String> {
             }
         }
         rest = attributes;
-        if let Some(unseen) =
-            INVISIBLE_ELEMENTS.iter().find(|unseen| name.eq_ignore_ascii_case(unseen))
+        if let Some(element) =
+            INVISIBLE_ELEMENTS.iter().find(|element| name.eq_ignore_ascii_case(element))
         {
-            rest = after_end(rest, unseen);
+            rest = after_end(rest, element);
         }
     }
     out
 }
 
-/// The next attribute of a tag: its name, its value, what follows. `None` at the tag's end.
+/// Parses the next attribute of a tag: its name, its value, and the rest. `None` at the end of the
+/// tag.
 fn attribute(text: &str) -> Option<(&str, &str, &str)> {
     let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '/');
     let end = text
@@ -60,7 +63,7 @@ fn attribute(text: &str) -> Option<(&str, &str, &str)> {
     Some((name, value, after))
 }
 
-/// What follows the end tag of an element; nothing where it has none.
+/// Returns the text after the end tag of an element, or nothing if there is no end tag.
 fn after_end<'a>(text: &'a str, name: &str) -> &'a str {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("</") {
@@ -79,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_of_tags_and_nothing_else() {
+    fn titles_are_read_from_visible_tags_only() {
         let of = |html: &str| titles(html, 1000).join("|");
         assert_eq!(
             of("<img src=x alt=\"A red&amp;blue ball\" title='Big ball'>text"),
@@ -98,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_has_some_or_none(html in "[<>=\"'/a-z! -]{0,60}|.{0,40}") {
+        fn titles_of_any_text_are_bounded(html in "[<>=\"'/a-z! -]{0,60}|.{0,40}") {
             prop_assert!(titles(&html, 1000).iter().map(String::len).sum::<usize>() <= 1000);
         }
     }

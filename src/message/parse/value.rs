@@ -1,8 +1,8 @@
-//! Values of header fields, parsed: text, addresses, dates. Each takes what stands after the colon,
-//! folded or not.
+//! Parses values of header fields: text, addresses, dates. Each function takes the bytes after the
+//! colon, folded or not.
 //!
-//! No value that comes out holds a control character, but for tabs in a text: none can begin a
-//! header field.
+//! No result holds a control character, except for tabs in a text: so none can begin a header
+//! field.
 
 use std::borrow::Cow;
 
@@ -14,23 +14,23 @@ use super::charset::{self, CharsetCodec};
 use super::encoded;
 use crate::model::{EmailAddress, SentAt, UtcMillis, limits};
 
-/// Bytes before a bound among which a place to cut is looked for.
+/// Bytes before the bound in which a place to cut is looked for.
 const CUT_SEARCH_BYTES: usize = 4096;
 
-/// The addresses of a field's value, groups flattened.
+/// Returns the addresses of a value, with groups flattened.
 #[must_use]
 pub fn addresses(value: &[u8]) -> Vec<EmailAddress> {
     groups(value).into_iter().flat_map(|group| group.addresses).collect()
 }
 
-/// The addresses of a field's value in their groups, `limits::MAX_FIELD_ADDRESSES` in all.
+/// Returns the addresses of a value in their groups, at most `limits::MAX_FIELD_ADDRESSES` in all.
 #[must_use]
 pub fn groups(value: &[u8]) -> Vec<Group> {
     address::groups(&readable(value, None))
 }
 
-/// A field's value as text (RFC 8621 §4.1.2.2): unfolded, without blanks before it, encoded words
-/// decoded where RFC 2047 lets them stand, NFC. Controls are dropped, but for tabs.
+/// Returns a value as text (RFC 8621 §4.1.2.2): unfolded, without leading blanks, encoded words
+/// decoded where RFC 2047 allows them, in NFC. Controls other than tabs are dropped.
 #[must_use]
 pub fn text(value: &[u8]) -> String {
     let text = readable(value, None);
@@ -39,8 +39,8 @@ pub fn text(value: &[u8]) -> String {
     if text.is_ascii() { clean.collect() } else { clean.nfc().collect() }
 }
 
-/// A value as characters: unfolded (RFC 5322 §2.2.3: line ends go, the blanks after them stay), and
-/// no more of it than `limits::MAX_FIELD_BYTES`. Bytes that are no UTF-8 are in the declared
+/// Decodes a value to characters: unfolded (RFC 5322 §2.2.3: line ends are dropped, the blanks
+/// after them stay), up to `limits::MAX_FIELD_BYTES`. Bytes that are not UTF-8 are in the declared
 /// charset, or in windows-1252.
 pub(in crate::message) fn readable(value: &[u8], declared: Option<CharsetCodec>) -> Cow<'_, str> {
     let value = bounded(value);
@@ -52,22 +52,22 @@ pub(in crate::message) fn readable(value: &[u8], declared: Option<CharsetCodec>)
     Cow::Owned(charset::of_header(&unfolded, declared).into_owned())
 }
 
-/// The beginning of a value that is parsed. A longer one is cut where an item or a word ends, if
-/// one ends near the bound.
+/// Returns the beginning of a value that is parsed. A longer value is cut after an item or a word,
+/// if one ends near the bound.
 fn bounded(value: &[u8]) -> &[u8] {
-    let Some(kept) = value.get(..limits::MAX_FIELD_BYTES).filter(|kept| kept.len() < value.len())
+    let Some(cut) = value.get(..limits::MAX_FIELD_BYTES).filter(|cut| cut.len() < value.len())
     else {
         return value;
     };
-    let tail = kept.len().saturating_sub(CUT_SEARCH_BYTES);
-    let near = kept.get(tail..).unwrap_or_default();
+    let tail = cut.len().saturating_sub(CUT_SEARCH_BYTES);
+    let near = cut.get(tail..).unwrap_or_default();
     let end = |is_end: fn(&u8) -> bool| near.iter().rposition(is_end);
     let at = end(|byte| matches!(byte, b',' | b';')).or_else(|| end(u8::is_ascii_whitespace));
-    kept.get(..at.map_or(kept.len(), |at| tail.saturating_add(at))).unwrap_or(kept)
+    cut.get(..at.map_or(cut.len(), |at| tail.saturating_add(at))).unwrap_or(cut)
 }
 
-/// The media type of a Content-Type field's value, or the disposition of a Content-Disposition's,
-/// lower case, and what is said with it. `None` where it cannot be read.
+/// Returns the media type of a Content-Type value, or the disposition of a Content-Disposition
+/// value, in lower case, with the parameters. `None` if it cannot be parsed.
 #[must_use]
 pub fn media(value: &[u8]) -> Option<(String, Vec<(String, String)>)> {
     let value = readable(value, None);
@@ -77,12 +77,12 @@ pub fn media(value: &[u8]) -> Option<(String, Vec<(String, String)>)> {
         Some(subtype) => format!("{}/{subtype}", kind.ctype()),
         None => kind.ctype().to_owned(),
     };
-    let said = kind.attributes().map(|(name, value)| (tidy(name), tidy(value))).collect();
-    Some((tidy(&name).to_lowercase(), said))
+    let params = kind.attributes().map(|(name, value)| (tidy(name), tidy(value))).collect();
+    Some((tidy(&name).to_lowercase(), params))
 }
 
-/// The Date field's value; nothing where it is no date of the calendar. Forms that the library
-/// refuses (asctime, no seconds with a named zone, hyphens) are read by `date`.
+/// Returns the value of a Date field; `None` if it is no date of the calendar. `date` reads the
+/// forms that the library refuses (asctime, no seconds with a named zone, hyphens).
 #[must_use]
 pub fn date(value: &[u8]) -> Option<SentAt> {
     let value = bounded(value);
@@ -99,7 +99,7 @@ pub fn date(value: &[u8]) -> Option<SentAt> {
     Some(SentAt { at: UtcMillis(date.to_timestamp().checked_mul(1000)?), offset_minutes })
 }
 
-/// A name or an address: without controls, NFC, nothing blank around it.
+/// Cleans a name or an address: without controls, in NFC, without white space at its ends.
 pub(super) fn tidy(text: &str) -> String {
     let spaced = text.chars().map(|c| if c == '\t' { ' ' } else { c }).filter(|c| !c.is_control());
     let tidy: String = if text.is_ascii() { spaced.collect() } else { spaced.nfc().collect() };
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(one(" a@x (Ann B)"), pair("Ann B", "a@x"));
         assert_eq!(one(" =?utf-8?q?J=C3=BC?= =?utf-8?q?_B?= <a@x>"), pair("J\u{fc} B", "a@x"));
         assert_eq!(one(" A B"), pair("A B", ""));
-        // One word is half an address, unless it is written as a name.
+        // A single word is an address without a domain, unless it is written as a name.
         assert_eq!(one(" Ann\r\n"), pair("", "Ann"));
         for name in [" Ann <>", " \"Ann\"", " =?utf-8?q?Ann?="] {
             assert_eq!(one(name), pair("Ann", ""), "{name}");
@@ -156,7 +156,8 @@ mod tests {
     /// The example of RFC 8621 §4.1.2.3 and §4.1.2.4.
     #[test]
     fn the_addresses_of_the_example() {
-        let value = b" \"  James Smythe\" <james@example.com>, Friends:\r\n  jane@example.com, =?UTF-8?Q?John_Sm=C3=AEth?=\r\n  \
+        let value = b" \"  James Smythe\" <james@example.com>, Friends:\r\n  \
+            jane@example.com, =?UTF-8?Q?John_Sm=C3=AEth?=\r\n  \
             <john@example.com>;\r\n";
         let person = |name: Option<&str>, email: &str| EmailAddress {
             name: name.map(str::to_owned),
@@ -189,9 +190,9 @@ mod tests {
         assert!(groups("a:;,".repeat(5000).as_bytes()).len() <= limits::MAX_FIELD_ADDRESSES);
     }
 
-    /// A header of 30 MB took 830 MB of memory.
+    /// Regression test: a header of 30 MB took 830 MB of memory.
     #[test]
-    fn no_more_of_a_value_is_parsed_than_its_bound() {
+    fn values_are_parsed_up_to_their_bound() {
         let pad = |part: &str| part.repeat(limits::MAX_FIELD_BYTES / part.len() + 1);
         for part in ["g:;", "(", " =?utf-8?q?a?=", "a, ", "\"", "<"] {
             let value = format!("first@x, {}, last@x", pad(part));
@@ -201,7 +202,7 @@ mod tests {
             assert!(people.iter().all(|person| person.email != "last@x"), "{part}");
             assert!(text(value.as_bytes()).len() <= limits::MAX_FIELD_BYTES);
         }
-        // The item at the bound is not taken in half.
+        // The item at the bound is not cut in two.
         let value = "someone@x.example, ".repeat(limits::MAX_FIELD_BYTES / 10);
         assert!(readable(value.as_bytes(), None).ends_with("someone@x.example"));
         let whole = "x".repeat(limits::MAX_FIELD_BYTES);
@@ -210,11 +211,11 @@ mod tests {
     }
 
     #[test]
-    fn types_and_dispositions() {
-        let (kind, said) =
+    fn media_types_and_dispositions_are_parsed() {
+        let (kind, params) =
             media(b" Text/Plain; charset=\"utf-8\";\r\n name*=utf-8''J%C3%BC\r\n").unwrap();
         assert_eq!(
-            (kind.as_str(), said[0].1.as_str(), said[1].1.as_str()),
+            (kind.as_str(), params[0].1.as_str(), params[1].1.as_str()),
             ("text/plain", "utf-8", "J\u{fc}")
         );
         assert_eq!(media(b" attachment").map(|(kind, _)| kind).as_deref(), Some("attachment"));

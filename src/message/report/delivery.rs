@@ -1,48 +1,46 @@
-//! What became of a message on its way (RFC 3464 §2): read.
+//! Parses delivery status notifications (RFC 3464 §2).
 
 use super::{Field, address, groups, value};
 use crate::model::{Address, DeliveryState, ReturnedKind, ReturnedRecipient, ReturnedReport};
 
-/// The part of a delivery status notification that programs read.
+/// The part of a delivery status notification for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeliveryReport {
-    /// Original-Envelope-Id.
+    /// The value of Original-Envelope-Id.
     pub envid: Option<String>,
-    /// One at least.
+    /// At least one.
     pub recipients: Vec<DeliveryRecipient>,
 }
 
-/// A recipient of it (RFC 3464 §2.3).
+/// What a notification says about one recipient (RFC 3464 §2.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRecipient {
-    /// Original-Recipient, where it is a mail address.
+    /// Original-Recipient, if it is a mail address.
     pub original: Option<Address>,
-    /// Final-Recipient, likewise.
+    /// Final-Recipient, if it is a mail address.
     pub last: Option<Address>,
-    /// What was done.
     pub action: DeliveryAction,
     /// The enhanced status code (RFC 3463).
     pub status: [u16; 3],
-    /// What a server said in SMTP.
+    /// The SMTP reply in Diagnostic-Code.
     pub smtp: Option<String>,
 }
 
-/// What was done (RFC 3464 §2.3.3).
+/// The outcome for a recipient (RFC 3464 §2.3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryAction {
-    /// It could not be delivered.
+    /// Delivery failed for good.
     Failed,
-    /// It could not yet.
+    /// Delivery has not succeeded yet.
     Delayed,
     Delivered,
-    /// It went on to where there are no such reports.
+    /// The message went to a system that sends no such reports.
     Relayed,
-    /// It went on to several.
+    /// The message went to several addresses.
     Expanded,
 }
 
 impl DeliveryAction {
-    /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Failed, Self::Delayed, Self::Delivered, Self::Relayed, Self::Expanded];
 
@@ -58,7 +56,7 @@ impl DeliveryAction {
     }
 }
 
-/// Reads it. Nothing where no recipient can be read.
+/// Parses the part for programs; `None` if no recipient can be read.
 pub(super) fn read(bytes: &[u8]) -> Option<DeliveryReport> {
     let mut groups = groups(bytes).into_iter();
     let message = groups.next()?;
@@ -69,30 +67,30 @@ pub(super) fn read(bytes: &[u8]) -> Option<DeliveryReport> {
 }
 
 fn recipient(group: &[Field<'_>]) -> Option<DeliveryRecipient> {
-    let said = |name: &str| super::named(group, name).map(Field::without_comments);
-    let action = said("Action")?;
+    let field_value = |name: &str| super::named(group, name).map(Field::without_comments);
+    let action = field_value("Action")?;
     let action = DeliveryAction::ALL
         .into_iter()
         .find(|one| action.trim().eq_ignore_ascii_case(one.name()))?;
     let smtp = super::named(group, "Diagnostic-Code").map(Field::unfolded);
-    let smtp = smtp.as_deref().and_then(|said| said.split_once(';'));
+    let smtp = smtp.as_deref().and_then(|value| value.split_once(';'));
     let smtp = smtp
         .filter(|(kind, _)| kind.trim().eq_ignore_ascii_case("smtp"))
         .and_then(|(_, text)| value(text));
     Some(DeliveryRecipient {
-        original: said("Original-Recipient").and_then(|typed| address(&typed)),
-        last: address(&said("Final-Recipient")?),
+        original: field_value("Original-Recipient").and_then(|value| address(&value)),
+        last: address(&field_value("Final-Recipient")?),
         action,
-        status: status(&said("Status")?)?,
+        status: status(&field_value("Status")?)?,
         smtp,
     })
 }
 
-/// RFC 3463 §2.
-fn status(said: &str) -> Option<[u16; 3]> {
-    let mut parts = said.split_whitespace().next()?.split('.');
-    let mut next = |most: usize| {
-        let part = parts.next().filter(|part| (1..=most).contains(&part.len()))?;
+/// Parses an enhanced status code (RFC 3463 §2).
+fn status(value: &str) -> Option<[u16; 3]> {
+    let mut parts = value.split_whitespace().next()?.split('.');
+    let mut next = |max_digits: usize| {
+        let part = parts.next().filter(|part| (1..=max_digits).contains(&part.len()))?;
         part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
     };
     let status = [next(1)?, next(3)?, next(3)?];
@@ -100,10 +98,10 @@ fn status(said: &str) -> Option<[u16; 3]> {
 }
 
 impl DeliveryRecipient {
-    /// What it says of the delivery (RFC 8621 §7): that it is done, or will not be, with the reply
-    /// that says so. All else says nothing of either.
-    fn delivered(&self) -> Option<(DeliveryState, String)> {
-        let (delivered, code) = match self.action {
+    /// Returns whether the message was delivered or failed, with the SMTP reply that says so (RFC
+    /// 8621 §7). `None` for other outcomes.
+    fn delivery_state(&self) -> Option<(DeliveryState, String)> {
+        let (state, code) = match self.action {
             DeliveryAction::Delivered => (DeliveryState::Yes, 250),
             DeliveryAction::Failed => (DeliveryState::No, 550),
             DeliveryAction::Delayed | DeliveryAction::Relayed | DeliveryAction::Expanded => {
@@ -117,23 +115,23 @@ impl DeliveryRecipient {
             first.bytes().filter(u8::is_ascii_digit).count() == 3
                 && !text.as_bytes().get(3).is_some_and(u8::is_ascii_digit)
         };
-        let said = self.smtp.as_ref().filter(is_reply).cloned();
-        let made = || {
+        let reply = self.smtp.as_ref().filter(is_reply).cloned();
+        let made_reply = || {
             format!(
                 "{code} {class}.{subject}.{detail} {}",
                 self.smtp.as_deref().unwrap_or(self.action.name())
             )
         };
-        Some((delivered, said.unwrap_or_else(made)))
+        Some((state, reply.unwrap_or_else(made_reply)))
     }
 }
 
 impl DeliveryReport {
-    /// What it says to the submission that it is about.
+    /// Returns what the notification tells the submission of its original message.
     pub(super) fn to_returned_report(&self, original_id: Option<String>) -> ReturnedReport {
         let recipients = self.recipients.iter().map(|recipient| ReturnedRecipient {
             addresses: recipient.original.iter().chain(&recipient.last).cloned().collect(),
-            delivered: recipient.delivered(),
+            delivered: recipient.delivery_state(),
             displayed: false,
         });
         ReturnedReport {

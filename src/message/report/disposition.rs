@@ -1,74 +1,71 @@
-//! What a recipient, or a program in the recipient's place, did with a message (RFC 8098 §3): read,
-//! and written.
+//! Parses and writes disposition notifications (RFC 8098 §3): what a recipient, or a program in
+//! place of the recipient, did with a message.
 
 use super::{Field, MAX_VALUE_BYTES, address, groups, value};
 use crate::message::line::{one_line, without_controls};
 use crate::message::refs::message_ids;
 use crate::model::{DeliveryState, ReturnedKind, ReturnedRecipient, ReturnedReport};
 
-/// Extension fields, and texts of errors, that are kept.
-const MAX_KEPT_VALUES: usize = 50;
+/// How many extension fields, and how many error texts, are read.
+const MAX_VALUES: usize = 50;
 
-/// The part of a disposition notification that programs read (RFC 8098 §3.1).
+/// The part of a disposition notification for programs (RFC 8098 §3.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DispositionReport {
-    /// Reporting-UA.
+    /// The value of Reporting-UA.
     pub reporting_ua: Option<String>,
-    /// MDN-Gateway.
+    /// The value of MDN-Gateway.
     pub gateway: Option<String>,
-    /// Original-Recipient: type, semicolon, address.
+    /// Original-Recipient: the type, a semicolon, the address.
     pub original_recipient: Option<String>,
-    /// Final-Recipient, likewise.
+    /// Final-Recipient, in the same form.
     pub final_recipient: String,
     /// Original-Message-ID, in its angle brackets.
     pub original_message_id: Option<String>,
     pub action: ActionMode,
-    /// Who said that it be told.
     pub sending: SendingMode,
-    /// What was done.
     pub kind: DispositionType,
-    /// Error, one text a field; they are told with the modifier `error`.
+    /// The texts of the Error fields. If there are any, the modifier `error` is written.
     pub errors: Vec<String>,
     /// Fields that RFC 8098 does not define, each name once.
     pub extensions: Vec<(String, String)>,
 }
 
-/// Who acted (RFC 8098 §3.2.6.1).
+/// Whether a person disposed of the message (RFC 8098 §3.2.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionMode {
-    /// The user did it.
+    /// The user acted.
     Manual,
-    /// It was done without the owner.
+    /// A program acted without the user.
     Automatic,
 }
 
-/// Who said that it be told (RFC 8098 §3.2.6.1).
+/// Whether a person allowed the notification (RFC 8098 §3.2.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendingMode {
-    /// The user allowed this one.
+    /// The user allowed this notification.
     Manual,
-    /// The owner was not asked.
+    /// The notification was sent without asking the user.
     Automatic,
 }
 
-/// What was done (RFC 8098 §3.2.6.2).
+/// What happened to the message (RFC 8098 §3.2.6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DispositionType {
-    /// Deleted; whether it was seen is not said.
+    /// Deleted, seen or unseen.
     Deleted,
-    /// Sent somewhere else.
+    /// Sent on to another place.
     Dispatched,
-    /// Shown to someone who reads the recipient's mail.
+    /// Shown to a person who reads the mail of the recipient.
     Displayed,
-    /// Dealt with in some manner without being shown.
+    /// Handled in some way without being shown.
     Processed,
 }
 
 impl ActionMode {
-    /// All of them.
     pub const ALL: [Self; 2] = [Self::Manual, Self::Automatic];
 
-    /// Its name, in lower case (RFC 9007 §2).
+    /// Returns the name in lower case (RFC 9007 §2).
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -79,10 +76,9 @@ impl ActionMode {
 }
 
 impl SendingMode {
-    /// All of them.
     pub const ALL: [Self; 2] = [Self::Manual, Self::Automatic];
 
-    /// Its name, in lower case (RFC 9007 §2).
+    /// Returns the name in lower case (RFC 9007 §2).
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -91,7 +87,7 @@ impl SendingMode {
         }
     }
 
-    fn written(self) -> &'static str {
+    fn written_name(self) -> &'static str {
         match self {
             Self::Manual => "MDN-sent-manually",
             Self::Automatic => "MDN-sent-automatically",
@@ -100,10 +96,9 @@ impl SendingMode {
 }
 
 impl DispositionType {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Deleted, Self::Dispatched, Self::Displayed, Self::Processed];
 
-    /// Its name, in lower case (RFC 9007 §2).
+    /// Returns the name in lower case (RFC 9007 §2).
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -115,8 +110,8 @@ impl DispositionType {
     }
 }
 
-/// The fields that RFC 8098 §3.1 defines, but for the errors.
-const DEFINED: [&str; 6] = [
+/// The fields that RFC 8098 §3.1 defines, except Error.
+const DEFINED_FIELDS: [&str; 6] = [
     "Reporting-UA",
     "MDN-Gateway",
     "Original-Recipient",
@@ -125,57 +120,59 @@ const DEFINED: [&str; 6] = [
     "Disposition",
 ];
 
-/// Whether a field of that name can be an extension (RFC 8098 §3.3): a name of a field (RFC 5322
-/// §3.6.8) that it does not define.
+/// Whether a field of this name can be an extension (RFC 8098 §3.3): a valid name of a field (RFC
+/// 5322 §3.6.8) that RFC 8098 does not define.
 #[must_use]
 pub fn is_extension(name: &str) -> bool {
     let is_name = (1..=76).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
     is_name
         && !name.eq_ignore_ascii_case("Error")
-        && !DEFINED.iter().any(|known| known.eq_ignore_ascii_case(name))
+        && !DEFINED_FIELDS.iter().any(|defined| defined.eq_ignore_ascii_case(name))
 }
 
-/// Reads it. Nothing where a field that must be there is not, or says what RFC 8098 does not have.
+/// Parses the part for programs; `None` if a required field is missing or has a value that RFC 8098
+/// does not define.
 pub(super) fn read(bytes: &[u8]) -> Option<DispositionReport> {
     let group = groups(bytes).into_iter().next()?;
-    let said = |name: &str| super::named(&group, name).map(Field::without_comments);
+    let field_value = |name: &str| super::named(&group, name).map(Field::without_comments);
     let text = |name: &str| super::named(&group, name).and_then(|field| value(&field.unfolded()));
-    let (action, sending, kind) = modes(&said("Disposition")?)?;
+    let (action, sending, kind) = modes(&field_value("Disposition")?)?;
     let errors =
         group.iter().filter(|field| field.is("Error")).filter_map(|field| value(&field.unfolded()));
     let mut extensions: Vec<(String, String)> = Vec::new();
     for field in &group {
         let name = String::from_utf8_lossy(field.name).into_owned();
-        let is_known = extensions.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name));
-        if extensions.len() < MAX_KEPT_VALUES && is_extension(&name) && !is_known {
+        let is_repeated = extensions.iter().any(|(read, _)| read.eq_ignore_ascii_case(&name));
+        if extensions.len() < MAX_VALUES && is_extension(&name) && !is_repeated {
             extensions.push((name, value(&field.unfolded()).unwrap_or_default()));
         }
     }
     Some(DispositionReport {
         reporting_ua: text("Reporting-UA"),
         gateway: text("MDN-Gateway"),
-        original_recipient: said("Original-Recipient").and_then(|said| typed(&said)),
-        final_recipient: said("Final-Recipient").and_then(|said| typed(&said))?,
+        original_recipient: field_value("Original-Recipient")
+            .and_then(|value| typed_address(&value)),
+        final_recipient: field_value("Final-Recipient").and_then(|value| typed_address(&value))?,
         original_message_id: text("Original-Message-ID"),
         action,
         sending,
         kind,
-        errors: errors.take(MAX_KEPT_VALUES).collect(),
+        errors: errors.take(MAX_VALUES).collect(),
         extensions,
     })
 }
 
-/// `type; address`, with one space between them.
-fn typed(said: &str) -> Option<String> {
-    let (kind, address) = said.split_once(';')?;
+/// Returns `type; address` with one space between them.
+fn typed_address(text: &str) -> Option<String> {
+    let (kind, address) = text.split_once(';')?;
     let (kind, address) = (value(kind)?, value(address)?);
     value(&format!("{kind}; {address}"))
 }
 
-/// `action-mode/sending-mode; type/modifier,...`, in any case (RFC 8098 §3.2.6).
-fn modes(said: &str) -> Option<(ActionMode, SendingMode, DispositionType)> {
-    let (mode, kind) = said.split_once(';')?;
+/// Parses `action-mode/sending-mode; type/modifier,...`, in any case (RFC 8098 §3.2.6).
+fn modes(text: &str) -> Option<(ActionMode, SendingMode, DispositionType)> {
+    let (mode, kind) = text.split_once(';')?;
     let (action, sending) = mode.split_once('/')?;
     let kind = kind.split('/').next()?;
     let is = |text: &str, name: &str| text.trim().eq_ignore_ascii_case(name);
@@ -187,19 +184,19 @@ fn modes(said: &str) -> Option<(ActionMode, SendingMode, DispositionType)> {
 }
 
 impl DispositionReport {
-    /// The fields as they are written, CRLF lines; each value is one line.
+    /// Returns the fields in CRLF lines; each value is one line.
     #[must_use]
     pub fn write(&self) -> String {
         let mut out = String::new();
         let mut field = |name: &str, text: &str| {
-            // In an address every blank counts.
+            // Every blank of an address counts.
             let is_address = name.ends_with("-Recipient");
             let text = if is_address { without_controls(text) } else { one_line(text) };
-            let kept = text.get(..text.floor_char_boundary(MAX_VALUE_BYTES)).unwrap_or_default();
-            out.push_str(&format!("{name}: {kept}\r\n"));
+            let cut = text.get(..text.floor_char_boundary(MAX_VALUE_BYTES)).unwrap_or_default();
+            out.push_str(&format!("{name}: {cut}\r\n"));
         };
         let modifier = if self.errors.is_empty() { "" } else { "/error" };
-        let mode = format!("{}/{}", self.action.name(), self.sending.written());
+        let mode = format!("{}/{}", self.action.name(), self.sending.written_name());
         for (name, text) in [
             ("Reporting-UA", self.reporting_ua.as_deref()),
             ("MDN-Gateway", self.gateway.as_deref()),
@@ -219,19 +216,19 @@ impl DispositionReport {
         out
     }
 
-    /// What it says to the submission that it is about.
+    /// Returns what the notification tells the submission of its original message.
     pub(super) fn to_returned_report(&self, original_id: Option<String>) -> ReturnedReport {
-        let said = self
+        let message_id = self
             .original_message_id
             .as_deref()
             .and_then(|id| message_ids(id.as_bytes()).into_iter().next());
-        let typed = [self.original_recipient.as_deref(), Some(self.final_recipient.as_str())];
+        let recipients = [self.original_recipient.as_deref(), Some(self.final_recipient.as_str())];
         ReturnedReport {
             kind: ReturnedKind::Disposition,
-            message_id: said.or(original_id),
+            message_id: message_id.or(original_id),
             envid: None,
             recipients: vec![ReturnedRecipient {
-                addresses: typed.into_iter().flatten().filter_map(address).collect(),
+                addresses: recipients.into_iter().flatten().filter_map(address).collect(),
                 delivered: None::<(DeliveryState, String)>,
                 displayed: self.kind == DispositionType::Displayed,
             }],

@@ -1,10 +1,12 @@
-//! Reports about a message (RFC 6522): what became of it on its way (RFC 3464), and what a
+//! Parses reports about a message (RFC 6522): about its delivery (RFC 3464), or about what a
 //! recipient did with it (RFC 8098).
 //!
-//! A report is a `multipart/report` with a part that programs read, also in the forms of RFC 6533.
-//! Strangers write it: nothing in it is believed here, every list and every text is bounded, and
-//! values come out as one line without controls. What lacks a field that its RFC wants, or says a
-//! word that this does not have, is no report. Foreign address types stay text.
+//! - A report is a `multipart/report` with a part that programs read, also in the forms of RFC
+//!   6533.
+//! - Anybody can write a report: nothing in it is trusted. Every list and every text is bounded,
+//!   and every value is one line without controls.
+//! - A message that lacks a required field, or has an unknown keyword in one, is no report.
+//! - Addresses of other types than mail stay text.
 
 mod delivery;
 mod disposition;
@@ -19,43 +21,42 @@ use super::parse::{Message, Part};
 use super::refs::message_ids;
 use crate::model::{Address, ReturnedReport, limits};
 
-/// Bytes of the text that people read.
+/// Longest text for people, in bytes.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
-/// Bytes of a value.
+/// Longest value in bytes.
 pub const MAX_VALUE_BYTES: usize = 900;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// What people read.
+    /// The text for people.
     pub text: Option<String>,
-    /// Whether the original came back whole, and not its header alone.
+    /// Whether the whole original was returned, and not only its header.
     pub has_original: bool,
-    /// The Message-ID of the original that came back, without angle brackets.
+    /// The Message-ID of the returned original, without angle brackets.
     pub original_id: Option<String>,
-    /// What programs read.
     pub content: ReportContent,
 }
 
-/// What programs read of a report.
+/// The part of a report for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReportContent {
-    /// What became of a message on its way (RFC 3464).
+    /// About the delivery of a message (RFC 3464).
     Delivery(DeliveryReport),
-    /// What a recipient did with it (RFC 8098).
+    /// About what a recipient did with a message (RFC 8098).
     Disposition(DispositionReport),
 }
 
-/// Whether a header says that it is one, without a look at what it has.
+/// Whether the Content-Type of a header names a report. Only the header is read.
 #[must_use]
 pub fn claims_to_be_report(header: &Header<'_>) -> bool {
-    let said =
+    let content_type =
         header.first("Content-Type").map(|field| field.without_comments().to_ascii_lowercase());
-    said.is_some_and(|said| {
-        said.split(';').next().is_some_and(|kind| kind.trim() == "multipart/report")
+    content_type.is_some_and(|value| {
+        value.split(';').next().is_some_and(|kind| kind.trim() == "multipart/report")
     })
 }
 
-/// The report that a message is.
+/// Parses a message as a report; `None` if it is none.
 #[must_use]
 pub fn report(message: &Message<'_>) -> Option<Report> {
     if !claims_to_be_report(message.header()) {
@@ -66,7 +67,7 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
     if !root.is_multipart || root.media_type != "multipart/report" {
         return None;
     }
-    let content = |part: &Part<'_>, most: usize| content(message, part, most);
+    let content = |part: &Part<'_>, max: usize| content(message, part, max);
     let parsed = root.children.iter().find_map(|part| match part.media_type.as_str() {
         "message/delivery-status" | "message/global-delivery-status" => {
             delivery::read(&content(part, limits::MAX_REPORT_STATUS_BYTES))
@@ -96,7 +97,7 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
 }
 
 impl Report {
-    /// What it says to the submission that it is about (RFC 8621 §7).
+    /// Returns what the report tells the submission of its original message (RFC 8621 §7).
     #[must_use]
     pub fn to_returned_report(&self) -> ReturnedReport {
         let id = self.original_id.clone();
@@ -107,31 +108,31 @@ impl Report {
     }
 }
 
-/// The decoded content of a part, of which at most `most` bytes are read.
-fn content(message: &Message<'_>, part: &Part<'_>, most: usize) -> Vec<u8> {
-    let place = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
+/// Decodes at most the first `max` bytes of a part.
+fn content(message: &Message<'_>, part: &Part<'_>, max: usize) -> Vec<u8> {
+    let offset = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
     let parts = message.parts();
-    let found = usize::try_from(part.number).ok().and_then(|number| parts.get(number));
-    let Some(found) = found else { return Vec::new() };
-    let bytes = message.raw().get(place(found.body)..place(found.end)).unwrap_or_default();
-    let (mut decoder, mut out) = (Decoder::new(found.encoding), Vec::new());
-    decoder.feed(bytes.get(..most).unwrap_or(bytes), &mut out);
+    let offsets = usize::try_from(part.number).ok().and_then(|number| parts.get(number));
+    let Some(offsets) = offsets else { return Vec::new() };
+    let bytes = message.raw().get(offset(offsets.body)..offset(offsets.end)).unwrap_or_default();
+    let (mut decoder, mut out) = (Decoder::new(offsets.encoding), Vec::new());
+    decoder.feed(bytes.get(..max).unwrap_or(bytes), &mut out);
     decoder.finish(&mut out);
     out
 }
 
-/// The text that people read, of the first part: its plain text, else what its HTML says.
+/// Returns the text of the first part for people: its plain text, or else the text of its HTML.
 fn text(message: &Message<'_>, shown: &[u32], part: &Part<'_>) -> Option<String> {
-    let within = part.flat();
-    if let Some(plain) = within.iter().find(|part| part.media_type == "text/plain") {
+    let descendants = part.flat();
+    if let Some(plain) = descendants.iter().find(|part| part.media_type == "text/plain") {
         return message.body_value(plain.number, MAX_TEXT_BYTES).map(|body| body.value);
     }
     let is_shown =
-        shown.first().is_some_and(|first| within.iter().any(|part| part.number == *first));
+        shown.first().is_some_and(|first| descendants.iter().any(|part| part.number == *first));
     message.texts(MAX_TEXT_BYTES).into_iter().next().filter(|_| is_shown)
 }
 
-/// The groups of fields: empty lines stand between them (RFC 3464 §2.1).
+/// The groups of fields, which empty lines separate (RFC 3464 §2.1).
 fn groups(bytes: &[u8]) -> Vec<Vec<Field<'_>>> {
     let (mut groups, mut rest, mut start) = (Vec::new(), bytes, bytes);
     loop {
@@ -146,7 +147,7 @@ fn groups(bytes: &[u8]) -> Vec<Vec<Field<'_>>> {
             }
             start = after;
         }
-        // That of the message, and those of recipients.
+        // One group for the message, and one for each recipient.
         if rest.is_empty() || groups.len() > limits::MAX_RECIPIENTS {
             return groups;
         }
@@ -154,23 +155,23 @@ fn groups(bytes: &[u8]) -> Vec<Vec<Field<'_>>> {
     }
 }
 
-/// The first field of a name in a group.
+/// The first field of this name in a group.
 fn named<'g, 'a>(group: &'g [Field<'a>], name: &str) -> Option<&'g Field<'a>> {
     group.iter().find(|field| field.is(name))
 }
 
-/// A value as one line, cut to `MAX_VALUE_BYTES`; none where it is empty.
+/// Returns a value on one line, cut to `MAX_VALUE_BYTES`; `None` if it is empty.
 fn value(text: &str) -> Option<String> {
     let line = one_line(text);
-    let kept = line.get(..line.floor_char_boundary(MAX_VALUE_BYTES)).unwrap_or_default().trim_end();
-    (!kept.is_empty()).then(|| kept.to_owned())
+    let cut = line.get(..line.floor_char_boundary(MAX_VALUE_BYTES)).unwrap_or_default().trim_end();
+    (!cut.is_empty()).then(|| cut.to_owned())
 }
 
-/// The mail address that `type; address` is, of the types that are mail (RFC 3464 §2.3.1, RFC 6533
+/// Returns the address in `type; address`, if the type is one of mail (RFC 3464 §2.3.1, RFC 6533
 /// §3).
 #[must_use]
-pub fn address(typed: &str) -> Option<Address> {
-    let (kind, address) = typed.split_once(';')?;
+pub fn address(text: &str) -> Option<Address> {
+    let (kind, address) = text.split_once(';')?;
     let address = address.trim();
     let address =
         address.strip_prefix('<').and_then(|inner| inner.strip_suffix('>')).unwrap_or(address);
@@ -181,7 +182,8 @@ pub fn address(typed: &str) -> Option<Address> {
     }
 }
 
-/// `\x{3A9}` stands for the character of that number (RFC 6533 §3, utf-8-addr-unitext).
+/// Decodes `\x{3A9}`, which stands for the character of that number (RFC 6533 §3,
+/// utf-8-addr-unitext).
 fn unitext(text: &str) -> Option<String> {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once("\\x{") {

@@ -12,8 +12,8 @@ fn disposition(text: &str) -> DispositionReport {
     }
 }
 
-/// The example of RFC 8098 §9, in another case.
-const READ: &str = "From: Joe Recipient <Joe_Recipient@example.com>
+/// The example of RFC 8098 §9, with other upper and lower case.
+const DISPOSITION: &str = "From: Joe Recipient <Joe_Recipient@example.com>
 Subject: Re: First draft of report
 MIME-Version: 1.0
 Content-Type: multipart/report; report-type=disposition-notification;
@@ -30,7 +30,7 @@ Content-Type: Message/Disposition-Notification
 Reporting-UA: joes-pc.cs.example.com; Foomail 97.1
 MDN-Gateway: dns; gate.example
 Original-Recipient: rfc822;
- Joe_Recipient@example.com (as he was called)
+ Joe_Recipient@example.com (the former name)
 Final-Recipient: RFC822;Joe_Recipient@example.com
 Original-Message-ID: <199509192301.23456@example.org>
 Disposition: Manual-Action/MDN-Sent-Manually; Displayed/error,x
@@ -51,11 +51,11 @@ text
 
 #[test]
 fn a_disposition_is_read_by_its_grammar() {
-    let whole = read(READ).unwrap();
+    let whole = read(DISPOSITION).unwrap();
     assert!(whole.text.unwrap().starts_with("The message sent to Joe has been displayed.\nThis"));
-    assert!(whole.has_original && claims_to_be_report(&Header::split(READ.as_bytes())));
+    assert!(whole.has_original && claims_to_be_report(&Header::split(DISPOSITION.as_bytes())));
     assert_eq!(whole.original_id.as_deref(), Some("inner@example.org"));
-    let found = disposition(READ);
+    let found = disposition(DISPOSITION);
     assert_eq!(found.reporting_ua.as_deref(), Some("joes-pc.cs.example.com; Foomail 97.1"));
     assert_eq!(found.gateway.as_deref(), Some("dns; gate.example"));
     assert_eq!(found.original_recipient.as_deref(), Some("rfc822; Joe_Recipient@example.com"));
@@ -67,7 +67,7 @@ fn a_disposition_is_read_by_its_grammar() {
     );
     assert_eq!(found.errors, ["one", "two"]);
     assert_eq!(found.extensions, [("X-Odd".to_owned(), "1".to_owned())]);
-    // What is written is read as it was.
+    // A written disposition is parsed again unchanged.
     let written = found.write();
     assert_eq!(disposition::read(written.as_bytes()), Some(found));
     assert!(
@@ -77,7 +77,7 @@ fn a_disposition_is_read_by_its_grammar() {
 }
 
 #[test]
-fn what_lacks_a_field_or_says_other_words_is_none() {
+fn message_without_a_required_field_or_keyword_is_no_report() {
     for (from, to) in [
         ("Final-Recipient: RFC822;", "Final-Recipient: "),
         ("Final-Recipient:", "X-Recipient:"),
@@ -88,8 +88,8 @@ fn what_lacks_a_field_or_says_other_words_is_none() {
         ("Message/Disposition-Notification", "text/plain"),
         ("multipart/report", "multipart/mixed"),
     ] {
-        assert!(READ.contains(from), "{from}");
-        assert_eq!(read(&READ.replacen(from, to, 1)), None, "{from} -> {to}");
+        assert!(DISPOSITION.contains(from), "{from}");
+        assert_eq!(read(&DISPOSITION.replacen(from, to, 1)), None, "{from} -> {to}");
     }
     assert_eq!(report(&Message::parse(b"")), None);
     assert!(
@@ -101,7 +101,7 @@ fn what_lacks_a_field_or_says_other_words_is_none() {
 }
 
 #[test]
-fn a_value_is_one_line_and_none_is_a_field_of_its_own() {
+fn values_are_one_line_and_cannot_begin_a_field() {
     let evil = DispositionReport {
         reporting_ua: Some("x\r\nError: forged".into()),
         extensions: vec![
@@ -109,7 +109,7 @@ fn a_value_is_one_line_and_none_is_a_field_of_its_own() {
             ("A B".into(), "x".into()),
             ("X-Y".into(), "é\n".into()),
         ],
-        ..disposition(READ)
+        ..disposition(DISPOSITION)
     };
     let written = evil.write();
     assert!(
@@ -118,11 +118,12 @@ fn a_value_is_one_line_and_none_is_a_field_of_its_own() {
     );
     assert_eq!(written.matches("Disposition:").count(), 1);
     assert!(!written.contains("A B"));
-    let long = DispositionReport { reporting_ua: Some("é".repeat(2000)), ..disposition(READ) };
+    let long =
+        DispositionReport { reporting_ua: Some("é".repeat(2000)), ..disposition(DISPOSITION) };
     assert!(long.write().lines().all(|line| line.len() <= 998));
 }
 
-const BOUNCE: &str = "From: MAILER-DAEMON@mx.example
+const DELIVERY: &str = "From: MAILER-DAEMON@mx.example
 Content-Type: multipart/report; report-type=delivery-status; boundary=b
 
 --b
@@ -165,8 +166,8 @@ Message-ID: <1@example.org>
 ";
 
 #[test]
-fn a_delivery_is_read_for_each_recipient() {
-    let found = read(BOUNCE).unwrap();
+fn delivery_is_parsed_for_each_recipient() {
+    let found = read(DELIVERY).unwrap();
     assert!(!found.has_original);
     let returned = found.to_returned_report();
     assert_eq!(
@@ -174,7 +175,7 @@ fn a_delivery_is_read_for_each_recipient() {
         (ReturnedKind::Delivery, Some("1@example.org"))
     );
     assert_eq!(returned.envid.as_deref(), Some("QQ 1"));
-    let said: Vec<_> = returned
+    let recipients: Vec<_> = returned
         .recipients
         .iter()
         .map(|one| {
@@ -186,7 +187,7 @@ fn a_delivery_is_read_for_each_recipient() {
         .collect();
     let text = |text: &str| text.to_owned();
     assert_eq!(
-        said,
+        recipients,
         [
             (
                 text("team@example.net Bob@Example.net"),
@@ -202,7 +203,7 @@ fn a_delivery_is_read_for_each_recipient() {
         ("Status: 2.0.0", "Status: 2.0"),
         ("Action: delivered", "X: y"),
     ] {
-        let ReportContent::Delivery(fewer) = read(&BOUNCE.replacen(from, to, 1)).unwrap().content
+        let ReportContent::Delivery(fewer) = read(&DELIVERY.replacen(from, to, 1)).unwrap().content
         else {
             panic!()
         };
@@ -211,27 +212,27 @@ fn a_delivery_is_read_for_each_recipient() {
 }
 
 #[test]
-fn what_a_notification_says_to_a_submission() {
-    let returned = read(READ).unwrap().to_returned_report();
+fn disposition_updates_its_submission() {
+    let returned = read(DISPOSITION).unwrap().to_returned_report();
     assert_eq!(returned.message_id.as_deref(), Some("199509192301.23456@example.org"));
     assert!(returned.recipients[0].displayed && returned.recipients[0].delivered.is_none());
     assert_eq!(returned.recipients[0].addresses.len(), 2);
     let deleted =
-        read(&READ.replace("Displayed", "deleted").replace("Original-Message-ID", "X-Id"))
+        read(&DISPOSITION.replace("Displayed", "deleted").replace("Original-Message-ID", "X-Id"))
             .unwrap()
             .to_returned_report();
     assert!(!deleted.recipients[0].displayed);
     assert_eq!(
         deleted.message_id.as_deref(),
         Some("inner@example.org"),
-        "of the original that came back"
+        "the id of the returned original"
     );
 }
 
 #[test]
-fn a_flood_of_recipients_is_cut() {
+fn number_of_recipients_is_bounded() {
     let one = "\nFinal-Recipient: rfc822; x@example.net\nAction: failed\nStatus: 5.0.0\n";
-    let many = BOUNCE.replacen(
+    let many = DELIVERY.replacen(
         "--b\nContent-Type: text",
         &format!("{}\n--b\nContent-Type: text", one.repeat(5000)),
         1,

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::message::parse::addresses;
 
-fn shown(value: &str) -> String {
+fn parsed(value: &str) -> String {
     let one = |person: EmailAddress| match person.name {
         Some(name) => format!("{name}|{}", person.email),
         None => person.email,
@@ -24,11 +24,11 @@ fn a_phrase_keeps_the_blanks_between_its_words() {
         ("=?iso-2022-jp?B?GyRCJTkbKEI=?= =?iso-2022-jp?B?GyRCJVElYBsoQg==?= <a@x>", "スパム|a@x"),
         ("A\t B   C <a@x>", "A B C|a@x"),
     ] {
-        assert_eq!(shown(value), wanted, "{value}");
+        assert_eq!(parsed(value), wanted, "{value}");
     }
 }
 
-/// RFC 8621 §4.1.2.3.
+/// RFC 8621 §4.1.2.3 takes the name from the comment.
 #[test]
 fn only_the_comment_behind_an_address_is_its_name_where_it_has_none() {
     for (value, wanted) in [
@@ -39,7 +39,7 @@ fn only_the_comment_behind_an_address_is_its_name_where_it_has_none() {
         ("<a@x> (Ann)", "Ann|a@x"),
         ("root (Cron Daemon)", "Cron Daemon|root"),
     ] {
-        assert_eq!(shown(value), wanted, "{value}");
+        assert_eq!(parsed(value), wanted, "{value}");
     }
 }
 
@@ -62,13 +62,13 @@ fn an_address_is_taken_as_it_is_meant() {
         ("\"draft\"", "draft|"),
         ("a@x (open", "open|a@x"),
     ] {
-        assert_eq!(shown(value), wanted, "{value}");
+        assert_eq!(parsed(value), wanted, "{value}");
     }
 }
 
-/// The second mailbox of `Ann <a@x> Bob <b@x>` vanished: no reply went to it.
+/// Regression test: the second mailbox of `Ann <a@x> Bob <b@x>` was lost, and no reply went to it.
 #[test]
-fn mailboxes_without_a_comma_between_them_are_all_taken() {
+fn mailboxes_without_commas_are_all_parsed() {
     for (value, wanted) in [
         ("Ann <a@x> Bob <b@x>", "Ann|a@x; Bob|b@x"),
         ("<a@x><b@x>", "a@x; b@x"),
@@ -79,7 +79,7 @@ fn mailboxes_without_a_comma_between_them_are_all_taken() {
         ("a@x b@y", "a@x; b@y"),
         ("John Smith j@x (work) \"B\" b@y (no) \"c d\"@z", "John Smith|j@x; B|b@y; \"c d\"@z"),
         ("Team: Ann <a@x> Bob <b@x>;, c@x", "Ann|a@x; Bob|b@x; c@x"),
-        // One mailbox all the same.
+        // These are one mailbox.
         ("ann@x <a@x>", "ann@x|a@x"),
         ("ann@x bob@y <a@x>", "ann@x bob@y|a@x"),
         ("\"b@y\" <a@x>", "b@y|a@x"),
@@ -91,13 +91,14 @@ fn mailboxes_without_a_comma_between_them_are_all_taken() {
         ("<a@x> Ann B", "Ann B|a@x"),
         ("a@x Ann", "Ann|a@x"),
     ] {
-        assert_eq!(shown(value), wanted, "{value}");
+        assert_eq!(parsed(value), wanted, "{value}");
     }
 }
 
-/// `a@x on behalf of b@y` was read as two mailboxes, the first of which wrote nothing.
+/// Regression test: `a@x on behalf of b@y` was read as two mailboxes, the first of which wrote
+/// nothing.
 #[test]
-fn who_sends_on_behalf_of_another_is_one_mailbox() {
+fn on_behalf_of_is_one_mailbox() {
     for (value, wanted) in [
         ("a@x on behalf of b@y", "a@x on behalf of b@y|b@y"),
         ("a@x On Behalf Of B <b@y>", "a@x On Behalf Of B|b@y"),
@@ -106,14 +107,14 @@ fn who_sends_on_behalf_of_another_is_one_mailbox() {
         ("a@x im Auftrag von B b@y", "a@x im Auftrag von B|b@y"),
         ("a@x on behalf of \"c d\"@z", "a@x on behalf of \"c d\"@z|\"c d\"@z"),
         ("a@x on behalf of b@y, c@z", "a@x on behalf of b@y|b@y; c@z"),
-        // Words that are not these, or do not stand between two addresses.
+        // Other words, or not between two addresses.
         ("on behalf of a@x b@y", "on behalf of|a@x; b@y"),
         ("a@x b@y on behalf of", "a@x; on behalf of|b@y"),
         ("a@x on behalf b@y", "a@x; on behalf|b@y"),
         ("\"a@x on behalf of b@y\" <c@z>", "a@x on behalf of b@y|c@z"),
         ("a@x (on behalf of) b@y", "on behalf of|a@x; b@y"),
     ] {
-        assert_eq!(shown(value), wanted, "{value}");
+        assert_eq!(parsed(value), wanted, "{value}");
     }
 }
 
@@ -124,16 +125,16 @@ fn encoded_words_with_blanks_are_decoded_in_names() {
         ("=?utf-8?Q?Sm=C3=AEth, John?= <a@x>, b@x", "Sm\u{ee}th, John|a@x; b@x"),
         ("=?utf-8?Q?Who??= =?utf-8?Q?Me, I?= <a@x>", "Who?Me, I|a@x"),
         ("\"=?utf-8?Q?John Smith?=\" <a@x>", "John Smith|a@x"),
-        // A broken word hides no address.
+        // A broken encoded word must not hide an address.
         ("=?utf-8?q?a <b@x>, c?= <d@x>", "=?utf-8?q?a|b@x; c?=|d@x"),
         ("=?utf-8?q?a b@x, c?= <d@x>", "=?utf-8?q?a|b@x; c?=|d@x"),
     ] {
-        assert_eq!(shown(value), wanted, "{value}");
+        assert_eq!(parsed(value), wanted, "{value}");
     }
 }
 
 #[test]
-fn hostile_lists_cost_their_length() {
+fn hostile_lists_take_linear_time() {
     for part in [
         "<",
         "<,",
@@ -168,21 +169,27 @@ fn hostile_lists_cost_their_length() {
 
 proptest! {
     #[test]
-    fn whatever_it_is_it_has_addresses(value in "[a@<>\"(),:;\\\\ \\[\\].=?ü]{0,60}") {
+    fn parsed_addresses_have_a_name_or_an_email(value in "[a@<>\"(),:;\\\\ \\[\\].=?ü]{0,60}") {
         for person in addresses(value.as_bytes()) {
-            prop_assert!(!person.email.is_empty() || person.name.as_deref().is_some_and(|name| !name.is_empty()));
+            let has_name = person.name.as_deref().is_some_and(|name| !name.is_empty());
+            prop_assert!(!person.email.is_empty() || has_name);
         }
     }
 
-    /// An address that is written as a path comes back unchanged.
+    /// An address that is written as a path parses unchanged.
     #[test]
-    fn an_address_comes_back(local in "[a-z .\"\\\\@<>()ü]{1,20}", name in "[a-z .\"\\\\@<>()ü]{0,20}") {
+    fn written_address_parses_unchanged(
+        local in "[a-z .\"\\\\@<>()ü]{1,20}",
+        name in "[a-z .\"\\\\@<>()ü]{0,20}",
+    ) {
         let address = Address::from_parts(local.trim(), "x.example").to_string();
         prop_assume!(!local.trim().is_empty());
         let name = name.trim();
         let escaped = name.replace('\\', "\\\\").replace('"', "\\\"");
-        let wanted = EmailAddress { name: Some(name.to_owned()).filter(|name| !name.is_empty()), email: address.clone() };
+        let unnamed = EmailAddress { name: None, email: address.clone() };
+        let name = Some(name.to_owned()).filter(|name| !name.is_empty());
+        let wanted = EmailAddress { name, email: address.clone() };
         prop_assert_eq!(addresses(format!("\"{escaped}\" <{address}>").as_bytes()), [wanted]);
-        prop_assert_eq!(addresses(address.as_bytes()), [EmailAddress { name: None, email: address.clone() }]);
+        prop_assert_eq!(addresses(address.as_bytes()), [unnamed]);
     }
 }

@@ -1,6 +1,6 @@
-//! The charsets that switch between sets of characters by escapes (ISO 2022: RFC 1468, RFC 1554,
-//! RFC 1557, RFC 1922; HZ: RFC 1843), and Johab. Each pair of bytes is looked up in the EUC form of
-//! its set, which the library knows.
+//! Decodes the charsets that switch between character sets by escapes (ISO 2022: RFC 1468, RFC
+//! 1554, RFC 1557, RFC 1922; HZ: RFC 1843), and Johab. Each pair of bytes is decoded in the EUC
+//! form of its set, which the library knows.
 
 use std::borrow::Cow;
 
@@ -8,30 +8,30 @@ use mail_parser::Charset;
 
 const BROKEN: char = char::REPLACEMENT_CHARACTER;
 
-/// A set of characters that an escape chooses.
+/// A character set that an escape selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CharacterSet {
     Ascii,
-    /// JIS X 0201, its Latin half.
+    /// The Latin half of JIS X 0201.
     Roman,
-    /// JIS X 0201, its other half.
+    /// The katakana half of JIS X 0201.
     Katakana,
-    /// JIS X 0208.
+    /// The set JIS X 0208.
     Japanese,
-    /// JIS X 0212.
+    /// The set JIS X 0212.
     Supplement,
-    /// GB 2312.
+    /// The set GB 2312.
     Chinese,
-    /// KS X 1001.
+    /// The set KS X 1001.
     Korean,
-    /// Pairs of a set that is not known here.
+    /// A set of pairs that is not supported.
     Unknown,
     /// The upper half of ISO 8859-1 or 8859-7, for one character.
     Latin,
     Greek,
 }
 
-/// What follows an escape, and what it chooses; the longest first.
+/// The bytes after an escape, and the set that they select; the longest first.
 const ESCAPES: [(&[u8], ShiftState, CharacterSet); 19] = [
     (b"$(C", ShiftState::Usual, CharacterSet::Korean),
     (b"$(D", ShiftState::Usual, CharacterSet::Supplement),
@@ -54,7 +54,7 @@ const ESCAPES: [(&[u8], ShiftState, CharacterSet); 19] = [
     (b".F", ShiftState::Single, CharacterSet::Greek),
 ];
 
-/// When a chosen set is used: from now on, between shift-out and shift-in, or for one character
+/// When a selected set is used: from now on, between shift-out and shift-in, or for one character
 /// after `ESC N`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShiftState {
@@ -63,7 +63,7 @@ enum ShiftState {
     Single,
 }
 
-/// Text as it is put together, with the pairs of one set that are not decoded yet.
+/// The text decoded so far, with pairs of one set that are not decoded yet.
 struct DecodedText {
     text: String,
     pairs: Vec<u8>,
@@ -86,12 +86,12 @@ impl DecodedText {
         self.text.push(c);
     }
 
-    fn broken(&mut self) {
+    fn push_broken(&mut self) {
         self.push(BROKEN);
         self.is_broken = true;
     }
 
-    fn pair(&mut self, set: CharacterSet, first: u8, second: u8) {
+    fn push_pair(&mut self, set: CharacterSet, first: u8, second: u8) {
         if set != self.set {
             self.flush();
             self.set = set;
@@ -132,7 +132,7 @@ impl DecodedText {
     }
 }
 
-/// Any charset of the ISO-2022 family. Text begins in ASCII.
+/// Decodes any charset of the ISO-2022 family. A text begins in ASCII.
 pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     let mut out = DecodedText::new(bytes.len());
     let (mut usual, mut shifted, mut single, mut is_shifted) =
@@ -164,7 +164,7 @@ pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
                     out.flush();
                     out.text.push_str(&charset.decode(&[one | 0x80]));
                 } else {
-                    out.broken();
+                    out.push_broken();
                 }
             }
             (0x0e, _) => is_shifted = true,
@@ -173,11 +173,11 @@ pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
                 out.push(katakana(byte & 0x7f));
                 out.is_broken = true;
             }
-            (0x80.., _) => out.broken(),
+            (0x80.., _) => out.push_broken(),
             (0x21..=0x5f, CharacterSet::Katakana) => out.push(katakana(*byte)),
             (b'\\', CharacterSet::Roman) => out.push('\u{a5}'),
             (b'~', CharacterSet::Roman) => out.push('\u{203e}'),
-            // Controls and blanks stand in every set.
+            // Every set has the controls and the blank.
             (0..=0x20, _)
             | (
                 _,
@@ -191,22 +191,22 @@ pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
             }
             (_, set) => match after.split_first() {
                 Some((second @ 0x21..=0x7e, after)) => {
-                    out.pair(set, *byte, *second);
+                    out.push_pair(set, *byte, *second);
                     rest = after;
                 }
-                _ => out.broken(),
+                _ => out.push_broken(),
             },
         }
     }
     out.finish()
 }
 
-/// The half-width katakana of a byte of JIS X 0201, 21 to 5F.
+/// Returns the half-width katakana for a byte of JIS X 0201 (21 to 5F, hex).
 fn katakana(byte: u8) -> char {
     char::from_u32(0xff40_u32.saturating_add(u32::from(byte))).unwrap_or(BROKEN)
 }
 
-/// HZ: `~{` begins pairs of GB 2312, `~}` and the end of a line end them.
+/// Decodes HZ: `~{` begins pairs of GB 2312; `~}` or the end of the line ends them.
 pub(super) fn hz(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     let (mut out, mut rest, mut in_pairs) = (DecodedText::new(bytes.len()), bytes, false);
     while let Some((byte, after)) = rest.split_first() {
@@ -227,18 +227,19 @@ pub(super) fn hz(bytes: &[u8]) -> (Cow<'_, str>, bool) {
             }
             (0..=0x20, _) => out.push(char::from(*byte)),
             (0x21..=0x7e, Some((second @ 0x21..=0x7e, after))) if in_pairs => {
-                out.pair(CharacterSet::Chinese, *byte, *second);
+                out.push_pair(CharacterSet::Chinese, *byte, *second);
                 rest = after;
             }
             (0..=0x7f, _) if !in_pairs => out.push(char::from(*byte)),
-            _ => out.broken(),
+            _ => out.push_broken(),
         }
     }
     out.finish()
 }
 
-/// Of Johab's five bits for each part of a syllable: its place in Unicode's order plus one, 0 where
-/// there is none.
+/// Tables for the five bits of each part of a Johab syllable: the index of the part in the order of
+/// Unicode plus one, or 0 for none. `FIRST` is the first consonant, `MIDDLE` the vowel, `LAST` the
+/// final consonant.
 const FIRST: [u8; 32] = [
     0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 0,
@@ -251,11 +252,11 @@ const LAST: [u8; 32] = [
     0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0, 17, 18, 19, 20, 21, 22, 23, 24,
     25, 26, 27, 0, 0,
 ];
-/// Single consonants in the order of `FIRST` and of `LAST`.
+/// Single consonants in the order of `FIRST`, and of `LAST`.
 const CONSONANTS: &str = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ";
 const FINALS: &str = "ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ";
 
-/// Johab: syllables by their parts, all else by its place in KS X 1001.
+/// Decodes Johab: syllables by their parts, other characters by their place in KS X 1001.
 pub(super) fn johab(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     let (mut out, mut rest) = (DecodedText::new(bytes.len()), bytes);
     while let Some((byte, after)) = rest.split_first() {
@@ -265,15 +266,15 @@ pub(super) fn johab(bytes: &[u8]) -> (Cow<'_, str>, bool) {
             continue;
         }
         let Some((second, after)) = after.split_first() else {
-            out.broken();
+            out.push_broken();
             break;
         };
         if let Some(c) = syllable(*byte, *second) {
             out.push(c);
         } else if let Some((row, column)) = symbol(*byte, *second) {
-            out.pair(CharacterSet::Korean, row, column);
+            out.push_pair(CharacterSet::Korean, row, column);
         } else {
-            out.broken();
+            out.push_broken();
             // An ASCII byte that cannot belong to the pair stands for itself.
             if *second < 0x31 {
                 continue;
@@ -308,7 +309,7 @@ fn syllable(first: u8, second: u8) -> Option<char> {
     }
 }
 
-/// Row and column in KS X 1001, each from 21 on.
+/// Returns the row and the column in KS X 1001, each from 21 (hex) on.
 fn symbol(first: u8, second: u8) -> Option<(u8, u8)> {
     let row = match first {
         0xd9..=0xde => first.checked_sub(0xd9)?.checked_mul(2)?.checked_add(0x21)?,

@@ -9,11 +9,11 @@ fn of(label: &str, bytes: &[u8]) -> (String, bool) {
     (text.into_owned(), is_broken)
 }
 
-/// The bytes are those of Python's codecs.
+/// The bytes come from Python's codecs.
 #[test]
-fn charsets_that_the_library_does_not_decode() {
-    let johab =
-        b"\xd0\x65\x8b\x69 \xc9\x41\xaf\x61\xcb\x61 \x88\x41\x84\x61 \xf7\xdb\xe2\xd0 \xd9\x6a\xdc\xe7 \xd3\xbd";
+fn charsets_unknown_to_the_library_are_decoded() {
+    let johab = b"\xd0\x65\x8b\x69 \xc9\x41\xaf\x61\xcb\x61 \x88\x41\x84\x61 \xf7\xdb\xe2\xd0 \
+        \xd9\x6a\xdc\xe7 \xd3\xbd";
     for (label, bytes, wanted) in [
         ("iso-2022-jp", &b"\x1b$BF|K\\8l%F%9%H\x1b(B."[..], "日本語テスト."),
         ("ISO-2022-JP", b"\x1b$B\x1b(B\x1b$BF|\x1b(B\x1b$BK\\\x1b(B\x1b(B", "日本"),
@@ -45,17 +45,17 @@ fn charsets_that_the_library_does_not_decode() {
 }
 
 #[test]
-fn what_does_not_belong_to_the_charset_is_told_and_spoils_no_more_than_itself() {
+fn invalid_bytes_are_reported_and_replaced_one_by_one() {
     assert_eq!(of("iso-2022-jp", b"a\x1bZb\x1b$BF"), ("a\u{fffd}Zb\u{fffd}".into(), true));
     assert_eq!(of("iso-2022-jp", b"\xb1 x"), ("ｱ x".into(), true));
     assert_eq!(of("hz-gb-2312", b"a\xff~{V"), ("a\u{fffd}\u{fffd}".into(), true));
     assert_eq!(of("johab", b"\xff\x20a\x88"), ("\u{fffd} a\u{fffd}".into(), true));
-    // RFC 1922's CNS 11643 is not known here.
+    // CNS 11643 of RFC 1922 is not supported.
     assert_eq!(of("iso-2022-cn", b"\x1b$)G\x0e!!\x0f x"), ("\u{fffd} x".into(), true));
 }
 
 #[test]
-fn ascii_with_other_bytes_is_read_and_told() {
+fn ascii_with_other_bytes_is_decoded_and_reported() {
     for label in ["us-ascii", "ASCII", "ANSI_X3.4-1968"] {
         assert_eq!(of(label, "Grüße".as_bytes()), ("Grüße".into(), true), "{label}");
         assert_eq!(of(label, b"Gr\xfc\xdfe \x80"), ("Grüße €".into(), true), "{label}");
@@ -74,9 +74,10 @@ fn raw_header_bytes_are_utf_8_then_the_declared_charset_then_windows_1252() {
 
 proptest! {
     #[test]
-    fn any_bytes_have_a_text_of_bounded_length(
+    fn any_bytes_decode_to_a_bounded_text(
         bytes in proptest::collection::vec(prop_oneof![
-            3 => proptest::sample::select(b"\x1b$()@ABCDNIJ.~{}\x0e\x0f\n!0Fz".to_vec()), 1 => any::<u8>()
+            3 => proptest::sample::select(b"\x1b$()@ABCDNIJ.~{}\x0e\x0f\n!0Fz".to_vec()),
+            1 => any::<u8>(),
         ], 0..80),
     ) {
         for label in ["iso-2022-jp-2", "hz", "johab", "cp437", "us-ascii", "cp869"] {

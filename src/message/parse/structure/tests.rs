@@ -12,7 +12,7 @@ fn lists(structure: &Structure<'_>) -> String {
     format!("{} {} {}", list(&structure.text), list(&structure.html), list(&structure.attachments))
 }
 
-/// A message of nested lists: `[mixed text/plain:A text/html:B]`.
+/// Builds a message from a description of its parts: `[mixed text/plain:A text/html:B]`.
 fn built(shape: &str) -> String {
     let (mut out, mut open): (String, Vec<(usize, bool)>) = (String::new(), Vec::new());
     for (at, word) in shape.split(' ').enumerate() {
@@ -38,7 +38,7 @@ fn built(shape: &str) -> String {
     out
 }
 
-fn shown(shape: &str) -> String {
+fn lists_of(shape: &str) -> String {
     let raw = built(shape);
     lists(&Message::parse(raw.as_bytes()).structure())
 }
@@ -46,10 +46,11 @@ fn shown(shape: &str) -> String {
 /// The example of RFC 8621 §4.1.4.
 #[test]
 fn the_example_of_the_rfc() {
-    let shape = "[mixed text/plain:A [mixed [alternative [mixed text/plain:B image/jpeg:C text/plain:D ] \
-                 [related text/html:E image/jpeg:F ] ] image/jpeg:G:attachment application/x-excel:H \
-                 message/rfc822:J ] text/plain:K ]";
-    assert_eq!(shown(shape), "ABCDK AEK CFGHJ");
+    let shape = "[mixed text/plain:A [mixed [alternative \
+                 [mixed text/plain:B image/jpeg:C text/plain:D ] \
+                 [related text/html:E image/jpeg:F ] ] image/jpeg:G:attachment \
+                 application/x-excel:H message/rfc822:J ] text/plain:K ]";
+    assert_eq!(lists_of(shape), "ABCDK AEK CFGHJ");
 }
 
 #[test]
@@ -74,15 +75,16 @@ fn what_is_text_and_what_is_attached() {
             "AB CD BD",
         ),
     ] {
-        assert_eq!(shown(shape), wanted, "{shape}");
+        assert_eq!(lists_of(shape), wanted, "{shape}");
     }
 }
 
 #[test]
 fn a_part_is_described() {
     let raw = b"Content-Type: Text/HTML; charset=UTF-8; name=\"=?utf-8?q?J=C3=BC.html?=\"\r\n\
-        Content-Disposition: Attachment; filename*=utf-8''J%C3%BCrgen.html\r\nContent-ID: (c) <1@x> \r\n\
-        Content-Language: de, en (English)\r\nContent-Location: http://x.example/\r\n a\r\n\
+        Content-Disposition: Attachment; filename*=utf-8''J%C3%BCrgen.html\r\n\
+        Content-ID: (c) <1@x> \r\nContent-Language: de, en (English)\r\n\
+        Content-Location: http://x.example/\r\n a\r\n\
         Content-Transfer-Encoding: base64\r\n\r\nPHA+\r\nR3I8L3A+\r\n";
     let message = Message::parse(raw);
     let root = message.structure().root;
@@ -114,7 +116,8 @@ fn types_and_charsets_that_are_not_said() {
     assert_eq!(of("Content-Type: image/png"), "image/png ");
     assert_eq!(of("Content-Type: text"), "text/plain us-ascii");
     assert_eq!(of("Content-Type: multipart/mixed"), "text/plain us-ascii");
-    let raw = b"Content-Type: multipart/digest; boundary=b\r\n\r\n--b\r\n\r\nSubject: y\r\n\r\nz\r\n--b--\r\n";
+    let raw = b"Content-Type: multipart/digest; boundary=b\r\n\r\n\
+        --b\r\n\r\nSubject: y\r\n\r\nz\r\n--b--\r\n";
     let message = Message::parse(raw);
     let root = message.structure().root;
     assert_eq!((root.is_multipart, root.children[0].media_type.as_str()), (true, "message/rfc822"));
@@ -128,9 +131,9 @@ fn types_and_charsets_that_are_not_said() {
 
 #[test]
 fn values_are_cut_between_characters_and_outside_tags() {
-    let value = |head: &str, body: &[u8], most: usize| {
+    let value = |head: &str, body: &[u8], max: usize| {
         let raw = [head.as_bytes(), b"\r\n\r\n", body].concat();
-        let value = Message::parse(&raw).body_value(0, most).unwrap();
+        let value = Message::parse(&raw).body_value(0, max).unwrap();
         (value.value, value.is_encoding_problem, value.is_truncated)
     };
     let plain = "Content-Type: text/plain; charset=utf-8";
@@ -152,7 +155,7 @@ fn values_are_cut_between_characters_and_outside_tags() {
 }
 
 #[test]
-fn the_bounds_stand() {
+fn depth_and_number_of_parts_are_bounded() {
     let deep: String = (0..200)
         .map(|at| format!("Content-Type: multipart/mixed; boundary=b{at}\r\n\r\n--b{at}\r\n"))
         .collect();
@@ -217,10 +220,10 @@ fn texts_in_odd_charsets_are_shown_searched_and_previewed() {
     assert_eq!(value("Subject: x\r\n\r\nGrüße".as_bytes()), ("Grüße".into(), true));
 }
 
-/// What is read of the beginning of a long text is what it says whole: no character is cut, and
-/// none is misread.
+/// The beginning of a long text equals the beginning of the whole text: no character is cut or
+/// misread.
 #[test]
-fn the_beginning_of_a_long_text_is_read_as_the_whole() {
+fn beginning_of_a_long_text_is_decoded_as_in_the_whole() {
     for (charset, unit) in [
         ("us-ascii", "Grüße ".as_bytes()),
         ("utf-8", "日本語".as_bytes()),
@@ -240,20 +243,21 @@ fn the_beginning_of_a_long_text_is_read_as_the_whole() {
                 _ => text,
             };
             let head = format!(
-                "Content-Type: text/plain; charset={charset}\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n"
+                "Content-Type: text/plain; charset={charset}\r\n\
+                 Content-Transfer-Encoding: {encoding}\r\n\r\n"
             );
             let raw = [head.as_bytes(), &body].concat();
             let message = Message::parse(&raw);
             let whole = message.body_value(0, 0).unwrap().value;
-            for most in [1, 7, 100, 1001, 50_000] {
-                let text = message.texts(most).concat();
+            for max in [1, 7, 100, 1001, 50_000] {
+                let text = message.texts(max).concat();
                 assert!(
-                    whole.starts_with(&text) && text.len() <= most,
-                    "{charset} {encoding} {most}"
+                    whole.starts_with(&text) && text.len() <= max,
+                    "{charset} {encoding} {max}"
                 );
                 assert!(
-                    text.len() + 3 >= most.min(whole.len()),
-                    "{charset} {encoding} {most}: {}",
+                    text.len() + 3 >= max.min(whole.len()),
+                    "{charset} {encoding} {max}: {}",
                     text.len()
                 );
             }
@@ -283,7 +287,7 @@ fn encodings_are_read_as_far_as_they_go() {
     for encoding in ["x-uuencode", "UUENCODE (c)", "x-uue"] {
         assert_eq!(of(encoding, coded), ("Cat".into(), false), "{encoding}");
     }
-    // Within a plain text it is text.
+    // Uuencode in a part without that encoding is text.
     assert_eq!(of("7bit", coded), (coded.replace('\r', ""), false));
     assert_eq!(of("x-odd", "a"), ("a".into(), true));
     let raw = b"Content-Transfer-Encoding: x-uuencode\r\n\r\nx";
@@ -291,7 +295,7 @@ fn encodings_are_read_as_far_as_they_go() {
 }
 
 #[test]
-fn names_of_files_are_decoded() {
+fn file_names_are_decoded() {
     let of = |field: &[u8]| {
         let raw = [field, b"\r\n\r\nx"].concat();
         let message = Message::parse(&raw);
@@ -300,12 +304,14 @@ fn names_of_files_are_decoded() {
         assert!(listed.is_none() || listed == name);
         name.unwrap_or_default()
     };
-    // RFC 2047 §6.2: blanks between encoded words go, in one line as in two.
+    // Blanks between encoded words are dropped, on one line and across two (RFC 2047 §6.2).
     assert_eq!(
         of(b"Content-Type: application/pdf; name=\"=?utf-8?q?J=C3=BC?= =?utf-8?q?rgen.pdf?=\""),
         "Jürgen.pdf"
     );
-    assert_eq!(of(b"Content-Type: application/pdf;\r\n name=\"=?utf-8?q?J=C3=BC?=\r\n =?utf-8?q?r.pdf?=\""), "Jür.pdf");
+    let folded = b"Content-Type: application/pdf;\r\n \
+        name=\"=?utf-8?q?J=C3=BC?=\r\n =?utf-8?q?r.pdf?=\"";
+    assert_eq!(of(folded), "Jür.pdf");
     let words = b"=?iso-2022-jp?B?GyRCJTkbKEI=?= =?iso-2022-jp?B?GyRCJVElYBsoQg==?=";
     let field = [b"Content-Disposition: attachment; filename=\"", &words[..], b".txt\""].concat();
     assert_eq!(of(&field), "スパム.txt");
@@ -318,8 +324,9 @@ fn names_of_files_are_decoded() {
 }
 
 #[test]
-fn header_and_body_are_told_apart_whatever_stands_before_them() {
-    let multipart = "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nHello\r\n--b\r\n\
+fn header_and_body_are_found_after_a_preamble() {
+    let multipart = "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n\
+                     --b\r\n\r\nHello\r\n--b\r\n\
                      Content-Type: text/html\r\n\r\n<p>you\r\n--b--\r\n";
     for before in ["", "\u{feff}", "\r\n", "   \r\n", "From a@x Sat Jan  1\r\n", ">From a@x\n"] {
         let raw = format!("{before}{multipart}");
@@ -336,10 +343,10 @@ fn header_and_body_are_told_apart_whatever_stands_before_them() {
             &multipart.as_bytes()[..multipart.find("--b").unwrap()],
             "{before:?}"
         );
-        for (part, place) in structure.root.flat().into_iter().zip(message.parts()) {
+        for (part, offsets) in structure.root.flat().into_iter().zip(message.parts()) {
             assert_eq!(
                 part.header,
-                &raw.as_bytes()[place.header as usize..place.body as usize],
+                &raw.as_bytes()[offsets.header as usize..offsets.body as usize],
                 "{before:?}"
             );
         }
@@ -348,9 +355,9 @@ fn header_and_body_are_told_apart_whatever_stands_before_them() {
     }
 }
 
-/// A header of 30 MB took 830 MB of memory.
+/// Regression test: a header of 30 MB took 830 MB of memory.
 #[test]
-fn the_parser_is_given_no_more_of_a_header_than_is_read() {
+fn library_is_given_a_bounded_header() {
     let kind = "Content-Type: multipart/mixed; boundary=b\r\n";
     let body = "--b\r\n\r\nHello\r\n--b--\r\n";
     for part in ["g:;", "=?utf-8?q?a?= ", "<a@x> ", "(", "\r\nX: y", "\r\nX-Odd: y"] {
@@ -367,7 +374,7 @@ fn the_parser_is_given_no_more_of_a_header_than_is_read() {
             assert_eq!(message.preview(), "Hello");
         }
     }
-    // Nor of the headers of parts.
+    // The headers of parts are bounded too.
     let fields = "a:\n".repeat(limits::MAX_PART_FIELDS + 1000);
     let raw = format!("{kind}\r\n--b\n{fields}\n--b\n\nHello\n--b--\n");
     let message = Message::parse(raw.as_bytes());
@@ -377,25 +384,25 @@ fn the_parser_is_given_no_more_of_a_header_than_is_read() {
     assert!(message.parts().iter().all(|part| part.end as usize <= raw.len()));
     let plain = format!("{kind}\r\n--b\n\n{fields}end of it");
     let text = Message::parse(plain.as_bytes()).body_value(1, 0).unwrap().value;
-    assert!(text.ends_with("end of it"), "what is not looked at belongs to the last part");
+    assert!(text.ends_with("end of it"), "the rest that is not parsed belongs to the last part");
 }
 
-/// Of the corpus the lists that the library keeps are the same, where they are asked for; and a
-/// number says one part, here and in `parts`.
+/// For the corpus, the lists of the library equal those made here; and a number means the same part
+/// here and in `parts`.
 #[test]
 fn the_corpus_agrees() {
     let Some(dir) = corpus() else { return };
-    let (mut seen, mut wrong) = (0, Vec::new());
+    let (mut seen, mut problems) = (0, Vec::new());
     for file in files(&dir) {
         let raw = std::fs::read(&file).unwrap();
         let message = Message::parse(&raw);
         let structure = message.structure();
         let parts = message.parts();
         for part in structure.root.flat() {
-            let place = &parts[part.number as usize];
+            let offsets = &parts[part.number as usize];
             assert_eq!(
                 part.header,
-                &raw[place.header as usize..place.body as usize],
+                &raw[offsets.header as usize..offsets.body as usize],
                 "{}",
                 file.display()
             );
@@ -417,10 +424,10 @@ fn the_corpus_agrees() {
         let theirs = listed.map(|list| numbers(list.iter().map(MessagePart::id).collect()));
         let ours = [structure.text, structure.html, structure.attachments];
         if theirs != ours {
-            wrong.push(format!("{}: library {theirs:?}, ours {ours:?}", file.display()));
+            problems.push(format!("{}: library {theirs:?}, ours {ours:?}", file.display()));
         }
         seen += 1;
     }
     eprintln!("{seen} messages");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
