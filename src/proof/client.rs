@@ -1,17 +1,17 @@
-//! Who handed the message to the site: the address that SPF is asked about (RFC 7208 §2.4), and
-//! what it said in HELO.
+//! Finds the client that SPF is checked for: the address that handed the message to the site (RFC
+//! 7208 §2.4), and its HELO.
 //!
-//! Believed is, in this order:
-//! 1. what a trusted peer says by XFORWARD or XCLIENT: Postfix tells so the client of its own
-//!    smtpd;
-//! 2. the topmost Received field, which the server that hands over wrote itself, and those below it
-//!    whose `by` the site trusts. Postfix writes `from HELO (name [address]) by ...` and lets no
-//!    blank, bracket or comment into HELO.
+//! These sources are used, in this order:
+//! 1. XFORWARD or XCLIENT of a trusted peer, with which Postfix reports the client of its own
+//!    smtpd.
+//! 2. The topmost Received field, which the server that hands over wrote itself, then those below
+//!    it whose `by` the site trusts. Postfix writes `from HELO (name [address]) by ...`, and allows
+//!    no blank, bracket or comment in HELO.
 //!
-//! An address of the site's inside (loopback, private, link-local) says that the message went
-//! through a filter or a relay of the site: it is passed over, and the next of the list is asked.
-//! What no trusted server wrote is never asked; a message that began here has no client, and SPF
-//! has nothing to say about it.
+//! An internal address (loopback, private, link-local) means that the message passed a filter or
+//! relay of the site: it is skipped, and the next source is used. Fields that no trusted server
+//! wrote are not used. A message that was submitted at the site has no client, and SPF says nothing
+//! about it.
 
 use std::net::IpAddr;
 
@@ -22,20 +22,20 @@ use crate::model::Envelope;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SpfClient {
     pub(super) address: IpAddr,
-    /// `unknown` where it is not known.
+    /// `unknown` if the HELO is not known.
     pub(super) helo: String,
 }
 
-/// The client of a message that came with this envelope; `ids` are the names that the site's
-/// servers write behind `by`.
+/// Returns the client of a message. `ids` are the names that the servers of the site write after
+/// `by`.
 pub(super) fn client(
     header: &Header<'_>,
     envelope: &Envelope,
     ids: &[String],
 ) -> Option<SpfClient> {
-    let said =
+    let forwarded =
         envelope.client.addr.as_deref().and_then(address).filter(|address| is_outside(*address));
-    if let Some(address) = said {
+    if let Some(address) = forwarded {
         let helo = envelope.client.helo.clone().unwrap_or_else(|| "unknown".into());
         return Some(SpfClient { address, helo });
     }
@@ -45,7 +45,7 @@ pub(super) fn client(
     clients.map_while(|client| client).find(|client| is_outside(client.address))
 }
 
-/// `from HELO (name [address])`.
+/// Parses `from HELO (name [address])`.
 fn received_from(field: &Field<'_>) -> Option<SpfClient> {
     let text = field.unfolded();
     let (from, rest) = text.split_once([' ', '\t'])?;
@@ -56,15 +56,15 @@ fn received_from(field: &Field<'_>) -> Option<SpfClient> {
     from.eq_ignore_ascii_case("from").then(|| SpfClient { address, helo: helo.to_owned() })
 }
 
-/// An address with or without `IPv6:` before it (RFC 5321 §4.1.3); one of IPv4 in the clothes of
-/// IPv6 is one of IPv4.
+/// Parses an address with or without `IPv6:` before it (RFC 5321 §4.1.3). An IPv4-mapped address
+/// becomes IPv4.
 fn address(text: &str) -> Option<IpAddr> {
-    let bare = text
+    let untagged = text
         .get(..5)
         .filter(|tag| tag.eq_ignore_ascii_case("ipv6:"))
         .and_then(|_| text.get(5..))
         .unwrap_or(text);
-    bare.parse::<IpAddr>().ok().map(|address| address.to_canonical())
+    untagged.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
 
 fn is_outside(address: IpAddr) -> bool {
@@ -90,10 +90,10 @@ fn is_outside(address: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn of(addr: Option<&str>, header: &str) -> Option<(String, String)> {
+    fn client_of(addr: Option<&str>, header: &str) -> Option<(String, String)> {
         let mut envelope = Envelope::default();
         envelope.client.addr = addr.map(str::to_owned);
-        envelope.client.helo = addr.map(|_| "said.example".into());
+        envelope.client.helo = addr.map(|_| "forwarded.example".into());
         let found = client(
             &Header::split(format!("{header}\r\n\r\nx").as_bytes()),
             &envelope,
@@ -103,19 +103,20 @@ mod tests {
     }
 
     #[test]
-    fn who_is_believed() {
+    fn spf_client_is_read_from_trusted_sources() {
         let top = |literal: &str| {
             format!(
-                "Received: from h.example (rdns.example [{literal}])\r\n\tby mx.example.org (Postfix) id x"
+                "Received: from h.example (rdns.example [{literal}])\r\n\t\
+                 by mx.example.org (Postfix) id x"
             )
         };
         let outside = Some(("192.0.2.7".to_owned(), "h.example".to_owned()));
-        let said = Some(("198.51.100.1".to_owned(), "said.example".to_owned()));
-        // XFORWARD before Received.
-        assert_eq!(of(Some("198.51.100.1"), &top("192.0.2.7")), said);
-        assert_eq!(of(Some("IPv6:2001:db8::1"), "").unwrap().0, "2001:db8::1");
-        assert_eq!(of(Some("::ffff:198.51.100.1"), ""), said);
-        // Missing, of the inside, or no address.
+        let forwarded = Some(("198.51.100.1".to_owned(), "forwarded.example".to_owned()));
+        // XFORWARD comes before Received.
+        assert_eq!(client_of(Some("198.51.100.1"), &top("192.0.2.7")), forwarded);
+        assert_eq!(client_of(Some("IPv6:2001:db8::1"), "").unwrap().0, "2001:db8::1");
+        assert_eq!(client_of(Some("::ffff:198.51.100.1"), ""), forwarded);
+        // Received is used if the address of XFORWARD is missing, internal or invalid.
         for addr in [
             None,
             Some("127.0.0.1"),
@@ -125,27 +126,27 @@ mod tests {
             Some("fd00::1"),
             Some("x"),
         ] {
-            assert_eq!(of(addr, &top("192.0.2.7")), outside, "{addr:?}");
+            assert_eq!(client_of(addr, &top("192.0.2.7")), outside, "{addr:?}");
         }
-        assert_eq!(of(None, &top("IPv6:2001:db8::7")).unwrap().0, "2001:db8::7");
-        // Through a filter of ours.
+        assert_eq!(client_of(None, &top("IPv6:2001:db8::7")).unwrap().0, "2001:db8::7");
+        // The message passed a filter of the site.
         let through = format!("{}\r\n{}", top("127.0.0.1"), top("192.0.2.7"));
-        assert_eq!(of(None, &through), outside);
-        // The field below was written by a stranger, or by a server that the site does not name.
+        assert_eq!(client_of(None, &through), outside);
+        // The field below was written by a server that the site does not name.
         let strange = format!(
             "{}\r\n{}",
             top("127.0.0.1"),
             top("192.0.2.7").replace("mx.example.org", "mx.evil.example")
         );
-        assert_eq!(of(None, &strange), None);
-        // It began here.
+        assert_eq!(client_of(None, &strange), None);
+        // The message was submitted at the site.
         let local = "Received: by mx.example.org (Postfix, from userid 0)\r\n\tid x";
-        assert_eq!(of(None, local), None);
-        assert_eq!(of(None, &format!("{local}\r\n{}", top("192.0.2.7"))), None);
+        assert_eq!(client_of(None, local), None);
+        assert_eq!(client_of(None, &format!("{local}\r\n{}", top("192.0.2.7"))), None);
     }
 
     #[test]
-    fn received_near_misses() {
+    fn malformed_received_fields_name_no_client() {
         for (value, found) in [
             ("from h (r [192.0.2.7]) by mx", true),
             ("FROM\th\t(r [192.0.2.7])\r\n\tby mx", true),
@@ -158,7 +159,7 @@ mod tests {
             ("from h", false),
             ("", false),
         ] {
-            let client = of(None, &format!("Received: {value}"));
+            let client = client_of(None, &format!("Received: {value}"));
             assert_eq!(
                 client.map(|client| client.0),
                 found.then(|| "192.0.2.7".to_owned()),

@@ -1,25 +1,26 @@
-//! Domains as identities: equal, or of one organisation.
+//! Compares domains: whether two are equal, or belong to one organisation.
 //!
-//! Relaxed alignment (RFC 7489 §3.1) asks for the organisational domain (§3.2): one label more than
-//! the public suffix, by the public suffix list as it was when the program was built, its private
-//! part included, so that two customers of one provider of domains are two organisations. An
-//! address literal is nobody's organisation but its own.
+//! Relaxed alignment (RFC 7489 §3.1) compares the organisational domain (§3.2): one label more than
+//! the public suffix. The public suffix list is the one of the build, with its private part, so
+//! that two customers of one provider are two organisations. An address literal is an organisation
+//! of its own.
 
 use std::net::IpAddr;
 
 use crate::model::address::fold_domain;
 
-/// A domain in the form in which it is compared: lower-case A-labels, without the root's dot.
+/// Returns a domain in the form in which domains are compared: lower-case A-labels, without the dot
+/// of the root.
 pub(super) fn folded(domain: &str) -> String {
     fold_domain(domain.strip_suffix('.').unwrap_or(domain))
 }
 
-/// Whether two are the same domain.
+/// Whether two domains are the same.
 pub(super) fn same(one: &str, other: &str) -> bool {
     !one.is_empty() && folded(one) == folded(other)
 }
 
-/// Whether two are of the same organisation.
+/// Whether two domains belong to the same organisation.
 pub(super) fn same_organisation(one: &str, other: &str) -> bool {
     let (one, other) = (folded(one), folded(other));
     !one.is_empty() && organisation(&one) == organisation(&other)
@@ -29,7 +30,7 @@ fn organisation(folded: &str) -> &str {
     if folded.starts_with('[') || folded.parse::<IpAddr>().is_ok() {
         return folded;
     }
-    // A public suffix, and a name of one label, stand for themselves alone.
+    // A public suffix, or a name of one label, is an organisation of its own.
     psl::domain_str(folded).unwrap_or(folded)
 }
 
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_organisation_or_two() {
+    fn domains_are_compared_by_organisation() {
         for (one, other, related) in [
             ("example.net", "EXAMPLE.NET.", true),
             ("news.example.net", "mail.example.net", true),
@@ -46,7 +47,7 @@ mod tests {
             ("example.net", "example.com", false),
             ("myexample.net", "example.net", false),
             ("example.net.evil.example", "example.net", false),
-            // RFC 7489 §3.2: below a public suffix of two labels.
+            // Below a public suffix of two labels (RFC 7489 §3.2).
             ("x.a.co.uk", "a.co.uk", true),
             ("a.co.uk", "b.co.uk", false),
             ("co.uk", "a.co.uk", false),

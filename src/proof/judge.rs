@@ -1,61 +1,61 @@
-//! From verdicts to a decision: is the envelope sender a forger?
+//! Decides from the results of SPF, DKIM and DMARC whether the envelope sender is a forger.
 //!
-//! It is the envelope sender that is judged, since a reply goes there, whoever the message says it
-//! is from. So DMARC's pass, which speaks of the From field, and DKIM's, which speaks of the
-//! signer, count for the sender only where they are of the same organisation; and SPF's word counts
-//! where it is about the sender and not about HELO (RFC 7208 §2.3) or somebody else.
+//! - The envelope sender is judged, since a reply goes there, whatever From says. So a pass of
+//!   DMARC (about From) or of DKIM (about the signer) counts only if it names the organisation of
+//!   the sender. SPF counts only if it is about the sender, and not about HELO (RFC 7208 §2.3) or
+//!   another address.
+//! - An error, temporary or permanent, is no failure: nobody is a forger because a name server is
+//!   down. It does not hide the failure of another method, except that a signature of the sender's
+//!   organisation that cannot be verified for now (`dkim=temperror`) hides a failure of SPF.
 //!
-//! | policy | a forger is |
+//! | policy | who is a forger |
 //! |---|---|
 //! | off | nobody |
-//! | fail-only | who fails DMARC, or fails SPF without an aligned pass of DKIM |
-//! | strict | the same, and whoever has no pass: of aligned DKIM or DMARC, or of SPF |
-//!
-//! An error, temporary or for good, is no failure: nobody is called a forger because a name server
-//! was down. But it hides no failure of another method: only a signature that names the sender's
-//! organisation can do so (`dkim=temperror`).
+//! | fail-only | a sender who fails DMARC, or fails SPF without an aligned pass of DKIM |
+//! | strict | as fail-only, and a sender without a pass of aligned DKIM or DMARC, or of SPF |
 
 use super::domain::{same, same_organisation};
 use super::results::MethodResult;
 use crate::model::Address;
 
-/// What makes a sender a forger.
+/// The results that make a sender a forger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     Off,
-    /// A failure: of DMARC, or of SPF without an aligned DKIM pass.
+    /// A failure of DMARC, or of SPF without an aligned pass of DKIM.
     #[default]
     FailOnly,
-    /// A failure, and also that there is no pass: of DMARC, of SPF, or of aligned DKIM.
+    /// As `FailOnly`, and also the lack of any pass of DMARC, SPF or aligned DKIM.
     Strict,
 }
 
-/// Returns why `sender` is taken for forged, if that is so.
+/// Returns why `sender` is a forger, or `None` if it is not.
 pub(super) fn judge(verdicts: &[MethodResult], sender: &Address, policy: Policy) -> Option<String> {
     if policy == Policy::Off {
         return None;
     }
-    let aligned = verdicts.iter().any(|one| aligned_pass(one, sender));
+    let has_aligned_pass = verdicts.iter().any(|one| is_aligned_pass(one, sender));
     let failure = verdicts
         .iter()
         .find(|one| one.is("dmarc", "fail"))
-        .map(|one| said(one, "header.from", ""))
+        .map(|one| reason(one, "header.from", ""))
         .or_else(|| {
             let spf = verdicts.iter().find(|one| fails_spf(one) && is_about(one, sender))?;
-            let open = verdicts.iter().any(|one| open_signature(one, sender));
-            (!aligned && !open).then(|| said(spf, "smtp.mailfrom", ", no aligned dkim=pass"))
+            let is_unverified = verdicts.iter().any(|one| is_unverified_signature(one, sender));
+            (!has_aligned_pass && !is_unverified)
+                .then(|| reason(spf, "smtp.mailfrom", ", no aligned dkim=pass"))
         });
     if failure.is_some() || policy == Policy::FailOnly {
         return failure;
     }
-    let passed =
-        aligned || verdicts.iter().any(|one| one.is("spf", "pass") && is_about(one, sender));
-    (!passed).then(|| "no pass of dmarc, spf or aligned dkim".into())
+    let has_pass = has_aligned_pass
+        || verdicts.iter().any(|one| one.is("spf", "pass") && is_about(one, sender));
+    (!has_pass).then(|| "no pass of dmarc, spf or aligned dkim".into())
 }
 
-/// A pass of DKIM or DMARC that speaks of the sender's organisation, with no other one named beside
-/// it.
-fn aligned_pass(one: &MethodResult, sender: &Address) -> bool {
+/// Whether a result is a pass of DKIM or DMARC that names the organisation of the sender, and no
+/// other.
+fn is_aligned_pass(one: &MethodResult, sender: &Address) -> bool {
     let names: &[&str] = match one.method.as_str() {
         "dkim" => &["header.d", "header.i"],
         "dmarc" => &["header.from"],
@@ -64,46 +64,45 @@ fn aligned_pass(one: &MethodResult, sender: &Address) -> bool {
     one.result == "pass" && names_organisation(one, names, sender)
 }
 
-/// A signature of the sender's organisation that could not be verified for now. One that names no
-/// domain may be anybody's, and says nothing for the sender.
-fn open_signature(one: &MethodResult, sender: &Address) -> bool {
+/// Whether a result is a signature of the organisation of the sender that cannot be verified for
+/// now. A signature that names no domain may be of anybody, so it does not count.
+fn is_unverified_signature(one: &MethodResult, sender: &Address) -> bool {
     one.is("dkim", "temperror") && names_organisation(one, &["header.d", "header.i"], sender)
 }
 
-/// Whether a verdict names the sender's organisation in these properties, and no other one beside
-/// it.
+/// Whether these properties of a result name the organisation of the sender, and no other.
 fn names_organisation(one: &MethodResult, properties: &[&str], sender: &Address) -> bool {
-    let mut named = properties.iter().flat_map(|name| one.values(name)).map(domain_of).peekable();
-    named.peek().is_some() && named.all(|domain| same_organisation(domain, sender.domain()))
+    let mut domains = properties.iter().flat_map(|name| one.values(name)).map(domain_of).peekable();
+    domains.peek().is_some() && domains.all(|domain| same_organisation(domain, sender.domain()))
 }
 
-/// `hardfail` is what RFC 5451 called it.
+/// Whether a result is a failure of SPF. RFC 5451 called it `hardfail`.
 fn fails_spf(one: &MethodResult) -> bool {
     one.is("spf", "fail") || one.is("spf", "hardfail")
 }
 
 /// Whether a result of SPF is about the envelope sender.
 fn is_about(one: &MethodResult, sender: &Address) -> bool {
-    let mut named = one.values("smtp.mailfrom").map(domain_of).peekable();
-    if named.peek().is_none() {
+    let mut domains = one.values("smtp.mailfrom").map(domain_of).peekable();
+    if domains.peek().is_none() {
         return one.values("smtp.helo").next().is_none();
     }
-    named.all(|domain| same(domain, sender.domain()))
+    domains.all(|domain| same(domain, sender.domain()))
 }
 
-/// The domain of an address, or the domain.
+/// Returns the domain of an address, or a domain itself.
 fn domain_of(value: &str) -> &str {
-    let bare = value.trim_start_matches('<').trim_end_matches('>');
-    bare.rsplit('@').next().unwrap_or(bare)
+    let unbracketed = value.trim_start_matches('<').trim_end_matches('>');
+    unbracketed.rsplit('@').next().unwrap_or(unbracketed)
 }
 
-/// A verdict as the owner reads it, of bounded length.
-fn said(one: &MethodResult, property: &str, more: &str) -> String {
+/// Describes a result for the owner, in at most 200 characters, followed by `suffix`.
+fn reason(one: &MethodResult, property: &str, suffix: &str) -> String {
     let value =
         one.values(property).next().map(|value| format!(" {property}={value}")).unwrap_or_default();
     let text = format!("{}={}{value}", one.method, one.result);
     let text: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
-    format!("{text}{more}")
+    format!("{text}{suffix}")
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
-//! L2: who really sent it; and, for what we send ourselves, who we are.
+//! Decides whether the envelope sender of a message is forged, and signs what this server sends
+//! (layer 2).
 //!
-//! What a trusted server in front of us found and wrote down (`results`, RFC 8601) is believed;
-//! where none wrote anything, and the site wants it, we look ourselves (`verify`). `judge` says by
-//! the policy whether what was found makes the envelope sender a forger, for it is where a reply
-//! would go. `sign` puts our own signatures on what we send. This room alone names mail-auth.
+//! - `results` reads what a trusted server before this one found (RFC 8601). That is believed.
+//! - `verify` verifies the message here, if no trusted server wrote results and the site wants it.
+//! - `judge` decides by the policy of the site whether the results make the envelope sender a
+//!   forger. The envelope sender is judged since a reply goes there.
+//! - `sign` makes DKIM signatures.
+//!
+//! Only this room uses the mail-auth library.
 
 mod client;
 mod domain;
@@ -21,18 +25,18 @@ use std::sync::Arc;
 use crate::message::header::Header;
 use crate::model::{Address, Envelope};
 
-/// Whose results are believed, and what they must say.
+/// Whose results are trusted, and what makes a sender a forger.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     pub authserv_ids: Vec<String>,
-    /// What they must say.
     pub policy: Policy,
-    /// Looks where no trusted server wrote anything. Without one, and without authserv-ids, nobody
-    /// is taken for a forger.
+    /// Verifies messages without results of a trusted server. Without a verifier and without
+    /// authserv-ids, no sender counts as forged.
     pub verifier: Option<Arc<Verifier>>,
 }
 
-/// Why the envelope sender is taken for forged by what trusted servers wrote, if it is.
+/// Returns why the results of trusted servers make the envelope sender a forger, or `None` if they
+/// do not.
 #[must_use]
 pub fn forgery_reason(
     header: &Header<'_>,
@@ -46,8 +50,9 @@ pub fn forgery_reason(
     judge::judge(&results::trusted_results(header, &settings.authserv_ids), sender, settings.policy)
 }
 
-/// Why the envelope sender is taken for forged, if it is: by what trusted servers wrote; where they
-/// wrote nothing about SPF, DKIM or DMARC, by own verification, within its time-out.
+/// Returns why the envelope sender counts as forged, or `None` if it does not. Results of trusted
+/// servers decide; if they say nothing about SPF, DKIM or DMARC, the message is verified here,
+/// within the time-out.
 pub async fn examine(
     header: &Header<'_>,
     envelope: &Envelope,

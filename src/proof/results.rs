@@ -1,49 +1,45 @@
-//! Authentication-Results (RFC 8601 §2.2), read and trusted.
+//! Reads the Authentication-Results fields (RFC 8601 §2.2) that the site trusts.
 //!
 //! ```text
 //! payload  = [CFWS] authserv-id [CFWS version] ( [CFWS] ";" [CFWS] "none" / 1*resinfo )
-//! resinfo  = [CFWS] ";" method ["/" version] "=" result [reason "=" value] *( ptype "." property "=" pvalue )
+//! resinfo  = [CFWS] ";" method ["/" version] "=" result [reason "=" value]
+//!            *( ptype "." property "=" pvalue )
 //! ```
 //!
-//! A field counts if its authserv-id is one that the site names, and if it stands above the first
-//! Received field that is not the site's own: the topmost one is Postfix's, and further ones whose
-//! `by` is such a name. The site's border must strip our authserv-id from incoming mail (RFC 8601
-//! §5); what stands further down is the sender's own writing and is not looked at.
-//!
-//! The border strips by a regular expression, which knows no comments, quoted strings, quoted
-//! pairs, or other spellings of a domain. So a field counts only if its authserv-id stands first
-//! and as it is configured, but for case: what the border leaves is then never believed. For the
-//! same reason nothing counts below a line that is no header field: the header ended there for the
-//! border.
-//!
-//! A field, and a method, of a version other than 1 says nothing (§2.2, §2.7). What cannot be read
-//! says nothing either, and spoils no more than itself: a clause goes to the next semicolon that no
-//! comment or quoted string holds; a comment or a quoted string without an end takes the rest of
-//! the field.
-//!
-//! Out there values stand unquoted that should be quoted (`header.b=a/b+c`,
-//! `smtp.remote-ip=2001:db8::1`) and words without a ptype (`action=none`); both are read, and mean
-//! nothing.
+//! - A field counts if the site names its authserv-id, and if it stands above the first Received
+//!   field that is not of the site. The topmost Received field is of Postfix, further ones are of
+//!   the site if their `by` is such a name. The border of the site must strip its authserv-id from
+//!   incoming mail (RFC 8601 §5); fields further down may be by the sender, and are not read.
+//! - The border strips by a regular expression, which knows no comments, quoted strings, quoted
+//!   pairs, or other spellings of a domain. So a field counts only if its authserv-id comes first
+//!   and is spelt as configured, except for case: a field that the border misses is never trusted.
+//!   For the same reason no field counts below a line that is no header field, since the header
+//!   ended there for the border.
+//! - A field or a method of a version other than 1 is ignored (§2.2, §2.7).
+//! - A clause that cannot be parsed is ignored, up to the next semicolon outside of comments and
+//!   quoted strings. An unclosed comment or quoted string takes the rest of the field.
+//! - Real mail has unquoted values that should be quoted (`header.b=a/b+c`,
+//!   `smtp.remote-ip=2001:db8::1`), and words without a ptype (`action=none`). Both are parsed, and
+//!   the words are ignored.
 
 use super::domain;
 use crate::message::header::{Field, Header};
 use crate::model::limits;
 
-/// One method's result.
+/// The result of one method.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct MethodResult {
-    /// In lower case.
+    /// In lower case, as is the result.
     pub(super) method: String,
-    /// In lower case.
     pub(super) result: String,
-    /// `reason=`, for people.
+    /// The value of `reason=`, for people.
     pub(super) reason: Option<String>,
-    /// `ptype.property`, in lower case, and its value without quotes.
+    /// Each `ptype.property` in lower case, with its value without quotes.
     pub(super) properties: Vec<(String, String)>,
 }
 
 impl MethodResult {
-    /// A verdict of our own.
+    /// Makes a result of our own verification.
     pub(super) fn of(method: &str, result: &str, properties: &[(&str, &str)]) -> Self {
         Self {
             method: method.into(),
@@ -56,30 +52,30 @@ impl MethodResult {
         }
     }
 
-    /// Whether it says this of that method.
+    /// Whether this is the given result of the given method.
     pub(super) fn is(&self, method: &str, result: &str) -> bool {
         self.method == method && self.result == result
     }
 
-    /// Each value of a property.
+    /// The values of a property.
     pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.properties
             .iter()
-            .filter(move |(known, _)| known == name)
+            .filter(move |(property, _)| property == name)
             .map(|(_, value)| value.as_str())
     }
 }
 
-/// All verdicts that count, topmost first.
+/// Returns all results that count, topmost first.
 pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<MethodResult> {
     let mut verdicts = Vec::new();
     for field in own_fields(header, ids).filter(|field| field.is("Authentication-Results")) {
         let text = field.unfolded();
-        let plain = |payload: &Payload| {
-            let named = |id: &&String| id.eq_ignore_ascii_case(&payload.authserv_id);
-            ids.iter().filter(named).any(|id| begins_with(field.value, id))
+        let is_trusted = |payload: &Payload| {
+            let is_named = |id: &&String| id.eq_ignore_ascii_case(&payload.authserv_id);
+            ids.iter().filter(is_named).any(|id| begins_with(field.value, id))
         };
-        let payload = Payload::read(&text).filter(plain);
+        let payload = Payload::read(&text).filter(is_trusted);
         verdicts.extend(payload.map(|payload| payload.verdicts).unwrap_or_default());
         if verdicts.len() >= limits::MAX_AUTHENTICATION_RESULTS {
             verdicts.truncate(limits::MAX_AUTHENTICATION_RESULTS);
@@ -89,8 +85,7 @@ pub(super) fn trusted_results(header: &Header<'_>, ids: &[String]) -> Vec<Method
     verdicts
 }
 
-/// Whether the value of a field, as it was sent, begins with this word, after no more than blanks
-/// and line ends.
+/// Whether the raw value of a field begins with this word, after only blanks and line ends.
 fn begins_with(value: &[u8], word: &str) -> bool {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = value
@@ -103,26 +98,26 @@ fn begins_with(value: &[u8], word: &str) -> bool {
         && rest.first().is_none_or(|next| blank(next) || b";(".contains(next))
 }
 
-/// The fields that stand above the first Received field which is not the site's own, and the site's
-/// Received fields.
+/// The fields above the first Received field that is not of the site, and the Received fields of
+/// the site.
 pub(super) fn own_fields<'a>(
     header: &'a Header<'_>,
     ids: &'a [String],
 ) -> impl Iterator<Item = Field<'a>> {
-    let mut topmost = true;
+    let mut is_topmost = true;
     header.leading_fields().take_while(move |field| {
         if !field.is("Received") {
             return true;
         }
-        let own = topmost
+        let is_own = is_topmost
             || received_by(field).is_some_and(|host| ids.iter().any(|id| domain::same(id, &host)));
-        topmost = false;
-        own
+        is_topmost = false;
+        is_own
     })
 }
 
-/// Who wrote a Received field: `[from NAME] by NAME ...` (RFC 5321 §4.4). A name that says `by`
-/// fools nobody.
+/// Returns the server that wrote a Received field: `[from NAME] by NAME ...` (RFC 5321 §4.4). A
+/// HELO name `by` does not mislead this.
 fn received_by(field: &Field<'_>) -> Option<String> {
     let value = field.without_comments();
     let mut words = value.split([' ', '\t', ';']).filter(|word| !word.is_empty());
@@ -136,7 +131,7 @@ fn received_by(field: &Field<'_>) -> Option<String> {
     words.next().map(str::to_owned)
 }
 
-/// One field, read.
+/// A parsed Authentication-Results field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Payload {
     pub(super) authserv_id: String,
@@ -144,24 +139,25 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// `authres-payload`, of an unfolded value; `None` where it is none, or of another version.
+    /// Parses `authres-payload` from an unfolded value; `None` if it is invalid or of another
+    /// version.
     pub(super) fn read(text: &str) -> Option<Self> {
-        let mut text = ResultsParser { rest: text };
-        text.blank()?;
-        let authserv_id = text.value()?;
-        text.blank()?;
-        let version = text.run(|c| c.is_ascii_digit());
-        text.blank()?;
-        if !is_first(version) || !text.at_clause_end() {
+        let mut parser = ResultsParser { rest: text };
+        parser.blank()?;
+        let authserv_id = parser.value()?;
+        parser.blank()?;
+        let version = parser.run(|c| c.is_ascii_digit());
+        parser.blank()?;
+        if !is_first(version) || !parser.at_clause_end() {
             return None;
         }
         let mut verdicts = Vec::new();
         for _ in 0..limits::MAX_RESULT_CLAUSES {
-            if !text.eat(';') {
+            if !parser.eat(';') {
                 break;
             }
-            verdicts.extend(text.resinfo());
-            if text.skip_clause().is_none() {
+            verdicts.extend(parser.resinfo());
+            if parser.skip_clause().is_none() {
                 break;
             }
         }
@@ -169,18 +165,18 @@ impl Payload {
     }
 }
 
-/// No version, or the first.
+/// Whether there is no version, or version 1.
 fn is_first(version: &str) -> bool {
     version.is_empty() || version.trim_start_matches('0') == "1"
 }
 
-/// What is left to read. `None` from a rule: it does not stand here.
+/// The rest of a value. A rule returns `None` if the rest does not match it.
 struct ResultsParser<'a> {
     rest: &'a str,
 }
 
 impl<'a> ResultsParser<'a> {
-    /// `resinfo`, after its semicolon.
+    /// Parses `resinfo` after its semicolon.
     fn resinfo(&mut self) -> Option<MethodResult> {
         self.blank()?;
         let method = self.keyword()?.to_ascii_lowercase();
@@ -198,7 +194,7 @@ impl<'a> ResultsParser<'a> {
         }
         self.blank()?;
         let result = self.keyword()?.to_ascii_lowercase();
-        // `passing` and `pass/2` are no `pass`.
+        // `passing` and `pass/2` are not `pass`.
         if !self.rest.is_empty() && !self.rest.starts_with([' ', '\t', '(', ';']) {
             return None;
         }
@@ -209,13 +205,14 @@ impl<'a> ResultsParser<'a> {
         Some(verdict)
     }
 
-    /// `reasonspec` or `propspec`; another word is passed over. `None` at the end of the clause.
+    /// Parses `reasonspec` or `propspec`; skips another word. Returns `None` at the end of the
+    /// clause.
     fn property(&mut self, verdict: &mut MethodResult) -> Option<()> {
         self.blank()?;
         if self.at_clause_end() {
             return None;
         }
-        let Some(name) = self.keyword() else { return self.pass_over() };
+        let Some(name) = self.keyword() else { return self.skip_word() };
         self.blank()?;
         let property = if self.eat('.') {
             self.blank()?;
@@ -226,7 +223,7 @@ impl<'a> ResultsParser<'a> {
             None
         };
         if !self.eat('=') {
-            return self.pass_over();
+            return self.skip_word();
         }
         self.blank()?;
         if self.at_clause_end() {
@@ -243,12 +240,12 @@ impl<'a> ResultsParser<'a> {
         Some(())
     }
 
-    /// A word that has no meaning.
-    fn pass_over(&mut self) -> Option<()> {
+    /// Skips a word without meaning.
+    fn skip_word(&mut self) -> Option<()> {
         if self.at_clause_end() || self.rest.starts_with([' ', '\t', '(']) {
             return Some(());
         }
-        // What a value may begin with it takes; any other character by itself.
+        // A value is skipped whole, any other character by itself.
         let before = self.rest.len();
         self.value()?;
         if self.rest.len() == before {
@@ -257,15 +254,15 @@ impl<'a> ResultsParser<'a> {
         Some(())
     }
 
-    /// `Keyword` of RFC 5321 §4.1.2, with `_`, which is out there.
+    /// Parses `Keyword` of RFC 5321 §4.1.2, also with `_`, which real mail has.
     fn keyword(&mut self) -> Option<&'a str> {
         Some(self.run(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'))
             .filter(|word| !word.is_empty())
     }
 
-    /// `value` and `pvalue`: a quoted string, which a domain may follow; else everything to a
-    /// blank, a comment or a semicolon. `None` where a quoted string has no end: then nothing is
-    /// left.
+    /// Parses `value` and `pvalue`: a quoted string, which a domain may follow, or everything up to
+    /// a blank, a comment or a semicolon. An unclosed quoted string gives `None`, and leaves
+    /// nothing.
     fn value(&mut self) -> Option<String> {
         let mut value = String::new();
         if self.eat('"') {
@@ -286,7 +283,7 @@ impl<'a> ResultsParser<'a> {
         Some(value)
     }
 
-    /// `[CFWS]`; `None` where a comment has no end: then nothing is left.
+    /// Skips `[CFWS]`. An unclosed comment gives `None`, and leaves nothing.
     fn blank(&mut self) -> Option<()> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t']);
@@ -297,7 +294,7 @@ impl<'a> ResultsParser<'a> {
         }
     }
 
-    /// `comment` of RFC 5322 §3.2.2, with those within it.
+    /// Skips a `comment` of RFC 5322 §3.2.2, with nested ones.
     fn comment(&mut self) -> Option<()> {
         let mut depth = 0usize;
         let mut chars = std::mem::take(&mut self.rest).chars();
@@ -315,14 +312,15 @@ impl<'a> ResultsParser<'a> {
         }
     }
 
-    /// To the next semicolon or the end; `None` where something has no end.
+    /// Skips to the next semicolon or the end; `None` if a comment or a quoted string is not
+    /// closed.
     fn skip_clause(&mut self) -> Option<()> {
         loop {
             self.blank()?;
             if self.at_clause_end() {
                 return Some(());
             }
-            self.pass_over()?;
+            self.skip_word()?;
         }
     }
 

@@ -1,13 +1,13 @@
-//! DKIM signatures on what we send (RFC 6376; Ed25519 by RFC 8463), for the domain of From.
+//! Signs outgoing mail with DKIM (RFC 6376; Ed25519 by RFC 8463), for the domain of From.
 //!
-//! A domain may have several keys: each makes a signature of its own over the same message, so that
-//! those who know Ed25519 and those who know RSA alone are both served, and so that a key can be
-//! changed with two of them in the zone.
-//!
-//! What is signed is what a reader sees and a program goes by (RFC 6376 §5.4.1), named once more
-//! than it is there, absent fields too: whoever adds a second From or a Subject breaks the
-//! signature (§8.15). Not signed is what servers on the way change (Received, Return-Path) and the
-//! length of the body, which would let others add to it (§8.2). Both canonicalisations are relaxed.
+//! - A domain may have several keys. Each makes a signature of its own over the same message: so
+//!   verifiers that know only RSA are served as well as those that know Ed25519, and a key can be
+//!   changed while two of them are in the zone.
+//! - Fields that readers see or programs use are signed (RFC 6376 §5.4.1), each once more than it
+//!   occurs, also if it is absent: adding a second From or a Subject breaks the signature (§8.15).
+//! - Not signed are the fields that servers on the way change (Received, Return-Path), and the
+//!   length of the body, which would let others append to it (§8.2).
+//! - Both canonicalisations are relaxed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +28,7 @@ use crate::message::header::{body_offset, fields};
 use crate::message::parse::addresses;
 use crate::model::limits;
 
-/// The fields that are signed, each once more than it is there.
+/// The signed fields, each once more than it occurs.
 const SIGNED_FIELDS: [&str; 13] = [
     "From",
     "Reply-To",
@@ -45,16 +45,15 @@ const SIGNED_FIELDS: [&str; 13] = [
     "Auto-Submitted",
 ];
 
-/// Bytes of the shortest RSA key that is taken: what verifiers must take is 1024 bits and more
-/// (RFC 8301 §3.2).
+/// Shortest accepted RSA key in bytes. Verifiers must accept 1024 bits and more (RFC 8301 §3.2).
 const MIN_RSA_KEY_BYTES: usize = 128;
 
-/// What a key is made for.
+/// The signature algorithm of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
-    /// `rsa-sha256`: everybody can verify it.
+    /// `rsa-sha256`: every verifier knows it.
     Rsa,
-    /// `ed25519-sha256` (RFC 8463): short and quick, and not everybody can verify it.
+    /// `ed25519-sha256` (RFC 8463): short and fast, but some verifiers do not know it.
     Ed25519,
 }
 
@@ -67,12 +66,12 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// A new private key, in PEM (PKCS #8). `bits` is for RSA: 2048, 3072 or 4096.
+/// Generates a private key in PEM (PKCS #8). `bits` is used for RSA: 2048, 3072 or 4096.
 ///
 /// # Errors
-/// Says what is wrong with `bits`, or that the system gave no randomness.
+/// A text, if `bits` has another value or the system has no randomness.
 pub fn generate(algorithm: Algorithm, bits: u32) -> Result<String, String> {
-    let failed = |_| "the key could not be made".to_owned();
+    let failed = |_| "the key could not be generated".to_owned();
     let der = match algorithm {
         Algorithm::Ed25519 => Ed25519Key::generate_pkcs8().map_err(|error| error.to_string())?,
         Algorithm::Rsa => {
@@ -80,7 +79,7 @@ pub fn generate(algorithm: Algorithm, bits: u32) -> Result<String, String> {
                 2048 => rsa::KeySize::Rsa2048,
                 3072 => rsa::KeySize::Rsa3072,
                 4096 => rsa::KeySize::Rsa4096,
-                _ => return Err(format!("{bits} bits: RSA keys have 2048, 3072 or 4096")),
+                _ => return Err(format!("{bits} bits: an RSA key has 2048, 3072 or 4096 bits")),
             };
             let pair = rsa::KeyPair::generate(size).map_err(failed)?;
             let der: Pkcs8V1Der<'_> = pair.as_der().map_err(failed)?;
@@ -93,21 +92,21 @@ pub fn generate(algorithm: Algorithm, bits: u32) -> Result<String, String> {
     Ok(format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n")))
 }
 
-/// One key of a domain.
+/// A signing key of a domain.
 pub struct SigningKey {
     domain: String,
     selector: String,
     algorithm: Algorithm,
-    /// As the record has it: RSA in the form of X.509, Ed25519 as it is.
+    /// The public key as in the DNS record: RSA in the form of X.509, Ed25519 raw.
     public: Vec<u8>,
     signer: DkimSigner<DkimKey, Ready>,
 }
 
 impl SigningKey {
-    /// A key of PEM: PKCS #8, or PKCS #1 for RSA.
+    /// Parses a key from PEM: PKCS #8, or PKCS #1 for RSA.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// A text that says why the key is not accepted.
     pub fn new(domain: &str, selector: &str, pem: &[u8]) -> Result<Self, String> {
         let (domain, selector) = (folded(domain), folded(selector));
         let der = PrivateKeyDer::from_pem_slice(pem)
@@ -127,7 +126,7 @@ impl SigningKey {
             let public = key.public_key();
             if public.len() < MIN_RSA_KEY_BYTES {
                 return Err(
-                    "an RSA key of less than 1024 bits, which nobody need verify (RFC 8301 §3.2)"
+                    "an RSA key of less than 1024 bits, which verifiers may ignore (RFC 8301 §3.2)"
                         .into(),
                 );
             }
@@ -140,7 +139,7 @@ impl SigningKey {
         Ok(Self { domain, selector, algorithm, public, signer })
     }
 
-    /// The domain that it signs for, in lower-case A-labels.
+    /// The domain in lower-case A-labels.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.domain
@@ -151,19 +150,18 @@ impl SigningKey {
         &self.selector
     }
 
-    /// What it is made for.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// The name of its record (RFC 6376 §3.6.2.1), without the root's dot.
+    /// Returns the name of the DNS record (RFC 6376 §3.6.2.1), without the dot of the root.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}._domainkey.{}", self.selector, self.domain)
     }
 
-    /// The text of its record (§3.6.1).
+    /// Returns the text of the DNS record (§3.6.1).
     #[must_use]
     pub fn record(&self) -> String {
         format!("v=DKIM1; k={}; p={}", self.algorithm, STANDARD.encode(&self.public))
@@ -176,21 +174,21 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// `SubjectPublicKeyInfo` (RFC 5280 §4.1) of an `RSAPublicKey`, as all publish it.
+/// Encodes an `RSAPublicKey` as `SubjectPublicKeyInfo` (RFC 5280 §4.1), the usual form in DNS.
 fn subject_public_key_info(public: &[u8]) -> Vec<u8> {
-    // OBJECT IDENTIFIER rsaEncryption, NULL.
+    // The OBJECT IDENTIFIER rsaEncryption, and NULL.
     const RSA_ENCRYPTION: [u8; 13] =
         [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
     let bits = [&[0], public].concat();
     der(0x30, &[der(0x30, &RSA_ENCRYPTION), der(0x03, &bits)].concat())
 }
 
-/// A value of DER: tag, length, content.
+/// Encodes a value of DER: tag, length, content.
 fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
-    let short: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();
+    let length_bytes: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();
     let mut out = vec![tag];
-    match (short.as_slice(), content.len()) {
+    match (length_bytes.as_slice(), content.len()) {
         ([one], ..128) => out.push(*one),
         ([], _) => out.push(0),
         (many, _) => {
@@ -202,17 +200,17 @@ fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Why a message has no signature that it should have.
+/// The reason why a message could not be signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{selector}._domainkey.{domain}: {problem}")]
 pub struct SignError {
-    /// Whose key failed.
+    /// The domain of the key that failed.
     pub domain: String,
     pub selector: String,
     pub problem: String,
 }
 
-/// Signs for the domains that have keys.
+/// Signs mail of the domains that have keys.
 #[derive(Debug, Default)]
 pub struct Signer {
     keys: BTreeMap<String, Vec<SigningKey>>,
@@ -229,7 +227,6 @@ impl PartialEq for Signer {
 impl Eq for Signer {}
 
 impl Signer {
-    /// A signer with these keys.
     #[must_use]
     pub fn new(keys: Vec<SigningKey>) -> Self {
         let mut signer = Self::default();
@@ -239,17 +236,17 @@ impl Signer {
         signer
     }
 
-    /// All its keys, by domain.
+    /// Returns all keys, by domain.
     pub fn keys(&self) -> impl Iterator<Item = &SigningKey> {
         self.keys.values().flatten()
     }
 
-    /// The DKIM-Signature fields to put on top of a message, one for each key of the domain of
-    /// From; `None` where that has no key, where there is not exactly one From, or where the header
-    /// has more fields than are looked at: another From may be among them.
+    /// Returns the DKIM-Signature fields to put above a message, one for each key of the domain of
+    /// From. `None` if that domain has no key, if there is not exactly one From, or if the header
+    /// has more fields than are read, since another From may be among them.
     ///
     /// # Errors
-    /// The first key that could not sign; then there is no signature at all.
+    /// `SignError` of the first key that could not sign. Then there is no signature at all.
     pub fn sign(&self, message: &[u8]) -> Result<Option<Vec<u8>>, SignError> {
         if !limits::all_fields_are_seen(message.get(..body_offset(message)).unwrap_or(message)) {
             return Ok(None);
@@ -265,12 +262,12 @@ impl Signer {
         };
         let mut signatures = String::new();
         for key in keys {
-            let made = key.signer.sign(message).map_err(|error| SignError {
+            let signature = key.signer.sign(message).map_err(|error| SignError {
                 domain: key.domain.clone(),
                 selector: key.selector.clone(),
                 problem: error.to_string(),
             })?;
-            signatures.push_str(&made.to_header());
+            signatures.push_str(&signature.to_header());
         }
         Ok(Some(signatures.into_bytes()))
     }

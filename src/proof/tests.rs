@@ -1,12 +1,12 @@
-//! What the tests of this room share: a zone that a name server on loopback serves, and mail that
-//! is signed for it.
+//! Test tools of this room: a DNS zone that a name server on loopback serves, and mail that is
+//! signed for it.
 
 use std::time::Duration;
 
 use mail_auth::MessageAuthenticator;
 
 use super::sign::SigningKey;
-use super::verify::{VerifySettings, asks};
+use super::verify::{VerifySettings, make_resolver};
 use super::{Algorithm, Policy, Settings, Signer, Verifier, examine, generate};
 use crate::message::header::Header;
 use crate::model::{Address, Envelope};
@@ -14,7 +14,7 @@ use crate::model::{Address, Envelope};
 #[path = "../../tests/it/dns.rs"]
 mod dns;
 
-/// A zone and its server.
+/// A DNS zone and its server.
 pub(super) struct Zone {
     pub(super) dns: dns::Dns,
 }
@@ -34,33 +34,33 @@ impl Zone {
         }
     }
 
-    pub(super) fn asks(&self) -> MessageAuthenticator {
-        asks(&self.settings()).unwrap()
+    pub(super) fn resolver(&self) -> MessageAuthenticator {
+        make_resolver(&self.settings()).unwrap()
     }
 
-    /// Publishes a key.
-    pub(super) fn key(&self, key: &SigningKey) {
+    pub(super) fn publish(&self, key: &SigningKey) {
         self.dns.txt(&key.name(), &key.record());
     }
 
-    /// A signer with a new key, published.
+    /// Makes a signer with a new key, and publishes the key.
     pub(super) fn signer(&self, domain: &str, selector: &str) -> Signer {
         let key =
             SigningKey::new(domain, selector, generate(Algorithm::Ed25519, 0).unwrap().as_bytes())
                 .unwrap();
-        self.key(&key);
+        self.publish(&key);
         Signer::new(vec![key])
     }
 }
 
-/// A message as it came in.
+/// A received message with its envelope.
 pub(super) struct TestMessage {
     pub(super) raw: Vec<u8>,
     pub(super) envelope: Envelope,
 }
 
 impl TestMessage {
-    /// From `from`, by the envelope of bob@mail.example.net, by a client at 192.0.2.7.
+    /// Makes a message with this From. The envelope sender is bob@mail.example.net, the client
+    /// 192.0.2.7.
     pub(super) fn from(from: &str) -> Self {
         let raw = format!(
             "From: {from}\r\nTo: ann@example.org\r\nSubject: hello\r\n\r\nAre you there?\r\n"
@@ -75,42 +75,42 @@ impl TestMessage {
         Self { raw, envelope }
     }
 
-    pub(super) fn by(mut self, sender: &str) -> Self {
+    pub(super) fn with_sender(mut self, sender: &str) -> Self {
         self.envelope.sender = Address::parse(sender).ok();
         self
     }
 
-    pub(super) fn client(mut self, address: Option<&str>) -> Self {
+    pub(super) fn with_client(mut self, address: Option<&str>) -> Self {
         self.envelope.client.addr = address.map(str::to_owned);
         self
     }
 
-    pub(super) fn below(mut self, fields: &[u8]) -> Self {
+    pub(super) fn with_fields_above(mut self, fields: &[u8]) -> Self {
         self.raw = [fields, &self.raw].concat();
         self
     }
 
     pub(super) fn signed(self, signer: &Signer) -> Self {
         let signature = signer.sign(&self.raw).unwrap().unwrap();
-        self.below(&signature)
+        self.with_fields_above(&signature)
     }
 
-    pub(super) fn changed(mut self, from: &str, to: &str) -> Self {
+    pub(super) fn replaced(mut self, from: &str, to: &str) -> Self {
         let text = String::from_utf8(self.raw).unwrap();
         assert!(text.contains(from), "{text}");
         self.raw = text.replacen(from, to, 1).into_bytes();
         self
     }
 
-    /// Why it is forged, by these settings and each policy: fail-only, strict.
-    pub(super) async fn judged(&self, settings: &VerifySettings) -> [Option<String>; 2] {
-        let mut found = [None, None];
-        for (place, policy) in found.iter_mut().zip([Policy::FailOnly, Policy::Strict]) {
+    /// Returns why the sender counts as forged with these settings, by fail-only and by strict.
+    pub(super) async fn forgery_reasons(&self, settings: &VerifySettings) -> [Option<String>; 2] {
+        let mut reasons = [None, None];
+        for (reason, policy) in reasons.iter_mut().zip([Policy::FailOnly, Policy::Strict]) {
             let verifier = Some(Verifier::new(settings.clone()).into());
             let settings =
                 Settings { authserv_ids: vec!["mx.example.org".into()], policy, verifier };
-            *place = examine(&Header::split(&self.raw), &self.envelope, &settings).await;
+            *reason = examine(&Header::split(&self.raw), &self.envelope, &settings).await;
         }
-        found
+        reasons
     }
 }

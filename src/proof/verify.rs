@@ -1,22 +1,21 @@
-//! Own verification: SPF (RFC 7208), DKIM (RFC 6376), DMARC (RFC 9989) and ARC (RFC 8617), by
-//! mail-auth and its resolver.
+//! Verifies messages with SPF (RFC 7208), DKIM (RFC 6376), DMARC (RFC 9989) and ARC (RFC 8617),
+//! using mail-auth and its resolver.
 //!
-//! What it finds has the form of Authentication-Results, so that `judge` decides about both alike.
-//! What must hold:
-//! - its time is bounded, whatever name servers do: SPF and each signature of DKIM (`keys`) have
-//!   half of it side by side, then DMARC and ARC a quarter each. What was not found in its time is
-//!   `temperror` of that method alone, and hides nothing that another method found: who signs and
-//!   who sends chooses the name servers that are asked;
-//! - its work is bounded, whatever the message is: a header that is too large, or that has more
-//!   signatures than anybody makes, counts as not signed (`policy`); and a fault of the library is
-//!   no fault of the message;
-//! - without a client (`client`) nothing is said about SPF, and DMARC does not fail where a pass
-//!   may have been SPF's.
+//! The results have the form of Authentication-Results, so that `judge` decides about both alike.
 //!
-//! ARC is asked only where there is a failure to heal. A chain that holds (RFC 8617 §5.2) says that
-//! its last sealer had the message as it is, and no more: so all sealers from the one whose results
-//! are taken up to the last must be named as trusted, and those results must say what would do
-//! without ARC: a pass for the envelope sender, and no failure.
+//! - The time is bounded, whatever name servers do. SPF and each DKIM key (`keys`) have half of it
+//!   in parallel, then DMARC and ARC have a quarter each. A result that comes too late is
+//!   `temperror` of its method, and hides no result of another: the signer and the sender choose
+//!   which name servers are asked.
+//! - The work is bounded, whatever the message is. A header that is too large, or has too many
+//!   signatures, counts as not signed (`policy`). A panic of the library is not held against the
+//!   message.
+//! - Without a client (`client`), there is no result of SPF, and DMARC does not fail if a pass of
+//!   SPF is possible.
+//! - ARC is checked only after a failure. A valid chain (RFC 8617 §5.2) says only that its last
+//!   sealer had the message as it is now. So all sealers, from the one whose results are used up to
+//!   the last, must be trusted, and those results must suffice by themselves: a pass for the
+//!   envelope sender, and no failure.
 
 mod keys;
 
@@ -50,33 +49,33 @@ use crate::message::header::Header;
 use crate::model::{Address, limits};
 use keys::KeyRecords;
 
-/// The part of a message's time that SPF has, and each key of DKIM beside it: half.
+/// SPF, and each DKIM key in parallel, have half of the time of a message.
 const SPF_TIME_DIVISOR: u32 = 2;
-/// The part that DMARC has, and ARC after it: a quarter.
+/// DMARC, and ARC after it, have a quarter of the time each.
 const DMARC_TIME_DIVISOR: u32 = 4;
-/// The part that one question to a name server has before it is asked again, twice: less than half
-/// in all, so that SPF goes on after a name that is not answered (RFC 7208 §5.5).
+/// One query to a name server has an eighth of the time, and is sent twice: less than half in all,
+/// so that SPF goes on after a name without an answer (RFC 7208 §5.5).
 const DNS_TIME_DIVISOR: u32 = 8;
 
-/// What a site sets.
+/// The settings of a site for verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifySettings {
-    /// The name servers; none: those of `/etc/resolv.conf`.
+    /// The name servers. If empty, those of `/etc/resolv.conf`.
     pub nameservers: Vec<SocketAddr>,
-    /// The longest that all questions about one message may take.
+    /// Time limit for all queries about one message.
     pub timeout: Duration,
-    /// Answers of name servers that are kept, for as long as they hold.
+    /// How many answers of name servers are cached, each for its time to live.
     pub cache: u64,
-    /// Domains whose ARC seals are believed.
+    /// Domains whose ARC seals are trusted.
     pub sealers: Vec<String>,
     pub hostname: String,
 }
 
-/// Verifies by the settings that it was made with; its cache is its own.
+/// Verifies messages. It has its own DNS cache.
 pub struct Verifier {
     settings: VerifySettings,
-    /// Made when it is first asked for, for it wants a runtime.
-    asks: OnceLock<Result<MessageAuthenticator, String>>,
+    /// Made on first use, since it needs a runtime.
+    resolver: OnceLock<Result<MessageAuthenticator, String>>,
 }
 
 impl std::fmt::Debug for Verifier {
@@ -86,13 +85,13 @@ impl std::fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// A verifier; it asks nobody yet.
+    /// Makes a verifier. No query is sent yet.
     #[must_use]
     pub fn new(settings: VerifySettings) -> Self {
-        Self { settings, asks: OnceLock::new() }
+        Self { settings, resolver: OnceLock::new() }
     }
 
-    /// Returns why the sender is taken for forged by what is found, if that is so.
+    /// Returns why the results make the sender a forger, or `None` if they do not.
     pub(super) async fn forgery_reason(
         &self,
         header: &Header<'_>,
@@ -100,20 +99,20 @@ impl Verifier {
         client: Option<&SpfClient>,
         policy: Policy,
     ) -> Option<String> {
-        let asks = match self.asks.get_or_init(|| asks(&self.settings)) {
-            Ok(asks) => asks,
+        let resolver = match self.resolver.get_or_init(|| make_resolver(&self.settings)) {
+            Ok(resolver) => resolver,
             Err(error) => {
-                tracing::error!(error, "no verification: there is no resolver");
+                tracing::error!(error, "messages cannot be verified: there is no resolver");
                 return judge(&[], sender, policy);
             }
         };
-        Verification { asks, settings: &self.settings, header, sender, client, policy }
+        Verification { resolver, settings: &self.settings, header, sender, client, policy }
             .forgery_reason()
             .await
     }
 }
 
-pub(super) fn asks(settings: &VerifySettings) -> Result<MessageAuthenticator, String> {
+pub(super) fn make_resolver(settings: &VerifySettings) -> Result<MessageAuthenticator, String> {
     let (config, mut options) = if settings.nameservers.is_empty() {
         read_system_conf().map_err(|error| format!("/etc/resolv.conf: {error}"))?
     } else {
@@ -126,7 +125,7 @@ pub(super) fn asks(settings: &VerifySettings) -> Result<MessageAuthenticator, St
         });
         (ResolverConfig::from_parts(None, Vec::new(), servers.collect()), ResolverOpts::default())
     };
-    // Names in mail are whole: no search list, and nothing of the machine's own.
+    // Names in mail are fully qualified, so no search list and no hosts file is used.
     let config = ResolverConfig::from_parts(None, Vec::new(), config.name_servers().to_vec());
     options.use_hosts_file = ResolveHosts::Never;
     options.cache_size = settings.cache;
@@ -135,9 +134,9 @@ pub(super) fn asks(settings: &VerifySettings) -> Result<MessageAuthenticator, St
     MessageAuthenticator::new(config, options).map_err(|error| error.to_string())
 }
 
-/// One message, and what is asked about it.
+/// The verification of one message.
 struct Verification<'a> {
-    asks: &'a MessageAuthenticator,
+    resolver: &'a MessageAuthenticator,
     settings: &'a VerifySettings,
     header: &'a Header<'a>,
     sender: &'a Address,
@@ -148,11 +147,12 @@ struct Verification<'a> {
 impl Verification<'_> {
     async fn forgery_reason(&self) -> Option<String> {
         let sender = self.sender.wire_form();
-        let parsed = catch_unwind(|| parsed(self.header.trimmed()))
+        let parsed = catch_unwind(|| parse(self.header.trimmed()))
             .map_err(|_| tracing::error!("a message could not be parsed"));
         let message = parsed.as_ref().ok().and_then(Option::as_ref);
-        let signed = !is_too_much(self.header);
-        let (spf, keys) = tokio::join!(self.spf(&sender), self.keys(message.filter(|_| signed)));
+        let checks_signatures = !exceeds_limits(self.header);
+        let (spf, keys) =
+            tokio::join!(self.spf(&sender), self.keys(message.filter(|_| checks_signatures)));
         let mut verdicts = Vec::new();
         if let Some(spf) = &spf {
             verdicts.push(MethodResult::of(
@@ -161,17 +161,17 @@ impl Verification<'_> {
                 &[("smtp.mailfrom", sender.domain())],
             ));
         }
-        if !signed {
+        if !checks_signatures {
             verdicts.push(MethodResult::of("dkim", "policy", &[]));
         }
         if let Some(message) = message {
-            let found = match &keys {
+            let outputs = match &keys {
                 Some(keys) => {
-                    self.within("dkim", SPF_TIME_DIVISOR, keys.verify(message, self.asks)).await
+                    self.within("dkim", SPF_TIME_DIVISOR, keys.verify(message, self.resolver)).await
                 }
                 None => None,
             };
-            let signatures = trustworthy(found.as_deref().unwrap_or_default());
+            let signatures = trustworthy(outputs.as_deref().unwrap_or_default());
             verdicts.extend(signatures.iter().map(dkim_verdict));
             verdicts.push(self.dmarc(message, &signatures, &sender, spf).await);
         }
@@ -179,40 +179,41 @@ impl Verification<'_> {
             tracing::warn!(domain = sender.domain(), "a message could not be verified in time");
         }
         let failure = judge(&verdicts, self.sender, self.policy)?;
-        tracing::debug!(domain = sender.domain(), failure, "found by own verification");
-        let Some(message) = message.filter(|_| signed) else { return Some(failure) };
+        tracing::debug!(domain = sender.domain(), failure, "verification failed");
+        let Some(message) = message.filter(|_| checks_signatures) else { return Some(failure) };
         if self.is_healed(message).await { None } else { Some(failure) }
     }
 
-    /// What a method finds in its share of the time; `None` where the time was over, or the library
-    /// panicked.
+    /// Runs a method within its share of the time. Returns `None` if it takes longer, or if the
+    /// library panics.
     async fn within<T>(
         &self,
         method: &str,
         share: u32,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        let found =
+        let result =
             timeout(self.settings.timeout / share, catch_panic(Box::pin(work))).await.ok()?;
-        if found.is_none() {
-            tracing::error!(method, "a message could not be verified: the library failed");
+        if result.is_none() {
+            tracing::error!(method, "a message could not be verified: the library panicked");
         }
-        found
+        result
     }
 
-    /// SPF of the envelope sender; `None` without a client.
+    /// Checks SPF of the envelope sender; `None` without a client.
     async fn spf(&self, sender: &Address) -> Option<SpfOutput> {
         let client = self.client?;
         let (address, host) = (sender.to_string(), &self.settings.hostname);
-        let question = SpfParameters::mail_from(client.address, &client.helo, host, &address);
-        let found = self.within("spf", SPF_TIME_DIVISOR, self.asks.verify_spf(question)).await;
-        Some(found.unwrap_or_else(|| unknown_spf(sender)))
+        let parameters = SpfParameters::mail_from(client.address, &client.helo, host, &address);
+        let output =
+            self.within("spf", SPF_TIME_DIVISOR, self.resolver.verify_spf(parameters)).await;
+        Some(output.unwrap_or_else(|| unknown_spf(sender)))
     }
 
-    /// The keys of a message's signatures; `None` without a message, or where the library panicked.
+    /// Looks up the keys of the signatures; `None` without a message, or if the library panics.
     async fn keys(&self, message: Option<&AuthenticatedMessage<'_>>) -> Option<KeyRecords> {
-        let most = self.settings.timeout / SPF_TIME_DIVISOR;
-        catch_panic(Box::pin(KeyRecords::of(message?, self.asks, most))).await
+        let time_limit = self.settings.timeout / SPF_TIME_DIVISOR;
+        catch_panic(Box::pin(KeyRecords::look_up(message?, self.resolver, time_limit))).await
     }
 
     async fn dmarc(
@@ -223,67 +224,69 @@ impl Verification<'_> {
         spf: Option<SpfOutput>,
     ) -> MethodResult {
         let spf = spf.unwrap_or_else(|| unknown_spf(sender));
-        let question = DmarcParameters::new(message, signatures, sender.domain(), &spf);
-        let Some(found) =
-            self.within("dmarc", DMARC_TIME_DIVISOR, self.asks.verify_dmarc(question)).await
+        let parameters = DmarcParameters::new(message, signatures, sender.domain(), &spf);
+        let Some(output) =
+            self.within("dmarc", DMARC_TIME_DIVISOR, self.resolver.verify_dmarc(parameters)).await
         else {
             return MethodResult::of("dmarc", "temperror", &[]);
         };
-        let result = match found.result() {
+        let result = match output.result() {
             DmarcResult::Pass => "pass",
             DmarcResult::Fail(_) => "fail",
             DmarcResult::TempError(_) => "temperror",
             DmarcResult::PermError(_) => "permerror",
             DmarcResult::None => "none",
         };
-        MethodResult::of("dmarc", result, &[("header.from", found.domain())])
+        MethodResult::of("dmarc", result, &[("header.from", output.domain())])
     }
 
-    /// Whether a chain of trusted seals says that the message was well before it was forwarded.
+    /// Whether a chain of trusted seals says that the message passed before it was forwarded.
     async fn is_healed(&self, message: &AuthenticatedMessage<'_>) -> bool {
-        let trusts =
+        let is_trusted =
             |name: &str| self.settings.sealers.iter().any(|sealer| domain::same(sealer, name));
         if self.settings.sealers.is_empty() {
             return false;
         }
         let Some(chain) =
-            self.within("arc", DMARC_TIME_DIVISOR, self.asks.verify_arc(message)).await
+            self.within("arc", DMARC_TIME_DIVISOR, self.resolver.verify_arc(message)).await
         else {
             return false;
         };
         if chain.result() != &DkimResult::Pass {
             return false;
         }
-        let trusted = chain.chain().iter().rev().take_while(|link| trusts(&link.seal.header.d));
-        let first =
-            trusted.last().map(|link| sealed_results(link.results.value)).unwrap_or_default();
-        let healed = judge(&first, self.sender, Policy::Strict).is_none();
-        tracing::debug!(healed, "a chain of ARC seals holds");
-        healed
+        let trusted_links =
+            chain.chain().iter().rev().take_while(|link| is_trusted(&link.seal.header.d));
+        let results =
+            trusted_links.last().map(|link| sealed_results(link.results.value)).unwrap_or_default();
+        let is_healed = judge(&results, self.sender, Policy::Strict).is_none();
+        tracing::debug!(is_healed, "a chain of ARC seals is valid");
+        is_healed
     }
 }
 
-/// What DMARC is told where SPF was not found out: a pass is possible.
+/// The result of SPF that DMARC gets if SPF is unknown: a pass is possible.
 fn unknown_spf(sender: &Address) -> SpfOutput {
     SpfOutput::new(sender.domain().into()).with_result(SpfResult::TempError)
 }
 
-/// The results that count: SHA-1 proves nothing any more (RFC 8301 §3.1), and a valid signature is
-/// one whatever a record of ATPS would say of another domain.
-fn trustworthy<'x>(found: &'x [DkimOutput<'x>]) -> Vec<DkimOutput<'x>> {
-    let strong = |one: &&DkimOutput<'_>| {
+/// Returns the results that count: none with SHA-1, which proves nothing any more (RFC 8301 §3.1).
+/// A valid signature passes, whatever an ATPS record says about another domain.
+fn trustworthy<'x>(outputs: &'x [DkimOutput<'x>]) -> Vec<DkimOutput<'x>> {
+    let is_strong = |one: &&DkimOutput<'_>| {
         one.signature().is_none_or(|signature| signature.a != Algorithm::RsaSha1)
     };
-    let valid = |one: &'x DkimOutput<'x>| match one.signature() {
+    let without_atps = |one: &'x DkimOutput<'x>| match one.signature() {
         Some(signature) if one.is_atps() => {
             DkimOutput::from(DkimResult::Pass).with_signature(signature)
         }
         _ => one.clone(),
     };
-    found.iter().filter(strong).map(valid).collect()
+    outputs.iter().filter(is_strong).map(without_atps).collect()
 }
 
-/// The results in an ARC-Authentication-Results field: `i=N; authserv-id; ...` (RFC 8617 §4.1.1).
+/// Reads the results in an ARC-Authentication-Results field: `i=N; authserv-id; ...` (RFC 8617
+/// §4.1.1).
 fn sealed_results(value: &[u8]) -> Vec<MethodResult> {
     let text: String =
         String::from_utf8_lossy(value).chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
@@ -306,11 +309,11 @@ fn dkim_verdict(one: &DkimOutput<'_>) -> MethodResult {
     }
 }
 
-/// Whether a header is so large, or so full of signatures, that they are not looked at.
-fn is_too_much(header: &Header<'_>) -> bool {
-    let (mut all, mut signatures) = (0usize, 0usize);
+/// Whether a header is too large, or has too many signatures, to be verified.
+fn exceeds_limits(header: &Header<'_>) -> bool {
+    let (mut field_count, mut signatures) = (0usize, 0usize);
     for field in header.fields() {
-        all += 1;
+        field_count += 1;
         if ["DKIM-Signature", "ARC-Seal", "ARC-Message-Signature"].iter().any(|name| field.is(name))
         {
             signatures += if field.value.len() > limits::MAX_SIGNATURE_BYTES {
@@ -319,27 +322,27 @@ fn is_too_much(header: &Header<'_>) -> bool {
                 1
             };
         }
-        if all > limits::MAX_VERIFIED_FIELDS || signatures > limits::MAX_SIGNATURES {
+        if field_count > limits::MAX_VERIFIED_FIELDS || signatures > limits::MAX_SIGNATURES {
             return true;
         }
     }
     header.body_offset() > limits::MAX_VERIFIED_HEADER_BYTES
 }
 
-/// The message, given from where its header begins, with the hashes of its body, which take their
-/// time where it is large.
-fn parsed(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
-    let parse = || AuthenticatedMessage::parse(raw);
-    let many = Handle::try_current()
+/// Parses a message that begins with its header, and hashes its body, which takes time for a large
+/// one.
+fn parse(raw: &[u8]) -> Option<AuthenticatedMessage<'_>> {
+    let parse_raw = || AuthenticatedMessage::parse(raw);
+    let is_multi_thread = Handle::try_current()
         .is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if many && raw.len() > limits::MAX_BODY_BYTES_IN_MEMORY {
-        tokio::task::block_in_place(parse)
+    if is_multi_thread && raw.len() > limits::MAX_BODY_BYTES_IN_MEMORY {
+        tokio::task::block_in_place(parse_raw)
     } else {
-        parse()
+        parse_raw()
     }
 }
 
-/// A future's value; `None` where it panicked.
+/// Awaits a future; `None` if it panics.
 async fn catch_panic<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

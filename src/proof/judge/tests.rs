@@ -1,18 +1,18 @@
-//! The policy as a table; the sender is always bob@mail.example.net.
+//! Tests the policies with a table of results. The sender is always bob@mail.example.net.
 
 use super::super::results::Payload;
 use super::*;
 
-fn why(clauses: &str, policy: Policy) -> Option<String> {
+fn reason_for(clauses: &str, policy: Policy) -> Option<String> {
     let payload = Payload::read(&format!("mx;{clauses}")).expect(clauses);
     judge(&payload.verdicts, &Address::from_parts("bob", "mail.example.net"), policy)
 }
 
 #[test]
-fn the_table() {
-    // What is said; is it a forger by fail-only, and by strict?
+fn policy_decides_each_combination_of_results() {
+    // The results; whether the sender is a forger by fail-only, and by strict.
     for (clauses, fail_only, strict) in [
-        // Nothing, or nothing that counts.
+        // No results, or none that count.
         ("none", false, true),
         ("auth=pass smtp.auth=bob", false, true),
         ("iprev=fail", false, true),
@@ -77,23 +77,27 @@ fn the_table() {
         ("spf=fail; dmarc=pass header.from=example.com", true, true),
         ("dkim=pass header.d=example.net", false, false),
         ("dkim=pass header.d=example.com", false, true),
-        // A failure of DMARC is one whatever else passed.
+        // A failure of DMARC counts, whatever else passed.
         ("dkim=pass header.d=example.net; dmarc=fail header.from=example.com", true, true),
         ("spf=pass; dmarc=fail", true, true),
     ] {
-        assert_eq!(why(clauses, Policy::FailOnly).is_some(), fail_only, "fail-only: {clauses}");
-        assert_eq!(why(clauses, Policy::Strict).is_some(), strict, "strict: {clauses}");
-        assert_eq!(why(clauses, Policy::Off), None);
+        assert_eq!(
+            reason_for(clauses, Policy::FailOnly).is_some(),
+            fail_only,
+            "fail-only: {clauses}"
+        );
+        assert_eq!(reason_for(clauses, Policy::Strict).is_some(), strict, "strict: {clauses}");
+        assert_eq!(reason_for(clauses, Policy::Off), None);
     }
 }
 
 #[test]
-fn the_reason_says_what_was_found() {
-    let said = why(" dmarc=fail header.from=example.net", Policy::FailOnly).unwrap();
-    assert_eq!(said, "dmarc=fail header.from=example.net");
-    let said = why(" spf=fail smtp.mailfrom=mail.example.net", Policy::FailOnly).unwrap();
-    assert_eq!(said, "spf=fail smtp.mailfrom=mail.example.net, no aligned dkim=pass");
+fn reason_quotes_the_decisive_result() {
+    let reason = reason_for(" dmarc=fail header.from=example.net", Policy::FailOnly).unwrap();
+    assert_eq!(reason, "dmarc=fail header.from=example.net");
+    let reason = reason_for(" spf=fail smtp.mailfrom=mail.example.net", Policy::FailOnly).unwrap();
+    assert_eq!(reason, "spf=fail smtp.mailfrom=mail.example.net, no aligned dkim=pass");
     let long = format!(" dmarc=fail header.from=\"{}\u{1}\"", "x".repeat(5000));
-    let said = why(&long, Policy::FailOnly).unwrap();
-    assert!(said.len() <= 200 && !said.contains('\u{1}'), "{said}");
+    let reason = reason_for(&long, Policy::FailOnly).unwrap();
+    assert!(reason.len() <= 200 && !reason.contains('\u{1}'), "{reason}");
 }

@@ -1,5 +1,5 @@
-//! The grammar: RFC 8601's own examples, what is out there, and what must not be taken for what it
-//! looks like.
+//! Tests the grammar with the examples of RFC 8601, with fields of real mail, and with fields that
+//! only look like results.
 
 use proptest::prelude::*;
 
@@ -7,10 +7,10 @@ use super::*;
 
 fn read(value: &str) -> Vec<String> {
     let payload = Payload::read(value).unwrap_or_else(|| panic!("unread: {value}"));
-    payload.verdicts.iter().map(shown).collect()
+    payload.verdicts.iter().map(describe).collect()
 }
 
-fn shown(verdict: &MethodResult) -> String {
+fn describe(verdict: &MethodResult) -> String {
     let mut text = format!("{}={}", verdict.method, verdict.result);
     for (name, value) in &verdict.properties {
         text += &format!(" {name}={value}");
@@ -22,7 +22,7 @@ fn shown(verdict: &MethodResult) -> String {
 }
 
 #[test]
-fn examples_of_the_rfc() {
+fn examples_of_the_rfc_are_parsed() {
     // RFC 8601 appendix B.
     for (value, wanted) in [
         ("example.org 1; none", &[][..]),
@@ -31,17 +31,20 @@ fn examples_of_the_rfc() {
             &["spf=pass smtp.mailfrom=example.net"],
         ),
         (
-            "example.com;\r\n auth=pass (cram-md5) smtp.auth=sender@example.net;\r\n spf=pass smtp.mailfrom=example.net",
+            "example.com;\r\n auth=pass (cram-md5) smtp.auth=sender@example.net;\r\n \
+             spf=pass smtp.mailfrom=example.net",
             &["auth=pass smtp.auth=sender@example.net", "spf=pass smtp.mailfrom=example.net"],
         ),
         (
-            "foo.example.net (foobar) 1 (baz);\r\n  dkim (Because I like it) / 1 (One yay) = (wait for it) fail\r\n  \
-             policy (A dot can go here) . (like that) expired\r\n  (this surprised me) = (as I wasn't expecting it) \
-             1362471462",
+            "foo.example.net (foobar) 1 (baz);\r\n  \
+             dkim (Because I like it) / 1 (One yay) = (wait for it) fail\r\n  \
+             policy (A dot can go here) . (like that) expired\r\n  \
+             (this surprised me) = (as I wasn't expecting it) 1362471462",
             &["dkim=fail policy.expired=1362471462"],
         ),
         (
-            "mail-router.example.net;\r\n dkim=pass (good signature) header.d=example.com\r\n header.i=@mail-router.example.net;\r\n \
+            "mail-router.example.net;\r\n dkim=pass (good signature) header.d=example.com\r\n \
+             header.i=@mail-router.example.net;\r\n \
              dkim=fail (bad signature) header.i=@newyork.example.com",
             &[
                 "dkim=pass header.d=example.com header.i=@mail-router.example.net",
@@ -54,7 +57,7 @@ fn examples_of_the_rfc() {
 }
 
 #[test]
-fn what_is_out_there() {
+fn fields_of_real_mail_are_parsed() {
     for (value, wanted) in [
         ("a;", &[][..]),
         ("a ;;; spf=pass;", &["spf=pass"]),
@@ -93,7 +96,7 @@ fn what_is_out_there() {
 }
 
 #[test]
-fn near_misses_say_nothing() {
+fn malformed_results_are_ignored() {
     for value in [
         "a; dkim=pass/2",
         "a; dkim=pass.x",
@@ -118,7 +121,7 @@ fn near_misses_say_nothing() {
             "{value}: {verdicts:?}"
         );
     }
-    // A field that is none, or of a version that nobody knows (RFC 8601 §2.2).
+    // An invalid field, or one of an unknown version (RFC 8601 §2.2).
     for value in [
         "",
         ";",
@@ -132,7 +135,7 @@ fn near_misses_say_nothing() {
         let read = Payload::read(value).filter(|payload| !payload.authserv_id.is_empty());
         assert_eq!(read, None, "{value}");
     }
-    // What cannot be read spoils the rest of its own clause alone.
+    // Only the rest of a malformed clause is ignored.
     assert_eq!(
         read("a; dkim=pass/2 header.d=b; ?? x; spf=fail smtp.mailfrom=c"),
         ["spf=fail smtp.mailfrom=c"]
@@ -140,7 +143,7 @@ fn near_misses_say_nothing() {
 }
 
 #[test]
-fn bounded() {
+fn work_is_bounded() {
     let long = format!("a{}", "; dkim=pass header.d=b".repeat(5000));
     assert_eq!(read(&long).len(), limits::MAX_RESULT_CLAUSES);
     let wide = format!("a; dkim=pass{}", " header.d=b".repeat(5000));
@@ -159,7 +162,7 @@ fn bounded() {
     );
 }
 
-/// Whether a field at that place counts.
+/// Whether a field counts below these lines.
 fn counts(above: &str, field: &str) -> bool {
     let raw = format!(
         "{above}{field}\r\nSubject: x\r\n\r\nAuthentication-Results: mx.example.org; dmarc=fail\r\n"
@@ -172,7 +175,7 @@ fn counts(above: &str, field: &str) -> bool {
 }
 
 #[test]
-fn whose_word_it_is() {
+fn only_a_plain_authserv_id_is_trusted() {
     for (id, ours) in [
         ("mx.example.org", true),
         ("MX.Example.ORG", true),
@@ -180,7 +183,7 @@ fn whose_word_it_is() {
         ("mx.example.org(x)", true),
         ("\r\n\t\r\n mx.example.org\r\n ", true),
         ("xn--bcher-kva.example", true),
-        // What a rule of the border does not find: comments, quoted strings, quoted pairs, other
+        // A rule of the border does not find comments, quoted strings, quoted pairs and other
         // spellings.
         ("(of (the) border) mx.example.org (x) 1", false),
         ("()mx.example.org", false),
@@ -211,7 +214,7 @@ fn whose_word_it_is() {
     ] {
         assert_eq!(counts("", &format!("Authentication-Results: {id}; dmarc=fail")), ours, "{id}");
     }
-    // A line that is no field ended the header for the border.
+    // For the border, a line that is no field ended the header.
     for junk in [
         "x\r\n",
         "x y: z\r\n",
@@ -238,10 +241,10 @@ fn whose_word_it_is() {
 }
 
 #[test]
-fn only_above_the_first_foreign_received() {
+fn fields_below_a_foreign_received_do_not_count() {
     let fail = "Authentication-Results: mx.example.org; dmarc=fail";
     let top = "Received: from a by anything (Postfix) id x; date\r\n";
-    assert!(counts(top, fail), "the topmost is Postfix's");
+    assert!(counts(top, fail), "the topmost Received field is of Postfix");
     for (received, own) in [
         ("from b (b.example [192.0.2.1]) by mx.example.org (x) with ESMTP id y; date", true),
         ("by MX.EXAMPLE.ORG; date", true),
@@ -262,17 +265,19 @@ fn only_above_the_first_foreign_received() {
     assert!(counts(&format!("{top}{own}{own}"), fail));
     assert!(
         !counts(&format!("{top}Received: from x by evil\r\n{own}"), fail),
-        "whatever stands below it"
+        "no field below it counts"
     );
 }
 
 #[test]
-fn repeated_fields_and_other_servers_between() {
-    let raw = "Authentication-Results: mx.example.org; spf=pass\r\nAuthentication-Results: evil.example; spf=softfail\r\n\
-               Received: from a by b\r\nAuthentication-Results: mx.example.org; dkim=fail; dmarc=none\r\n\r\n";
+fn only_results_under_a_trusted_authserv_id_count() {
+    let raw = "Authentication-Results: mx.example.org; spf=pass\r\n\
+               Authentication-Results: evil.example; spf=softfail\r\n\
+               Received: from a by b\r\n\
+               Authentication-Results: mx.example.org; dkim=fail; dmarc=none\r\n\r\n";
     let found = trusted_results(&Header::split(raw.as_bytes()), &["mx.example.org".into()]);
     assert_eq!(
-        found.iter().map(shown).collect::<Vec<_>>(),
+        found.iter().map(describe).collect::<Vec<_>>(),
         ["spf=pass", "dkim=fail", "dmarc=none"]
     );
 }
@@ -287,9 +292,15 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 prop_compose! {
-    fn clause()(method in word(), result in word(), reason in prop::option::of("[a-z;() ]{0,8}"),
-                properties in prop::collection::vec((word(), word(), "[a-zA-Z0-9.@; ()\"\\\\=]{1,10}"), 0..4)) -> MethodResult {
-        let properties = properties.into_iter().map(|(kind, name, value)| (format!("{kind}.{name}"), value)).collect();
+    fn clause()(
+        method in word(),
+        result in word(),
+        reason in prop::option::of("[a-z;() ]{0,8}"),
+        properties in
+            prop::collection::vec((word(), word(), "[a-zA-Z0-9.@; ()\"\\\\=]{1,10}"), 0..4),
+    ) -> MethodResult {
+        let named = |(kind, name, value)| (format!("{kind}.{name}"), value);
+        let properties = properties.into_iter().map(named).collect();
         MethodResult { method, result, reason, properties }
     }
 }
@@ -301,10 +312,12 @@ fn quoted(value: &str) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Written with blanks and comments wherever the grammar allows them, results are read as they
-    /// are.
+    /// Results are parsed alike with blanks and comments wherever the grammar allows them.
     #[test]
-    fn comments_change_nothing(clauses in prop::collection::vec(clause(), 0..4), gaps in prop::collection::vec(cfws(), 64)) {
+    fn blanks_and_comments_do_not_change_results(
+        clauses in prop::collection::vec(clause(), 0..4),
+        gaps in prop::collection::vec(cfws(), 64),
+    ) {
         let mut gaps = gaps.iter().cycle();
         let mut gap = || gaps.next().unwrap().clone();
         let mut text = format!("{}mx.example.org{}", gap(), gap());
@@ -315,7 +328,8 @@ proptest! {
             }
             for (name, value) in &one.properties {
                 let (kind, name) = name.split_once('.').unwrap();
-                text += &format!(" {}{kind}{}.{}{name}{}={}{}", gap(), gap(), gap(), gap(), gap(), quoted(value));
+                text += &format!(" {}{kind}{}.{}{name}", gap(), gap(), gap());
+                text += &format!("{}={}{}", gap(), gap(), quoted(value));
             }
             text += &gap();
         }
@@ -323,9 +337,9 @@ proptest! {
         prop_assert_eq!(payload.map(|payload| payload.verdicts), Some(clauses), "{}", text);
     }
 
-    /// Any text is read to its end, and to no more verdicts than it has clauses.
+    /// Any text is parsed to its end, and gives no more results than it has clauses.
     #[test]
-    fn any_text(text in "[a-z=.;/(\"\\\\ )@12]{0,60}") {
+    fn any_text_gives_bounded_results(text in "[a-z=.;/(\"\\\\ )@12]{0,60}") {
         let clauses = text.matches(';').count();
         prop_assert!(Payload::read(&text).is_none_or(|payload| payload.verdicts.len() <= clauses));
     }

@@ -6,29 +6,36 @@ use proptest::prelude::*;
 use super::*;
 use crate::proof::tests::Zone;
 
-const MESSAGE: &str = "From: Ann <ann@Example.ORG>\r\nTo: bob@example.net\r\nSubject: Away\r\nDate: Thu, 01 Jan 2026 00:00:00 \
-                       +0000\r\nMessage-ID: <1@example.org>\r\nMIME-Version: 1.0\r\nContent-Type: text/plain\r\n\
+const MESSAGE: &str = "From: Ann <ann@Example.ORG>\r\nTo: bob@example.net\r\n\
+                       Subject: Away\r\nDate: Thu, 01 Jan 2026 00:00:00 +0000\r\n\
+                       Message-ID: <1@example.org>\r\nMIME-Version: 1.0\r\n\
+                       Content-Type: text/plain\r\n\
                        Auto-Submitted: auto-replied\r\n\r\nI am away.\r\n\r\n.\r\n";
 
 fn key(domain: &str, selector: &str, algorithm: Algorithm) -> SigningKey {
     SigningKey::new(domain, selector, generate(algorithm, 2048).unwrap().as_bytes()).unwrap()
 }
 
-/// Made once: an RSA key takes its time.
-static BOTH: LazyLock<Signer> = LazyLock::new(both);
+/// A signer with both keys, made once since an RSA key takes long.
+static SIGNER_OF_BOTH: LazyLock<Signer> = LazyLock::new(signer_of_both);
 
-fn both() -> Signer {
+fn signer_of_both() -> Signer {
     Signer::new(vec![
         key("example.org", "r", Algorithm::Rsa),
         key("Example.org", "e", Algorithm::Ed25519),
     ])
 }
 
-/// What mail-auth says to each signature.
-async fn verified(zone: &Zone, message: &[u8]) -> Vec<bool> {
-    let asks = zone.asks();
+/// Verifies each signature of a message with mail-auth.
+async fn verify(zone: &Zone, message: &[u8]) -> Vec<bool> {
+    let resolver = zone.resolver();
     let message = AuthenticatedMessage::parse(message).unwrap();
-    asks.verify_dkim(&message).await.iter().map(|one| one.result() == &DkimResult::Pass).collect()
+    resolver
+        .verify_dkim(&message)
+        .await
+        .iter()
+        .map(|one| one.result() == &DkimResult::Pass)
+        .collect()
 }
 
 fn sign(signer: &Signer, message: &str) -> Vec<u8> {
@@ -36,11 +43,11 @@ fn sign(signer: &Signer, message: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn both_signatures_hold_and_guard_what_a_reader_sees() {
-    let (signer, zone) = (&BOTH, Zone::new());
-    signer.keys().for_each(|key| zone.key(key));
+async fn signatures_break_if_visible_fields_change() {
+    let (signer, zone) = (&SIGNER_OF_BOTH, Zone::new());
+    signer.keys().for_each(|key| zone.publish(key));
     let made = sign(signer, MESSAGE);
-    assert_eq!(verified(&zone, &made).await, [true, true]);
+    assert_eq!(verify(&zone, &made).await, [true, true]);
     let text = String::from_utf8(made).unwrap();
     for wanted in
         ["a=rsa-sha256", "a=ed25519-sha256", "d=example.org", "s=r", "s=e", "c=relaxed/relaxed"]
@@ -49,11 +56,11 @@ async fn both_signatures_hold_and_guard_what_a_reader_sees() {
     }
     assert!(!text.contains("l="), "the length of the body is not signed (RFC 6376 §8.2): {text}");
     for (from, to, holds) in [
-        // Servers on the way may do that.
+        // Servers on the way may change these.
         ("DKIM-Signature", "Received: from a by b\r\nDKIM-Signature", true),
         ("Subject: Away", "Subject:   Away  ", true),
         ("I am away.", "I  am away. ", true),
-        // And nobody this: RFC 6376 §8.15.
+        // Nobody may change these (RFC 6376 §8.15).
         ("From:", "From: eve@example.com\r\nFrom:", false),
         ("\r\nTo:", "\r\nCc: eve@example.com\r\nTo:", false),
         ("\r\nTo:", "\r\nReply-To: eve@example.com\r\nTo:", false),
@@ -66,13 +73,13 @@ async fn both_signatures_hold_and_guard_what_a_reader_sees() {
     ] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(changed, text, "{from}");
-        assert_eq!(verified(&zone, changed.as_bytes()).await, [holds, holds], "{from:?} to {to:?}");
+        assert_eq!(verify(&zone, changed.as_bytes()).await, [holds, holds], "{from:?} to {to:?}");
     }
 }
 
 #[test]
-fn whose_mail_is_signed() {
-    let signer = both();
+fn mail_is_signed_if_from_has_a_domain_with_a_key() {
+    let signer = signer_of_both();
     for (from, signed) in [
         ("From: ann@example.org", true),
         ("from:\r\n \"a, b <x@evil.example>\" <ann@EXAMPLE.org>", true),
@@ -88,7 +95,7 @@ fn whose_mail_is_signed() {
         let message = format!("{from}\r\nTo: b@example.net\r\n\r\nx\r\n");
         assert_eq!(signer.sign(message.as_bytes()).unwrap().is_some(), signed, "{from}");
     }
-    // A From may stand behind as many lines as are looked at.
+    // Another From may come after the last line that is read.
     for (lines, signed) in
         [(limits::MAX_HEADER_FIELDS - 3, true), (limits::MAX_HEADER_FIELDS, false)]
     {
@@ -111,18 +118,18 @@ fn signers_are_equal_by_their_keys() {
     };
     assert_eq!(of("a"), of("a"));
     assert_ne!(of("a"), of("b"));
-    assert_ne!(both(), both());
+    assert_ne!(signer_of_both(), signer_of_both());
 }
 
 #[test]
-fn keys_and_their_records() {
+fn keys_are_parsed_and_give_their_dns_record() {
     let rsa = key("Example.org", "S1", Algorithm::Rsa);
     assert_eq!(
         (rsa.name().as_str(), rsa.algorithm()),
         ("s1._domainkey.example.org", Algorithm::Rsa)
     );
     let record = rsa.record();
-    // SubjectPublicKeyInfo of 2048 bits, as every tool writes it.
+    // The SubjectPublicKeyInfo of 2048 bits, as every tool writes it.
     assert!(
         record.starts_with("v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA"),
         "{record}"
@@ -130,7 +137,7 @@ fn keys_and_their_records() {
     let record = key("example.org", "e", Algorithm::Ed25519).record();
     assert_eq!(record.strip_prefix("v=DKIM1; k=ed25519; p=").unwrap().len(), 44, "{record}");
     assert!(generate(Algorithm::Rsa, 1024).unwrap_err().contains("2048, 3072 or 4096"));
-    // An elliptic curve of TLS is no key for DKIM; nor is a certificate, or nothing.
+    // An elliptic curve key of TLS, a certificate, or an empty file is no key for DKIM.
     let curve = include_bytes!("../../../tests/tls/one.key.pem");
     assert!(
         SigningKey::new("example.org", "s", curve)
@@ -146,7 +153,7 @@ fn keys_and_their_records() {
 }
 
 #[test]
-fn lengths_of_der() {
+fn der_lengths_are_encoded() {
     for (length, wanted) in [
         (0, &[0x04, 0][..]),
         (127, &[0x04, 127]),
@@ -164,16 +171,20 @@ fn lengths_of_der() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever a message holds, its signatures hold, and are header lines of their own.
+    /// The signatures of any message are valid, and are header lines.
     #[test]
-    fn any_message(subject in "[ -~]{0,100}", body in "([ -~\t]{0,30}\r\n){0,5}[ -~]{0,9}") {
-        let (signer, zone) = (&BOTH, Zone::new());
-        signer.keys().for_each(|key| zone.key(key));
+    fn any_message_gets_valid_signatures(
+        subject in "[ -~]{0,100}",
+        body in "([ -~\t]{0,30}\r\n){0,5}[ -~]{0,9}",
+    ) {
+        let (signer, zone) = (&SIGNER_OF_BOTH, Zone::new());
+        signer.keys().for_each(|key| zone.publish(key));
         let message = format!("From: ann@example.org\r\nSubject: {subject}\r\n\r\n{body}");
         let made = sign(signer, &message);
         let fields = signer.sign(message.as_bytes()).unwrap().unwrap();
-        prop_assert!(fields.ends_with(b"\r\n") && fields.split(|byte| *byte == b'\n').all(|line| line.len() <= 998));
+        prop_assert!(fields.ends_with(b"\r\n"));
+        prop_assert!(fields.split(|byte| *byte == b'\n').all(|line| line.len() <= 998));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        prop_assert_eq!(runtime.block_on(verified(&zone, &made)), [true, true]);
+        prop_assert_eq!(runtime.block_on(verify(&zone, &made)), [true, true]);
     }
 }

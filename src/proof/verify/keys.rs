@@ -1,15 +1,14 @@
-//! Verifies the DKIM signatures of one message, each with a time of its own.
+//! Verifies the DKIM signatures of a message, with a separate time limit for each key.
 //!
-//! mail-auth asks for one key after another, so that one name server that never answers would use
-//! up the time of all signatures. Here it never asks itself: [`KeyRecords`] answers it, first that
-//! every key is unknown for now, which tells which keys are needed, then with what was found. What
-//! must hold:
-//! - all keys are asked for at the same time, each for at most `most`; one that is not told by then
-//!   is a temporary error of its own signature;
-//! - where a panic of the library ends one question, the others go on.
+//! mail-auth looks up one key after another, so one silent name server would use up the time of all
+//! signatures. Here it gets its answers from [`KeyRecords`]: first that every key is temporarily
+//! unknown, which shows which keys are needed, then the records that were found.
 //!
-//! It asks for no ATPS records (RFC 6541) and for no addresses of failure reports (RFC 6651):
-//! nothing here reads them.
+//! - All keys are looked up at the same time, each for at most `time_limit`. A key without an
+//!   answer by then is a temporary error of its own signature.
+//! - If a panic of the library ends one lookup, the others go on.
+//! - ATPS records (RFC 6541) and addresses for failure reports (RFC 6651) are not looked up, since
+//!   nothing uses them.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -25,57 +24,62 @@ use mail_auth::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// The records of keys by their names, as mail-auth writes them.
+/// The DKIM keys by their DNS names, in the form in which mail-auth writes the names.
 #[derive(Default)]
 pub(super) struct KeyRecords(HashMap<Box<str>, TxtRecord>);
 
 impl KeyRecords {
-    /// Asks for the keys of those signatures of a message that could be valid.
-    pub(super) async fn of(
+    /// Looks up the keys of those signatures that could be valid.
+    pub(super) async fn look_up(
         message: &AuthenticatedMessage<'_>,
-        asks: &MessageAuthenticator,
-        most: Duration,
+        resolver: &MessageAuthenticator,
+        time_limit: Duration,
     ) -> Self {
-        let (mut keys, none) = (Self::default(), Self::default());
-        let mut questions = JoinSet::new();
-        for one in none.verify(message, asks).await {
-            let Some(signature) = one.signature().filter(|_| is_open(one.result())) else {
+        let (mut keys, no_keys) = (Self::default(), Self::default());
+        let mut lookups = JoinSet::new();
+        for one in no_keys.verify(message, resolver).await {
+            let Some(signature) = one.signature().filter(|_| needs_key(one.result())) else {
                 continue;
             };
             let name = signature.domain_key().to_fqdn().into_owned();
             if keys.0.insert(name.clone().into(), unanswered()).is_none() {
-                let asks = asks.clone();
-                questions.spawn(async move {
-                    let answer =
-                        timeout(most, asks.txt_lookup::<DomainKey>(&name, None::<&NoCache>)).await;
+                let resolver = resolver.clone();
+                lookups.spawn(async move {
+                    let answer = timeout(
+                        time_limit,
+                        resolver.txt_lookup::<DomainKey>(&name, None::<&NoCache>),
+                    )
+                    .await;
                     (name, answer)
                 });
             }
         }
-        while let Some(done) = questions.join_next().await {
-            match done {
+        while let Some(finished) = lookups.join_next().await {
+            match finished {
                 Ok((name, Ok(answer))) => {
                     let record = answer.map_or_else(TxtRecord::Error, TxtRecord::DomainKey);
                     keys.0.insert(name.into(), record);
                 }
                 Ok((_, Err(_))) => {}
-                Err(error) => tracing::error!(%error, "a key was not found: the library failed"),
+                Err(error) => {
+                    tracing::error!(%error, "a DKIM key was not looked up: the library panicked")
+                }
             }
         }
         keys
     }
 
-    /// The result of each signature by these keys.
+    /// Returns the result of each signature with these keys.
     pub(super) async fn verify<'x>(
         &'x self,
         message: &'x AuthenticatedMessage<'x>,
-        asks: &MessageAuthenticator,
+        resolver: &MessageAuthenticator,
     ) -> Vec<DkimOutput<'x>> {
-        Box::pin(asks.verify_dkim(Parameters::new(message).with_cache(self))).await
+        Box::pin(resolver.verify_dkim(Parameters::new(message).with_cache(self))).await
     }
 }
 
-fn is_open(result: &DkimResult) -> bool {
+fn needs_key(result: &DkimResult) -> bool {
     matches!(result, DkimResult::TempError(_))
 }
 
