@@ -1,5 +1,5 @@
-//! Reads message ids, and makes the keys by which threads are found (`docs/storage.md`, "Thread
-//! assignment").
+//! Reads message ids, and makes the keys by which threads are found
+//! (`docs/storage.md`, "Thread assignment").
 
 use std::collections::VecDeque;
 
