@@ -3,20 +3,84 @@
 //! This library serves one program and is no API: [`cli::main`] is all that the program calls.
 //!
 //! # The rooms
-//! A room names only rooms on lower storeys; `tests/layering.rs` holds this table as a test.
+//! A room is a directory or file right under `src/`, and uses only rooms in lower layers;
+//! `tests/layering.rs` checks that. `docs/path.md` follows a message and a request through the rooms,
+//! and `docs/glossary.md` defines the words.
 //!
 //! ```text
-//! L7 cli -> L6 config -> L5 net -> L4 deliver | queue | jmap | transfer -> L3 account | query | upkeep
-//!        -> L2 store | vacation | outbox | proof -> L1 wire | message -> L0 model, trace
+//! layer 7  cli             the command line: starts the service, and talks to it
+//!            commands        one file for each command
+//!            control         the client of the control socket, and long jobs
+//!            service         starts, reloads and stops all parts of the service
+//!            terminal        dates, tables and progress
+//! layer 6  config          the configuration file: reads it, checks it, makes settings of it
+//! layer 5  net             sockets and tasks
+//!            http            JMAP, uploads, downloads, events, the control socket, metrics
+//!            push            notifications to URLs that clients registered
+//! layer 4  deliver         delivers one message to each of its recipients
+//!          queue           sends due actions to the relay
+//!            round           what the sender does in one round
+//!            send            one SMTP session with the relay
+//!          jmap            JMAP methods
+//!            admin           vendor methods, for the command line and administrators
+//!            blob            uploads, downloads, Blob/*
+//!            email           Email/*, SearchSnippet/get
+//!            mailbox         Mailbox/*
+//!            mdn             MDN/*
+//!            standard        what the standard methods have in common
+//!            submission      EmailSubmission/*
+//!            vacation        VacationResponse/*
+//!          transfer        names, flags and boundaries of Maildir, mbox and .eml files
+//!            mbox            messages in one file
+//! layer 3  account         the directory: accounts and their addresses
+//!            login           passwords and tokens
+//!          query           Email/query and Email/queryChanges
+//!            plan            chooses how a query is answered
+//!            listing         answers from a listing
+//!            search          answers from the search index
+//!            walk            goes through candidates in order
+//!            generic         decides each candidate, and sorts
+//!            matching        whether an email matches a filter
+//!          upkeep          background work: folding, purge, expiry, collection, listings
+//! layer 2  store           what is on the disk; see `docs/storage.md`
+//!            engine          ordered keys in tables: RocksDB, or memory
+//!            table           declares each table and its keys
+//!            row             encodes and decodes the values of tables
+//!            txn             transactions, change numbers, group commit
+//!            blob            messages and uploads
+//!            email           emails and threads
+//!            listing         listings of mailboxes
+//!            search          the search index
+//!            account         accounts, mailboxes, shares
+//!            outbox          actions to send
+//!            vacation        the vacation response and the told senders
+//!            repair          checks and repairs all of it
+//!          vacation        decides whether a message is answered, and writes the reply
+//!          outbox          the states of an action, retries, reports; no I/O
+//!          proof           who sent a message, and signatures of our own
+//!            verify          DKIM, SPF, DMARC and ARC
+//! layer 1  wire            protocols as values, without sockets
+//!            http            fields of HTTP
+//!            jmap            requests, responses, arguments
+//!            lmtp            commands and replies of LMTP
+//!            smtp            what SMTP and LMTP have in common
+//!          message         messages as values, without I/O
+//!            parse           properties of a message and its parts
+//!            header          the fields of a header, found once
+//!            decode          transfer encodings and charsets
+//!            build           new messages
+//!            report          delivery status and disposition notifications
+//! layer 0  model           plain values: ids, addresses, times, objects of an account, limits
+//!            clock           the wall clock and time zones
+//!          trace           logging and metrics
 //! ```
 //!
-//! `fuzzing`, the bodies of the fuzz targets, stands above them all.
+//! `fuzzing` has the bodies of the fuzz targets, and uses all rooms.
 //!
-//! # What others reach
-//! Every room is `pub(crate)`, so that rustc finds what nobody uses. The benches, the fuzz targets
-//! and `tests/it` are crates of their own; what they need is re-exported by [`internals`] and
-//! [`fuzzing`], and by nothing else. Both are left out without the feature `internals`, which is
-//! how dead code is looked for.
+//! # Exports
+//! Every room is `pub(crate)`, so that rustc reports unused code. The benches, the fuzz targets and
+//! `tests/it` are crates of their own. What they need is re-exported by [`internals`] and
+//! [`fuzzing`], which exist only with the feature `internals`.
 
 pub(crate) mod model;
 pub(crate) mod trace;
@@ -50,22 +114,22 @@ pub mod fuzzing;
 
 pub use cli::main;
 
-/// What the benches and `tests/it` use of the rooms.
+/// Re-exports for the benches and `tests/it`.
 ///
-/// Only what signs is there without the feature: `tests/it` is built without it, too.
+/// Only `proof` is there without the feature, because `tests/it` is built without it, too.
 #[doc(hidden)]
 pub mod internals {
-    /// Makes accounts with passwords (`benches/jmap`).
+    /// Creates accounts with passwords (`benches/jmap`).
     #[cfg(feature = "internals")]
     pub mod account {
         pub use crate::account::{Directory, NewAccount, Settings, hash_password};
     }
-    /// Turns a message into the rows that the store takes (both benches that fill a store).
+    /// Converts a message into rows of the store (`benches/mailbox`, `benches/jmap`).
     #[cfg(feature = "internals")]
     pub mod message {
         pub use crate::message::rows;
     }
-    /// The plain values in the signatures of the other rooms.
+    /// Types that the signatures of the other rooms use.
     #[cfg(feature = "internals")]
     pub mod model {
         pub use crate::model::clock;
@@ -78,21 +142,21 @@ pub mod internals {
     pub mod proof {
         pub use crate::proof::{Algorithm, Signer, SigningKey, generate};
     }
-    /// Asks of the store what a client asks (`benches/mailbox`).
+    /// Runs queries (`benches/mailbox`).
     #[cfg(feature = "internals")]
     pub mod query {
         pub use crate::query::{
             Condition, Filter, Query, QueryChanges, QuerySpec, Start, Window, changes, query,
         };
     }
-    /// Fills and changes a store, and reads what it weighs (`benches/mailbox`, `benches/jmap`).
+    /// Fills, changes and measures a store (`benches/mailbox`, `benches/jmap`).
     #[cfg(feature = "internals")]
     pub mod store {
         pub use crate::store::{
             ClientState, EncodedMessage, NewEmail, NewMailbox, Options, Store, Ticket,
         };
     }
-    /// The background work beside the client's (`benches/mailbox`).
+    /// Runs upkeep (`benches/mailbox`).
     #[cfg(feature = "internals")]
     pub mod upkeep {
         pub use crate::upkeep::{Settings, Upkeep, fold_index};

@@ -1,14 +1,14 @@
-//! The program: arguments in, exit code out.
+//! The program: calls the library and exits with its code.
 
 use std::process::ExitCode;
 
-/// A delivery makes hundreds of small values, on one thread, and drops them on another.
+/// A delivery allocates hundreds of small values on one thread and frees them on another, which
+/// mimalloc does fast.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // One provider of cryptography for the whole process; a second call would only say that it is
-    // there.
+    // Fails only if a provider is installed already.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     restante::main()
 }

@@ -1,13 +1,14 @@
-//! The house as a test: which room may name which, who owns each foreign crate, and how long a file
-//! may be.
+//! Checks the architecture: which rooms a room may name, which room owns each foreign crate, and how
+//! long a file may be.
 //!
-//! It reads the text of `src/` with comments and literals taken out; links in documentation may
-//! point anywhere. A new room needs a row in [`ROOMS`] first, and a row that lets a room look up
-//! the stairs is a change of the design.
+//! Only the text of `src/` is read, without comments and literals, so links in comments may point
+//! anywhere. A new room needs a row in [`ROOMS`].
 #![allow(clippy::panic, clippy::expect_used, reason = "test code")]
 
 #[path = "layering/scanner.rs"]
 mod scanner;
+#[path = "layering/store.rs"]
+mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +16,7 @@ use std::path::PathBuf;
 
 use scanner::{Source, heads, root, sources, words};
 
-/// Each room, its storey, and the rooms that it may name beside `trace`. `*` is every lower storey.
+/// Each room, its layer, and the rooms that it may name beside `trace`. `*` is every lower layer.
 const ROOMS: &[(&str, u8, &[&str])] = &[
     ("model", 0, &[]),
     ("trace", 0, &[]),
@@ -35,11 +36,11 @@ const ROOMS: &[(&str, u8, &[&str])] = &[
     ("net", 5, &["*"]),
     ("config", 6, &["*"]),
     ("cli", 7, &["*"]),
-    // Bodies of fuzz targets: nothing stands above them, so that nothing may name them.
+    // The bodies of the fuzz targets. No room may name them, because no layer is above.
     ("fuzzing", 8, &["*"]),
 ];
 
-/// Foreign crates with an owner: the modules (and what is under them) that may name the crate.
+/// Foreign crates with owners: only these modules, and those below them, may name the crate.
 const OWNERS: &[(&str, &[&str])] = &[
     ("mail_parser", &["message::parse"]),
     ("mail_builder", &["message::compose"]),
@@ -79,7 +80,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Files that name each other in a circle, and the reason.
+/// Files that name one another in a circle, and the reason.
 type ListedCircle = (&'static [&'static str], &'static str);
 
 /// Rooms whose files are held to the second level too, and the circles between files that remain,
@@ -122,15 +123,15 @@ const CIRCLES: &[(&str, &[ListedCircle])] = &[
     ("query", &[]),
 ];
 
-/// Lines a file may have; files of unit tests (`tests.rs`, `*_tests.rs`) are exempt.
-const WALL: usize = 500;
+/// The most lines of a file. Files of unit tests (`tests.rs`, `*_tests.rs`) are exempt.
+const MAX_LINES: usize = 500;
 
 #[test]
 fn rooms_name_only_rooms_below() {
     let mut wrong = Vec::new();
     for source in sources("src") {
         let Some(room) = source.module.first() else { continue };
-        let Some((_, storey, allowed)) = ROOMS.iter().find(|(name, ..)| name == room) else {
+        let Some((_, layer, allowed)) = ROOMS.iter().find(|(name, ..)| name == room) else {
             wrong.push(format!("{}: the room `{room}` is not in the table", source.path.display()));
             continue;
         };
@@ -139,15 +140,15 @@ fn rooms_name_only_rooms_below() {
                 continue;
             };
             let fine = named == *room
-                || (named == "trace" && *storey > 0)
+                || (named == "trace" && *layer > 0)
                 || allowed.contains(&named.as_str())
-                || (allowed.contains(&"*") && other < storey);
+                || (allowed.contains(&"*") && other < layer);
             if !fine {
                 wrong.push(format!("{}:{line}: `{room}` names `{named}`", source.path.display()));
             }
         }
     }
-    assert!(wrong.is_empty(), "against the table of storeys:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "against the table of layers:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -168,9 +169,9 @@ fn files_of_a_room_name_each_other_in_no_circle() {
     }
 }
 
-/// Which files or folders of a room name which others. Tests are left out, and so is the file that
-/// declares the room's modules: a name that it re-exports counts as one of the module that it comes
-/// from.
+/// Returns which files or folders of a room name which others. Tests are left out, and so is the file
+/// that declares the room's modules: a name that it re-exports counts as a name of the module that
+/// defines it.
 fn second_level(room: &str, all: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     let of_room =
         || all.iter().filter(|source| source.module.first().is_some_and(|first| first == room));
@@ -219,7 +220,7 @@ fn second_level(room: &str, all: &[Source]) -> BTreeMap<String, BTreeSet<String>
     named
 }
 
-/// The largest sets of nodes each of which leads to every other one.
+/// Returns the largest sets of nodes in which each node leads to every other one.
 fn circles(edges: &BTreeMap<String, BTreeSet<String>>) -> Vec<BTreeSet<String>> {
     let reached = |from: &String| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![from.clone()]);
@@ -284,9 +285,9 @@ fn circles_are_found() {
 }
 
 #[test]
-fn the_program_is_only_a_door() {
+fn main_rs_only_calls_the_library() {
     let main = fs::read_to_string(root().join("src/main.rs")).expect("src/main.rs");
-    assert!(main.lines().count() < 60, "src/main.rs: arguments in, exit code out, nothing else");
+    assert!(main.lines().count() < 60, "src/main.rs does more than calling the library");
 }
 
 #[test]
@@ -313,37 +314,74 @@ fn each_foreign_crate_has_one_owner() {
             }
         }
     }
-    assert!(wrong.is_empty(), "foreign crates out of their rooms:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "foreign crates outside of their rooms:\n{}", wrong.join("\n"));
 }
 
 #[test]
-fn every_room_stands_in_the_library_and_is_private() {
+fn every_room_is_declared_in_lib_rs_and_private() {
     let library = fs::read_to_string(root().join("src/lib.rs")).expect("src/lib.rs");
     for (room, ..) in ROOMS {
-        // The fuzz targets are crates of their own.
+        // The fuzz targets are separate crates.
         let reach = if *room == "fuzzing" { "pub" } else { "pub(crate)" };
         let line = format!("\n{reach} mod {room};\n");
         assert!(library.contains(&line), "src/lib.rs lacks `{}`", line.trim());
     }
 }
 
+/// The tree in `src/lib.rs` has one line for each room and for each folder of a room, except for
+/// folders of tests. The name of a room begins at byte 13 of its line, that of a folder at byte 15.
 #[test]
-fn files_stay_short() {
+fn the_tree_in_lib_rs_has_every_room_and_folder() {
+    let library = fs::read_to_string(root().join("src/lib.rs")).expect("src/lib.rs");
+    let tree = library.split("```text\n").nth(1).and_then(|rest| rest.split("//! ```").next());
+    let mut described = BTreeSet::new();
+    let mut room = "";
+    for line in tree.expect("a tree in src/lib.rs").lines() {
+        let name = |from: usize| line.get(from..).and_then(|rest| rest.split(' ').next());
+        match (name(13).filter(|name| !name.is_empty()), name(15)) {
+            (Some(name), _) => {
+                room = name;
+                described.insert(name.to_owned());
+            }
+            (None, Some(folder)) => {
+                described.insert(format!("{room}/{folder}"));
+            }
+            (None, None) => {}
+        }
+    }
+    let mut expected: BTreeSet<String> =
+        ROOMS.iter().map(|(room, ..)| (*room).to_owned()).collect();
+    // The text below the tree describes `fuzzing`.
+    expected.remove("fuzzing");
+    for source in sources("src") {
+        let is_test = source.module.iter().any(|part| part == "tests" || part.ends_with("_tests"));
+        if let [room, folder, _, ..] = source.module.as_slice()
+            && expected.contains(room)
+            && !is_test
+        {
+            expected.insert(format!("{room}/{folder}"));
+        }
+    }
+    assert_eq!(described, expected, "the tree in src/lib.rs and the folders of src/");
+}
+
+#[test]
+fn files_have_at_most_500_lines() {
     let mut wrong = Vec::new();
     for folder in ["src", "tests", "benches"] {
         for source in sources(folder) {
             let name =
                 source.path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
             let lines = source.text.lines().count();
-            if lines > WALL && name != "tests.rs" && !name.ends_with("_tests.rs") {
+            if lines > MAX_LINES && name != "tests.rs" && !name.ends_with("_tests.rs") {
                 wrong.push(format!("{}: {lines} lines", source.path.display()));
             }
         }
     }
-    assert!(wrong.is_empty(), "longer than {WALL} lines:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "longer than {MAX_LINES} lines:\n{}", wrong.join("\n"));
 }
 
-/// Type names that several rooms may define: each room has its own, and names it with the room.
+/// Type names that several rooms may define. Other rooms name them with their room.
 const SHARED_NAMES: &[&str] = &["Settings", "Error", "Inner", "Command"];
 
 /// A type name has one meaning in the whole crate (docs/glossary.md). Names that tests define for
@@ -374,75 +412,6 @@ fn no_type_name_is_defined_in_two_rooms() {
     assert!(rooms.len() > 500, "only {} types were found", rooms.len());
     rooms.retain(|name, rooms| rooms.len() > 1 && !SHARED_NAMES.contains(&name.as_str()));
     assert!(rooms.is_empty(), "defined in several rooms: {rooms:#?}");
-}
-
-/// The folders and files of the store, those that others are built on first; what stands in one
-/// line does not name its neighbours.
-const STORE_ORDER: &[&[&str]] = &[
-    &["error"],
-    &["row"],
-    &["table"],
-    &["engine"],
-    &["version"],
-    &["txn"],
-    &["blob"],
-    &["listing", "search", "vacation"],
-    &["outbox", "email"],
-    &["account"],
-    &["repair"],
-    &["backup"],
-];
-
-/// Where the store names something above, each with the reason why it stays.
-const STORE_CIRCLES: &[(&str, &str, &str)] = &[
-    ("row", "table", "a row's error names its table, and a table's declaration names its row"),
-    ("row", "engine", "the rows of a message are given as puts"),
-    ("txn", "account", "a transaction gathers with whom it shares otherwise"),
-    ("txn", "listing", "a transaction carries how listings are ranked"),
-    ("account", "repair", "its part of the check is an `impl Checker`"),
-    ("blob", "repair", "its part of the check is an `impl Checker`"),
-    ("email", "repair", "its part of the check is an `impl Checker`"),
-    ("listing", "repair", "its part of the check is an `impl Checker`"),
-    ("outbox", "repair", "its part of the check is an `impl Checker`"),
-    ("search", "repair", "its part of the check is an `impl Checker`"),
-    ("vacation", "repair", "its part of the check is an `impl Checker`"),
-];
-
-#[test]
-fn folders_of_the_store_name_only_what_they_are_built_on() {
-    let level = |name: &str| STORE_ORDER.iter().position(|level| level.contains(&name));
-    let (mut wrong, mut seen) = (Vec::new(), Vec::new());
-    for mut source in sources("src") {
-        if source.module.first().is_none_or(|room| room != "store") {
-            continue;
-        }
-        let Some(own) = source.module.get(1).cloned() else { continue };
-        if source.module.iter().any(|part| part == "tests" || part.ends_with("_tests")) {
-            continue;
-        }
-        let Some(at) = level(&own) else {
-            wrong.push(format!("{}: `{own}` has no place in STORE_ORDER", source.path.display()));
-            continue;
-        };
-        if let Some((product, _)) = source.text.split_once("#[cfg(test)]\nmod tests {") {
-            source.text = product.to_owned();
-        }
-        for (named, line) in source.named_within("store") {
-            if named == own || level(&named).is_none_or(|other| other < at) {
-                continue;
-            }
-            match STORE_CIRCLES.iter().find(|(from, to, _)| *from == own && *to == named) {
-                Some(known) => seen.push(known),
-                None => {
-                    wrong.push(format!("{}:{line}: `{own}` names `{named}`", source.path.display()))
-                }
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "against the order of the store:\n{}", wrong.join("\n"));
-    for circle in STORE_CIRCLES {
-        assert!(seen.contains(&circle), "{circle:?} is a circle no more: take it off the list");
-    }
 }
 
 #[test]

@@ -12,18 +12,18 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// First segments of the paths that begin at the crate's root, with their lines.
+    /// Returns the first segments of the paths that begin at the crate's root, with their lines.
     pub(crate) fn rooms_named(&self) -> Vec<(String, usize)> {
         self.names_below(0)
     }
 
-    /// Segments behind the room's own name, with their lines.
+    /// Returns the second segments of the paths into this module's own room, with their lines.
     pub(crate) fn siblings_named(&self) -> Vec<(String, usize)> {
         self.names_below(1)
     }
 
-    /// Segments of paths that stand right below the first `depth` segments of this module's own
-    /// path. A path that lands deeper names what lies above it, too.
+    /// Returns the segments that follow the first `depth` segments of this module's own path. A path
+    /// by `super` that ends deeper names the segment above it, too.
     fn names_below(&self, depth: usize) -> Vec<(String, usize)> {
         let words = words(&self.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
@@ -59,7 +59,7 @@ impl Source {
                         up += 1;
                         at += 2;
                     }
-                    // Where the path lands; a depth of nothing is the crate's root.
+                    // The depth of the module to which `super` leads; 0 is the crate's root.
                     let landed = (self.module.len() + inner.len()).saturating_sub(up);
                     if landed == depth {
                         found.extend(heads(&words, at + 2));
@@ -82,8 +82,8 @@ impl Source {
         once
     }
 
-    /// What stands right under a room in the paths that lead there from the crate's root or by
-    /// `super`, with their lines.
+    /// Returns the segments right below a room, in paths from the crate's root or by `super`, with
+    /// their lines.
     pub(crate) fn named_within(&self, room: &str) -> Vec<(String, usize)> {
         let words = words(&self.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
@@ -114,7 +114,7 @@ impl Source {
         found
     }
 
-    /// Words that begin a path or a `use`, with their lines.
+    /// Returns the first names of paths and of `use`, with their lines.
     pub(crate) fn crates_named(&self) -> Vec<(String, usize)> {
         let words = words(&self.text);
         let word = |at: usize| words.get(at).map_or("", |(word, _)| word.as_str());
@@ -134,7 +134,7 @@ fn is_word(word: &str) -> bool {
     word.chars().next().is_some_and(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// The name at `at`, or the first names of each branch of the group that opens there.
+/// Returns the name at `at`, or the first names of all branches of the group that opens there.
 pub(crate) fn heads(words: &[(String, usize)], at: usize) -> Vec<(String, usize)> {
     let Some((first, line)) = words.get(at) else { return Vec::new() };
     if first != "{" {
@@ -163,7 +163,8 @@ pub(crate) fn heads(words: &[(String, usize)], at: usize) -> Vec<(String, usize)
     found
 }
 
-/// The words, `::` and braces of a Rust text with their lines, without comments and literals.
+/// Returns the words, `::` and braces of a Rust text with their lines, without comments and
+/// literals.
 pub(crate) fn words(text: &str) -> Vec<(String, usize)> {
     let chars: Vec<char> = text.chars().collect();
     let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
@@ -216,7 +217,7 @@ pub(crate) fn words(text: &str) -> Vec<(String, usize)> {
                 }
                 i += 1;
             }
-            // A character, or a lifetime.
+            // A character literal; a lifetime has no second quote.
             '\'' if at(i + 1) == '\\' => {
                 i += 3;
                 while i < chars.len() && at(i) != '\'' {
@@ -257,7 +258,7 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Each Rust file under a folder; an absent folder has none.
+/// Returns the Rust files under a folder; none if the folder does not exist.
 pub(crate) fn sources(folder: &str) -> Vec<Source> {
     let mut files = BTreeMap::new();
     let mut folders = vec![root().join(folder)];
