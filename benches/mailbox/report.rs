@@ -128,7 +128,7 @@ pub(crate) fn disk(store: &Store, dir: &Path) {
         "table", "rows/message", "octets/message", "written/message", "times"
     );
     for (table, usage) in store.usage() {
-        let (rows, live, written) = (usage.rows as f64, usage.octets as f64, usage.written as f64);
+        let (rows, live, written) = (usage.rows as f64, usage.bytes as f64, usage.written as f64);
         let each = |number: f64| number / emails as f64;
         if usage.rows > 0 || usage.written > 0 {
             let times = if usage.flushed == 0 { 0.0 } else { written / usage.flushed as f64 };

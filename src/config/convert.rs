@@ -272,11 +272,11 @@ impl Config {
         let octets = |size: ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
         let (buffers, default) = (octets(self.store.write_buffers), store::Options::default());
         store::Options {
-            cache_octets: octets(self.store.cache),
+            cache_bytes: octets(self.store.cache),
             // One table may take a quarter, so that a busy one does not flush all others.
-            memtable_octets: default.memtable_octets.min(buffers / 4),
-            memtables_octets: buffers,
-            log_octets: self.store.write_buffers.0.saturating_mul(2),
+            memtable_bytes: default.memtable_bytes.min(buffers / 4),
+            total_memtable_bytes: buffers,
+            log_bytes: self.store.write_buffers.0.saturating_mul(2),
             jobs: self.store.jobs.unwrap_or(default.jobs),
             ..default
         }

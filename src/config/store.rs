@@ -27,8 +27,8 @@ impl Default for StoreSection {
         let options = Options::default();
         Self {
             path: PathBuf::from("/var/lib/restante"),
-            cache: ByteSize(octets(options.cache_octets)),
-            write_buffers: ByteSize(octets(options.memtables_octets)),
+            cache: ByteSize(octets(options.cache_bytes)),
+            write_buffers: ByteSize(octets(options.total_memtable_bytes)),
             jobs: None,
         }
     }

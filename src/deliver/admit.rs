@@ -40,7 +40,7 @@ impl Deliverer {
             let octets = found
                 .row
                 .quota_bytes
-                .is_some_and(|most| state.octets.saturating_add(wanted) > most);
+                .is_some_and(|most| state.bytes.saturating_add(wanted) > most);
             let emails = found.row.quota_emails.is_some_and(|most| state.emails >= most);
             if octets || emails {
                 return outcome::over_quota(&settings);

@@ -236,7 +236,7 @@ impl Deliverer {
             return vec![reply; prepared.accounts.len()];
         }
         let durable = match prepared.ticket {
-            Some(ticket) => ticket.overtaken().await,
+            Some(ticket) => ticket.overtaken_accounts().await,
             None => Ok(Vec::new()),
         };
         if durable.is_err() {

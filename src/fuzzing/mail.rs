@@ -15,7 +15,7 @@ use crate::outbox::{Reporter, dsn};
 use crate::proof::{self, Policy, Signer, SigningKey};
 use crate::query::{SearchTerm, WORD_FIELDS};
 use crate::store::EncodedMessage;
-use crate::store::row::{content_value, decode_content, decode_tokens, tokens_value};
+use crate::store::row::{decode_content, decode_tokens, encode_content, encode_tokens};
 use crate::vacation;
 
 const NOW: UtcMillis = UtcMillis(1_795_251_600_000);
@@ -32,9 +32,9 @@ pub fn message(data: &[u8]) {
     check_rows(&rows, data);
 
     let encoded = EncodedMessage::new(&rows);
-    let content = content_value(b"prefix", &encoded.content);
+    let content = encode_content(b"prefix", &encoded.content);
     assert_eq!(decode_content(b"key", &content), Ok((b"prefix".to_vec(), rows.content)));
-    assert_eq!(decode_tokens(b"key", &tokens_value(b"prefix", &encoded.tokens)), Ok(rows.tokens));
+    assert_eq!(decode_tokens(b"key", &encode_tokens(b"prefix", &encoded.tokens)), Ok(rows.tokens));
     let most = 64 * data.len() + 64 * 1024;
     assert!(
         content.len() + encoded.tokens.len() <= most,

@@ -13,8 +13,8 @@ use crate::model::{
 use crate::store::row::block::{Blocks, Posting, read_block};
 use crate::store::row::fold::{fold_emails, read_fold_emails};
 use crate::store::row::{
-    self, BlobBytes, BlobRow, Row, content_value, decode_content, decode_frame, decode_tokens,
-    tokens_value,
+    self, BlobBytes, BlobRow, Row, decode_content, decode_frame, decode_tokens, encode_content,
+    encode_tokens,
 };
 use crate::store::table::codec::{KeyTime, Prefix};
 use crate::store::table::folds::{FoldId, FoldKey};
@@ -46,7 +46,7 @@ pub fn row(data: &[u8]) {
     again::<row::ObjectRow<PushSubscription>>(data);
     again::<Folds>(data);
     let _read = (
-        decoded(row::decode_message(b"key", data)),
+        decoded(row::decode_outbox_message(b"key", data)),
         decoded(row::Destination::decode(b"key", data)),
     );
     if let Some(same) = decoded(row::SameAction::decode(b"key", data)) {
@@ -55,7 +55,7 @@ pub fn row(data: &[u8]) {
     let tokens = decoded(decode_tokens(b"key", data));
     if let Some((prefix, content)) = decoded(decode_content(b"key", data)) {
         let rows = MessageRows { content: content.clone(), ..MessageRows::default() };
-        let encoded = content_value(&prefix, &EncodedMessage::new(&rows).content);
+        let encoded = encode_content(&prefix, &EncodedMessage::new(&rows).content);
         assert_eq!(decode_content(b"key", &encoded), Ok((prefix, content)));
     }
     if let Some(tokens) = tokens {
@@ -64,14 +64,14 @@ pub fn row(data: &[u8]) {
         let ascending = tokens.words.is_sorted_by_key(|word| word.hash);
         assert!(ascending && tokens.words.iter().all(|word| word.positions.is_sorted()));
         let rows = MessageRows { tokens: tokens.clone(), ..MessageRows::default() };
-        let encoded = tokens_value(b"", &EncodedMessage::new(&rows).tokens);
+        let encoded = encode_tokens(b"", &EncodedMessage::new(&rows).tokens);
         assert_eq!(decode_tokens(b"key", &encoded), Ok(tokens));
     }
     if let Some(blob) = decoded(BlobRow::decode(b"key", data)) {
         let again = blob.encode();
         assert_eq!(BlobRow::decode(b"key", &again), Ok(blob));
     }
-    let blob = BlobRow { at: UtcMillis(-1), octets: BlobBytes::Here(data) };
+    let blob = BlobRow { at: UtcMillis(-1), bytes: BlobBytes::Inline(data) };
     let row = blob.encode();
     assert_eq!(BlobRow::decode(b"key", &row), Ok(blob));
     assert!(decoded(decode_frame(b"key", data)).is_none_or(|frame| frame.len() < data.len()));

@@ -152,7 +152,7 @@ pub(super) fn mailbox_changes(
         ),
     };
     let updated = reported.into_iter().map(|(_, uid)| uid).collect();
-    Ok(Some(Changes { created: Vec::new(), updated, destroyed: Vec::new(), state, more }))
+    Ok(Some(Changes { created: Vec::new(), updated, destroyed: Vec::new(), state, has_more: more }))
 }
 
 fn no_changes<Id>(
@@ -166,7 +166,7 @@ fn no_changes<Id>(
         updated: Vec::new(),
         destroyed: Vec::new(),
         state,
-        more: false,
+        has_more: false,
     })
 }
 

@@ -79,7 +79,7 @@ impl AccountQuotas {
         };
         let all = [
             quota("emails", "count", "Emails", state.emails, row.quota_emails),
-            quota("octets", "octets", "Storage", state.octets, row.quota_bytes),
+            quota("octets", "octets", "Storage", state.bytes, row.quota_bytes),
         ];
         Self(all.into_iter().flatten().collect())
     }

@@ -458,7 +458,7 @@ fn check_facts(drive: &TestDriver) {
         );
     }
     let octets: u64 = drive.now.mails.iter().map(naive::NaiveMail::size).sum();
-    assert_eq!((marks.emails, marks.octets), (drive.now.mails.len() as u64, octets));
+    assert_eq!((marks.emails, marks.bytes), (drive.now.mails.len() as u64, octets));
     assert_eq!(
         snapshot.threads(ACCOUNT, 1000).unwrap(),
         threads.keys().copied().collect::<Vec<_>>()

@@ -33,7 +33,7 @@ impl Store {
         if keep == Some(0) {
             return Err(Error::Conflict("at least one backup must be kept".into()));
         }
-        self.prove_place(dir)?;
+        self.check_directory(dir)?;
         let before = octets_in(dir);
         let over = std::sync::atomic::AtomicBool::new(false);
         let made = std::thread::scope(|scope| {
@@ -67,10 +67,10 @@ impl Store {
         hasher.finalize().to_hex().chars().take(32).collect()
     }
 
-    fn prove_place(&self, dir: &Path) -> Result<(), Error> {
+    fn check_directory(&self, dir: &Path) -> Result<(), Error> {
         let failed = |error: std::io::Error| Error::Conflict(format!("{}: {error}", dir.display()));
         let refused = |why: &str| Err(Error::Conflict(format!("{}: {why}", dir.display())));
-        if let Some(store) = self.0.engine.place() {
+        if let Some(store) = self.0.engine.directory() {
             let data = fs::canonicalize(store.parent().unwrap_or(&store)).map_err(failed)?;
             // What is not there yet lies where the part of it lies that is.
             let there = dir.ancestors().find_map(|above| fs::canonicalize(above).ok());

@@ -72,13 +72,13 @@ use txn::Committer;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Octets of the block cache.
-    pub cache_octets: usize,
+    pub cache_bytes: usize,
     /// Octets of one table's memory before it is flushed.
-    pub memtable_octets: usize,
+    pub memtable_bytes: usize,
     /// Octets of all tables' memory together.
-    pub memtables_octets: usize,
+    pub total_memtable_bytes: usize,
     /// Octets of the log before the oldest tables are flushed.
-    pub log_octets: u64,
+    pub log_bytes: u64,
     /// Flushes and compactions at once.
     pub jobs: u32,
     /// How long the committer holds a write to gather more, where several write at once.
@@ -122,10 +122,10 @@ impl Thresholds {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            cache_octets: 128 << 20,
-            memtable_octets: 64 << 20,
-            memtables_octets: 256 << 20,
-            log_octets: 512 << 20,
+            cache_bytes: 128 << 20,
+            memtable_bytes: 64 << 20,
+            total_memtable_bytes: 256 << 20,
+            log_bytes: 512 << 20,
             jobs: jobs(),
             hold: Duration::from_millis(1),
             repeat_pause: Duration::from_millis(50),
@@ -151,10 +151,10 @@ impl Options {
     #[cfg(any(test, feature = "internals", feature = "rocksdb"))]
     pub fn small() -> Self {
         Self {
-            cache_octets: 8 << 20,
-            memtable_octets: 2 << 20,
-            memtables_octets: 16 << 20,
-            log_octets: 16 << 20,
+            cache_bytes: 8 << 20,
+            memtable_bytes: 2 << 20,
+            total_memtable_bytes: 16 << 20,
+            log_bytes: 16 << 20,
             jobs: crate::model::limits::MIN_STORE_JOBS,
             hold: Duration::ZERO,
             repeat_pause: Duration::ZERO,
@@ -271,8 +271,11 @@ impl Store {
             let marked = version::accounts_under_repair(&*read).unwrap_or_default();
             closed.extend(marked.into_iter().map(|(account, _)| account));
         }
-        let read =
-            if closed.is_empty() { read } else { Box::new(txn::snapshot::Guard { read, closed }) };
+        let read = if closed.is_empty() {
+            read
+        } else {
+            Box::new(txn::snapshot::RepairGuard { read, closed })
+        };
         Snapshot::of(read, self.0.thresholds)
     }
 

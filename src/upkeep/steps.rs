@@ -287,7 +287,7 @@ fn collect_messages(
         done => done?,
     };
     report.messages += done.blobs;
-    report.octets += done.octets;
+    report.octets += done.bytes;
     Ok(step_result(done.blobs > 0, done.left))
 }
 

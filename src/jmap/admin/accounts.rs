@@ -106,7 +106,7 @@ fn describe(
         detail_files: row.detail_files,
         quota_octets: row.quota_bytes,
         quota_emails: row.quota_emails,
-        octets: state.octets,
+        octets: state.bytes,
         emails: state.emails,
         inbox_unread_emails: inbox.unread_emails,
         inbox_unread_threads: inbox.unread_threads,

@@ -20,8 +20,8 @@ impl AdminMethod for ServiceStatus {
             writes: context.store.health().err().map(|error| error.to_string()),
             queue: QueueHealth { held: queue::held(context)?, relay: queue::relay(context) },
             syncs: done.syncs,
-            log_octets: done.log_octets,
-            table_octets: done.table_octets,
+            log_octets: done.log_bytes,
+            table_octets: done.table_bytes,
         })
     }
 }

@@ -124,8 +124,8 @@ impl AdminMethod for StoreBackup {
 /// A backup that was made.
 #[must_use]
 pub fn backed_up(made: &Backup) -> BackupFacts {
-    let Backup { id, at, octets, files, written } = *made;
-    BackupFacts { id, at: at.rfc3339(), octets, files, written }
+    let Backup { id, at, bytes, files, written } = *made;
+    BackupFacts { id, at: at.rfc3339(), octets: bytes, files, written }
 }
 
 impl AdminMethod for JobGet {

@@ -195,7 +195,7 @@ impl<Id> ChangedObjects<Id> {
             updated: changes.updated,
             destroyed: changes.destroyed,
             state: state::of_client(store, changes.state),
-            more: changes.more,
+            more: changes.has_more,
             updated_properties: UpdatedProperties::Untold,
         }
     }

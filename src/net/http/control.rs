@@ -124,11 +124,9 @@ async fn metrics(
 /// What was counted, as Prometheus reads it.
 fn metrics_response(store: &Store) -> Response {
     let done = store.statistics();
-    for (what, value) in [
-        ("syncs", done.syncs),
-        ("log_octets", done.log_octets),
-        ("table_octets", done.table_octets),
-    ] {
+    for (what, value) in
+        [("syncs", done.syncs), ("log_octets", done.log_bytes), ("table_octets", done.table_bytes)]
+    {
         count::store(what, value);
     }
     match store.snapshot().queue_counts() {

@@ -54,7 +54,7 @@ impl<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug
     fn take(&mut self, told: &Changes<Id>, most: usize, now: &KnownStates<Id, What>) -> bool {
         let count = told.created.len() + told.updated.len() + told.destroyed.len();
         assert!(
-            count <= most && (count > 0 || !told.more || told.state.mark > self.state.mark),
+            count <= most && (count > 0 || !told.has_more || told.state.mark > self.state.mark),
             "{told:?} {self:?}"
         );
         for id in &told.created {
@@ -77,12 +77,12 @@ impl<Id: Ord + Copy + std::fmt::Debug, What: Clone + PartialEq + std::fmt::Debug
             self.known.insert(*id, now[id].clone());
         }
         self.state = told.state;
-        if !told.more {
+        if !told.has_more {
             // What it was told of puts right all that it had.
             assert_eq!(&self.known, now, "{told:?}");
             self.said.clear();
         }
-        told.more
+        told.has_more
     }
 }
 

@@ -126,10 +126,10 @@ impl Checker<'_> {
                 true,
             );
         };
-        let (octets, emails, told, unfolded) =
+        let (bytes, emails, told, unfolded) =
             (census.octets, census.live, census.told, census.unfolded);
         let totals = AccountStateRow {
-            octets,
+            bytes,
             emails,
             told,
             unfolded,
@@ -137,7 +137,7 @@ impl Checker<'_> {
             ..found.clone()
         };
         let sums = |state: &AccountStateRow| {
-            (state.octets, state.emails, state.told, state.unfolded, state.queued)
+            (state.bytes, state.emails, state.told, state.unfolded, state.queued)
         };
         if sums(found) != sums(&totals) {
             let (has, says) = (sums(&totals), sums(found));
@@ -198,7 +198,7 @@ impl Checker<'_> {
             last_action: census.last_action.saturating_add(ID_LEAP),
             high: [modseq; DataType::ALL.len()],
             low: [modseq; DataType::ALL.len()],
-            octets: census.octets,
+            bytes: census.octets,
             emails: census.live,
             told: census.told,
             queued: census.queued,

@@ -9,7 +9,9 @@ use crate::store::error::Error;
 use crate::store::repair::check::rows::{Found, RowCursor};
 use crate::store::repair::check::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
 use crate::store::repair::references;
-use crate::store::row::{BlobBytes, BlobRow, FRAME, HistoryRow, RowFormat as _, decode_frame};
+use crate::store::row::{
+    BlobBytes, BlobRow, FRAME_BYTES, HistoryRow, RowFormat as _, decode_frame,
+};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobKey, BlobRefKey, SubscriptionKey};
 use crate::store::table::{
@@ -183,20 +185,20 @@ fn check_bytes(
         )?;
     }
     let octets = match BlobRow::decode(&key, row) {
-        Ok(blob) => blob.octets,
+        Ok(blob) => blob.bytes,
         Err(error) => {
             while frames.within(&key)?.is_some() {}
             return Ok(Some(error.to_string()));
         }
     };
     let (mut hasher, mut left, mut wrong) = (blake3::Hasher::new(), octets.len(), None);
-    if let BlobBytes::Here(raw) = octets {
+    if let BlobBytes::Inline(raw) = octets {
         hasher.update(raw);
         left = 0;
     }
     let mut numbers = 0u32..;
     while let Some(frame) = frames.within(&key)? {
-        let (wanted, number) = (left.min(FRAME as u64), numbers.next());
+        let (wanted, number) = (left.min(FRAME_BYTES as u64), numbers.next());
         let is_next = frame.id().is_some_and(|key| Some(key.number) == number);
         match decode_frame(&frame.key, &frame.value) {
             Ok(part) if wanted > 0 && part.len() as u64 == wanted && is_next => {

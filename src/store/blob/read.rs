@@ -6,7 +6,7 @@ use crate::model::{AccountId, BlobHash, EmailId};
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::engine::{RowReader, Table};
 use crate::store::error::{Error, hex};
-use crate::store::row::{BlobBytes, BlobRow, FRAME, UploadRow, decode_frame};
+use crate::store::row::{BlobBytes, BlobRow, FRAME_BYTES, UploadRow, decode_frame};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobFrameKey, BlobKey, UploadKey};
 use crate::store::table::{BlobFrames, Blobs, Uploads};
@@ -66,7 +66,7 @@ impl Snapshot<'_> {
         let mut octets = Vec::new();
         loop {
             let before = octets.len();
-            let frame = before as u64..(before as u64).saturating_add(FRAME as u64);
+            let frame = before as u64..(before as u64).saturating_add(FRAME_BYTES as u64);
             if !append(&*self.read, blob, frame, &mut octets)? {
                 return Ok(None);
             }
@@ -125,7 +125,7 @@ pub(in crate::store) fn length(
     hash: &BlobHash,
 ) -> Result<Option<u64>, Error> {
     read.row_with::<Blobs, _>(&BlobKey { blob: *hash }, |key, row| {
-        Ok(BlobRow::decode(key, row)?.octets.len())
+        Ok(BlobRow::decode(key, row)?.bytes.len())
     })
 }
 
@@ -148,8 +148,8 @@ fn octets_of(
     range: Range<u64>,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
-    let length = match BlobRow::decode(&BlobKey { blob: *hash }.encode(), row)?.octets {
-        BlobBytes::Here(raw) => {
+    let length = match BlobRow::decode(&BlobKey { blob: *hash }.encode(), row)?.bytes {
+        BlobBytes::Inline(raw) => {
             out.extend_from_slice(part(raw, &range));
             return Ok(());
         }
@@ -158,8 +158,8 @@ fn octets_of(
     let end = range.end.min(length);
     let mut at = range.start;
     while at < end {
-        let number = at / FRAME as u64;
-        let begin = number * FRAME as u64;
+        let number = at / FRAME_BYTES as u64;
+        let begin = number * FRAME_BYTES as u64;
         let key = BlobFrameKey { blob: *hash, number: u32::try_from(number).unwrap_or(u32::MAX) };
         let broken = |what: &str| Error::Corrupt {
             table: Table::BlobFrames.name(),
@@ -170,11 +170,11 @@ fn octets_of(
             .bytes::<BlobFrames>(&key)?
             .ok_or_else(|| broken("a frame of a message is missing"))?;
         let frame = decode_frame(&key.encode(), &row)?;
-        if frame.len() as u64 != (length - begin).min(FRAME as u64) {
+        if frame.len() as u64 != (length - begin).min(FRAME_BYTES as u64) {
             return Err(broken("a frame of a message is too short or too long"));
         }
         out.extend_from_slice(part(frame, &(at - begin..end - begin)));
-        at = begin + FRAME as u64;
+        at = begin + FRAME_BYTES as u64;
     }
     Ok(())
 }

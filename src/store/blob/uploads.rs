@@ -36,7 +36,7 @@ impl Txn<'_> {
         room: u64,
     ) -> Result<UploadRow, Error> {
         let upload = self.note_upload(user, hash, raw.len() as u64, media_type, room)?;
-        self.put_octets(hash, raw);
+        self.put_blob(hash, raw);
         Ok(upload)
     }
 
@@ -57,13 +57,11 @@ impl Txn<'_> {
         let key = BlobKey { blob: *hash };
         let row = self.bytes::<Blobs>(&key)?.ok_or(Error::NotFound("blob"))?;
         let blob = BlobRow::decode(&key.encode(), &row)?;
-        let upload = self.note_upload(user, hash, blob.octets.len(), media_type, room)?;
+        let upload = self.note_upload(user, hash, blob.bytes.len(), media_type, room)?;
         // As if put anew, so that the collection leaves them; but a head whose frames were
         // collected must not come back.
-        let (anew, is_framed) = (
-            BlobRow { at: self.now, ..blob }.encode(),
-            matches!(blob.octets, BlobBytes::Framed(_)),
-        );
+        let (anew, is_framed) =
+            (BlobRow { at: self.now, ..blob }.encode(), matches!(blob.bytes, BlobBytes::Framed(_)));
         if is_framed {
             self.assert_unchanged::<Blobs>(&key, row);
         }

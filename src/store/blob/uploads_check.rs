@@ -29,7 +29,7 @@ impl Checker<'_> {
                 continue;
             };
             let size = self.read.row_with::<Blobs, _>(&BlobKey { blob }, |key, row| {
-                Ok(BlobRow::decode(key, row).map(|blob| blob.octets.len()))
+                Ok(BlobRow::decode(key, row).map(|blob| blob.bytes.len()))
             })?;
             let Some(Ok(size)) = size else {
                 let what = "its octets are missing or cannot be read: it must be uploaded again";

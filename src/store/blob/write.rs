@@ -28,7 +28,7 @@ const BYTES_PER_STEP: u64 = 8 << 20;
 pub struct CollectResult {
     /// Messages that are gone.
     pub blobs: usize,
-    pub octets: u64,
+    pub bytes: u64,
     /// Whether more may be left.
     pub left: bool,
 }
@@ -36,11 +36,11 @@ pub struct CollectResult {
 impl Txn<'_> {
     /// Puts a message that an email of this very change holds: it is written with it or not at all.
     pub fn put_message(&mut self, message: &EncodedMessage, raw: &[u8]) {
-        self.put_octets(&message.blob, raw);
+        self.put_blob(&message.blob, raw);
     }
 
     /// Puts octets with this hash, for something of this very change that holds them.
-    pub(in crate::store) fn put_octets(&mut self, hash: &BlobHash, raw: &[u8]) {
+    pub(in crate::store) fn put_blob(&mut self, hash: &BlobHash, raw: &[u8]) {
         self.put_bytes::<Blobs>(&BlobKey { blob: *hash }, blob_head(raw, self.now));
         for (key, frame) in blob_frames(hash, raw) {
             self.put_bytes::<BlobFrames>(&key, frame);
@@ -101,15 +101,15 @@ impl Txn<'_> {
                 continue;
             }
             let Some(blob) = blob else { continue };
-            let BlobRow { at: put, octets } = BlobRow::decode(&key.encode(), &blob)?;
-            seen = octets.len().saturating_add(seen);
+            let BlobRow { at: put, bytes } = BlobRow::decode(&key.encode(), &blob)?;
+            seen = bytes.len().saturating_add(seen);
             if put > upto {
                 self.note_blob_release(put, row.blob);
                 continue;
             }
             done.blobs += 1;
-            done.octets += octets.len();
-            for number in (0..octets.frames()).filter_map(|number| u32::try_from(number).ok()) {
+            done.bytes += bytes.len();
+            for number in (0..bytes.frames()).filter_map(|number| u32::try_from(number).ok()) {
                 self.delete::<BlobFrames>(&BlobFrameKey { blob: row.blob, number });
             }
             self.delete::<Blobs>(&key);

@@ -11,8 +11,8 @@ use crate::store::error::Error;
 use crate::store::repair::check::census::CensusEmail;
 use crate::store::repair::check::{Checker, RowFix};
 use crate::store::row::{
-    EncodedMessage, RowFormat as _, content_prefix, content_value, decode_content,
-    is_of_earlier_reading, tokens_value,
+    EncodedMessage, RowFormat as _, content_prefix, decode_content, encode_content, encode_tokens,
+    is_content_outdated,
 };
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{
@@ -165,13 +165,13 @@ impl Checker<'_> {
             .map(|(remake, raw)| EncodedMessage::new(&remake(raw)));
         // What was made of the message by earlier rules stays until a rebuild.
         let is_earlier =
-            matches!(readable, Some(Ok(_))) && content.is_some_and(is_of_earlier_reading);
+            matches!(readable, Some(Ok(_))) && content.is_some_and(is_content_outdated);
         let is_compared = !is_earlier || self.depth.anew;
         if let Some(made) = made.as_ref().filter(|_| is_compared) {
             self.references(email, &made.thread_keys)?;
         }
         let mend = |row: Option<Vec<u8>>| row.map_or(RowFix::Nothing, RowFix::Put);
-        let wanted = made.as_ref().map(|made| content_value(&prefix, &made.content));
+        let wanted = made.as_ref().map(|made| encode_content(&prefix, &made.content));
         // The version also says by which rules the tokens were made: it alone makes no row wrong.
         let from = usize::from(!self.depth.anew);
         let differs = |wanted: &[u8], row: &[u8]| wanted.get(from..) != row.get(from..);
@@ -199,7 +199,7 @@ impl Checker<'_> {
         if self.depth.refold
             && let Some(made) = made
         {
-            self.expect(Table::EmailTokens, key, tokens, tokens_value(&prefix, &made.tokens))?;
+            self.expect(Table::EmailTokens, key, tokens, encode_tokens(&prefix, &made.tokens))?;
         }
         let is_known = matches!(readable, Some(Ok(_))) || self.depth.remake.is_some();
         Ok(raw
@@ -252,7 +252,7 @@ impl Checker<'_> {
                     .zip(raw)
                     .map(|(remake, raw)| EncodedMessage::new(&remake(&raw)));
                 let prefix = content.and_then(content_prefix).unwrap_or_default();
-                let wanted = made.map(|made| content_value(&prefix, &made.content));
+                let wanted = made.map(|made| encode_content(&prefix, &made.content));
                 let what = match content.map(|row| decode_content(key, row)) {
                     None => "the row is missing".to_owned(),
                     Some(Err(error)) => error.to_string(),

@@ -222,7 +222,7 @@ impl<'a> Checker<'a> {
             let Some(trace) = traces.get_mut(&key.email) else { continue };
             let length =
                 self.read.row_with::<Blobs, _>(&BlobKey { blob: key.blob }, |key, row| {
-                    Ok(BlobRow::decode(key, row).ok().map(|blob| blob.octets.len()))
+                    Ok(BlobRow::decode(key, row).ok().map(|blob| blob.bytes.len()))
                 })?;
             let length = length.flatten();
             if length.is_some() || trace.blob.is_none() {

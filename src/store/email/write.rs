@@ -9,7 +9,7 @@ use crate::model::{
 use crate::store::engine::typed::TypedRead as _;
 use crate::store::error::Error;
 use crate::store::listing::write::{EmailChange, missing_row};
-use crate::store::row::{EncodedMessage, content_value, tokens_value};
+use crate::store::row::{EncodedMessage, encode_content, encode_tokens};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{BlobRefKey, ModSeqKey, PurgeKey, ThreadEmailKey};
 use crate::store::table::{
@@ -70,8 +70,8 @@ impl Txn<'_> {
         let id = self.free_email_id(new.received_at, modseq)?;
         let thread = self.thread_for(&new.message.thread_keys, open)?;
         let key = self.email_key(id);
-        self.put_bytes::<EmailContent>(&key, content_value(new.prefix, &new.message.content));
-        self.put_bytes::<EmailTokens>(&key, tokens_value(new.prefix, &new.message.tokens));
+        self.put_bytes::<EmailContent>(&key, encode_content(new.prefix, &new.message.content));
+        self.put_bytes::<EmailTokens>(&key, encode_tokens(new.prefix, &new.message.tokens));
         self.put::<BlobRefs>(&self.blob_ref_key(new.message.blob, id), &Present);
         self.state.unfolded += 1;
         let metadata = EmailMetadata {
@@ -155,7 +155,7 @@ impl Txn<'_> {
             }
             None => return Err(Error::NotFound("account")),
         };
-        let octets_left = account.quota_bytes.map(|most| most.saturating_sub(self.state.octets));
+        let octets_left = account.quota_bytes.map(|most| most.saturating_sub(self.state.bytes));
         let emails_left = account.quota_emails.map(|most| most.saturating_sub(self.state.emails));
         if octets_left.is_some_and(|left| size > left) || emails_left.is_some_and(|left| left == 0)
         {
@@ -208,7 +208,7 @@ impl Txn<'_> {
         let account = self.account;
         if let Some(old) = old {
             self.delete::<EmailByModseq>(&ModSeqKey { account, modseq: old.updated });
-            self.state.octets = self.state.octets.saturating_sub(old.size);
+            self.state.bytes = self.state.bytes.saturating_sub(old.size);
             self.state.emails = self.state.emails.saturating_sub(1);
         }
         let by_thread =
@@ -216,7 +216,7 @@ impl Txn<'_> {
         let key = self.email_key(id);
         match (old, new) {
             (_, Some(new)) => {
-                self.state.octets += new.size;
+                self.state.bytes += new.size;
                 self.state.emails += 1;
                 if old.is_none() {
                     self.put::<EmailByThread>(&by_thread(new), &Present);

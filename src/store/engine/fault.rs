@@ -114,8 +114,8 @@ impl<E: Engine> Engine for FaultyEngine<E> {
         self.inner.write(batches)
     }
 
-    fn place(&self) -> Option<PathBuf> {
-        self.inner.place()
+    fn directory(&self) -> Option<PathBuf> {
+        self.inner.directory()
     }
 
     fn backup(&self, dir: &Path) -> Result<Backup, Error> {

@@ -1,6 +1,6 @@
 //! The engine in memory: for tests, and for the inner loop without C++. Nothing survives it.
 //!
-//! Several handles on the same rows (`MemoryEngine::beside`) are what several processes on one
+//! Several handles on the same rows (`MemoryEngine::share`) are what several processes on one
 //! database would be: as long as there are several the engine is shared.
 
 use std::collections::{BTreeMap, HashMap};
@@ -37,7 +37,7 @@ impl MemoryEngine {
     /// Another handle on the same rows.
     #[must_use]
     #[cfg(test)]
-    pub fn beside(&self) -> Self {
+    pub fn share(&self) -> Self {
         Self { state: Arc::clone(&self.state) }
     }
 
@@ -144,7 +144,7 @@ impl Engine for MemoryEngine {
             };
             let is_current =
                 batch.bases.iter().all(is_newest) && batch.asserts.iter().all(is_as_read);
-            if stale.judge(at, batch, !is_current) {
+            if stale.check(at, batch, !is_current) {
                 continue;
             }
             over.extend(
@@ -157,7 +157,7 @@ impl Engine for MemoryEngine {
         for (key, value) in over {
             match value {
                 Some(value) => {
-                    statistics.log_octets += (key.1.len() + value.len()) as u64;
+                    statistics.log_bytes += (key.1.len() + value.len()) as u64;
                     rows.insert(key, Arc::from(value));
                 }
                 None => drop(rows.remove(&key)),
@@ -180,7 +180,7 @@ impl Engine for MemoryEngine {
         let sizes: Vec<u64> = rows.iter().filter(|((of, _), _)| *of == table).map(octets).collect();
         super::Usage {
             rows: sizes.len() as u64,
-            octets: sizes.iter().sum(),
+            bytes: sizes.iter().sum(),
             ..super::Usage::default()
         }
     }

@@ -208,9 +208,9 @@ pub struct Statistics {
     /// Synced writes.
     pub syncs: u64,
     /// Octets written to the log.
-    pub log_octets: u64,
+    pub log_bytes: u64,
     /// Octets written by flushes and compactions.
-    pub table_octets: u64,
+    pub table_bytes: u64,
 }
 
 /// What one table holds and has cost since it was opened, in as far as the engine knows.
@@ -220,7 +220,7 @@ pub struct Usage {
     /// Rows, estimated.
     pub rows: u64,
     /// Octets on disk.
-    pub octets: u64,
+    pub bytes: u64,
     /// Octets that flushes wrote.
     pub flushed: u64,
     /// Octets that flushes and compactions wrote.
@@ -234,7 +234,7 @@ pub struct Backup {
     /// When it was made, to the second.
     pub at: UtcMillis,
     /// Octets of all its files, shared ones among them.
-    pub octets: u64,
+    pub bytes: u64,
     pub files: u32,
     /// Octets that were written for it; 0 where that is not known any more.
     pub written: u64,
@@ -266,7 +266,7 @@ pub trait Engine: RowReader + Send + Sync + Debug {
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error>;
 
     /// The directory that it lives in; none where it has no disk.
-    fn place(&self) -> Option<PathBuf> {
+    fn directory(&self) -> Option<PathBuf> {
         None
     }
 
@@ -322,7 +322,7 @@ pub(super) struct StaleBatches {
 impl StaleBatches {
     /// Whether a batch is stale: because `is_overtaken` says so, or an earlier one with an account
     /// of its own is.
-    pub(super) fn judge(&mut self, at: usize, batch: &Batch, is_overtaken: bool) -> bool {
+    pub(super) fn check(&mut self, at: usize, batch: &Batch, is_overtaken: bool) -> bool {
         let is_stale =
             is_overtaken || batch.bases.iter().any(|base| self.accounts.contains(&base.account));
         if is_stale {

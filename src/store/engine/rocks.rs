@@ -90,15 +90,15 @@ impl RocksEngine {
         // A log that is missing, or shorter than it was, is damage as well.
         options.set_track_and_verify_wals_in_manifest(true);
         options.set_paranoid_checks(true);
-        options.set_db_write_buffer_size(settings.memtables_octets);
-        options.set_max_total_wal_size(settings.log_octets);
+        options.set_db_write_buffer_size(settings.total_memtable_bytes);
+        options.set_max_total_wal_size(settings.log_bytes);
         options.set_max_background_jobs(i32::try_from(settings.jobs).unwrap_or(i32::MAX));
         options.set_bytes_per_sync(1 << 20);
         options.set_keep_log_file_num(4);
         options.set_max_open_files(512);
         options.enable_statistics();
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
-        let cache = Cache::new_lru_cache(settings.cache_octets);
+        let cache = Cache::new_lru_cache(settings.cache_bytes);
         let families = Table::ALL.iter().map(|table| {
             ColumnFamilyDescriptor::new(table.name(), family(*table, settings, &cache))
         });
@@ -125,18 +125,18 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
     blocks.set_pin_top_level_index_and_filter(true);
     blocks.set_cache_index_and_filter_blocks(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
-    if table.is(Tuning::LargeValues) {
+    if table.has_tuning(Tuning::LargeValues) {
         // Small messages lie in the blocks, twenty in each: on the way to one but one other is
         // walked over.
         blocks.set_block_restart_interval(2);
     }
-    if table.is(Tuning::ByKey) {
+    if table.has_tuning(Tuning::ByKey) {
         // Asked for by key, many at a time.
         blocks.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
     }
     let mut options = rocksdb::Options::default();
     options.set_block_based_table_factory(&blocks);
-    options.set_write_buffer_size(settings.memtable_octets);
+    options.set_write_buffer_size(settings.memtable_bytes);
     options.set_max_write_buffer_number(4);
     options.set_level_zero_file_num_compaction_trigger(4);
     options.set_level_zero_slowdown_writes_trigger(40);
@@ -147,27 +147,27 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_bottommost_compression_type(DBCompressionType::Zstd);
     options.set_bottommost_compression_options(-14, 1, 0, 0, true);
-    if table.is(Tuning::OftenMissing) {
+    if table.has_tuning(Tuning::OftenMissing) {
         // Every delivery asks these for something that is not there.
         options.set_memtable_prefix_bloom_ratio(0.02);
         options.set_memtable_whole_key_filtering(true);
     }
-    if table.is(Tuning::Queue) {
+    if table.has_tuning(Tuning::Queue) {
         // Rows go in the order in which they came: who looks for the first would walk over all that
         // are gone.
         options.add_compact_on_deletion_collector_factory(1024, 512, 0.5);
     }
-    if table.is(Tuning::NewestFirst) {
+    if table.has_tuning(Tuning::NewestFirst) {
         // Where nearly nothing but remains lie side by side: every reply leaves some, and is no
         // reason to write a file anew.
         options.add_compact_on_deletion_collector_factory(4096, 3900, 0.0);
     }
-    if table.is(Tuning::Incompressible) {
+    if table.has_tuning(Tuning::Incompressible) {
         // Hashes: nothing to compress, and the folds will replace them.
         options.set_compression_type(DBCompressionType::None);
         options.set_bottommost_compression_type(DBCompressionType::None);
     }
-    if table.is(Tuning::Messages) {
+    if table.has_tuning(Tuning::Messages) {
         // Raw messages go to files of their own, so that compaction never writes them again.
         options.set_enable_blob_files(true);
         options.set_min_blob_size(1024);
@@ -428,7 +428,7 @@ impl Engine for RocksEngine {
         options.set_sync(true);
         self.db.write_opt(all, &options).map_err(|error| io(&error))?;
         let deleted = puts.iter().map(|(_, put)| *put).filter(|put| put.value.is_none());
-        self.deletions.note(deleted.filter(|put| put.table.is(Tuning::NewestFirst)));
+        self.deletions.note(deleted.filter(|put| put.table.has_tuning(Tuning::NewestFirst)));
         Ok(stale.positions())
     }
 
@@ -440,7 +440,7 @@ impl Engine for RocksEngine {
         self.clear_deleted()
     }
 
-    fn place(&self) -> Option<PathBuf> {
+    fn directory(&self) -> Option<PathBuf> {
         Some(self.db.path().to_path_buf())
     }
 
@@ -456,8 +456,8 @@ impl Engine for RocksEngine {
         let ticker = |which| self.options.get_ticker_count(which);
         Statistics {
             syncs: ticker(Ticker::WalFileSynced),
-            log_octets: ticker(Ticker::WalFileBytes),
-            table_octets: ticker(Ticker::FlushWriteBytes)
+            log_bytes: ticker(Ticker::WalFileBytes),
+            table_bytes: ticker(Ticker::FlushWriteBytes)
                 + ticker(Ticker::CompactWriteBytes)
                 + ticker(Ticker::BlobDbBlobFileBytesWritten),
         }
@@ -474,7 +474,7 @@ impl Engine for RocksEngine {
             (number("rocksdb.live-blob-file-size"), number("rocksdb.live-sst-files-size"));
         super::Usage {
             rows: number("rocksdb.estimate-num-keys"),
-            octets: tables.saturating_add(blobs),
+            bytes: tables.saturating_add(blobs),
             flushed: octets_after(&report, "Flush(GB): cumulative "),
             written: octets_after(&report, "Cumulative compaction: "),
         }
@@ -513,7 +513,7 @@ impl RocksEngine {
                     None => self.get(fence.table, &fence.key)? != fence.value,
                 };
             }
-            stale.judge(at, batch, is_overtaken);
+            stale.check(at, batch, is_overtaken);
         }
         Ok(stale)
     }

@@ -38,7 +38,7 @@ fn keys(
 }
 
 /// Where a walk stands after each of these steps, up to the one that ends it.
-pub(super) fn walked(
+pub(super) fn walk_rows(
     read: &dyn RowReader,
     table: Table,
     [from, to]: [&[u8]; 2],
@@ -55,7 +55,7 @@ pub(super) fn walked(
 }
 
 /// Holds an empty engine to the contract.
-pub fn alone(engine: &dyn Engine) {
+pub fn check_engine(engine: &dyn Engine) {
     let table = Table::EmailMetadata;
     engine
         .write(&[batch(vec![
@@ -112,8 +112,8 @@ pub fn alone(engine: &dyn Engine) {
         None,
     ];
     let wanted = [&rows[..], &[row("a2=two"), row("a1=one")]].concat();
-    assert_eq!(walked(engine, table, [b"", b"z"], &steps), wanted);
-    assert_eq!(walked(&*engine.snapshot(), table, [b"", b"z"], &steps), wanted);
+    assert_eq!(walk_rows(engine, table, [b"", b"z"], &steps), wanted);
+    assert_eq!(walk_rows(&*engine.snapshot(), table, [b"", b"z"], &steps), wanted);
     // What lies outside is not there, and where it stands at nothing a step ends it.
     let steps = [
         at(b""),
@@ -124,9 +124,9 @@ pub fn alone(engine: &dyn Engine) {
         WalkStep::Prev,
         at(b"a"),
     ];
-    assert_eq!(walked(engine, table, [b"a2", b"b1"], &steps), [row("a2=two"), None]);
-    assert_eq!(walked(engine, table, [b"a2", b"b1"], &steps[3..]), [row("a2=two"), None]);
-    assert_eq!(walked(engine, table, [b"a2", b"a2"], &[at(b"a"), before(b"z")]), [None, None]);
+    assert_eq!(walk_rows(engine, table, [b"a2", b"b1"], &steps), [row("a2=two"), None]);
+    assert_eq!(walk_rows(engine, table, [b"a2", b"b1"], &steps[3..]), [row("a2=two"), None]);
+    assert_eq!(walk_rows(engine, table, [b"a2", b"a2"], &[at(b"a"), before(b"z")]), [None, None]);
 
     let before = engine.snapshot();
     engine.write(&[batch(vec![put(table, b"a1", None), put(table, b"a3", Some(b""))])]).unwrap();
@@ -199,7 +199,7 @@ pub fn alone(engine: &dyn Engine) {
 }
 
 /// Holds two handles on one empty store to the contract of shared engines.
-pub fn together(one: &dyn Engine, other: &dyn Engine) {
+pub fn check_shared_engine(one: &dyn Engine, other: &dyn Engine) {
     assert!(one.is_shared() && other.is_shared());
     let (ann, bob) = (AccountId(1), AccountId(2));
     let table = Table::EmailMetadata;
@@ -282,16 +282,16 @@ mod tests {
 
     #[test]
     fn memory_keeps_the_contract() {
-        super::alone(&MemoryEngine::new());
+        super::check_engine(&MemoryEngine::new());
     }
 
     #[test]
     fn memory_with_two_handles_keeps_the_contract_of_shared_engines() {
         let one = MemoryEngine::new();
-        let other = one.beside();
-        super::alone(&one);
+        let other = one.share();
+        super::check_engine(&one);
         let one = MemoryEngine::new();
-        super::together(&one, &one.beside());
+        super::check_shared_engine(&one, &one.share());
         drop(other);
     }
 
@@ -304,6 +304,6 @@ mod tests {
             &crate::store::Options::small(),
         )
         .unwrap();
-        super::alone(&engine);
+        super::check_engine(&engine);
     }
 }

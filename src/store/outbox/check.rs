@@ -7,7 +7,7 @@ use crate::store::error::Error;
 use crate::store::repair::check::rows::RowCursor;
 use crate::store::repair::check::{CheckObserver, Checker, FaultFn, RowFault, RowFix};
 use crate::store::repair::references::{is_action_blob, is_wakeup};
-use crate::store::row::{Destination, SameAction, wake_of};
+use crate::store::row::{Destination, SameAction, wake_condition};
 use crate::store::table::keys::{ActionBlobKey, ActionKey, BlobKey, DueKey, SameKey};
 use crate::store::table::{
     Blobs, Outbox, OutboxBlobs, OutboxDue, OutboxMessages, OutboxSame, Present, decode_key,
@@ -41,7 +41,7 @@ impl Checker<'_> {
                     format!("has {} octets of its own, and {octets} are there", action.own_bytes);
                 self.report(Table::OutboxMessages, key, what, RowFix::Nothing)?;
             }
-            if let Some(wake) = wake_of(&action) {
+            if let Some(wake) = wake_condition(&action) {
                 self.expect_row::<OutboxDue>(
                     &DueKey { wake, account, action: id },
                     &Destination::of(account, &action),

@@ -7,7 +7,8 @@ use crate::store::blob::read::{append, length};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::{Error, hex};
 use crate::store::row::{
-    AccountStateRow, Destination, Digest, QueueMark, RowFormat as _, decode_message, kind_and_state,
+    AccountStateRow, Destination, Digest, QueueMark, RowFormat as _, decode_kind_and_state,
+    decode_outbox_message,
 };
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{ActionKey, DueKey, SiteKey, WakeClass, WakeCondition};
@@ -48,7 +49,7 @@ impl Snapshot<'_> {
         let mut counts = BTreeMap::new();
         self.read.keys::<Outbox>(&KeyRange::under(&()), |key, row| {
             // What cannot be read is the check's to say.
-            if let Ok(of) = kind_and_state(&key.encode(), row) {
+            if let Ok(of) = decode_kind_and_state(&key.encode(), row) {
                 *counts.entry(of).or_default() += 1;
             }
             Ok(true)
@@ -102,7 +103,7 @@ impl Snapshot<'_> {
         let mut octets = Vec::new();
         if action.own_bytes > 0 {
             let row = self.read.bytes::<OutboxMessages>(&key)?.ok_or_else(lost)?;
-            octets.extend_from_slice(decode_message(&key.encode(), &row)?);
+            octets.extend_from_slice(decode_outbox_message(&key.encode(), &row)?);
         }
         if octets.len() as u64 != action.own_bytes {
             return Err(lost());

@@ -29,7 +29,7 @@ impl Txn<'_> {
         message: Option<(&BlobHash, &[u8])>,
     ) -> Result<(ObjectId, ActionId), Error> {
         if let Some((hash, raw)) = message {
-            self.put_octets(hash, raw);
+            self.put_blob(hash, raw);
         }
         let next = ActionId(self.state.last_action + 1);
         let mut submission =

@@ -9,7 +9,8 @@ use crate::model::{
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
 use crate::store::row::{
-    Destination, QueueMark, SameAction, decode_message, message_value, wake_of,
+    Destination, QueueMark, SameAction, decode_outbox_message, encode_outbox_message,
+    wake_condition,
 };
 use crate::store::table::keys::{
     ActionBlobKey, ActionKey, DueKey, SameKey, SiteKey, WakeCondition,
@@ -68,7 +69,7 @@ impl Txn<'_> {
         let action = Action { id, state, own_bytes: octets.len() as u64, ..action };
         self.next_modseq();
         if !octets.is_empty() {
-            self.put_bytes::<OutboxMessages>(&self.action_key(id), message_value(octets));
+            self.put_bytes::<OutboxMessages>(&self.action_key(id), encode_outbox_message(octets));
         }
         if let Some(blob) = action.blob {
             self.put::<OutboxBlobs>(
@@ -99,7 +100,7 @@ impl Txn<'_> {
         raw: &[u8],
     ) -> Result<ActionId, Error> {
         let id = self.queue_action(Action { blob: Some(*hash), ..action }, b"")?;
-        self.put_octets(hash, raw);
+        self.put_blob(hash, raw);
         Ok(id)
     }
 
@@ -156,7 +157,7 @@ impl Txn<'_> {
     pub fn remove_unsent_action(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
         let action = self.action(id)?;
         let hash = |key: &[u8], row: &[u8]| {
-            Ok(BlobHash(*blake3::hash(decode_message(key, row)?).as_bytes()))
+            Ok(BlobHash(*blake3::hash(decode_outbox_message(key, row)?).as_bytes()))
         };
         if action.kind == ActionKind::Reply
             && let Some(blob) = self.row_with::<OutboxMessages, _>(&self.action_key(id), hash)?
@@ -250,7 +251,7 @@ impl Txn<'_> {
             let found = self.row::<Outbox>(&self.action_key(*id))?;
             let is_as_seen = |action: &Action| {
                 action.state == ActionState::Waiting
-                    && wake_of(action) == Some(*wake)
+                    && wake_condition(action) == Some(*wake)
                     && action.due < until
             };
             if let Some(action) = found.filter(is_as_seen) {
@@ -317,7 +318,7 @@ impl Txn<'_> {
 
     /// Writes or deletes what wakes an action.
     pub(in crate::store) fn wake(&mut self, action: &Action, is_set: bool) {
-        let Some(wake) = wake_of(action) else { return };
+        let Some(wake) = wake_condition(action) else { return };
         let key = DueKey { wake, account: self.account, action: action.id };
         if is_set {
             self.put::<OutboxDue>(&key, &Destination::of(self.account, action));

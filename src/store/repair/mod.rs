@@ -185,14 +185,14 @@ impl Store {
             }
         };
         let is_new = scope == RepairScope::Rebuild;
-        self.commit_marked(account, |txn| {
+        self.commit_repair(account, |txn| {
             if is_new {
                 txn.refuse_states()?;
             }
             txn.end_repair();
             Ok(())
         })?;
-        self.0.committer.open_account(account);
+        self.0.committer.end_repair(account);
         done.mended.push(account);
         if is_new {
             done.renewed.push(account);
@@ -258,29 +258,29 @@ impl Store {
             return Ok(());
         }
         let count = rows.len() as u64;
-        self.commit_marked(account, |txn| txn.mend(rows.iter().cloned()))?;
+        self.commit_repair(account, |txn| txn.mend(rows.iter().cloned()))?;
         run.add_written(count);
         Ok(())
     }
 
     fn mark_account(&self, account: AccountId, scope: RepairScope) -> Result<(), Error> {
-        let marked = self.commit_marked(account, |txn| {
+        let marked = self.commit_repair(account, |txn| {
             txn.begin_repair(scope);
             Ok(())
         });
         if marked.is_err() && !self.accounts_under_repair()?.iter().any(|(id, _)| *id == account) {
-            self.0.committer.open_account(account);
+            self.0.committer.end_repair(account);
         }
         marked
     }
 
     /// One commit of a repair, durable when this returns.
-    fn commit_marked(
+    fn commit_repair(
         &self,
         account: AccountId,
         change: impl FnMut(&mut crate::store::Txn<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let ((), ticket) = self.0.committer.commit_marked(self.0.clock.now(), account, change)?;
+        let ((), ticket) = self.0.committer.commit_repair(self.0.clock.now(), account, change)?;
         ticket.wait_blocking()
     }
 

@@ -7,7 +7,7 @@ use crate::model::{AccountId, ActionId, BlobHash, EmailId, Mailbox};
 use crate::store::engine::RowReader;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::error::Error;
-use crate::store::row::{RowFormat as _, wake_of};
+use crate::store::row::{RowFormat as _, wake_condition};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{
     ActionBlobKey, ActionKey, DueKey, EmailKey, UploadBlobKey, UploadKey,
@@ -38,7 +38,7 @@ pub(in crate::store) fn is_wakeup(
         return Ok(false);
     };
     let is_hint = |wake| DueKey { wake, account, action }.encode() == hint;
-    Ok(found.map_or(true, |found| wake_of(&found).is_some_and(is_hint)))
+    Ok(found.map_or(true, |found| wake_condition(&found).is_some_and(is_hint)))
 }
 
 /// Whether the action of a hold sends that message. One that cannot be read may do so.

@@ -124,7 +124,7 @@ pub struct AccountStateRow {
     /// The newest change of each data type that was purged.
     pub low: [ModSeq; DataType::ALL.len()],
     /// Octets of live emails.
-    pub octets: u64,
+    pub bytes: u64,
     /// Live emails.
     pub emails: u64,
     /// Token rows that are not folded.
@@ -178,7 +178,7 @@ impl Row for AccountStateRow {
         for marks in [&self.high, &self.low] {
             out.list(marks.iter(), |out, mark| out.num(mark.0));
         }
-        for total in [self.octets, self.emails, self.unfolded, self.told, self.queued] {
+        for total in [self.bytes, self.emails, self.unfolded, self.told, self.queued] {
             out.num(total);
         }
         out.num(self.inbox.0);
@@ -205,7 +205,7 @@ impl Row for AccountStateRow {
             last_account: input.num32()?,
             high: marks(input)?,
             low: marks(input)?,
-            octets: input.num()?,
+            bytes: input.num()?,
             emails: input.num()?,
             unfolded: input.num()?,
             told: input.num()?,

@@ -18,8 +18,8 @@ impl Row for Action {
 
     fn write(&self, out: &mut FieldWriter) {
         out.num(self.id.0);
-        out.num(place(&ActionKind::ALL, self.kind));
-        out.num(place(&ActionState::ALL, self.state));
+        out.num(variant_number(&ActionKind::ALL, self.kind));
+        out.num(variant_number(&ActionState::ALL, self.state));
         out.bool(self.urgent);
         for at in [self.created, self.due, self.expires] {
             out.signed(at.0);
@@ -49,8 +49,8 @@ impl Row for Action {
         let at = |input: &mut FieldReader<'_>| Ok(UtcMillis(input.signed()?));
         Ok(Self {
             id: ActionId(input.num()?),
-            kind: at_place(&ActionKind::ALL, input, "unknown kind of action")?,
-            state: at_place(&ActionState::ALL, input, "unknown state of an action")?,
+            kind: read_variant_number(&ActionKind::ALL, input, "unknown kind of action")?,
+            state: read_variant_number(&ActionState::ALL, input, "unknown state of an action")?,
             urgent: input.bool()?,
             created: at(input)?,
             due: at(input)?,
@@ -84,11 +84,11 @@ impl Row for Action {
 ///
 /// # Errors
 /// `Corrupt`.
-pub fn kind_and_state(key: &[u8], row: &[u8]) -> Result<(ActionKind, ActionState), Error> {
+pub fn decode_kind_and_state(key: &[u8], row: &[u8]) -> Result<(ActionKind, ActionState), Error> {
     decode_with(Table::Outbox, key, row, Action::VERSION, |input, _| {
         input.num()?;
-        let kind = at_place(&ActionKind::ALL, input, "unknown kind of action")?;
-        let state = at_place(&ActionState::ALL, input, "unknown state of an action")?;
+        let kind = read_variant_number(&ActionKind::ALL, input, "unknown kind of action")?;
+        let state = read_variant_number(&ActionState::ALL, input, "unknown state of an action")?;
         input.0 = &[];
         Ok((kind, state))
     })
@@ -141,11 +141,11 @@ fn read_target(input: &mut FieldReader<'_>) -> Result<Target, RowError> {
     })
 }
 
-pub(super) fn place<T: PartialEq + Copy>(all: &[T], one: T) -> u64 {
+pub(super) fn variant_number<T: PartialEq + Copy>(all: &[T], one: T) -> u64 {
     all.iter().position(|known| *known == one).unwrap_or_default() as u64
 }
 
-pub(super) fn at_place<T: Copy>(
+pub(super) fn read_variant_number<T: Copy>(
     all: &[T],
     input: &mut FieldReader<'_>,
     bad: &'static str,
@@ -155,7 +155,7 @@ pub(super) fn at_place<T: Copy>(
 
 /// The row of an action's own octets.
 #[must_use]
-pub fn message_value(octets: &[u8]) -> Vec<u8> {
+pub fn encode_outbox_message(octets: &[u8]) -> Vec<u8> {
     let mut value = Vec::with_capacity(octets.len().saturating_add(1));
     value.push(1);
     value.extend_from_slice(octets);
@@ -166,7 +166,7 @@ pub fn message_value(octets: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// `Corrupt`.
-pub fn decode_message<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Error> {
+pub fn decode_outbox_message<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Error> {
     match value.split_first() {
         Some((1, octets)) => Ok(octets),
         _ => Err(Error::Corrupt {
@@ -179,7 +179,7 @@ pub fn decode_message<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Error
 
 /// What wakes an action; nothing wakes one that is held, or kept because it failed.
 #[must_use]
-pub fn wake_of(action: &Action) -> Option<WakeCondition> {
+pub fn wake_condition(action: &Action) -> Option<WakeCondition> {
     match action.state {
         ActionState::Attempting => Some(WakeCondition::Attempting(action.due)),
         ActionState::Waiting if action.urgent => Some(WakeCondition::Urgent(action.due)),

@@ -9,7 +9,7 @@ use crate::store::table::keys::{BlobFrameKey, BlobKey};
 use crate::store::table::{BlobFrames, Blobs};
 
 /// Octets of a frame; a message of no more is one row.
-pub const FRAME: usize = 128 << 10;
+pub const FRAME_BYTES: usize = 128 << 10;
 
 /// The `blobs` row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,14 +17,14 @@ pub struct BlobRow<'a> {
     /// When it was last put.
     pub at: UtcMillis,
     /// Where its octets are.
-    pub octets: BlobBytes<'a>,
+    pub bytes: BlobBytes<'a>,
 }
 
 /// Where the octets of a blob are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobBytes<'a> {
     /// In its row.
-    Here(&'a [u8]),
+    Inline(&'a [u8]),
     /// In frames, so many in all.
     Framed(u64),
 }
@@ -34,7 +34,7 @@ impl BlobBytes<'_> {
     #[must_use]
     pub fn len(self) -> u64 {
         match self {
-            Self::Here(raw) => raw.len() as u64,
+            Self::Inline(raw) => raw.len() as u64,
             Self::Framed(length) => length,
         }
     }
@@ -43,8 +43,8 @@ impl BlobBytes<'_> {
     #[must_use]
     pub fn frames(self) -> u64 {
         match self {
-            Self::Here(_) => 0,
-            Self::Framed(length) => length.div_ceil(FRAME as u64),
+            Self::Inline(_) => 0,
+            Self::Framed(length) => length.div_ceil(FRAME_BYTES as u64),
         }
     }
 }
@@ -70,14 +70,14 @@ impl<'a> BlobRow<'a> {
             let octets = rest.signed().and_then(|_| rest.bytes());
             here = octets.map_err(|bad| bad.of(Table::Blobs, key))?;
         }
-        Ok(Self { at, octets: framed.map_or(BlobBytes::Here(here), BlobBytes::Framed) })
+        Ok(Self { at, bytes: framed.map_or(BlobBytes::Inline(here), BlobBytes::Framed) })
     }
 
     /// Its row.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        match self.octets {
-            BlobBytes::Here(raw) => {
+        match self.bytes {
+            BlobBytes::Inline(raw) => {
                 let mut out = FieldWriter(Vec::with_capacity(raw.len().saturating_add(16)));
                 out.fixed(&[1, 0]);
                 out.signed(self.at.0);
@@ -105,9 +105,12 @@ pub fn blob_rows(hash: &BlobHash, raw: &[u8], at: UtcMillis) -> Vec<Put> {
 
 /// The `blobs` row of a message that is put at this time.
 pub(in crate::store) fn blob_head(raw: &[u8], at: UtcMillis) -> Vec<u8> {
-    let octets =
-        if raw.len() > FRAME { BlobBytes::Framed(raw.len() as u64) } else { BlobBytes::Here(raw) };
-    BlobRow { at, octets }.encode()
+    let bytes = if raw.len() > FRAME_BYTES {
+        BlobBytes::Framed(raw.len() as u64)
+    } else {
+        BlobBytes::Inline(raw)
+    };
+    BlobRow { at, bytes }.encode()
 }
 
 /// The `blob_frames` rows of a message; a short one has none.
@@ -115,8 +118,8 @@ pub(in crate::store) fn blob_frames(
     hash: &BlobHash,
     raw: &[u8],
 ) -> impl Iterator<Item = (BlobFrameKey, Vec<u8>)> {
-    let framed = if raw.len() > FRAME { raw } else { &[] };
-    framed.chunks(FRAME).zip(0u32..).map(|(frame, number)| {
+    let framed = if raw.len() > FRAME_BYTES { raw } else { &[] };
+    framed.chunks(FRAME_BYTES).zip(0u32..).map(|(frame, number)| {
         let mut value = Vec::with_capacity(frame.len().saturating_add(1));
         value.push(1);
         value.extend_from_slice(frame);
@@ -130,7 +133,7 @@ pub(in crate::store) fn blob_frames(
 /// `Corrupt`.
 pub fn decode_frame<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Error> {
     let frame =
-        value.split_first().filter(|(version, frame)| **version == 1 && frame.len() <= FRAME);
+        value.split_first().filter(|(version, frame)| **version == 1 && frame.len() <= FRAME_BYTES);
     let what = || "not a frame of a message".to_owned();
     let corrupt = || Error::Corrupt {
         table: Table::BlobFrames.name(),

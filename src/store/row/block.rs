@@ -33,7 +33,7 @@ pub struct Posting {
 impl Posting {
     /// What postings are ordered by.
     #[must_use]
-    pub fn place(&self) -> (&Token, u32, u32) {
+    pub fn sort_key(&self) -> (&Token, u32, u32) {
         (&self.token, self.ordinal, self.positions.first().copied().unwrap_or(0))
     }
 }

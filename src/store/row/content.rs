@@ -32,9 +32,9 @@ pub struct EncodedMessage {
     pub size: u64,
     /// By which threads are found.
     pub thread_keys: Vec<ThreadKey>,
-    /// What `content_value` puts a prefix before.
+    /// What `encode_content` puts a prefix before.
     pub content: Vec<u8>,
-    /// What `tokens_value` puts the text of a delivery before.
+    /// What `encode_tokens` puts the text of a delivery before.
     pub tokens: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ impl EncodedMessage {
 
 /// The `email_content` row: version, this email's trace prefix, the shared part.
 #[must_use]
-pub fn content_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
+pub fn encode_content(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     let mut out = FieldWriter::new(CONTENT);
     out.bytes(prefix);
     out.fixed(shared);
@@ -68,7 +68,7 @@ pub fn content_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
 /// The `email_tokens` row: version, where this email was delivered by its trace prefix, the shared
 /// part.
 #[must_use]
-pub fn tokens_value(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
+pub fn encode_tokens(prefix: &[u8], shared: &[u8]) -> Vec<u8> {
     let mut out = FieldWriter::new(TOKENS);
     out.maybe_text(DeliveredTo::parse(prefix).search_text().as_ref());
     out.fixed(shared);
@@ -95,14 +95,14 @@ pub fn content_prefix(bytes: &[u8]) -> Option<Vec<u8>> {
 /// Whether an `email_content` row was made of its message by earlier rules than those of this
 /// version.
 #[must_use]
-pub fn is_of_earlier_reading(bytes: &[u8]) -> bool {
+pub fn is_content_outdated(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..READING).contains(version))
 }
 
 /// Whether the tokens of an email with this `email_content` row may have been made by earlier
 /// rules.
 #[must_use]
-pub fn has_earlier_tokens(bytes: &[u8]) -> bool {
+pub fn are_tokens_outdated(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|version| (1..CONTENT).contains(version))
 }
 

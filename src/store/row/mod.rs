@@ -26,13 +26,14 @@ mod vacation;
 pub use account::AccountStateRow;
 pub(crate) use action::{Destination, SameAction};
 pub use action::{
-    Digest, decode_message, domain_digest, kind_and_state, lane_digest, message_value, wake_of,
+    Digest, decode_kind_and_state, decode_outbox_message, domain_digest, encode_outbox_message,
+    lane_digest, wake_condition,
 };
-pub use blob::{BlobBytes, BlobRow, FRAME, blob_rows, decode_frame};
+pub use blob::{BlobBytes, BlobRow, FRAME_BYTES, blob_rows, decode_frame};
 pub(in crate::store) use blob::{blob_frames, blob_head};
 pub use content::{
-    EncodedMessage, content_prefix, content_value, decode_content, decode_tokens,
-    has_earlier_tokens, is_of_earlier_reading, tokens_value,
+    EncodedMessage, are_tokens_outdated, content_prefix, decode_content, decode_tokens,
+    encode_content, encode_tokens, is_content_outdated,
 };
 pub use email::Thread;
 pub(crate) use list::RankCount;

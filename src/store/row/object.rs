@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::action::{at_place, place};
+use super::action::{read_variant_number, variant_number};
 use super::content::{read_people, write_people};
 use super::{FieldReader, FieldWriter, Row, RowError};
 use crate::model::{
@@ -147,11 +147,11 @@ impl Object for EmailSubmission {
         out.list(self.rcpt_to.iter(), |out, to| {
             write_path(out, &to.path);
             out.text(&to.status.smtp_reply);
-            out.num(place(&DeliveryState::ALL, to.status.delivered));
+            out.num(variant_number(&DeliveryState::ALL, to.status.delivered));
             out.bool(to.status.displayed);
         });
         out.signed(self.send_at.0);
-        out.num(place(&UndoStatus::ALL, self.undo));
+        out.num(variant_number(&UndoStatus::ALL, self.undo));
         out.option(self.ended.as_ref(), |out, at| out.signed(at.0));
         out.option(self.action.as_ref(), |out, id| out.num(id.0));
         for ids in [&self.dsn, &self.mdn] {
@@ -170,14 +170,15 @@ impl Object for EmailSubmission {
             rcpt_to: input.list(|input| {
                 let path = read_path(input)?;
                 let smtp_reply = input.text()?;
-                let delivered = at_place(&DeliveryState::ALL, input, "unknown word on a delivery")?;
+                let delivered =
+                    read_variant_number(&DeliveryState::ALL, input, "unknown word on a delivery")?;
                 Ok(SubmissionRecipient {
                     path,
                     status: DeliveryStatus { smtp_reply, delivered, displayed: input.bool()? },
                 })
             })?,
             send_at: UtcMillis(input.signed()?),
-            undo: at_place(&UndoStatus::ALL, input, "unknown word on undoing")?,
+            undo: read_variant_number(&UndoStatus::ALL, input, "unknown word on undoing")?,
             ended: input.option(|input| Ok(UtcMillis(input.signed()?)))?,
             action: input.option(|input| Ok(ActionId(input.num()?)))?,
             dsn: ids(input)?,

@@ -64,12 +64,12 @@ proptest! {
             .collect();
         rows.tokens.texts = vec![("org.example@ann".into(), 1)];
         let encoded = EncodedMessage::new(&rows);
-        let value = content_value(&prefix, &encoded.content);
+        let value = encode_content(&prefix, &encoded.content);
         prop_assert_eq!(decode_content(b"key", &value), Ok((prefix, rows.content)));
-        let value = tokens_value(b"", &encoded.tokens);
+        let value = encode_tokens(b"", &encoded.tokens);
         prop_assert_eq!(decode_tokens(b"key", &value), Ok(rows.tokens));
-        for octets in [BlobBytes::Here(&raw), BlobBytes::Framed(raw.len() as u64)] {
-            let blob = BlobRow { at: UtcMillis(5), octets };
+        for bytes in [BlobBytes::Inline(&raw), BlobBytes::Framed(raw.len() as u64)] {
+            let blob = BlobRow { at: UtcMillis(5), bytes };
             let row = blob.encode();
             prop_assert_eq!(BlobRow::decode(b"key", &row), Ok(blob));
         }

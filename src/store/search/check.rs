@@ -12,7 +12,7 @@ use crate::store::error::Error;
 use crate::store::repair::check::{Checker, RowFix};
 use crate::store::row::block::read_block;
 use crate::store::row::fold::{Fold, Folds, read_fold_emails};
-use crate::store::row::{Row, content_prefix, decode_tokens, has_earlier_tokens};
+use crate::store::row::{Row, are_tokens_outdated, content_prefix, decode_tokens};
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::folds::{FoldId, FoldKey, FoldRows};
 use crate::store::table::keys::EmailKey;
@@ -130,7 +130,8 @@ impl Checker<'_> {
                     value,
                     |_, _| Some(true),
                     |posting| {
-                        let place = (posting.place().0.clone(), posting.ordinal, posting.place().2);
+                        let place =
+                            (posting.sort_key().0.clone(), posting.ordinal, posting.sort_key().2);
                         if std::mem::take(&mut first)
                             && key
                                 != FoldKey::block(account, fold.id, &place.0, place.1, place.2)
@@ -231,7 +232,7 @@ fn strange(
         let key = EmailKey { account, email: id };
         let Some(email) = read.row::<table::EmailMetadata>(&key)? else { return Ok(()) };
         let content = read.bytes::<EmailContent>(&key)?.unwrap_or_default();
-        if !reread && has_earlier_tokens(&content) {
+        if !reread && are_tokens_outdated(&content) {
             return Ok(());
         }
         let Some(raw) = snapshot.raw_message(&email.blob)? else { return Ok(()) };

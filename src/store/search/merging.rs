@@ -130,7 +130,7 @@ impl Snapshot<'_> {
         let mut next = None;
         while let Some(Reverse(NextPosting { posting, stream })) = heap.pop() {
             if blocks.octets() >= sizes.piece {
-                let (token, ordinal, position) = posting.place();
+                let (token, ordinal, position) = posting.sort_key();
                 next = Some(MergePosition::Posting(token.clone(), ordinal, position));
                 break;
             }
@@ -237,7 +237,7 @@ impl PostingStream {
         };
         let all = ordinals.iter().flatten().map(posting);
         let mut ahead: Vec<Posting> =
-            all.filter(|posting| posting.place() >= (&from.0, from.1, from.2)).collect();
+            all.filter(|posting| posting.sort_key() >= (&from.0, from.1, from.2)).collect();
         ahead.reverse();
         Self { fold, ordinals: Vec::new(), rest: None, ahead }
     }
@@ -270,7 +270,7 @@ impl PostingStream {
                 ordinal.map(|ordinal| Posting { ordinal, ..posting })
             });
             self.ahead =
-                live.filter(|posting| posting.place() >= (&from.0, from.1, from.2)).collect();
+                live.filter(|posting| posting.sort_key() >= (&from.0, from.1, from.2)).collect();
             self.ahead.reverse();
         }
     }
@@ -284,7 +284,7 @@ struct NextPosting {
 
 impl Ord for NextPosting {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.posting.place(), self.stream).cmp(&(other.posting.place(), other.stream))
+        (self.posting.sort_key(), self.stream).cmp(&(other.posting.sort_key(), other.stream))
     }
 }
 

@@ -232,7 +232,7 @@ pub enum WakeCondition {
 
 impl WakeCondition {
     /// Its class, and its place in the class.
-    pub(crate) fn place(self) -> (u8, u64) {
+    pub(crate) fn class_and_rank(self) -> (u8, u64) {
         let millis = |at: UtcMillis| u64::from(KeyTime::from(at));
         match self {
             Self::Attempting(at) => (0, millis(at)),
@@ -248,7 +248,7 @@ impl KeyPart for WakeCondition {
     const WIDTH: usize = 9;
 
     fn write(&self, out: &mut Vec<u8>) {
-        let (class, place) = self.place();
+        let (class, place) = self.class_and_rank();
         class.write(out);
         place.write(out);
     }
@@ -272,6 +272,6 @@ pub(crate) struct WakeClass(pub(crate) WakeCondition);
 
 impl Prefix<DueKey> for WakeClass {
     fn encode(&self) -> Vec<u8> {
-        vec![self.0.place().0]
+        vec![self.0.class_and_rank().0]
     }
 }

@@ -112,7 +112,7 @@ macro_rules! table {
 
             /// Whether its rows are written or asked for so.
             #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "only RocksDB is tuned"))]
-            pub(crate) fn is(self, tuning: Tuning) -> bool {
+            pub(crate) fn has_tuning(self, tuning: Tuning) -> bool {
                 let all: &[Tuning] = match self { $(Self::$name => &[$(Tuning::$tuning),*]),* };
                 all.contains(&tuning)
             }

@@ -181,10 +181,10 @@ impl ChangesClient {
         }
         self.known.retain(|id, _| !told.destroyed.contains(id));
         self.since = told.state;
-        if !told.more {
+        if !told.has_more {
             assert_eq!(self.known, now);
         }
-        told.more
+        told.has_more
     }
 }
 

@@ -21,8 +21,8 @@ fn a_message_that_nobody_holds_is_collected_after_its_time() {
     bed.clock.advance(DAY - MS);
     assert_eq!(collect(), CollectResult::default());
     bed.clock.advance(MS);
-    let octets = raw(1).len() as u64;
-    assert_eq!(collect(), CollectResult { blobs: 1, octets, left: false });
+    let bytes = raw(1).len() as u64;
+    assert_eq!(collect(), CollectResult { blobs: 1, bytes, left: false });
     assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::BlobPurge)), (1, 0));
     assert!(bed.store.snapshot().message(bob, there).unwrap().is_some());
     // It may come again, and what was put again since is left alone for its time.
@@ -41,7 +41,7 @@ fn a_message_that_nobody_holds_is_collected_after_its_time() {
 #[test]
 fn a_long_message_goes_with_all_its_frames() {
     let bed = bed();
-    let raw = vec![b'x'; 2 * row::FRAME + 1];
+    let raw = vec![b'x'; 2 * row::FRAME_BYTES + 1];
     let rows = MessageRows {
         blob: BlobHash(*blake3::hash(&raw).as_bytes()),
         size: raw.len() as u64,
@@ -66,7 +66,7 @@ fn a_long_message_goes_with_all_its_frames() {
     bed.done(|txn| txn.purge_email(id)).unwrap();
     bed.clock.advance(DAY);
     let collected = bed.on(AccountId::SITE, |txn| txn.collect_blobs(bed.upto(DAY), 9)).unwrap();
-    assert_eq!(collected, CollectResult { blobs: 1, octets: raw.len() as u64, left: false });
+    assert_eq!(collected, CollectResult { blobs: 1, bytes: raw.len() as u64, left: false });
     assert_eq!((bed.rows(Table::Blobs), bed.rows(Table::BlobFrames)), (0, 0));
     assert_clean(&bed.store);
 }

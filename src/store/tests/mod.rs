@@ -259,7 +259,9 @@ fn the_checker_sees_a_row_that_is_missing_in_each_derived_table() {
 /// A message around a seam of frames, and what is read of it.
 #[test]
 fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
-    for length in [row::FRAME - 1, row::FRAME, row::FRAME + 1, 3 * row::FRAME] {
+    for length in
+        [row::FRAME_BYTES - 1, row::FRAME_BYTES, row::FRAME_BYTES + 1, 3 * row::FRAME_BYTES]
+    {
         let raw: Vec<u8> = (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect();
         let hash = BlobHash(*blake3::hash(&raw).as_bytes());
         let rows = MessageRows { blob: hash, size: length as u64, ..MessageRows::default() };
@@ -284,7 +286,7 @@ fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
         let whole: Vec<u8> = prefix.iter().chain(&raw).copied().collect();
         let snapshot = store.snapshot();
         assert_eq!(snapshot.message(ACCOUNT, id).unwrap().unwrap(), whole);
-        let seam = prefix.len() + row::FRAME;
+        let seam = prefix.len() + row::FRAME_BYTES;
         let ends = [0, 1, prefix.len(), seam - 1, seam, seam + 1, whole.len(), whole.len() + 9];
         for (from, to) in ends.iter().flat_map(|from| ends.iter().map(move |to| (*from, *to))) {
             let wanted = whole.get(from.min(whole.len())..to.min(whole.len())).unwrap_or_default();
@@ -293,7 +295,10 @@ fn a_part_of_a_long_message_is_read_and_a_frame_that_is_lost_is_noticed() {
             assert!(found == wanted, "{from}..{to} of {length}");
         }
         let frames = engine.rows(Table::BlobFrames);
-        assert_eq!(frames.len(), if length > row::FRAME { length.div_ceil(row::FRAME) } else { 0 });
+        assert_eq!(
+            frames.len(),
+            if length > row::FRAME_BYTES { length.div_ceil(row::FRAME_BYTES) } else { 0 }
+        );
         if let Some((key, _)) = frames.last() {
             let puts = vec![Put { table: Table::BlobFrames, key: key.clone(), value: None }];
             engine.write(&[Arc::new(Batch::of(puts))]).unwrap();

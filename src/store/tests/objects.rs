@@ -58,7 +58,7 @@ impl ObjectClient {
             *self.told.entry(*id).or_default() += 1;
         }
         self.since = Some(changes.state);
-        changes.more
+        changes.has_more
     }
 }
 

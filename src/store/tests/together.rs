@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use self::baton::{Baton, BatonEngine, Leaves};
-use super::super::row::wake_of;
+use super::super::row::wake_condition;
 use super::actors::SeededRng;
 use super::*;
 use crate::model::ActionId;
@@ -210,7 +210,10 @@ impl Actor {
                 return Ok(Deed::Removed { id, due: before });
             }
             // Raises no change number: of this the bytes of the account's state tell nothing.
-            txn.defer_actions(&[(id, wake_of(&action).ok_or(Error::NotFound("wake"))?)], after)?;
+            txn.defer_actions(
+                &[(id, wake_condition(&action).ok_or(Error::NotFound("wake"))?)],
+                after,
+            )?;
             Ok(Deed::Deferred { id, before, after })
         });
     }
@@ -366,7 +369,7 @@ fn run_together(seed: u64) -> (u64, usize) {
     let options = Options { ranked_above: Some(2), ..Options::small() };
     let engines: Vec<Arc<BatonEngine>> = (0..STORES)
         .map(|who| {
-            let (inner, baton, clock) = (memory.beside(), Arc::clone(&baton), Arc::clone(&writes));
+            let (inner, baton, clock) = (memory.share(), Arc::clone(&baton), Arc::clone(&writes));
             Arc::new(BatonEngine {
                 inner,
                 baton,
@@ -411,7 +414,7 @@ fn run_together(seed: u64) -> (u64, usize) {
     ));
     let mut deeds: Vec<_> = ended.iter().flat_map(|(_, _, deeds, _)| deeds.clone()).collect();
     deeds.sort_by_key(|(number, ..)| *number);
-    let store = Store::open_engine(Arc::new(memory.beside()), &options, clock).unwrap();
+    let store = Store::open_engine(Arc::new(memory.share()), &options, clock).unwrap();
     assert_clean(&store);
     for account in [ACCOUNT, BOB] {
         let mut naive = Naive::default();
@@ -444,7 +447,7 @@ fn threads_of_several_stores_lose_no_update() {
     let memory = MemoryEngine::new();
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let options = Options { repeat_pause: Duration::from_millis(3), ..Options::small() };
-    let engines = [memory.beside(), memory.beside()];
+    let engines = [memory.share(), memory.share()];
     let stores = engines
         .map(|engine| Store::open_engine(Arc::new(engine), &options, clock.clone()).unwrap());
     make_account(&stores[0], ACCOUNT);
@@ -488,7 +491,7 @@ fn a_store_knows_of_the_repairs_of_another() {
     let memory = MemoryEngine::new();
     let clock = Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000)));
     let open =
-        || Store::open_engine(Arc::new(memory.beside()), &Options::small(), clock.clone()).unwrap();
+        || Store::open_engine(Arc::new(memory.share()), &Options::small(), clock.clone()).unwrap();
     let (one, other) = (open(), open());
     make_account(&one, ACCOUNT);
     let mark = |txn: &mut Txn<'_>| {

@@ -377,12 +377,12 @@ impl TreeWorld {
             loop {
                 let step = snapshot.mailbox_changes(ACCOUNT, at, 1).unwrap().unwrap().changes;
                 assert!(step.created.len() + step.updated.len() + step.destroyed.len() <= 1);
-                assert!((step.state.mark, step.state.last) > (at.mark, at.last) || !step.more);
+                assert!((step.state.mark, step.state.last) > (at.mark, at.last) || !step.has_more);
                 told.extend(
                     step.created.iter().chain(&step.updated).chain(&step.destroyed).copied(),
                 );
                 at = step.state;
-                if !step.more {
+                if !step.has_more {
                     break;
                 }
             }

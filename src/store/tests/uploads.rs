@@ -100,7 +100,7 @@ fn uploads_are_few() {
 fn octets_that_are_there_are_held_without_being_put_and_collected_ones_do_not_come_back() {
     let bed = bed();
     make_account(&bed.store, BOB);
-    let long = vec![b'x'; 2 * row::FRAME];
+    let long = vec![b'x'; 2 * row::FRAME_BYTES];
     for raw in [b"short".to_vec(), long] {
         let id = hash(&raw);
         let room = limits::MAX_UPLOADED_BYTES;

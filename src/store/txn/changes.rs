@@ -69,7 +69,7 @@ pub struct Changes<Id> {
     /// Where the client is now.
     pub state: ClientState,
     /// Whether there is more.
-    pub more: bool,
+    pub has_more: bool,
 }
 
 /// The answer of Mailbox/changes.
@@ -146,12 +146,12 @@ impl Snapshot<'_> {
             updated: Vec::new(),
             destroyed: Vec::new(),
             state: now,
-            more: false,
+            has_more: false,
         };
         let mut mark = since.mark;
         self.read.rows(&range, |key, id| {
             if out.created.len() + out.updated.len() + out.destroyed.len() >= most {
-                out.more = true;
+                out.has_more = true;
                 return Ok(false);
             }
             mark = modseq(&key);
@@ -170,7 +170,7 @@ impl Snapshot<'_> {
             }
             Ok(true)
         })?;
-        if out.more {
+        if out.has_more {
             out.state = ClientState { mark, base: since.base, last: u32::MAX };
         }
         Ok(Some(out))
@@ -222,7 +222,7 @@ impl Snapshot<'_> {
             updated: Vec::new(),
             destroyed: Vec::new(),
             state,
-            more,
+            has_more: more,
         };
         let mut only_counts = true;
         for (uid, mailbox) in changed {

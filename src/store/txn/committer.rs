@@ -58,7 +58,7 @@ impl Ticket {
     /// `Full`, `Away`, `Overtaken`, `Poisoned` or what the engine said; then nothing of the commit
     /// was written, or with `Overtaken` nothing of at least one of its accounts.
     pub async fn wait(self) -> Result<(), Error> {
-        all_written(self.overtaken().await)
+        all_written(self.overtaken_accounts().await)
     }
 
     /// Waits for the disk, and returns the accounts of which nothing was written, for another
@@ -68,7 +68,7 @@ impl Ticket {
     /// `Full`, `Away`, `Poisoned` or what the engine said; then nothing of the commit was written,
     /// unless other processes share the engine: there an earlier try may have written some of the
     /// accounts.
-    pub async fn overtaken(self) -> WriteResult {
+    pub async fn overtaken_accounts(self) -> WriteResult {
         match self.0 {
             TicketState::Ended(result) => result,
             TicketState::Waiting(waiting) => waiting.await.unwrap_or_else(|_| Err(gone())),
@@ -80,11 +80,11 @@ impl Ticket {
     /// # Errors
     /// As `wait`.
     pub fn wait_blocking(self) -> Result<(), Error> {
-        all_written(self.overtaken_blocking())
+        all_written(self.overtaken_accounts_blocking())
     }
 
     /// As `overtaken`, for a thread that may sleep.
-    fn overtaken_blocking(self) -> WriteResult {
+    fn overtaken_accounts_blocking(self) -> WriteResult {
         match self.0 {
             TicketState::Ended(result) => result,
             TicketState::Waiting(waiting) => {
@@ -241,12 +241,12 @@ impl Committer {
     }
 
     /// Ends the repair of an account: other commits may write it again.
-    pub(in crate::store) fn open_account(&self, account: AccountId) {
+    pub(in crate::store) fn end_repair(&self, account: AccountId) {
         self.shared.marked.write().remove(&account);
     }
 
     /// A repair's own commit; from the first of them on the account is marked.
-    pub(in crate::store) fn commit_marked<T>(
+    pub(in crate::store) fn commit_repair<T>(
         &self,
         now: UtcMillis,
         account: AccountId,
@@ -305,7 +305,7 @@ impl Committer {
         let written = loop {
             let (found, ticket) = self.commit_once(kind, now, &left, message.as_ref(), &mut change);
             results.extend(found);
-            match ticket.overtaken_blocking() {
+            match ticket.overtaken_accounts_blocking() {
                 Ok(overtaken) if overtaken.is_empty() => break Ok(Vec::new()),
                 Ok(_) if kind == CommitKind::Together => left.clone_from(&accounts),
                 Ok(overtaken) => left = overtaken,

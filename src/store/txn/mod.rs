@@ -6,11 +6,11 @@
 
 pub(in crate::store) mod changes;
 pub(in crate::store) mod committer;
-pub(in crate::store) mod guard;
 pub(in crate::store) mod history;
 #[cfg(any(test, feature = "internals"))]
 mod inspect;
 pub(in crate::store) mod overlay;
+pub(in crate::store) mod repair_guard;
 pub(in crate::store) mod snapshot;
 pub(in crate::store) mod sweep;
 

@@ -1,7 +1,7 @@
 //! Reading: every question is a get or one short range scan on one consistent state.
 
 pub use crate::store::txn::changes::{Changes, ClientState};
-pub(in crate::store) use crate::store::txn::guard::Guard;
+pub(in crate::store) use crate::store::txn::repair_guard::RepairGuard;
 
 use crate::store::Thresholds;
 use crate::store::engine::RowReader;

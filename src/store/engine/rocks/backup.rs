@@ -44,7 +44,7 @@ fn open(dir: &Path) -> Result<BackupEngine, Error> {
 
 fn backup(info: &BackupEngineInfo) -> Backup {
     let at = UtcMillis(info.timestamp.saturating_mul(1000));
-    Backup { id: info.backup_id, at, octets: info.size, files: info.num_files, written: 0 }
+    Backup { id: info.backup_id, at, bytes: info.size, files: info.num_files, written: 0 }
 }
 
 pub(in crate::store) fn list(dir: &Path) -> Result<Vec<Backup>, Error> {

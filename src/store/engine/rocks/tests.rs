@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::suite::walked;
+use super::super::suite::walk_rows;
 use super::remains::{REMAINS, remains_passed};
 use super::*;
 
@@ -94,7 +94,7 @@ fn rows_made_and_deleted_before_a_flush_are_cleared_without_a_reader() {
         assert_eq!(rocks.has_remains(), thousand >= 4);
     }
     // The first look notes that more came since; nothing is written for it.
-    let flushed = || rocks.statistics().table_octets;
+    let flushed = || rocks.statistics().table_bytes;
     assert!(rocks.clear_remains().unwrap());
     assert_eq!(flushed(), 0);
     assert!(!rocks.clear_remains().unwrap());
@@ -135,7 +135,7 @@ fn deletions_among_rows_that_stay_are_no_reason_to_write_files() {
     assert!(rocks.has_remains());
     while rocks.clear_remains().unwrap() {}
     assert!(!rocks.has_remains());
-    assert_eq!(rocks.statistics().table_octets, 0);
+    assert_eq!(rocks.statistics().table_bytes, 0);
 }
 
 #[test]
@@ -202,9 +202,9 @@ fn a_walk_is_what_scans_would_find() {
     let walks = (key(), key(), proptest::collection::vec(go, 1..20));
     let table = Table::MailboxEmailIndex;
     let run = runner.run(&walks, |(from, to, steps)| {
-        let wanted = walked(&Scans(&rocks), table, [&from, &to], &steps);
-        prop_assert_eq!(&walked(&rocks, table, [&from, &to], &steps), &wanted);
-        prop_assert_eq!(&walked(&*rocks.snapshot(), table, [&from, &to], &steps), &wanted);
+        let wanted = walk_rows(&Scans(&rocks), table, [&from, &to], &steps);
+        prop_assert_eq!(&walk_rows(&rocks, table, [&from, &to], &steps), &wanted);
+        prop_assert_eq!(&walk_rows(&*rocks.snapshot(), table, [&from, &to], &steps), &wanted);
         Ok(())
     });
     run.unwrap();

@@ -31,7 +31,7 @@ fn read_all(blocks: &[Block]) -> Vec<Posting> {
             |_, _| Some(true),
             |posting| {
                 if std::mem::take(&mut first) {
-                    assert_eq!(posting.place(), (&block.token, block.ordinal, block.position));
+                    assert_eq!(posting.sort_key(), (&block.token, block.ordinal, block.position));
                 }
                 match out.last_mut() {
                     Some(last)

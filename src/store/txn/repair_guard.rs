@@ -10,12 +10,12 @@ use crate::store::table::codec::KeyPart as _;
 
 /// Reads all but the rows of these accounts. Who they are and what they hold in all stays to be
 /// seen.
-pub(in crate::store) struct Guard<'a> {
+pub(in crate::store) struct RepairGuard<'a> {
     pub(in crate::store) read: Box<dyn RowReader + 'a>,
     pub(in crate::store) closed: BTreeSet<AccountId>,
 }
 
-impl Guard<'_> {
+impl RepairGuard<'_> {
     fn check_open(&self, table: Table, key: &[u8]) -> Result<(), Error> {
         let is_of_account = table.home() == Home::Account && table.repair().closes_account();
         let account = AccountId::read(&mut { key }).ok().filter(|_| is_of_account);
@@ -26,7 +26,7 @@ impl Guard<'_> {
     }
 }
 
-impl RowReader for Guard<'_> {
+impl RowReader for RepairGuard<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.check_open(table, key)?;
         self.read.get(table, key)
