@@ -1,5 +1,4 @@
-//! An engine that fails on purpose: at a chosen write, in a chosen way. For tests of what the store
-//! makes of it.
+//! An engine whose writes fail on request, for tests of how the store handles failures.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,38 +12,44 @@ use super::{
 use crate::model::AccountId;
 use crate::store::error::Error;
 
-/// Wraps an engine; the write that `fail_after` names, and all after it until `heal`, fail as told.
+/// Wraps an engine and makes its writes fail, from `fail_after` until `heal`.
 #[derive(Debug)]
 pub struct FaultyEngine<E> {
     inner: E,
-    left: AtomicI64,
+    /// Writes that still succeed.
+    successes_left: AtomicI64,
     error: Mutex<Option<Error>>,
     refused: AtomicI64,
 }
 
 impl<E: Engine> FaultyEngine<E> {
-    /// Wraps `inner`; no fault yet.
+    /// Wraps an engine; its writes succeed until `fail_after`.
     pub fn new(inner: E) -> Self {
-        Self { inner, left: AtomicI64::new(0), error: Mutex::new(None), refused: AtomicI64::new(0) }
+        Self {
+            inner,
+            successes_left: AtomicI64::new(0),
+            error: Mutex::new(None),
+            refused: AtomicI64::new(0),
+        }
     }
 
-    /// After `writes` more that succeed, every write fails with `error`.
+    /// Lets this many more writes succeed, and then makes every write fail with `error`.
     pub fn fail_after(&self, writes: i64, error: Error) {
-        self.left.store(writes, Ordering::SeqCst);
+        self.successes_left.store(writes, Ordering::SeqCst);
         *self.error.lock() = Some(error);
     }
 
-    /// Writes succeed again.
+    /// Makes writes succeed again.
     pub fn heal(&self) {
         *self.error.lock() = None;
     }
 
-    /// Writes that failed on purpose.
+    /// How many writes have failed on request.
     pub fn refused(&self) -> i64 {
         self.refused.load(Ordering::SeqCst)
     }
 
-    /// The engine beneath.
+    /// The wrapped engine.
     pub fn inner(&self) -> &E {
         &self.inner
     }
@@ -106,7 +111,7 @@ impl<E: Engine> Engine for FaultyEngine<E> {
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
         if let Some(error) = self.error.lock().clone()
-            && self.left.fetch_sub(1, Ordering::SeqCst) <= 0
+            && self.successes_left.fetch_sub(1, Ordering::SeqCst) <= 0
         {
             self.refused.fetch_add(1, Ordering::SeqCst);
             return Err(error);

@@ -1,7 +1,8 @@
-//! The engine in memory: for tests, and for the inner loop without C++. Nothing survives it.
+//! An engine that keeps its rows in memory, for tests and for builds without RocksDB.
 //!
-//! Several handles on the same rows (`MemoryEngine::share`) are what several processes on one
-//! database would be: as long as there are several the engine is shared.
+//! - Rows are lost with the engine.
+//! - Several handles on the same rows (`MemoryEngine::share`) stand for several processes on one
+//!   database. While there are several, the engine says that it is shared.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::store::error::Error;
 
 type RowMap = BTreeMap<(Table, Vec<u8>), Arc<[u8]>>;
 
-/// Ordered rows behind a lock; a snapshot is a shared copy that the next write replaces.
+/// Ordered rows behind a lock. A snapshot shares the map of rows, which the next write copies.
 #[derive(Debug, Default)]
 pub struct MemoryEngine {
     state: Arc<RwLock<MemoryState>>,
@@ -28,20 +29,19 @@ struct MemoryState {
 }
 
 impl MemoryEngine {
-    /// An empty one.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Another handle on the same rows.
+    /// Returns another handle on the same rows.
     #[must_use]
     #[cfg(test)]
     pub fn share(&self) -> Self {
         Self { state: Arc::clone(&self.state) }
     }
 
-    /// The rows of a table, for tests that look underneath.
+    /// The rows of a table, for tests that read below the store.
     #[must_use]
     #[cfg(any(test, feature = "internals"))]
     pub fn rows(&self, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -128,33 +128,33 @@ impl Engine for MemoryEngine {
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
         let mut state = self.state.write();
         let MemoryState { rows, versions, statistics } = &mut *state;
-        let mut over: BTreeMap<(Table, Vec<u8>), Option<&[u8]>> = BTreeMap::new();
+        let mut changed: BTreeMap<(Table, Vec<u8>), Option<&[u8]>> = BTreeMap::new();
         let mut raised: HashMap<AccountId, u64> = HashMap::new();
         let mut stale = StaleBatches::default();
         for (at, batch) in batches.iter().enumerate() {
-            let is_as_read = |fence: &Put| {
-                let key = (fence.table, fence.key.clone());
+            let is_as_asserted = |asserted: &Put| {
+                let key = (asserted.table, asserted.key.clone());
                 let found =
-                    over.get(&key).copied().unwrap_or_else(|| rows.get(&key).map(AsRef::as_ref));
-                found == fence.value.as_deref()
+                    changed.get(&key).copied().unwrap_or_else(|| rows.get(&key).map(AsRef::as_ref));
+                found == asserted.value.as_deref()
             };
             let is_newest = |base: &Base| {
                 let version = raised.get(&base.account).or_else(|| versions.get(&base.account));
                 version.copied().unwrap_or_default() == base.version
             };
             let is_current =
-                batch.bases.iter().all(is_newest) && batch.asserts.iter().all(is_as_read);
+                batch.bases.iter().all(is_newest) && batch.asserts.iter().all(is_as_asserted);
             if stale.check(at, batch, !is_current) {
                 continue;
             }
-            over.extend(
+            changed.extend(
                 batch.all_puts().map(|put| ((put.table, put.key.clone()), put.value.as_deref())),
             );
             raised.extend(batch.bases.iter().map(|base| (base.account, base.version + 1)));
         }
-        // Copied only where somebody still looks at the rows as they were.
+        // Copies the map only if a snapshot still refers to it.
         let rows = Arc::make_mut(rows);
-        for (key, value) in over {
+        for (key, value) in changed {
             match value {
                 Some(value) => {
                     statistics.log_bytes += (key.1.len() + value.len()) as u64;
@@ -175,9 +175,9 @@ impl Engine for MemoryEngine {
     #[cfg(any(test, feature = "internals"))]
     fn usage(&self, table: Table) -> super::Usage {
         let rows = self.current().rows;
-        let octets =
+        let size =
             |(key, value): (&(Table, Vec<u8>), &Arc<[u8]>)| (key.1.len() + value.len()) as u64;
-        let sizes: Vec<u64> = rows.iter().filter(|((of, _), _)| *of == table).map(octets).collect();
+        let sizes: Vec<u64> = rows.iter().filter(|((of, _), _)| *of == table).map(size).collect();
         super::Usage {
             rows: sizes.len() as u64,
             bytes: sizes.iter().sum(),

@@ -1,18 +1,17 @@
-//! The engine under the store: ordered keys in named tables, and nothing of mail.
+//! The interface of storage engines: ordered keys in named tables. An engine knows nothing of mail.
 //!
-//! The contract, which `suite` holds every engine to:
-//! - `get` and `scan` see every write that has returned, and no part of one that has not;
-//! - a snapshot sees one state, whatever is written later;
-//! - `write` makes each batch all or nothing, and durable when it returns. Batches apply in order:
-//!   a later one may assert what an earlier one set;
-//! - a batch is stale, and nothing of it is written, where one of its assertions fails, where one
-//!   of its accounts has another version than its base, or where an earlier batch of the same write
-//!   that names one of its accounts is stale. The other batches are written;
-//! - an engine that several processes share gives each account a version, which every batch that
-//!   names it raises. Elsewhere the account's lock in memory is enough: `base` is 0, and no version
-//!   is stored or compared;
-//! - after an error of `write` other than `Full` or `Away` the caller takes the state of the disk
-//!   as unknown.
+//! Every engine keeps this contract, which `suite` tests:
+//! - `get` and `scan` see every write that has returned, and no part of a write that has not.
+//! - A snapshot shows one state, whatever is written later.
+//! - `write` writes each batch whole or not at all, and durably before it returns. Batches apply in
+//!   order, so a batch may assert what an earlier batch of the same write set.
+//! - A batch is stale, and nothing of it is written, if one of its assertions fails, if one of its
+//!   accounts has another version than its base, or if an earlier batch of the same write that
+//!   names one of its accounts is stale. The other batches are written.
+//! - An engine that several processes share stores a version of each account. Every batch that
+//!   names the account raises it. Other engines store none (`base` is 0), because the account's
+//!   lock in memory is enough.
+//! - After an error of `write` other than `Full` or `Away`, the state of the disk is unknown.
 
 #[cfg(test)]
 pub mod fault;
@@ -37,19 +36,17 @@ use crate::model::{AccountId, UtcMillis};
 /// One row of a batch: set (`Some`) or deleted (`None`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
-    /// In which table.
     pub table: Table,
-    /// Under which key.
     pub key: Vec<u8>,
     /// The row, or `None` to delete it.
     pub value: Option<Vec<u8>>,
 }
 
-/// An account that a batch changes, and the version of it that the change is based on.
+/// An account that a batch changes, and the version of the account that the batch was built on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Base {
     pub account: AccountId,
-    /// The version as [`RowReader::base`] gave it, and one more for each batch that was queued
+    /// What [`RowReader::base`] returned, plus one for each batch of the account that was queued
     /// before this one.
     pub version: u64,
 }
@@ -57,30 +54,31 @@ pub struct Base {
 /// Rows that are written together or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// The accounts that it changes; none in what an engine's owner writes beside all accounts.
+    /// The accounts that the batch changes. Empty if the batch belongs to no account.
     pub bases: Vec<Base>,
     /// The rows, ascending by table and key, each once.
     pub puts: Vec<Put>,
-    /// Rows that several batches of one write have in common: a message that is delivered to
-    /// several accounts.
+    /// Rows that several batches of one write have in common, such as a message that is delivered
+    /// to several accounts.
     pub shared: Option<Arc<Vec<Put>>>,
-    /// Rows that must read so for the batch to be written.
+    /// Rows that must have these values, or the batch is not written.
     pub asserts: Vec<Put>,
 }
 
 impl Batch {
-    /// Rows that are based on nothing and written in any case.
+    /// A batch without bases and assertions, which is never stale.
     #[must_use]
     pub fn of(puts: Vec<Put>) -> Self {
         Self { puts, ..Self::default() }
     }
 
-    /// All that it writes, the shared rows first.
+    /// Every row that the batch writes, the shared rows first.
     pub(super) fn all_puts(&self) -> impl Iterator<Item = &Put> {
         self.shared.iter().flat_map(|shared| shared.iter()).chain(&self.puts)
     }
 
-    /// What this batch says of a key: nothing, deleted, or its value.
+    /// The value that the batch sets for a key: `None` if it does not write the key, `Some(None)`
+    /// if it deletes the row.
     #[must_use]
     pub fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
         let found =
@@ -90,44 +88,48 @@ impl Batch {
 
     /// The rows of a table with `from <= key < to`, in order.
     pub fn range(&self, table: Table, from: &[u8], to: &[u8]) -> &[Put] {
-        let behind = |key: &[u8]| {
+        let position = |key: &[u8]| {
             self.puts.partition_point(|put| (put.table, put.key.as_slice()) < (table, key))
         };
-        self.puts.get(behind(from)..behind(to)).unwrap_or_default()
+        self.puts.get(position(from)..position(to)).unwrap_or_default()
     }
 }
 
-/// What a scan calls for each row: key, value; `false` ends it.
+/// Called by a scan with the key and the value of each row; returns `false` to end the scan.
 pub type RowFn<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool, Error> + 'a;
 
-/// What is called for each key that was asked for: key, and its row.
+/// Called by a lookup with each key and its row, if there is one.
 pub type LookupFn<'a> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), Error> + 'a;
 
-/// Where a walk goes.
+/// The next move of a walk over rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(
     not(any(test, feature = "internals", feature = "rocksdb")),
     expect(dead_code, reason = "only the scans of RocksDB walk back")
 )]
 pub enum WalkStep {
-    /// To the first row at this key or behind it.
+    /// Goes to the first row whose key is not less than this key.
     At(Vec<u8>),
-    /// To the last row before this key.
+    /// Goes to the last row before this key.
     Before(Vec<u8>),
-    /// To the row behind the one where it stands; where it stands at none it ends.
+    /// Goes to the next row. Ends the walk if it stands at no row.
     Next,
-    /// To the row before the one where it stands; where it stands at none it ends.
+    /// Goes to the previous row. Ends the walk if it stands at no row.
     Prev,
-    /// Nowhere.
+    /// Ends the walk.
     End,
 }
 
-/// What a walk asks at each row.
+/// Called by a walk with the row where it stands, if there is one; returns the next move.
 pub type WalkFn<'a> = dyn FnMut(Option<(&[u8], &[u8])>) -> Result<WalkStep, Error> + 'a;
 
-/// Reading: the newest state of an engine, one snapshot of it, or a transaction's own view.
+/// Reads rows of the newest state of an engine, of a snapshot, or of a transaction.
+///
+/// Every function fails with `Io` or `Corrupt` of the engine, with `Away` if the engine cannot be
+/// reached, or with the error that its callback returns.
 pub trait RowReader {
-    /// The version of an account in this state, for [`Base::version`]; 0 where the engine has none.
+    /// Returns the version of an account in this state, for [`Base::version`]; 0 if the engine
+    /// stores none.
     ///
     /// # Errors
     /// Those of the engine.
@@ -135,17 +137,17 @@ pub trait RowReader {
         Ok(0)
     }
 
-    /// One row.
+    /// Returns the row under a key.
     ///
     /// # Errors
-    /// `Io` or `Corrupt` of the engine, or `Away`.
+    /// Those of the engine.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
 
-    /// The rows of all these keys, in their order: what as many calls of `get` give, which may cost
-    /// less in company.
+    /// Calls `each` with the rows of these keys, in their order. An engine may do this at less cost
+    /// than with single calls of `get`.
     ///
     /// # Errors
-    /// As for `get`, and what `each` returns.
+    /// Those of the engine, and what `each` returns.
     fn get_many(
         &self,
         table: Table,
@@ -155,7 +157,7 @@ pub trait RowReader {
         keys.iter().try_for_each(|key| each(key, self.get(table, key)?.as_deref()))
     }
 
-    /// Rows with `from <= key < to`, ascending, or descending if `reverse`.
+    /// Calls `each` with the rows with `from <= key < to`, ascending, or descending if `reverse`.
     ///
     /// # Errors
     /// Those of the engine, and what `each` returns.
@@ -168,9 +170,9 @@ pub trait RowReader {
         each: &mut RowFn<'_>,
     ) -> Result<(), Error>;
 
-    /// A walk to and fro over the rows with `from <= key < to`: `each` is shown the row where it
-    /// stands, or none where there is none, and says where to go. It finds what a scan for each
-    /// step would; an engine that pays for the beginning of a scan pays here but once.
+    /// Walks forwards and backwards over the rows with `from <= key < to`: calls `each` with the
+    /// row where the walk stands, and moves as `each` says. The rows are those that one scan for
+    /// each step would find, but an engine needs to open only one iterator.
     ///
     /// # Errors
     /// Those of the engine, and what `each` returns.
@@ -182,9 +184,9 @@ pub trait RowReader {
         first: WalkStep,
         each: &mut WalkFn<'_>,
     ) -> Result<(), Error> {
-        let (mut go, mut at) = (first, None::<Vec<u8>>);
+        let (mut step, mut at) = (first, None::<Vec<u8>>);
         loop {
-            let (from, to, reverse) = match (go, at) {
+            let (from, to, reverse) = match (step, at) {
                 (WalkStep::At(key), _) => (key.max(from.to_vec()), to.to_vec(), false),
                 (WalkStep::Before(key), _) => (from.to_vec(), key.min(to.to_vec()), true),
                 (WalkStep::Next, Some(at)) => ([at.as_slice(), &[0]].concat(), to.to_vec(), false),
@@ -196,107 +198,108 @@ pub trait RowReader {
                 found = Some((key.to_vec(), value.to_vec()));
                 Ok(false)
             })?;
-            go = each(found.as_ref().map(|(key, value)| (key.as_slice(), value.as_slice())))?;
+            step = each(found.as_ref().map(|(key, value)| (key.as_slice(), value.as_slice())))?;
             at = found.map(|(key, _)| key);
         }
     }
 }
 
-/// What an engine has done since it was opened, for benches and metrics.
+/// Counters of an engine since it was opened, for benches and metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Synced writes.
     pub syncs: u64,
-    /// Octets written to the log.
+    /// Bytes written to the log.
     pub log_bytes: u64,
-    /// Octets written by flushes and compactions.
+    /// Bytes written by flushes and compactions.
     pub table_bytes: u64,
 }
 
-/// What one table holds and has cost since it was opened, in as far as the engine knows.
+/// The size of a table, and what was written for it since the engine was opened. 0 if the engine
+/// does not know.
 #[cfg(any(test, feature = "internals"))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Rows, estimated.
+    /// The estimated number of rows.
     pub rows: u64,
-    /// Octets on disk.
+    /// Bytes on disk.
     pub bytes: u64,
-    /// Octets that flushes wrote.
+    /// Bytes written by flushes.
     pub flushed: u64,
-    /// Octets that flushes and compactions wrote.
+    /// Bytes written by flushes and compactions.
     pub written: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backup {
-    /// Its number: later ones have higher ones.
+    /// Ascends with the time of the backups.
     pub id: u32,
-    /// When it was made, to the second.
+    /// The time of the backup, to the second.
     pub at: UtcMillis,
-    /// Octets of all its files, shared ones among them.
+    /// Bytes of all its files, including those that it shares with other backups.
     pub bytes: u64,
     pub files: u32,
-    /// Octets that were written for it; 0 where that is not known any more.
+    /// Bytes that were written for this backup. Known only when it is made; 0 later.
     pub written: u64,
 }
 
 /// An ordered, durable key-value engine.
 pub trait Engine: RowReader + Send + Sync + Debug {
-    /// One consistent state.
+    /// Returns one consistent state.
     fn snapshot(&self) -> Box<dyn RowReader + '_>;
 
-    /// The same for whoever reads everything once: what its scans read takes no place in the cache
-    /// from what others read again and again.
+    /// Returns one consistent state for reading everything once: rows that are scanned in it do not
+    /// displace other rows from the cache.
     fn sweeping_snapshot(&self) -> Box<dyn RowReader + '_> {
         self.snapshot()
     }
 
-    /// Whether other processes may write here as well: then a change is based on the version of its
-    /// account, reads one snapshot, and is run again where it was overtaken. A commit then waits
-    /// for its write, so it may not be called from an asynchronous task.
+    /// Whether other processes may write, too. If so, a change is based on the version of its
+    /// account, reads one snapshot, and is run again if it was overtaken. A commit then waits for
+    /// its write, so it must not be called from an asynchronous task.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// Writes the batches, durably, and returns the positions of those that were stale, ascending.
+    /// Writes the batches durably, and returns the positions of the stale ones, ascending.
     ///
     /// # Errors
-    /// `Full` where the disk is, `Away` where the engine cannot be reached: nothing was written
-    /// then. Else what the engine says.
+    /// `Full` if the disk is full and `Away` if the engine cannot be reached: nothing was written.
+    /// `Io` for every other failure.
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error>;
 
-    /// The directory that it lives in; none where it has no disk.
+    /// The directory of the engine's files; `None` if it has none.
     fn directory(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Adds a backup to a directory of them: of what the ones before it have nothing is written
-    /// twice.
+    /// Adds a backup to a directory of backups. Files that earlier backups have are not written
+    /// again.
     ///
     /// # Errors
-    /// What the engine says, or that it has no disk.
+    /// Those of the engine; `Conflict` if it has no disk.
     fn backup(&self, _dir: &Path) -> Result<Backup, Error> {
         Err(no_disk())
     }
 
-    /// Lets go of all backups but the newest `keep`.
+    /// Deletes all backups but the newest `keep`.
     ///
     /// # Errors
-    /// As for `backup`.
+    /// Those of the engine; `Conflict` if it has no disk.
     fn drop_backups(&self, _dir: &Path, _keep: usize) -> Result<(), Error> {
         Err(no_disk())
     }
 
-    /// Whether so many rows were deleted side by side that `clear_remains` has something to look
-    /// at.
+    /// Whether so many neighbouring rows were deleted that `clear_remains` should be called.
     fn has_remains(&self) -> bool {
         false
     }
 
-    /// Removes the remains of rows that were deleted side by side, of one neighbourhood at most;
-    /// says whether there is more to look at. Where rows are still being deleted the first call
-    /// only notes that: time should pass between two calls. May rewrite files of the tables: not
-    /// for a thread that somebody waits for.
+    /// Removes what neighbouring rows leave in the files after they were deleted, of one
+    /// neighbourhood at most. Returns whether it should be called again.
+    ///
+    /// While rows are still being deleted, the first call only notes that, so time should pass
+    /// between two calls. A call may rewrite files of the tables and take seconds, so it must not
+    /// run on a thread that somebody waits for.
     ///
     /// # Errors
     /// Those of reading.
@@ -304,15 +307,15 @@ pub trait Engine: RowReader + Send + Sync + Debug {
         Ok(false)
     }
 
-    /// What was done so far.
+    /// Counters since the engine was opened.
     fn statistics(&self) -> Statistics;
 
-    /// What a table holds and has cost.
+    /// The size of a table, and what was written for it.
     #[cfg(any(test, feature = "internals"))]
     fn usage(&self, table: Table) -> Usage;
 }
 
-/// Which batches of a write are stale; an engine tells it of each batch, in their order.
+/// Collects which batches of a write are stale. The engine calls `check` for each batch, in order.
 #[derive(Debug, Default)]
 pub(super) struct StaleBatches {
     positions: Vec<usize>,
@@ -320,8 +323,8 @@ pub(super) struct StaleBatches {
 }
 
 impl StaleBatches {
-    /// Whether a batch is stale: because `is_overtaken` says so, or an earlier one with an account
-    /// of its own is.
+    /// Returns whether a batch is stale, and remembers it if so. A batch is stale if it
+    /// `is_overtaken`, or if an earlier stale batch names one of its accounts.
     pub(super) fn check(&mut self, at: usize, batch: &Batch, is_overtaken: bool) -> bool {
         let is_stale =
             is_overtaken || batch.bases.iter().any(|base| self.accounts.contains(&base.account));
@@ -337,7 +340,7 @@ impl StaleBatches {
         self.positions.is_empty()
     }
 
-    /// Whether the batch at a position is stale.
+    /// Whether the batch at this position is stale.
     #[cfg(feature = "rocksdb")]
     pub(super) fn contains(&self, at: usize) -> bool {
         self.positions.binary_search(&at).is_ok()
@@ -349,7 +352,7 @@ impl StaleBatches {
 }
 
 fn no_disk() -> Error {
-    Error::Conflict("a store in memory has no disk: there is nothing to back up".into())
+    Error::Conflict("a store in memory has no files, so it cannot be backed up".into())
 }
 
 /// The first key after every key that begins with `prefix`.
@@ -362,5 +365,6 @@ pub fn after(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    vec![0xff; 64] // longer than any key of ours: the end of the table
+    // Only a prefix of 0xff bytes has no successor. This is behind every key of a table.
+    vec![0xff; 64]
 }

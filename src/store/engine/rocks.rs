@@ -1,9 +1,9 @@
-//! RocksDB as the engine: a column family a table, one synced write-ahead log.
+//! The engine over RocksDB: one column family for each table, and one synced write-ahead log.
 //!
-//! What must hold: acknowledged mail never vanishes silently. So the log is synced by every write,
-//! and recovery tolerates nothing but an incomplete last record, which was never acknowledged; any
-//! other damage refuses to open. (RocksDB's default would drop everything after a flipped bit,
-//! without a word.)
+//! - Every write syncs the log, so mail that was acknowledged is on the disk.
+//! - Recovery tolerates only an incomplete last record of the log, which was never acknowledged. A
+//!   store with any other damage is not opened. (RocksDB's default would silently drop everything
+//!   behind a flipped bit.)
 
 pub(in crate::store) mod backup;
 mod remains;
@@ -34,9 +34,9 @@ pub struct RocksEngine {
     db: DB,
     options: rocksdb::Options,
     read_only: bool,
-    /// Where rows were deleted side by side.
+    /// Neighbouring rows that were deleted, to be cleared.
     deletions: Deletions,
-    /// Keeps writers out while the store is only looked at: RocksDB takes no lock then.
+    /// Keeps writers out of a store that was opened read-only: RocksDB takes no lock then.
     _lock: Option<File>,
 }
 
@@ -49,10 +49,10 @@ impl std::fmt::Debug for RocksEngine {
 const MIB: usize = 1 << 20;
 
 impl RocksEngine {
-    /// Opens the directory, making what is missing.
+    /// Opens the store in a directory, and creates what is missing.
     ///
     /// # Errors
-    /// `Open`, with what to do about it.
+    /// `Open`, with a remedy.
     pub fn open(dir: &Path, settings: &Options) -> Result<Self, Error> {
         let (mut options, families) = Self::options(settings);
         options.create_if_missing(true);
@@ -62,15 +62,15 @@ impl RocksEngine {
         Ok(Self { db, options, read_only: false, deletions: Deletions::default(), _lock: None })
     }
 
-    /// Opens the directory to read it, and neither makes nor changes a file in it. What the log
-    /// holds is read into memory.
+    /// Opens the store in a directory for reading, without creating or changing a file. The rows in
+    /// the log are read into memory.
     ///
     /// # Errors
-    /// `Open`, with what to do about it: also where a service has it open.
+    /// `Open`, with a remedy; also while another process has the store open for writing.
     pub fn open_read_only(dir: &Path, settings: &Options) -> Result<Self, Error> {
         let lock = match File::open(dir.join("LOCK")) {
             Ok(file) => {
-                // RocksDB locks the same file the same way, for itself alone.
+                // RocksDB takes an exclusive lock of the same kind on this file.
                 rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockShared)
                     .map_err(|error| open_error(dir, &format!("LOCK: {error}")))?;
                 Some(file)
@@ -87,7 +87,7 @@ impl RocksEngine {
     fn options(settings: &Options) -> (rocksdb::Options, Vec<ColumnFamilyDescriptor>) {
         let mut options = rocksdb::Options::default();
         options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-        // A log that is missing, or shorter than it was, is damage as well.
+        // A log that is missing or shorter than it was counts as damage, too.
         options.set_track_and_verify_wals_in_manifest(true);
         options.set_paranoid_checks(true);
         options.set_db_write_buffer_size(settings.total_memtable_bytes);
@@ -108,7 +108,7 @@ impl RocksEngine {
     fn family(&self, table: Table) -> Result<&ColumnFamily, Error> {
         self.db
             .cf_handle(table.name())
-            .ok_or_else(|| Error::Io(format!("column family {} is gone", table.name())))
+            .ok_or_else(|| Error::Io(format!("column family {} is missing", table.name())))
     }
 }
 
@@ -117,21 +117,20 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
     blocks.set_block_size(16 << 10);
     blocks.set_bloom_filter(10.0, false);
     blocks.set_block_cache(cache);
-    // Indexes and filters in pieces, each cached by itself: the filter of a whole file of small
-    // rows is larger than a shard of the cache, and would be read anew, megabytes of it, for every
-    // row that is asked for.
+    // Indexes and filters are partitioned, and each partition is cached by itself: the filter of a
+    // whole file of small rows is larger than a shard of the cache, so megabytes would be read
+    // again for every lookup.
     blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
     blocks.set_partition_filters(true);
     blocks.set_pin_top_level_index_and_filter(true);
     blocks.set_cache_index_and_filter_blocks(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
     if table.has_tuning(Tuning::LargeValues) {
-        // Small messages lie in the blocks, twenty in each: on the way to one but one other is
-        // walked over.
+        // A block has about twenty small messages. With a restart point at every second one, a
+        // lookup decodes at most one other message.
         blocks.set_block_restart_interval(2);
     }
     if table.has_tuning(Tuning::ByKey) {
-        // Asked for by key, many at a time.
         blocks.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
     }
     let mut options = rocksdb::Options::default();
@@ -148,27 +147,26 @@ fn family(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
     options.set_bottommost_compression_type(DBCompressionType::Zstd);
     options.set_bottommost_compression_options(-14, 1, 0, 0, true);
     if table.has_tuning(Tuning::OftenMissing) {
-        // Every delivery asks these for something that is not there.
         options.set_memtable_prefix_bloom_ratio(0.02);
         options.set_memtable_whole_key_filtering(true);
     }
     if table.has_tuning(Tuning::Queue) {
-        // Rows go in the order in which they came: who looks for the first would walk over all that
-        // are gone.
+        // Rows are deleted in the order in which they were added, so a reader of the first row
+        // would step over all deleted ones.
         options.add_compact_on_deletion_collector_factory(1024, 512, 0.5);
     }
     if table.has_tuning(Tuning::NewestFirst) {
-        // Where nearly nothing but remains lie side by side: every reply leaves some, and is no
-        // reason to write a file anew.
+        // Compact only where nearly all neighbouring entries are deletions: every reply leaves
+        // some, and they do not justify rewriting a file.
         options.add_compact_on_deletion_collector_factory(4096, 3900, 0.0);
     }
     if table.has_tuning(Tuning::Incompressible) {
-        // Hashes: nothing to compress, and the folds will replace them.
+        // Hashes do not compress, and folds replace these rows soon.
         options.set_compression_type(DBCompressionType::None);
         options.set_bottommost_compression_type(DBCompressionType::None);
     }
     if table.has_tuning(Tuning::Messages) {
-        // Raw messages go to files of their own, so that compaction never writes them again.
+        // Raw messages go to blob files, so that compaction does not write them again.
         options.set_enable_blob_files(true);
         options.set_min_blob_size(1024);
         options.set_blob_file_size(256 * MIB as u64);
@@ -183,23 +181,24 @@ fn open_error(dir: &Path, error: &dyn std::fmt::Display) -> Error {
     let remedy = if text.contains("LOCK") || text.contains("lock") {
         "another process has it open: stop the service first, or go through it"
     } else if text.contains("orruption") {
-        "it is damaged, and nothing was changed. Copy the directory away before anything else; then restore the last \
-         backup. Opening it anyway would silently drop mail that was acknowledged"
+        "it is damaged, and nothing was changed. Copy the directory away before anything else; \
+         then restore the last backup. Opening it anyway would silently drop mail that was \
+         acknowledged"
     } else if text.contains("olumn family not found") {
         "it was written by an older version: start the service once, which brings it up to date"
     } else if text.contains("olumn famil") {
         "it was written by a newer version: use that one"
     } else {
-        "see that the directory exists, that the service owns it, and that the disk has space"
+        "check that the directory exists, that the service owns it, and that the disk has space"
     };
     Error::Open(format!("cannot open the store in {dir}: {text}. {remedy}."))
 }
 
 fn io(error: &rocksdb::Error) -> Error {
     let text = error.to_string();
-    // RocksDB goes on by itself after ENOSPC. Every other failure of a write stops it until it is
-    // opened anew, a quota that was exceeded (EDQUOT) too: as `Io` it poisons the store, and the
-    // watchdog starts the service again.
+    // After ENOSPC, RocksDB recovers by itself. After every other failed write, also an exceeded
+    // quota (EDQUOT), it refuses writes until it is opened again: `Io` poisons the store, and the
+    // watchdog restarts the service.
     if text.contains("No space left on device") { Error::Full } else { Error::Io(text) }
 }
 
@@ -210,17 +209,17 @@ fn read_options(from: &[u8], to: &[u8]) -> ReadOptions {
     options
 }
 
-/// From row to row as `each` says. No row is gone on from before it asks for the next: behind the
-/// last that is wanted may lie the remains of thousands that were deleted, and an iterator walks
+/// Moves an iterator as `each` says. It moves only when `each` asks for another row: behind the
+/// last wanted row there may be remains of thousands of deleted rows, and the iterator would step
 /// over all of them.
 fn walk<D: DBAccess>(
     mut rows: DBRawIteratorWithThreadMode<'_, D>,
     first: WalkStep,
     each: &mut WalkFn<'_>,
 ) -> Result<(), Error> {
-    let mut go = first;
+    let mut step = first;
     loop {
-        match go {
+        match step {
             WalkStep::At(key) => rows.seek(key),
             WalkStep::Before(key) => {
                 rows.seek_for_prev(&key);
@@ -236,44 +235,42 @@ fn walk<D: DBAccess>(
         if row.is_none() {
             rows.status().map_err(|error| io(&error))?;
         }
-        go = each(row)?;
+        step = each(row)?;
     }
 }
 
-/// The rows of all batches with the position of their batch, by table and key, then by position.
-/// With `shared_once`, rows that neighbouring batches share are listed with the first of them
-/// alone.
+/// Returns the rows of all batches with the position of their batch, sorted by table, key and
+/// position. With `shared_once`, rows that adjacent batches share are listed only for the first of
+/// these batches.
 fn sorted_puts(batches: &[Arc<Batch>], shared_once: bool) -> Vec<(usize, &Put)> {
     let mut puts: Vec<(usize, &Put)> = Vec::new();
-    let mut before: Option<&Arc<Vec<Put>>> = None;
+    let mut last_shared: Option<&Arc<Vec<Put>>> = None;
     for (at, batch) in batches.iter().enumerate() {
-        let listed = match (&batch.shared, before) {
-            (Some(shared), Some(before)) if shared_once && Arc::ptr_eq(shared, before) => {
-                shared.len()
-            }
+        let skipped = match (&batch.shared, last_shared) {
+            (Some(shared), Some(last)) if shared_once && Arc::ptr_eq(shared, last) => shared.len(),
             _ => 0,
         };
-        puts.extend(batch.all_puts().skip(listed).map(|put| (at, put)));
-        before = batch.shared.as_ref();
+        puts.extend(batch.all_puts().skip(skipped).map(|put| (at, put)));
+        last_shared = batch.shared.as_ref();
     }
     puts.sort_by(|(_, one), (_, other)| (one.table, &one.key).cmp(&(other.table, &other.key)));
     puts
 }
 
-/// From end to end, or until `each` has enough.
+/// Calls `each` with the rows of an iterator, until it returns `false`.
 fn scan<D: DBAccess>(
     rows: DBRawIteratorWithThreadMode<'_, D>,
     [from, to]: [&[u8]; 2],
     reverse: bool,
     each: &mut RowFn<'_>,
 ) -> Result<(), Error> {
-    let (first, on) = if reverse {
+    let (first, next) = if reverse {
         (WalkStep::Before(to.to_vec()), WalkStep::Prev)
     } else {
         (WalkStep::At(from.to_vec()), WalkStep::Next)
     };
     walk(rows, first, &mut |row| match row {
-        Some((key, value)) if each(key, value)? => Ok(on.clone()),
+        Some((key, value)) if each(key, value)? => Ok(next.clone()),
         _ => Ok(WalkStep::End),
     })
 }
@@ -295,7 +292,7 @@ impl RowReader for RocksEngine {
             return Ok(());
         }
         let rows = self.rows(table, from, to)?;
-        self.noting_remains(table, || scan(rows, [from, to], reverse, each))
+        self.flush_after_remains(table, || scan(rows, [from, to], reverse, each))
     }
 
     fn walk(
@@ -307,7 +304,7 @@ impl RowReader for RocksEngine {
         each: &mut WalkFn<'_>,
     ) -> Result<(), Error> {
         let rows = self.rows(table, from, to)?;
-        self.noting_remains(table, || walk(rows, first, each))
+        self.flush_after_remains(table, || walk(rows, first, each))
     }
 }
 
@@ -318,26 +315,26 @@ impl RocksEngine {
 }
 
 impl RocksEngine {
-    fn snapshot_of(&self, keeps: bool) -> RocksSnapshot<'_> {
+    fn open_snapshot(&self, fills_cache: bool) -> RocksSnapshot<'_> {
         let (mut options, snapshot) = (ReadOptions::default(), self.db.snapshot());
         options.set_snapshot(&snapshot);
-        RocksSnapshot { engine: self, options, snapshot, keeps }
+        RocksSnapshot { engine: self, options, snapshot, fills_cache }
     }
 }
 
 struct RocksSnapshot<'a> {
     engine: &'a RocksEngine,
-    /// Of the state that `snapshot` holds.
+    /// Options that read from `snapshot`.
     options: ReadOptions,
     snapshot: rocksdb::Snapshot<'a>,
-    /// Whether what scans read stays in the cache.
-    keeps: bool,
+    /// Whether blocks that scans read are put into the cache.
+    fills_cache: bool,
 }
 
 impl RocksSnapshot<'_> {
     fn rows(&self, table: Table, from: &[u8], to: &[u8]) -> Result<DBRawIterator<'_>, Error> {
         let mut options = read_options(from, to);
-        options.fill_cache(self.keeps);
+        options.fill_cache(self.fills_cache);
         Ok(self.snapshot.raw_iterator_cf_opt(self.engine.family(table)?, options))
     }
 }
@@ -375,7 +372,7 @@ impl RowReader for RocksSnapshot<'_> {
             return Ok(());
         }
         let rows = self.rows(table, from, to)?;
-        self.engine.noting_remains(table, || scan(rows, [from, to], reverse, each))
+        self.engine.flush_after_remains(table, || scan(rows, [from, to], reverse, each))
     }
 
     fn walk(
@@ -387,46 +384,47 @@ impl RowReader for RocksSnapshot<'_> {
         each: &mut WalkFn<'_>,
     ) -> Result<(), Error> {
         let rows = self.rows(table, from, to)?;
-        self.engine.noting_remains(table, || walk(rows, first, each))
+        self.engine.flush_after_remains(table, || walk(rows, first, each))
     }
 }
 
 impl Engine for RocksEngine {
     fn snapshot(&self) -> Box<dyn RowReader + '_> {
-        Box::new(self.snapshot_of(true))
+        Box::new(self.open_snapshot(true))
     }
 
     fn sweeping_snapshot(&self) -> Box<dyn RowReader + '_> {
-        Box::new(self.snapshot_of(false))
+        Box::new(self.open_snapshot(false))
     }
 
     fn write(&self, batches: &[Arc<Batch>]) -> Result<Vec<usize>, Error> {
-        // In the order of tables and keys, for then each insertion into a table in memory finds
-        // near at hand what the one before it walked over. Each batch is in that order already.
+        // Insertions into a memtable are faster in the order of the keys, for each finds near by
+        // what the one before it visited.
         let mut puts = sorted_puts(batches, true);
-        let mut stale = self.stale(batches, &puts)?;
+        let mut stale = self.stale_batches(batches, &puts)?;
         if !stale.is_empty() {
-            // The batch with which shared rows were listed may be the stale one.
+            // The batch for which shared rows were listed may be the stale one.
             puts = sorted_puts(batches, false);
-            stale = self.stale(batches, &puts)?;
+            stale = self.stale_batches(batches, &puts)?;
             puts.retain(|(at, _)| !stale.contains(*at));
         }
-        let mut all = WriteBatch::default();
-        let mut next = puts.iter().skip(1);
+        let mut merged = WriteBatch::default();
+        let mut followers = puts.iter().skip(1);
         for (_, put) in &puts {
-            // Of a key that is written twice the last value counts.
-            if next.next().is_some_and(|(_, next)| next.table == put.table && next.key == put.key) {
+            let next = followers.next();
+            // If a key is written twice, the last value counts.
+            if next.is_some_and(|(_, next)| next.table == put.table && next.key == put.key) {
                 continue;
             }
             let family = self.family(put.table)?;
             match &put.value {
-                Some(value) => all.put_cf(family, &put.key, value),
-                None => all.delete_cf(family, &put.key),
+                Some(value) => merged.put_cf(family, &put.key, value),
+                None => merged.delete_cf(family, &put.key),
             }
         }
         let mut options = WriteOptions::default();
         options.set_sync(true);
-        self.db.write_opt(all, &options).map_err(|error| io(&error))?;
+        self.db.write_opt(merged, &options).map_err(|error| io(&error))?;
         let deleted = puts.iter().map(|(_, put)| *put).filter(|put| put.value.is_none());
         self.deletions.note(deleted.filter(|put| put.table.has_tuning(Tuning::NewestFirst)));
         Ok(stale.positions())
@@ -475,16 +473,16 @@ impl Engine for RocksEngine {
         super::Usage {
             rows: number("rocksdb.estimate-num-keys"),
             bytes: tables.saturating_add(blobs),
-            flushed: octets_after(&report, "Flush(GB): cumulative "),
-            written: octets_after(&report, "Cumulative compaction: "),
+            flushed: parse_gib(&report, "Flush(GB): cumulative "),
+            written: parse_gib(&report, "Cumulative compaction: "),
         }
     }
 }
 
-/// A figure of RocksDB's report, which counts in units of 1024³ octets and prints two or three
-/// digits behind the point.
+/// Returns, in bytes, the figure that follows a label in RocksDB's report. The report counts in
+/// units of 1024³ bytes, with two or three digits after the point.
 #[cfg(any(test, feature = "internals"))]
-fn octets_after(report: &str, label: &str) -> u64 {
+fn parse_gib(report: &str, label: &str) -> u64 {
     let figure = report.split_once(label).and_then(|(_, rest)| rest.split([' ', ',']).next());
     let (whole, part) = figure.and_then(|figure| figure.split_once('.')).unwrap_or(("0", "0"));
     let digits = u32::try_from(part.len()).unwrap_or(0);
@@ -495,22 +493,27 @@ fn octets_after(report: &str, label: &str) -> u64 {
 }
 
 impl RocksEngine {
-    /// Looks at the assertions of all batches, each seen over the batches before it; `puts` are
-    /// theirs, sorted.
-    fn stale(&self, batches: &[Arc<Batch>], puts: &[(usize, &Put)]) -> Result<StaleBatches, Error> {
+    /// Finds the batches whose assertions fail. An assertion of a batch sees the rows of the
+    /// batches before it. `puts` are the sorted rows of all batches.
+    fn stale_batches(
+        &self,
+        batches: &[Arc<Batch>],
+        puts: &[(usize, &Put)],
+    ) -> Result<StaleBatches, Error> {
         let mut stale = StaleBatches::default();
         for (at, batch) in batches.iter().enumerate() {
             let mut is_overtaken = false;
-            for fence in &batch.asserts {
-                let behind = puts.partition_point(|(of, put)| {
-                    (put.table, &put.key, *of).cmp(&(fence.table, &fence.key, at)).is_lt()
+            for asserted in &batch.asserts {
+                let end = puts.partition_point(|(of, put)| {
+                    (put.table, &put.key, *of).cmp(&(asserted.table, &asserted.key, at)).is_lt()
                 });
-                let earlier = puts.get(..behind).unwrap_or_default().iter().rev();
                 let mut earlier =
-                    earlier.take_while(|(_, put)| put.table == fence.table && put.key == fence.key);
+                    puts.get(..end).unwrap_or_default().iter().rev().take_while(|(_, put)| {
+                        put.table == asserted.table && put.key == asserted.key
+                    });
                 is_overtaken |= match earlier.find(|(of, _)| !stale.contains(*of)) {
-                    Some((_, put)) => put.value != fence.value,
-                    None => self.get(fence.table, &fence.key)? != fence.value,
+                    Some((_, put)) => put.value != asserted.value,
+                    None => self.get(asserted.table, &asserted.key)? != asserted.value,
                 };
             }
             stale.check(at, batch, is_overtaken);

@@ -1,5 +1,7 @@
-//! The contract of an engine as tests that panic at the first breach: every engine passes `alone`,
-//! and one that several processes may share passes `together` as well.
+//! Tests of the contract of engines.
+//!
+//! Every engine must pass `check_engine`, and an engine that several processes may share must pass
+//! `check_shared_engine`, too. They panic at the first breach.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -37,7 +39,7 @@ fn keys(
     out
 }
 
-/// Where a walk stands after each of these steps, up to the one that ends it.
+/// Returns the row where a walk stands after each of these steps, up to the step that ends it.
 pub(super) fn walk_rows(
     read: &dyn RowReader,
     table: Table,
@@ -54,7 +56,7 @@ pub(super) fn walk_rows(
     out
 }
 
-/// Holds an empty engine to the contract.
+/// Checks that an empty engine keeps the contract.
 pub fn check_engine(engine: &dyn Engine) {
     let table = Table::EmailMetadata;
     engine
@@ -114,7 +116,7 @@ pub fn check_engine(engine: &dyn Engine) {
     let wanted = [&rows[..], &[row("a2=two"), row("a1=one")]].concat();
     assert_eq!(walk_rows(engine, table, [b"", b"z"], &steps), wanted);
     assert_eq!(walk_rows(&*engine.snapshot(), table, [b"", b"z"], &steps), wanted);
-    // What lies outside is not there, and where it stands at nothing a step ends it.
+    // A walk does not see rows outside its range, and a step from no row ends it.
     let steps = [
         at(b""),
         WalkStep::Next,
@@ -137,16 +139,16 @@ pub fn check_engine(engine: &dyn Engine) {
     assert_eq!(engine.get(table, b"a3").unwrap().as_deref(), Some(&b""[..]));
     drop(before);
 
-    // Of a key that several batches of one write set, the last value stands; a later batch may
-    // assert an earlier's.
+    // If several batches of one write set a key, the last value stands. A later batch may assert
+    // the value of an earlier one.
     let mut second = Batch {
         asserts: vec![put(table, b"k", Some(b"1"))],
         ..Batch::of(vec![put(table, b"k", Some(b"2"))])
     };
     engine.write(&[batch(vec![put(table, b"k", Some(b"1"))]), Arc::new(second.clone())]).unwrap();
     assert_eq!(engine.get(table, b"k").unwrap().as_deref(), Some(&b"2"[..]));
-    // Nothing of a batch is written whose assertion fails, nor of a later one that names an account
-    // of it; the others are.
+    // A batch whose assertion fails is not written, nor a later one that names one of its accounts.
+    // The others are written.
     second.puts = vec![put(table, b"k", Some(b"3"))];
     let of = |account| vec![Base { account: AccountId(account), version: 0 }];
     second.bases = of(7);
@@ -169,10 +171,10 @@ pub fn check_engine(engine: &dyn Engine) {
     assert_eq!(engine.write(&[Arc::new(first(b"1")), Arc::new(blind)]), Ok(vec![0]));
     assert_eq!(engine.get(table, b"l").unwrap(), None);
     assert_eq!(engine.get(table, b"m").unwrap().as_deref(), Some(&b"5"[..]));
-    // Rows that several batches have in common are written if one of them is.
+    // Shared rows are written if one of the batches that share them is.
     let shared = Some(Arc::new(vec![put(Table::Blobs, b"message", Some(b"z"))]));
-    let holder = |fence: &[u8], key: &[u8]| {
-        let asserts = vec![put(table, b"k", Some(fence))];
+    let holder = |asserted: &[u8], key: &[u8]| {
+        let asserts = vec![put(table, b"k", Some(asserted))];
         Arc::new(Batch {
             shared: shared.clone(),
             asserts,
@@ -183,22 +185,22 @@ pub fn check_engine(engine: &dyn Engine) {
     assert_eq!(engine.get(Table::Blobs, b"message").unwrap(), None);
     assert_eq!(engine.write(&[holder(b"1", b"p"), holder(b"2", b"q")]), Ok(vec![0]));
     assert_eq!(engine.get(Table::Blobs, b"message").unwrap().as_deref(), Some(&b"z"[..]));
-    // A row that must not be there.
-    let made = |value: &[u8]| {
+    // An assertion may say that a row does not exist.
+    let creation = |value: &[u8]| {
         let asserts = vec![put(table, b"first", None)];
         Arc::new(Batch { asserts, ..Batch::of(vec![put(table, b"first", Some(value))]) })
     };
-    assert_eq!(engine.write(&[made(b"1"), made(b"2")]), Ok(vec![1]));
-    assert_eq!(engine.write(&[made(b"3")]), Ok(vec![0]));
+    assert_eq!(engine.write(&[creation(b"1"), creation(b"2")]), Ok(vec![1]));
+    assert_eq!(engine.write(&[creation(b"3")]), Ok(vec![0]));
     assert_eq!(engine.get(table, b"first").unwrap().as_deref(), Some(&b"1"[..]));
-    // An error of the caller ends a scan and comes back.
+    // An error of the callback ends a scan and is returned.
     let ended = engine.scan(table, b"", b"z", false, &mut |_, _| Err(Error::NotFound("enough")));
     assert_eq!(ended, Err(Error::NotFound("enough")));
     assert!(engine.statistics().syncs >= 3);
     assert!(engine.usage(table).rows > 0);
 }
 
-/// Holds two handles on one empty store to the contract of shared engines.
+/// Checks that two handles on one empty store keep the contract of shared engines.
 pub fn check_shared_engine(one: &dyn Engine, other: &dyn Engine) {
     assert!(one.is_shared() && other.is_shared());
     let (ann, bob) = (AccountId(1), AccountId(2));
@@ -210,7 +212,7 @@ pub fn check_shared_engine(one: &dyn Engine, other: &dyn Engine) {
     let base = one.base(ann).unwrap();
     assert_eq!(other.base(ann).unwrap(), base);
 
-    // Every batch raises the version of its account, whatever it writes, and no other's.
+    // Every batch raises the version of its account, whatever it writes, and of no other account.
     let before = other.snapshot();
     assert_eq!(one.write(&[change(ann, base, vec![put(table, b"a", Some(b"1"))])]), Ok(vec![]));
     assert_eq!((one.base(ann).unwrap(), other.base(ann).unwrap()), (base + 1, base + 1));
@@ -219,7 +221,7 @@ pub fn check_shared_engine(one: &dyn Engine, other: &dyn Engine) {
     assert_eq!((before.base(ann).unwrap(), before.get(table, b"a").unwrap()), (base, None));
     drop(before);
 
-    // A stale base writes nothing, neither its own rows nor those that it shares.
+    // A batch with a stale base writes nothing, neither its own rows nor the shared ones.
     let shared = Some(Arc::new(vec![put(Table::Blobs, b"message", Some(b"z"))]));
     let bases = vec![Base { account: ann, version: base }];
     let late = Batch {
@@ -230,9 +232,10 @@ pub fn check_shared_engine(one: &dyn Engine, other: &dyn Engine) {
     assert_eq!(other.write(&[Arc::new(late)]), Ok(vec![0]));
     assert_eq!((row(b"a").as_deref(), row(b"late")), (Some(&b"1"[..]), None));
     assert_eq!(one.get(Table::Blobs, b"message").unwrap(), None);
-    assert_eq!(one.base(ann).unwrap(), base + 1, "what was not written raises no version");
+    assert_eq!(one.base(ann).unwrap(), base + 1, "a batch that is not written raises no version");
 
-    // A change that the other undid is noticed: the rows read as before, the version does not.
+    // A change that was undone in the meantime is noticed: the rows are as before, but the version
+    // is not.
     let read = one.base(ann).unwrap();
     assert_eq!(other.write(&[change(ann, read, vec![put(table, b"a", Some(b"7"))])]), Ok(vec![]));
     assert_eq!(
@@ -242,8 +245,8 @@ pub fn check_shared_engine(one: &dyn Engine, other: &dyn Engine) {
     assert_eq!(one.write(&[change(ann, read, vec![put(table, b"aba", Some(b"x"))])]), Ok(vec![0]));
     assert_eq!(row(b"aba"), None);
 
-    // One stale member does not stop the others; what was built on it goes with it, also where its
-    // base fits by chance.
+    // A stale batch does not stop the others. A batch that was built on it is stale, too, even if
+    // its base fits by chance.
     let (now, of_bob) = (one.base(ann).unwrap(), one.base(bob).unwrap());
     let group = [
         change(ann, now - 1, vec![put(table, b"stale", Some(b"x"))]),
@@ -267,12 +270,13 @@ pub fn check_shared_engine(one: &dyn Engine, other: &dyn Engine) {
     assert_eq!(other.write(&[both(now, of_bob + 2)]), Ok(vec![]));
     assert_eq!((one.base(ann).unwrap(), one.base(bob).unwrap()), (now + 1, of_bob + 3));
 
-    // Whoever comes first makes the store's own row.
-    let made = |value: &[u8]| {
+    // The first writer creates the store's own row.
+    let creation = |value: &[u8]| {
         let asserts = vec![put(Table::Site, b"own", None)];
         Arc::new(Batch { asserts, ..Batch::of(vec![put(Table::Site, b"own", Some(value))]) })
     };
-    assert_eq!((one.write(&[made(b"1")]), other.write(&[made(b"2")])), (Ok(vec![]), Ok(vec![0])));
+    assert_eq!(one.write(&[creation(b"1")]), Ok(vec![]));
+    assert_eq!(other.write(&[creation(b"2")]), Ok(vec![0]));
     assert_eq!(other.get(Table::Site, b"own").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
@@ -281,12 +285,12 @@ mod tests {
     use crate::store::engine::memory::MemoryEngine;
 
     #[test]
-    fn memory_keeps_the_contract() {
+    fn memory_engine_keeps_the_contract() {
         super::check_engine(&MemoryEngine::new());
     }
 
     #[test]
-    fn memory_with_two_handles_keeps_the_contract_of_shared_engines() {
+    fn memory_engine_with_two_handles_keeps_the_contract_of_shared_engines() {
         let one = MemoryEngine::new();
         let other = one.share();
         super::check_engine(&one);

@@ -1,4 +1,4 @@
-//! Reading by keys and rows instead of bytes.
+//! Reads rows by the types of their keys and values instead of by bytes.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use crate::store::row::RowFormat;
 use crate::store::table::codec::Prefix;
 use crate::store::table::{Encoded, Table, decode_key};
 
-/// Rows of one table: those with `from <= key < to`.
+/// A range of rows of one table: those with `from <= key < to`.
 #[derive(Debug)]
 pub(crate) struct KeyRange<T> {
     from: Vec<u8>,
@@ -24,63 +24,67 @@ impl<T: Table> KeyRange<T> {
         Self { to: after(&from), from, reverse: false, table: PhantomData }
     }
 
-    /// The rows that begin with `prefix`, from the first that is not before `from` on.
+    /// The rows whose keys begin with `prefix` and are not less than `from`.
     pub(crate) fn from(prefix: &impl Prefix<T::Key>, from: &impl Prefix<T::Key>) -> Self {
         Self { from: from.encode(), ..Self::under(prefix) }
     }
 
-    /// The rows that begin with `prefix` and stand before every row that begins with `to`.
+    /// The rows whose keys begin with `prefix` and are less than every key that begins with `to`.
     pub(crate) fn before(prefix: &impl Prefix<T::Key>, to: &impl Prefix<T::Key>) -> Self {
         Self { to: to.encode(), ..Self::under(prefix) }
     }
 
-    /// The rows from the first that is not before `from` to the last before `to`.
+    /// The rows whose keys are not less than `from`, and less than every key that begins with `to`.
     pub(crate) fn between(from: &impl Prefix<T::Key>, to: &impl Prefix<T::Key>) -> Self {
         Self { from: from.encode(), to: to.encode(), reverse: false, table: PhantomData }
     }
 
-    /// The rows from the first that is not before `from` to the last that begins with `last`.
+    /// The rows from the first whose key is not less than `from` to the last whose key begins with
+    /// `last`.
     pub(crate) fn through(from: &impl Prefix<T::Key>, last: &impl Prefix<T::Key>) -> Self {
         Self { from: from.encode(), to: after(&last.encode()), reverse: false, table: PhantomData }
     }
 
-    /// The rows that begin with `prefix` and stand behind every row that begins with `key`.
+    /// The rows whose keys begin with `prefix` and are greater than every key that begins with
+    /// `key`.
     pub(crate) fn behind(prefix: &impl Prefix<T::Key>, key: &impl Prefix<T::Key>) -> Self {
         Self { from: after(&key.encode()), ..Self::under(prefix) }
     }
 
-    /// The rows behind every row that begins with `key`, to the last that begins with `last`.
+    /// The rows whose keys are greater than every key that begins with `key`, to the last whose key
+    /// begins with `last`.
     pub(crate) fn behind_through(key: &impl Prefix<T::Key>, last: &impl Prefix<T::Key>) -> Self {
         Self { from: after(&key.encode()), ..Self::through(key, last) }
     }
 
-    /// The rows that begin with `prefix`, from the first whose key is not before these bytes on:
-    /// where an earlier walk over them left off.
+    /// The rows whose keys begin with `prefix` and are not less than these bytes, which say where
+    /// an earlier scan stopped.
     pub(crate) fn resumed(prefix: &impl Prefix<T::Key>, from: Vec<u8>) -> Self {
         Self { from, ..Self::under(prefix) }
     }
 
-    /// The same rows, the last one first.
+    /// The same rows in the opposite order.
     pub(crate) fn reversed(self) -> Self {
         Self { reverse: !self.reverse, ..self }
     }
 }
 
-/// A key of a table, and its row.
+/// A key of a table with its row.
 type Entry<T> = (<T as Table>::Key, <T as Table>::Row);
 
-/// Reads of one table, by its own keys and rows.
+/// Reads a table by its types of keys and rows.
 ///
-/// Every function fails with `Corrupt` where a key or a row that it decodes is damaged, and with
-/// what the engine says.
+/// Every function fails with `Corrupt` if a key or a row that it decodes is damaged, and with the
+/// errors of the engine.
 pub(crate) trait TypedRead: RowReader {
-    /// The row under a key.
+    /// Returns the row under a key.
     fn row<T: Table<Row: RowFormat>>(&self, key: &T::Key) -> Result<Option<T::Row>, Error> {
         let key = key.encode();
         self.get(T::ID, &key)?.map(|bytes| T::Row::from_bytes(T::ID, &key, &bytes)).transpose()
     }
 
-    /// The row under a key, if there is one, or why it cannot be read.
+    /// Returns the row under a key, if there is one. A row that cannot be decoded is
+    /// `Ok(Some(Err))`, so that callers can tell it from an error of the engine.
     fn row_if_any<T: Table<Row: RowFormat>>(
         &self,
         key: &T::Key,
@@ -89,12 +93,12 @@ pub(crate) trait TypedRead: RowReader {
         Ok(self.get(T::ID, &key)?.map(|bytes| T::Row::from_bytes(T::ID, &key, &bytes)))
     }
 
-    /// The bytes of the row under a key.
+    /// Returns the bytes of the row under a key.
     fn bytes<T: Table>(&self, key: &T::Key) -> Result<Option<Vec<u8>>, Error> {
         self.get(T::ID, &key.encode())
     }
 
-    /// The row under a key, of a table whose rows have a format of their own.
+    /// Returns the row under a key, of a table whose rows have a format of their own.
     fn row_with<T: Table<Row = Encoded>, V>(
         &self,
         key: &T::Key,
@@ -104,7 +108,7 @@ pub(crate) trait TypedRead: RowReader {
         self.get(T::ID, &key)?.map(|bytes| decode(&key, &bytes)).transpose()
     }
 
-    /// Shows `each` the bytes of the rows under these keys, in their order.
+    /// Calls `each` with these keys and the bytes of their rows, in their order.
     fn many<T: Table>(
         &self,
         keys: impl Iterator<Item = T::Key>,
@@ -114,7 +118,7 @@ pub(crate) trait TypedRead: RowReader {
         self.get_many(T::ID, &keys, &mut each)
     }
 
-    /// Shows `each` the rows of a range, until it answers `false`.
+    /// Calls `each` with the keys and rows of a range, until it returns `false`.
     fn rows<T: Table<Row: RowFormat>>(
         &self,
         range: &KeyRange<T>,
@@ -125,8 +129,8 @@ pub(crate) trait TypedRead: RowReader {
         })
     }
 
-    /// Shows `each` the rows of a range of a table whose rows have a format of their own, until it
-    /// answers `false`.
+    /// Calls `each` with the keys and rows of a range of a table whose rows have a format of their
+    /// own, until it returns `false`.
     fn rows_with<T: Table<Row = Encoded>, V>(
         &self,
         range: &KeyRange<T>,
@@ -138,7 +142,7 @@ pub(crate) trait TypedRead: RowReader {
         })
     }
 
-    /// Shows `each` the keys of a range with the bytes of their rows, until it answers `false`.
+    /// Calls `each` with the keys of a range and the bytes of their rows, until it returns `false`.
     fn keys<T: Table>(
         &self,
         range: &KeyRange<T>,
@@ -149,8 +153,8 @@ pub(crate) trait TypedRead: RowReader {
         })
     }
 
-    /// Shows `each` the bytes of keys and rows of a range, damaged ones too, until it answers
-    /// `false`.
+    /// Calls `each` with the bytes of the keys and rows of a range, damaged ones too, until it
+    /// returns `false`.
     fn raw_rows<T: Table>(
         &self,
         range: &KeyRange<T>,
@@ -159,8 +163,8 @@ pub(crate) trait TypedRead: RowReader {
         self.scan(T::ID, &range.from, &range.to, range.reverse, &mut each)
     }
 
-    /// Walks to and fro over the rows of a range: `each` is shown the row where the walk stands, or
-    /// none where there is none, and says where to go.
+    /// Walks forwards and backwards over the rows of a range: calls `each` with the row where the
+    /// walk stands, if there is one, and moves as `each` says.
     fn walk_rows<T: Table<Row: RowFormat>>(
         &self,
         range: &KeyRange<T>,
@@ -175,7 +179,7 @@ pub(crate) trait TypedRead: RowReader {
         })
     }
 
-    /// Whether a range has any row.
+    /// Returns whether a range has any row.
     fn has_any<T: Table>(&self, range: &KeyRange<T>) -> Result<bool, Error> {
         let mut found = false;
         self.raw_rows(range, |_, _| {
@@ -185,7 +189,7 @@ pub(crate) trait TypedRead: RowReader {
         Ok(found)
     }
 
-    /// How many rows a range has.
+    /// Counts the rows of a range.
     fn count<T: Table>(&self, range: &KeyRange<T>) -> Result<u64, Error> {
         let mut count = 0;
         self.scan(T::ID, &range.from, &range.to, range.reverse, &mut |_, _| {
@@ -195,7 +199,7 @@ pub(crate) trait TypedRead: RowReader {
         Ok(count)
     }
 
-    /// The first row of a range.
+    /// Returns the first key of a range with its row.
     fn first<T: Table<Row: RowFormat>>(
         &self,
         range: &KeyRange<T>,
@@ -208,7 +212,7 @@ pub(crate) trait TypedRead: RowReader {
         Ok(found)
     }
 
-    /// The first key of a range.
+    /// Returns the first key of a range.
     fn first_key<T: Table>(&self, range: &KeyRange<T>) -> Result<Option<T::Key>, Error> {
         let mut found = None;
         self.keys(range, |key, _| {

@@ -1,5 +1,5 @@
-//! An engine in memory that tells what is read of it. For tests of what the store and its queries
-//! cost, and of who looks at what at which moment.
+//! An engine in memory that counts the rows that are read from it. For tests of what the store and
+//! its queries cost, and of races between readers and writers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::store::error::Error;
 
 type SnapshotHook = Box<dyn FnOnce() + Send>;
 
-/// Counts the rows that are read, of itself and of its snapshots.
+/// Counts the rows that are read from the engine and from its snapshots.
 #[derive(Default)]
 pub struct CountingEngine {
     inner: MemoryEngine,
@@ -24,28 +24,28 @@ pub struct CountingEngine {
 }
 
 impl CountingEngine {
-    /// The rows that were read since this was last asked; a row that is not there counts where it
-    /// was asked for by its key.
+    /// Returns how many rows were read since the last call. A lookup by key counts even if it finds
+    /// no row.
     pub fn read(&self) -> usize {
         self.read.swap(0, Ordering::Relaxed)
     }
 
-    /// Does something before the next snapshot is made.
-    pub fn before_snapshot(&self, deed: impl FnOnce() + Send + 'static) {
-        *self.before_snapshot.lock() = Some(Box::new(deed));
+    /// Runs `hook` before the next snapshot is made.
+    pub fn before_snapshot(&self, hook: impl FnOnce() + Send + 'static) {
+        *self.before_snapshot.lock() = Some(Box::new(hook));
     }
 
-    /// From now on it must be asked so often to clear remains until there are none.
+    /// Makes this many calls of `clear_remains` necessary until there are no remains.
     pub fn set_remains(&self, times: usize) {
         self.remains.store(times, Ordering::SeqCst);
     }
 
-    /// How often it is still to be asked to clear remains.
+    /// How many calls of `clear_remains` are still necessary.
     pub fn remains(&self) -> usize {
         self.remains.load(Ordering::SeqCst)
     }
 
-    /// The engine beneath.
+    /// The wrapped engine.
     pub fn inner(&self) -> &MemoryEngine {
         &self.inner
     }
@@ -116,9 +116,9 @@ impl RowReader for CountingEngine {
 
 impl Engine for CountingEngine {
     fn snapshot(&self) -> Box<dyn RowReader + '_> {
-        let deed = self.before_snapshot.lock().take();
-        if let Some(deed) = deed {
-            deed();
+        let hook = self.before_snapshot.lock().take();
+        if let Some(hook) = hook {
+            hook();
         }
         Box::new(CountingReader { inner: self.inner.snapshot(), read: &self.read })
     }

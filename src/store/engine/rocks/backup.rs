@@ -1,9 +1,9 @@
-//! Backups by RocksDB's own engine: files that do not change are kept once, whichever backups they
-//! are of; blob files, too.
+//! Makes, verifies and restores backups with RocksDB's backup engine.
 //!
-//! Its check of a backup looks at sizes alone. The checksum that it wrote down for each file stands
-//! in the text file `meta/ID`, a line each: `PATH crc32 NUMBER` (in truth CRC32C); here every file
-//! is read and compared with that.
+//! - Files that do not change, blob files too, are stored once for all backups that have them.
+//! - RocksDB verifies only the sizes of files. `verify` also reads every file and compares its
+//!   checksum with the text file `meta/ID`, which has a line `PATH crc32 NUMBER` for each file. The
+//!   number is a CRC-32C in spite of the name.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -19,18 +19,18 @@ use crate::store::engine::Backup;
 use crate::store::error::Error;
 
 impl RocksEngine {
-    /// One backup more; proved.
+    /// Adds a backup to the directory, and has RocksDB verify it.
     pub(super) fn make_backup(&self, dir: &Path) -> Result<Backup, Error> {
         let mut engine = open(dir)?;
-        // Flushed first: else each backup would hold the whole log once more.
+        // Without a flush, each backup would have its own copy of the whole log.
         engine.create_new_backup_flush(&self.db, true).map_err(|error| io(&error))?;
         let made = engine.get_backup_info().iter().map(backup).max_by_key(|made| made.id);
-        let made = made.ok_or_else(|| Error::Io("the backup was made, and is not there".into()))?;
+        let made = made.ok_or_else(|| Error::Io("the new backup is missing".into()))?;
         engine.verify_backup(made.id).map_err(|error| io(&error))?;
         Ok(made)
     }
 
-    /// Lets go of all but the newest `keep`.
+    /// Deletes all backups but the newest `keep`.
     pub(super) fn purge_backups(dir: &Path, keep: usize) -> Result<(), Error> {
         open(dir)?.purge_old_backups(keep).map_err(|error| io(&error))
     }
@@ -47,35 +47,38 @@ fn backup(info: &BackupEngineInfo) -> Backup {
     Backup { id: info.backup_id, at, bytes: info.size, files: info.num_files, written: 0 }
 }
 
+/// Returns the backups in a directory, oldest first.
 pub(in crate::store) fn list(dir: &Path) -> Result<Vec<Backup>, Error> {
     let mut all: Vec<Backup> = open(dir)?.get_backup_info().iter().map(backup).collect();
     all.sort_by_key(|backup| backup.id);
     Ok(all)
 }
 
+/// Verifies that every file of a backup is there and has its checksum.
 pub(in crate::store) fn verify(dir: &Path, id: u32) -> Result<(), Error> {
-    let broken = |what: String| Error::Io(format!("backup {id} is damaged: {what}: use another"));
+    let damaged = |what: String| Error::Io(format!("backup {id} is damaged: {what}: use another"));
     if !list(dir)?.iter().any(|backup| backup.id == id) {
         return Err(Error::NotFound("backup"));
     }
-    open(dir)?.verify_backup(id).map_err(|error| broken(error.to_string()))?;
+    open(dir)?.verify_backup(id).map_err(|error| damaged(error.to_string()))?;
     let meta = fs::read_to_string(dir.join("meta").join(id.to_string()))
-        .map_err(|error| broken(error.to_string()))?;
+        .map_err(|error| damaged(error.to_string()))?;
     let mut files = 0;
     for line in meta.lines() {
-        let Some((path, sum)) = line.split_once(" crc32 ") else { continue };
-        let sum: u32 = sum.trim().parse().map_err(|_| broken(format!("{path}: no checksum")))?;
+        let Some((path, wanted)) = line.split_once(" crc32 ") else { continue };
+        let wanted: u32 =
+            wanted.trim().parse().map_err(|_| damaged(format!("{path}: no checksum")))?;
         let found =
-            checksum(&dir.join(path)).map_err(|error| broken(format!("{path}: {error}")))?;
-        if found != sum {
-            return Err(broken(format!("{path} is not as it was written")));
+            checksum(&dir.join(path)).map_err(|error| damaged(format!("{path}: {error}")))?;
+        if found != wanted {
+            return Err(damaged(format!("{path} is not as it was written")));
         }
         files += 1;
     }
-    if files == 0 { Err(broken("it names no files".into())) } else { Ok(()) }
+    if files == 0 { Err(damaged("it names no files".into())) } else { Ok(()) }
 }
 
-/// Makes an engine's directory of a backup, and opens it.
+/// Restores a backup to a directory, and opens the engine there.
 pub(in crate::store) fn restore(dir: &Path, id: u32, to: &Path) -> Result<RocksEngine, Error> {
     open(dir)?
         .restore_from_backup(to, to, &RestoreOptions::default(), id)
@@ -89,42 +92,39 @@ fn checksum(path: &Path) -> std::io::Result<u32> {
     let mut sum = !0u32;
     loop {
         let read = file.read(&mut buffer)?;
-        let Some(octets) = buffer.get(..read).filter(|octets| !octets.is_empty()) else {
+        let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
             return Ok(!sum);
         };
-        sum = crc32c(sum, octets);
+        sum = crc32c(sum, bytes);
     }
 }
 
-/// CRC-32C (Castagnoli), reflected, eight octets a step.
-fn crc32c(mut sum: u32, octets: &[u8]) -> u32 {
-    let (eights, rest) = octets.as_chunks::<8>();
-    for eight in eights {
-        let word = u64::from_be_bytes(*eight).swap_bytes() ^ u64::from(sum);
+/// Continues a CRC-32C (Castagnoli, reflected), eight bytes at a time.
+fn crc32c(mut sum: u32, bytes: &[u8]) -> u32 {
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    for chunk in chunks {
+        let word = u64::from_be_bytes(*chunk).swap_bytes() ^ u64::from(sum);
         let at = |shift: u32| usize::from(word.wrapping_shr(shift).to_be_bytes()[7]);
-        sum = TABLES
-            .iter()
-            .rev()
-            .zip(0u32..)
-            .fold(0, |sum, (table, octet)| sum ^ table[at(octet * 8)]);
+        sum =
+            TABLES.iter().rev().zip(0u32..).fold(0, |sum, (table, byte)| sum ^ table[at(byte * 8)]);
     }
     rest.iter()
-        .fold(sum, |sum, octet| (sum >> 8) ^ TABLES[0][usize::from(sum.to_be_bytes()[3] ^ octet)])
+        .fold(sum, |sum, byte| (sum >> 8) ^ TABLES[0][usize::from(sum.to_be_bytes()[3] ^ byte)])
 }
 
 static TABLES: [[u32; 256]; 8] = tables();
 
 const fn tables() -> [[u32; 256]; 8] {
     let mut tables = [[0u32; 256]; 8];
-    let mut octet = 0u32;
-    while octet < 256 {
-        let (mut sum, mut bit) = (octet, 0);
+    let mut byte = 0u32;
+    while byte < 256 {
+        let (mut sum, mut bit) = (byte, 0);
         while bit < 8 {
             sum = if sum & 1 == 1 { (sum >> 1) ^ 0x82f6_3b78 } else { sum >> 1 };
             bit += 1;
         }
-        tables[0][octet as usize] = sum;
-        octet += 1;
+        tables[0][byte as usize] = sum;
+        byte += 1;
     }
     let mut at = 0;
     while at < 256 {
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_that_of_rfc_3720() {
-        let sum = |octets: &[u8]| !crc32c(!0, octets);
+        let sum = |bytes: &[u8]| !crc32c(!0, bytes);
         assert_eq!(sum(b"123456789"), 0xe306_9283);
         assert_eq!(sum(&[0; 32]), 0x8a91_36aa);
         assert_eq!(sum(&[0xff; 32]), 0x62a8_ab43);

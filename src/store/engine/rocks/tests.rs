@@ -1,9 +1,12 @@
+//! What RocksDB does with the remains of deleted rows and with its cache, and that its walks find
+//! what scans find.
+
 use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::super::suite::walk_rows;
-use super::remains::{REMAINS, remains_passed};
+use super::remains::{MIN_CLEARED_REMAINS, remains_passed};
 use super::*;
 
 fn batch(rows: u32, value: Option<&[u8]>) -> Arc<Batch> {
@@ -16,7 +19,7 @@ fn batch(rows: u32, value: Option<&[u8]>) -> Arc<Batch> {
 }
 
 #[test]
-fn remains_that_a_scan_walks_over_are_flushed() {
+fn scan_over_many_remains_has_them_flushed() {
     const ROWS: u32 = 8192;
     let dir = tempfile::tempdir().unwrap();
     let rocks = RocksEngine::open(dir.path(), &Options::default()).unwrap();
@@ -42,13 +45,13 @@ fn remains_that_a_scan_walks_over_are_flushed() {
     };
     rocks.write(&[batch(100, None)]).unwrap();
     assert_eq!(first(), Some(100u32.to_be_bytes().to_vec()));
-    assert_eq!(in_memory(), 100, "few are no reason to flush");
+    assert_eq!(in_memory(), 100, "few remains cause no flush");
     rocks.write(&[batch(ROWS - 1, None)]).unwrap();
     std::thread::sleep(Duration::from_millis(100));
-    assert!(in_memory() >= u64::from(ROWS), "nobody walked over them");
+    assert!(in_memory() >= u64::from(ROWS), "no scan has stepped over them");
     let last = Some((ROWS - 1).to_be_bytes().to_vec());
     assert_eq!(first(), last);
-    // Nobody writes: that scan has them flushed, and what is flushed is compacted.
+    // Without further writes, that scan has the remains flushed, and then they are compacted.
     let passed = || {
         let before = remains_passed();
         assert_eq!(first(), last);
@@ -57,15 +60,16 @@ fn remains_that_a_scan_walks_over_are_flushed() {
     let mut left = u64::MAX;
     for _ in 0..500 {
         left = passed();
-        if left < REMAINS / 16 {
+        if left < MIN_CLEARED_REMAINS / 16 {
             break;
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(left < REMAINS / 16, "{left} remains are walked over");
+    assert!(left < MIN_CLEARED_REMAINS / 16, "the scan still steps over {left} remains");
 }
 
-/// Rows of which every key is behind those of the same number in an earlier one.
+/// A batch that writes the rows with these numbers. Their keys ascend with the numbers and belong
+/// to one neighbourhood.
 fn rows_of(numbers: impl Iterator<Item = u32>, value: Option<&[u8]>) -> Arc<Batch> {
     let key = |number: u32| [&[7; 10][..], &u64::from(number).to_be_bytes()].concat();
     let put = |number| Put {
@@ -76,7 +80,7 @@ fn rows_of(numbers: impl Iterator<Item = u32>, value: Option<&[u8]>) -> Arc<Batc
     Arc::new(Batch::of(numbers.map(put).collect()))
 }
 
-/// The deleted rows that a scan for the first row steps over.
+/// Counts the remains that a scan for the first row steps over.
 fn passed_to_first(rocks: &RocksEngine) -> u64 {
     let before = remains_passed();
     rocks.scan(Table::MailboxEmailIndex, &[], &[0xff], false, &mut |_, _| Ok(false)).unwrap();
@@ -84,7 +88,7 @@ fn passed_to_first(rocks: &RocksEngine) -> u64 {
 }
 
 #[test]
-fn rows_made_and_deleted_before_a_flush_are_cleared_without_a_reader() {
+fn rows_written_and_deleted_before_a_flush_are_cleared_without_a_read() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = RocksEngine::open(dir.path(), &Options::default()).unwrap();
     rocks.write(&[rows_of(0..20_001, Some(b"row"))]).unwrap();
@@ -93,7 +97,7 @@ fn rows_made_and_deleted_before_a_flush_are_cleared_without_a_reader() {
         rocks.write(&[rows_of(thousand * 1000..(thousand + 1) * 1000, None)]).unwrap();
         assert_eq!(rocks.has_remains(), thousand >= 4);
     }
-    // The first look notes that more came since; nothing is written for it.
+    // The first call only notes that rows were deleted since; it writes no file.
     let flushed = || rocks.statistics().table_bytes;
     assert!(rocks.clear_remains().unwrap());
     assert_eq!(flushed(), 0);
@@ -110,7 +114,7 @@ fn rows_made_and_deleted_before_a_flush_are_cleared_without_a_reader() {
 }
 
 #[test]
-fn remains_behind_rows_that_stay_are_cleared() {
+fn remains_behind_live_rows_are_cleared() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = RocksEngine::open(dir.path(), &Options::default()).unwrap();
     rocks.write(&[rows_of(0..20_000, Some(b"row"))]).unwrap();
@@ -127,7 +131,7 @@ fn remains_behind_rows_that_stay_are_cleared() {
 }
 
 #[test]
-fn deletions_among_rows_that_stay_are_no_reason_to_write_files() {
+fn deletions_scattered_among_live_rows_cause_no_compaction() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = RocksEngine::open(dir.path(), &Options::default()).unwrap();
     rocks.write(&[rows_of(0..40_000, Some(b"row"))]).unwrap();
@@ -139,7 +143,7 @@ fn deletions_among_rows_that_stay_are_no_reason_to_write_files() {
 }
 
 #[test]
-fn what_a_sweep_reads_takes_no_place_in_the_cache() {
+fn scans_of_a_sweeping_snapshot_do_not_fill_the_cache() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = RocksEngine::open(dir.path(), &Options::default()).unwrap();
     let table = Table::MailboxEmailIndex;
@@ -159,11 +163,11 @@ fn what_a_sweep_reads_takes_no_place_in_the_cache() {
         assert_eq!(rows, 20_000);
         cached().saturating_sub(before)
     };
-    let (swept, kept) = (read(&*rocks.sweeping_snapshot()), read(&*rocks.snapshot()));
-    assert!(swept < kept / 8 && kept > 100_000, "{swept} {kept}");
+    let (sweeping, usual) = (read(&*rocks.sweeping_snapshot()), read(&*rocks.snapshot()));
+    assert!(sweeping < usual / 8 && usual > 100_000, "{sweeping} {usual}");
 }
 
-/// Walks by scans, as an engine does that has no walk of its own.
+/// A reader that walks by scans, as every engine does that does not override `walk`.
 struct Scans<'a>(&'a RocksEngine);
 
 impl RowReader for Scans<'_> {
@@ -184,7 +188,7 @@ impl RowReader for Scans<'_> {
 }
 
 #[test]
-fn a_walk_is_what_scans_would_find() {
+fn walks_find_the_rows_that_scans_find() {
     let dir = tempfile::tempdir().unwrap();
     let rocks = RocksEngine::open(dir.path(), &Options::default()).unwrap();
     rocks.write(&[batch(60, Some(b"old"))]).unwrap();
@@ -192,14 +196,14 @@ fn a_walk_is_what_scans_would_find() {
     rocks.write(&[batch(7, None)]).unwrap();
     rocks.write(&[batch(3, Some(b"new"))]).unwrap();
     let key = || (0u32..70).prop_map(|number| number.to_be_bytes().to_vec());
-    let go = prop_oneof![
+    let step = prop_oneof![
         2 => key().prop_map(WalkStep::At),
         2 => key().prop_map(WalkStep::Before),
         3 => Just(WalkStep::Next),
         3 => Just(WalkStep::Prev),
     ];
     let mut runner = proptest::test_runner::TestRunner::default();
-    let walks = (key(), key(), proptest::collection::vec(go, 1..20));
+    let walks = (key(), key(), proptest::collection::vec(step, 1..20));
     let table = Table::MailboxEmailIndex;
     let run = runner.run(&walks, |(from, to, steps)| {
         let wanted = walk_rows(&Scans(&rocks), table, [&from, &to], &steps);
@@ -211,9 +215,12 @@ fn a_walk_is_what_scans_would_find() {
 }
 
 #[test]
-fn a_figure_of_the_report_is_read_in_octets() {
-    let report = "Flush(GB): cumulative 1.500, interval 0.000\nCumulative compaction: 0.25 GB write, 1.0 MB/s";
-    assert_eq!(octets_after(report, "Flush(GB): cumulative "), 3 << 29);
-    assert_eq!(octets_after(report, "Cumulative compaction: "), 1 << 28);
-    assert_eq!(octets_after(report, "AddFile(GB): cumulative "), 0);
+fn figures_of_the_report_are_parsed_as_bytes() {
+    let report = concat!(
+        "Flush(GB): cumulative 1.500, interval 0.000\n",
+        "Cumulative compaction: 0.25 GB write, 1.0 MB/s"
+    );
+    assert_eq!(parse_gib(report, "Flush(GB): cumulative "), 3 << 29);
+    assert_eq!(parse_gib(report, "Cumulative compaction: "), 1 << 28);
+    assert_eq!(parse_gib(report, "AddFile(GB): cumulative "), 0);
 }
