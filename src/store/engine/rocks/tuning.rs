@@ -1,0 +1,102 @@
+//! The options of RocksDB for the database and for each table.
+
+use rocksdb::statistics::StatsLevel;
+use rocksdb::{
+    BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType,
+    DBRecoveryMode, DataBlockIndexType,
+};
+
+use crate::store::Options;
+use crate::store::engine::Table;
+use crate::store::table::Tuning;
+
+const MIB: usize = 1 << 20;
+
+/// Returns the options of the database, and a column family for each table.
+pub(super) fn database_options(
+    settings: &Options,
+) -> (rocksdb::Options, Vec<ColumnFamilyDescriptor>) {
+    let mut options = rocksdb::Options::default();
+    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    // A log that is missing or shorter than it was counts as damage, too.
+    options.set_track_and_verify_wals_in_manifest(true);
+    options.set_paranoid_checks(true);
+    options.set_db_write_buffer_size(settings.total_memtable_bytes);
+    options.set_max_total_wal_size(settings.log_bytes);
+    options.set_max_background_jobs(i32::try_from(settings.jobs).unwrap_or(i32::MAX));
+    options.set_bytes_per_sync(1 << 20);
+    options.set_keep_log_file_num(4);
+    options.set_max_open_files(512);
+    options.enable_statistics();
+    options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
+    let cache = Cache::new_lru_cache(settings.cache_bytes);
+    let families = Table::ALL.iter().map(|table| {
+        ColumnFamilyDescriptor::new(table.name(), table_options(*table, settings, &cache))
+    });
+    (options, families.collect())
+}
+
+/// Returns the options of one table, by what its declaration says of its rows.
+fn table_options(table: Table, settings: &Options, cache: &Cache) -> rocksdb::Options {
+    let mut blocks = BlockBasedOptions::default();
+    blocks.set_block_size(16 << 10);
+    blocks.set_bloom_filter(10.0, false);
+    blocks.set_block_cache(cache);
+    // Indexes and filters are partitioned, and each partition is cached by itself: the filter of a
+    // whole file of small rows is larger than a shard of the cache, so megabytes would be read
+    // again for every lookup.
+    blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+    blocks.set_partition_filters(true);
+    blocks.set_pin_top_level_index_and_filter(true);
+    blocks.set_cache_index_and_filter_blocks(true);
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    if table.has_tuning(Tuning::LargeValues) {
+        // A block has about twenty small messages. With a restart point at every second one, a
+        // lookup decodes at most one other message.
+        blocks.set_block_restart_interval(2);
+    }
+    if table.has_tuning(Tuning::ByKey) {
+        blocks.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
+    }
+    let mut options = rocksdb::Options::default();
+    options.set_block_based_table_factory(&blocks);
+    options.set_write_buffer_size(settings.memtable_bytes);
+    options.set_max_write_buffer_number(4);
+    options.set_level_zero_file_num_compaction_trigger(4);
+    options.set_level_zero_slowdown_writes_trigger(40);
+    options.set_level_zero_stop_writes_trigger(60);
+    options.set_max_bytes_for_level_base(256 * MIB as u64);
+    options.set_target_file_size_base(64 * MIB as u64);
+    options.set_level_compaction_dynamic_level_bytes(true);
+    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_bottommost_compression_type(DBCompressionType::Zstd);
+    options.set_bottommost_compression_options(-14, 1, 0, 0, true);
+    if table.has_tuning(Tuning::OftenMissing) {
+        options.set_memtable_prefix_bloom_ratio(0.02);
+        options.set_memtable_whole_key_filtering(true);
+    }
+    if table.has_tuning(Tuning::Queue) {
+        // Rows are deleted in the order in which they were added, so a reader of the first row
+        // would step over all deleted ones.
+        options.add_compact_on_deletion_collector_factory(1024, 512, 0.5);
+    }
+    if table.has_tuning(Tuning::NewestFirst) {
+        // Compact only where nearly all neighbouring entries are deletions: every reply leaves
+        // some, and they do not justify rewriting a file.
+        options.add_compact_on_deletion_collector_factory(4096, 3900, 0.0);
+    }
+    if table.has_tuning(Tuning::Incompressible) {
+        // Hashes do not compress, and folds replace these rows soon.
+        options.set_compression_type(DBCompressionType::None);
+        options.set_bottommost_compression_type(DBCompressionType::None);
+    }
+    if table.has_tuning(Tuning::Messages) {
+        // Raw messages go to blob files, so that compaction does not write them again.
+        options.set_enable_blob_files(true);
+        options.set_min_blob_size(1024);
+        options.set_blob_file_size(256 * MIB as u64);
+        options.set_blob_compression_type(DBCompressionType::Lz4);
+        options.set_enable_blob_gc(true);
+    }
+    options
+}
