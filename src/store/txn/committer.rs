@@ -1,14 +1,15 @@
-//! One thread takes all queued batches, writes them under one sync, and redeems their tickets.
+//! The committer: one thread that writes all queued batches with one sync and redeems their
+//! tickets.
 //!
-//! Rows are queued while the account's lock is held, so queue order is the order of change numbers.
-//! Where a write fails, whatever was built on its rows must fail too: each account has an epoch
-//! that a failure moves, and rows that were built in an older epoch are refused.
-//!
-//! Where the engine is shared with other processes, a change that one of them overtook is run
-//! again, on what is there now; so a commit waits for its write before it returns, and its ticket
-//! is redeemed already.
+//! - A batch is queued while the account's lock is held, so the order of the queue is the order of
+//!   the change numbers.
+//! - If the write of a batch fails, every batch that was built on its rows must fail, too. Each
+//!   account counts its failures, and a batch that was built before a failure is refused.
+//! - If other processes share the engine, a change that one of them overtook is run again on the
+//!   new state. Each commit then waits for its write before it returns, and its ticket is ready.
 
 mod group;
+mod ticket;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -19,6 +20,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::sync::oneshot;
 
+pub use self::ticket::Ticket;
+use self::ticket::WriteResult;
 use crate::model::{AccountId, BlobHash, Change, UtcMillis};
 use crate::store::engine::typed::KeyRange;
 use crate::store::engine::{Batch, Engine, Put};
@@ -29,80 +32,10 @@ use crate::store::table::{BlobRefs, Home, OutboxBlobs};
 use crate::store::txn::Txn;
 use crate::store::{Options, Thresholds};
 
-/// How often a change is run again that another process overtook.
+/// How often a change is run again after another process overtook it.
 const MAX_REPEATS: u32 = 8;
 
-/// What became of a commit's write: the accounts whose change was overtaken, and of which nothing
-/// was written.
-type WriteResult = Result<Vec<AccountId>, Error>;
-
-/// Says when a commit is durable and visible.
-#[derive(Debug)]
-#[must_use = "nothing may be promised before the ticket is redeemed"]
-pub struct Ticket(TicketState);
-
-#[derive(Debug)]
-enum TicketState {
-    Ended(WriteResult),
-    Waiting(oneshot::Receiver<WriteResult>),
-}
-
-impl Ticket {
-    fn ended(result: WriteResult) -> Self {
-        Self(TicketState::Ended(result))
-    }
-
-    /// Waits for the disk.
-    ///
-    /// # Errors
-    /// `Full`, `Away`, `Overtaken`, `Poisoned` or what the engine said; then nothing of the commit
-    /// was written, or with `Overtaken` nothing of at least one of its accounts.
-    pub async fn wait(self) -> Result<(), Error> {
-        all_written(self.overtaken_accounts().await)
-    }
-
-    /// Waits for the disk, and returns the accounts of which nothing was written, for another
-    /// change of theirs came first or an earlier one failed. The changes of the others are written.
-    ///
-    /// # Errors
-    /// `Full`, `Away`, `Poisoned` or what the engine said; then nothing of the commit was written,
-    /// unless other processes share the engine: there an earlier try may have written some of the
-    /// accounts.
-    pub async fn overtaken_accounts(self) -> WriteResult {
-        match self.0 {
-            TicketState::Ended(result) => result,
-            TicketState::Waiting(waiting) => waiting.await.unwrap_or_else(|_| Err(gone())),
-        }
-    }
-
-    /// As `wait`, for a thread that may sleep. Not to be called from an asynchronous task.
-    ///
-    /// # Errors
-    /// As `wait`.
-    pub fn wait_blocking(self) -> Result<(), Error> {
-        all_written(self.overtaken_accounts_blocking())
-    }
-
-    /// As `overtaken`, for a thread that may sleep.
-    fn overtaken_accounts_blocking(self) -> WriteResult {
-        match self.0 {
-            TicketState::Ended(result) => result,
-            TicketState::Waiting(waiting) => {
-                waiting.blocking_recv().unwrap_or_else(|_| Err(gone()))
-            }
-        }
-    }
-}
-
-fn all_written(result: WriteResult) -> Result<(), Error> {
-    result?.first().map_or(Ok(()), |account| Err(Error::Overtaken(*account)))
-}
-
-fn gone() -> Error {
-    Error::Io("the store was closed".into())
-}
-
-/// What one account has on the way to the disk.
+/// The lock of an account, and its batches that are not written yet.
 #[derive(Debug, Default)]
 struct AccountQueue {
     lock: Mutex<()>,
@@ -111,29 +44,33 @@ struct AccountQueue {
 
 #[derive(Debug, Default)]
 struct QueuedBatches {
-    epoch: u64,
+    /// How many batches of the account could not be written.
+    failures: u64,
     batches: VecDeque<Arc<Batch>>,
 }
 
-/// Several accounts' rows that are promised together.
-struct CommitItem {
-    parts: Vec<AccountBatch>,
-    done: oneshot::Sender<WriteResult>,
+/// The changes of one or several accounts that share a ticket.
+struct QueuedCommit {
+    parts: Vec<AccountChange>,
+    result: oneshot::Sender<WriteResult>,
 }
 
-struct AccountBatch {
+/// The part of a commit that belongs to one account.
+struct AccountChange {
     account: AccountId,
-    cell: Arc<AccountQueue>,
-    epoch: u64,
+    queue: Arc<AccountQueue>,
+    /// `QueuedBatches::failures` when the change was built.
+    failures: u64,
+    /// `None` if the change staged nothing.
     rows: Option<(Arc<Batch>, Change)>,
 }
 
-/// What became of each account's change, and the ticket that they share.
+/// The result of each account's change, and the ticket that the changes share.
 pub type CommitResults<T> = (Vec<(AccountId, Result<T, Error>)>, Ticket);
 
 type ChangeListener = Box<dyn Fn(&Change) + Send + Sync>;
 
-/// The queue, the thread that empties it, and the locks of the accounts.
+/// The queue of commits, the thread that writes them, and the locks of the accounts.
 pub(in crate::store) struct Committer {
     shared: Arc<CommitterState>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -141,14 +78,15 @@ pub(in crate::store) struct Committer {
 
 struct CommitterState {
     engine: Arc<dyn Engine>,
-    cells: RwLock<HashMap<AccountId, Arc<AccountQueue>>>,
+    accounts: RwLock<HashMap<AccountId, Arc<AccountQueue>>>,
     queue: Mutex<CommitQueue>,
     /// Commits that are queued or being written.
     in_flight: AtomicUsize,
     wake: Condvar,
     listeners: RwLock<Vec<ChangeListener>>,
-    /// Accounts that are being repaired: nobody else writes them.
-    marked: RwLock<BTreeSet<AccountId>>,
+    /// Accounts that only their repair may write.
+    under_repair: RwLock<BTreeSet<AccountId>>,
+    /// Set when a write failed: no further write is tried.
     poison: OnceLock<Error>,
     hold: Duration,
     repeat_pause: Duration,
@@ -156,57 +94,58 @@ struct CommitterState {
     thresholds: Thresholds,
 }
 
-/// Who commits, and how.
+/// How the changes of a commit belong together, and whether it is a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommitKind {
-    /// Each account for itself.
-    Usual,
-    /// All accounts by one write, or none.
+    /// The change of each account is written or fails by itself.
+    Separate,
+    /// The changes of all accounts are written, or none.
     Together,
-    /// A repair: it may write the account that it has marked.
+    /// The commit of a repair, which marks the account and may write it.
     Repair,
 }
 
 #[derive(Default)]
 struct CommitQueue {
-    items: VecDeque<CommitItem>,
+    commits: VecDeque<QueuedCommit>,
     closed: bool,
 }
 
 impl std::fmt::Debug for Committer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Committer")
-            .field("queued", &self.shared.queue.lock().items.len())
+            .field("queued", &self.shared.queue.lock().commits.len())
             .finish_non_exhaustive()
     }
 }
 
 impl Committer {
+    /// Starts the committing thread. `under_repair` are the accounts with an unfinished repair.
     pub(in crate::store) fn start(
         engine: Arc<dyn Engine>,
         options: &Options,
         ranking: Ranking,
-        marked: BTreeSet<AccountId>,
+        under_repair: BTreeSet<AccountId>,
     ) -> Result<Self, Error> {
         let shared = Arc::new(CommitterState {
             engine,
-            cells: RwLock::default(),
+            accounts: RwLock::default(),
             queue: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             wake: Condvar::new(),
             listeners: RwLock::default(),
-            marked: RwLock::new(marked),
+            under_repair: RwLock::new(under_repair),
             poison: OnceLock::new(),
             hold: options.hold,
             repeat_pause: options.repeat_pause,
             ranking,
             thresholds: options.thresholds,
         });
-        let own = Arc::clone(&shared);
+        let state = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("committer".into()).spawn(move || {
-            // A panic must not leave sessions waiting for ever, nor the watchdog content.
-            if std::panic::catch_unwind(AssertUnwindSafe(|| own.run())).is_err() {
-                own.give_up();
+            // After a panic, waiting sessions must get an error, and the watchdog must notice.
+            if std::panic::catch_unwind(AssertUnwindSafe(|| state.run())).is_err() {
+                state.give_up();
             }
         });
         let thread =
@@ -222,7 +161,7 @@ impl Committer {
         self.shared.listeners.write().push(listener);
     }
 
-    /// How many commits are on their way to the disk.
+    /// How many commits are queued or being written.
     pub(in crate::store) fn in_flight(&self) -> usize {
         self.shared.in_flight.load(Ordering::Relaxed)
     }
@@ -231,21 +170,21 @@ impl Committer {
         self.shared.poison.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// What `look` sees while no repair begins or ends; it is told which accounts are being
-    /// repaired.
+    /// Calls `read` with the accounts under repair. No repair begins or ends during the call.
     pub(in crate::store) fn with_accounts_under_repair<T>(
         &self,
-        look: impl FnOnce(&BTreeSet<AccountId>) -> T,
+        read: impl FnOnce(&BTreeSet<AccountId>) -> T,
     ) -> T {
-        look(&self.shared.marked.read())
+        read(&self.shared.under_repair.read())
     }
 
     /// Ends the repair of an account: other commits may write it again.
     pub(in crate::store) fn end_repair(&self, account: AccountId) {
-        self.shared.marked.write().remove(&account);
+        self.shared.under_repair.write().remove(&account);
     }
 
-    /// A repair's own commit; from the first of them on the account is marked.
+    /// Commits a step of a repair. From the first step on, other commits of the account are
+    /// refused.
     pub(in crate::store) fn commit_repair<T>(
         &self,
         now: UtcMillis,
@@ -259,18 +198,19 @@ impl Committer {
         })
     }
 
-    /// See `Store::commit_many`.
+    /// Runs `change` for each account, and queues each change by itself. `message_rows` are written
+    /// once with the changes that refer to the message.
     pub(in crate::store) fn commit<T>(
         &self,
         now: UtcMillis,
         accounts: &[AccountId],
-        message: Vec<Put>,
+        message_rows: Vec<Put>,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
-        self.commit_as(CommitKind::Usual, now, accounts, message, change)
+        self.commit_as(CommitKind::Separate, now, accounts, message_rows, change)
     }
 
-    /// See `Store::commit_together`.
+    /// Runs `change` for each account, and queues the changes as one batch if none fails.
     pub(in crate::store) fn commit_together<T>(
         &self,
         now: UtcMillis,
@@ -280,13 +220,13 @@ impl Committer {
         self.commit_as(CommitKind::Together, now, accounts, Vec::new(), change)
     }
 
-    /// Commits, and where the engine is shared waits for the write and repeats what was overtaken.
+    /// Commits. If the engine is shared, waits for the write and runs overtaken changes again.
     fn commit_as<T>(
         &self,
         kind: CommitKind,
         now: UtcMillis,
         accounts: &[AccountId],
-        message: Vec<Put>,
+        message_rows: Vec<Put>,
         mut change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
         let mut accounts = accounts.to_vec();
@@ -296,56 +236,59 @@ impl Committer {
             let refused = accounts.into_iter().map(|account| (account, Err(error.clone())));
             return (refused.collect(), Ticket::ended(Ok(Vec::new())));
         }
-        let message = (!message.is_empty()).then(|| Arc::new(message));
+        let message_rows = (!message_rows.is_empty()).then(|| Arc::new(message_rows));
+        let message_rows = message_rows.as_ref();
         if !self.shared.engine.is_shared() {
-            return self.commit_once(kind, now, &accounts, message.as_ref(), &mut change);
+            return self.commit_once(kind, now, &accounts, message_rows, &mut change);
         }
         let mut results = BTreeMap::new();
-        let (mut left, mut repeats) = (accounts.clone(), 0);
+        let (mut remaining, mut repeats) = (accounts.clone(), 0);
         let written = loop {
-            let (found, ticket) = self.commit_once(kind, now, &left, message.as_ref(), &mut change);
+            let (found, ticket) =
+                self.commit_once(kind, now, &remaining, message_rows, &mut change);
             results.extend(found);
             match ticket.overtaken_accounts_blocking() {
                 Ok(overtaken) if overtaken.is_empty() => break Ok(Vec::new()),
-                Ok(_) if kind == CommitKind::Together => left.clone_from(&accounts),
-                Ok(overtaken) => left = overtaken,
+                Ok(_) if kind == CommitKind::Together => remaining.clone_from(&accounts),
+                Ok(overtaken) => remaining = overtaken,
                 Err(error) => break Err(error),
             }
             if repeats == MAX_REPEATS {
                 results.extend(
-                    left.into_iter().map(|account| (account, Err(Error::Overtaken(account)))),
+                    remaining.into_iter().map(|account| (account, Err(Error::Overtaken(account)))),
                 );
                 break Ok(Vec::new());
             }
             repeats += 1;
-            self.shared.pause();
+            self.shared.pause_before_repeat();
         };
         (results.into_iter().collect(), Ticket::ended(written))
     }
 
-    /// The locks are taken in ascending order and held until the rows are queued.
+    /// Runs `change` once for each account and queues the batches. Takes the accounts' locks in
+    /// ascending order and holds them until the batches are queued.
     fn commit_once<T>(
         &self,
         kind: CommitKind,
         now: UtcMillis,
         accounts: &[AccountId],
-        message: Option<&Arc<Vec<Put>>>,
+        message_rows: Option<&Arc<Vec<Put>>>,
         change: &mut impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
         let is_repair = kind == CommitKind::Repair;
-        let cells: Vec<Arc<AccountQueue>> =
-            accounts.iter().map(|account| self.shared.cell(*account)).collect();
-        let guards: Vec<_> = cells.iter().map(|cell| cell.lock.lock()).collect();
+        let queues: Vec<Arc<AccountQueue>> =
+            accounts.iter().map(|account| self.shared.account_queue(*account)).collect();
+        let locks: Vec<_> = queues.iter().map(|queue| queue.lock.lock()).collect();
         let mut results = Vec::with_capacity(accounts.len());
         let mut parts = Vec::with_capacity(accounts.len());
-        let (mut writes, mut waits) = (false, false);
-        for (account, cell) in accounts.iter().zip(&cells) {
-            let (epoch, pending) = {
-                let queued = cell.queued.lock();
-                (queued.epoch, queued.batches.iter().cloned().collect::<Vec<_>>())
+        let (mut has_rows, mut has_read_queued) = (false, false);
+        for (account, queue) in accounts.iter().zip(&queues) {
+            let (failures, pending) = {
+                let queued = queue.queued.lock();
+                (queued.failures, queued.batches.iter().cloned().collect::<Vec<_>>())
             };
-            waits |= !pending.is_empty();
-            let done = self.shared.may_write(*account, is_repair).and_then(|()| {
+            has_read_queued |= !pending.is_empty();
+            let result = self.shared.check_may_write(*account, is_repair).and_then(|()| {
                 let (engine, ranking, thresholds) =
                     (&*self.shared.engine, self.shared.ranking, self.shared.thresholds);
                 let mut txn =
@@ -355,14 +298,15 @@ impl Committer {
             });
             results.push((
                 *account,
-                done.map(|(value, rows)| {
-                    let rows = rows
-                        .map(|(batch, change)| (Arc::new(with_message(batch, message)), change));
-                    writes |= rows.is_some();
-                    parts.push(AccountBatch {
+                result.map(|(value, rows)| {
+                    let rows = rows.map(|(batch, change)| {
+                        (Arc::new(with_message_rows(batch, message_rows)), change)
+                    });
+                    has_rows |= rows.is_some();
+                    parts.push(AccountChange {
                         account: *account,
-                        cell: Arc::clone(cell),
-                        epoch,
+                        queue: Arc::clone(queue),
+                        failures,
                         rows,
                     });
                     value
@@ -373,43 +317,42 @@ impl Committer {
             if results.iter().any(|(_, result)| result.is_err()) {
                 return (results, Ticket::ended(Ok(Vec::new())));
             }
-            merge(&mut parts);
+            merge_batches(&mut parts);
         }
-        // Even what stages nothing may have read rows that are still on their way: it waits for
-        // them.
-        if parts.is_empty() || !(writes || waits) {
+        // A change that staged nothing may have read queued rows: its ticket waits for their write.
+        if parts.is_empty() || !(has_rows || has_read_queued) {
             return (results, Ticket::ended(Ok(Vec::new())));
         }
-        let (done, waiting) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         for part in &parts {
-            let mut queued = part.cell.queued.lock();
+            let mut queued = part.queue.queued.lock();
             if let Some((batch, _)) = &part.rows
-                && queued.epoch == part.epoch
+                && queued.failures == part.failures
             {
                 queued.batches.push_back(Arc::clone(batch));
             }
         }
-        self.shared.push(CommitItem { parts, done });
-        drop(guards);
-        (results, Ticket(TicketState::Waiting(waiting)))
+        self.shared.push(QueuedCommit { parts, result: sender });
+        drop(locks);
+        (results, Ticket::waiting(receiver))
     }
 }
 
-/// Adds the rows of a message to a batch that refers to it. A message to which nothing refers would
-/// be one that nobody ever collects.
-fn with_message(mut batch: Batch, message: Option<&Arc<Vec<Put>>>) -> Batch {
+/// Adds the rows of a message to a batch that refers to it. A message without any reference would
+/// never be collected.
+fn with_message_rows(mut batch: Batch, message_rows: Option<&Arc<Vec<Put>>>) -> Batch {
     let refers = |blob| {
         batch.sets_any(&KeyRange::<BlobRefs>::under(&(blob,)))
             || batch.sets_any(&KeyRange::<OutboxBlobs>::under(&(blob,)))
     };
-    batch.shared =
-        message.filter(|rows| rows.first().and_then(message_of).is_some_and(refers)).cloned();
+    batch.shared = message_rows
+        .filter(|rows| rows.first().and_then(message_hash).is_some_and(refers))
+        .cloned();
     batch
 }
 
-/// Makes one batch of all: it is written whole or not at all, also where one of its accounts was
-/// overtaken.
-fn merge(parts: &mut [AccountBatch]) {
+/// Merges the batches of all accounts into one, which is written whole or not at all.
+fn merge_batches(parts: &mut [AccountChange]) {
     let batches: Vec<Arc<Batch>> = parts
         .iter()
         .filter_map(|part| part.rows.as_ref())
@@ -418,22 +361,22 @@ fn merge(parts: &mut [AccountBatch]) {
     if batches.len() < 2 {
         return;
     }
-    let mut whole = Batch::default();
+    let mut merged = Batch::default();
     let mut puts = BTreeMap::new();
     for batch in &batches {
-        whole.bases.extend(&batch.bases);
-        whole.asserts.extend(batch.asserts.iter().cloned());
+        merged.bases.extend(&batch.bases);
+        merged.asserts.extend(batch.asserts.iter().cloned());
         puts.extend(batch.puts.iter().map(|put| ((put.table, put.key.clone()), put.value.clone())));
     }
-    whole.puts = puts.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
-    let whole = Arc::new(whole);
+    merged.puts = puts.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
+    let merged = Arc::new(merged);
     for (batch, _) in parts.iter_mut().filter_map(|part| part.rows.as_mut()) {
-        *batch = Arc::clone(&whole);
+        *batch = Arc::clone(&merged);
     }
 }
 
-/// The message with whose hash the key of a row begins, in the tables of messages.
-fn message_of(put: &Put) -> Option<BlobHash> {
+/// The hash with which the key of a row begins, if the row's home is a message.
+fn message_hash(put: &Put) -> Option<BlobHash> {
     if put.table.home() == Home::Message {
         BlobHash::read(&mut put.key.as_slice()).ok()
     } else {
@@ -446,59 +389,62 @@ impl Drop for Committer {
         self.shared.queue.lock().closed = true;
         self.shared.wake.notify_all();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the committer ended by a panic");
+            tracing::error!("the committer thread panicked");
         }
     }
 }
 
 impl CommitterState {
-    fn cell(&self, account: AccountId) -> Arc<AccountQueue> {
-        if let Some(cell) = self.cells.read().get(&account) {
-            return Arc::clone(cell);
+    fn account_queue(&self, account: AccountId) -> Arc<AccountQueue> {
+        if let Some(queue) = self.accounts.read().get(&account) {
+            return Arc::clone(queue);
         }
-        Arc::clone(self.cells.write().entry(account).or_default())
+        Arc::clone(self.accounts.write().entry(account).or_default())
     }
 
-    /// Under the account's lock: an account that is being repaired is the repair's alone.
-    fn may_write(&self, account: AccountId, repairs: bool) -> Result<(), Error> {
-        if repairs {
-            self.marked.write().insert(account);
-        } else if self.marked.read().contains(&account) {
+    /// Marks the account if the caller is its repair; otherwise refuses an account under repair.
+    /// The caller holds the account's lock.
+    fn check_may_write(&self, account: AccountId, is_repair: bool) -> Result<(), Error> {
+        if is_repair {
+            self.under_repair.write().insert(account);
+        } else if self.under_repair.read().contains(&account) {
             return Err(Error::Rebuilding(account));
         }
         Ok(())
     }
 
-    /// Drops the queue when the committing thread has ended. Callers that wait get an error,
-    /// because their channels close.
+    /// Poisons the store and drops the queue after the committing thread panicked. Waiting callers
+    /// get an error, because their channels close.
     fn give_up(&self) {
-        self.poison.get_or_init(|| Error::Poisoned("the committer ended by a panic".into()));
+        self.poison.get_or_init(|| Error::Poisoned("the committer thread panicked".into()));
         tracing::error!(
-            "the committer ended by a panic: the store takes no more until the service is restarted"
+            "the committer thread panicked: the store takes no more writes until the service is \
+             restarted"
         );
         let mut queue = self.queue.lock();
         queue.closed = true;
-        queue.items.clear();
+        queue.commits.clear();
     }
 
-    fn push(&self, item: CommitItem) {
+    fn push(&self, commit: QueuedCommit) {
         let mut queue = self.queue.lock();
         if queue.closed {
             return;
         }
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        queue.items.push_back(item);
-        if queue.items.len() == 1 {
+        queue.commits.push_back(commit);
+        if queue.commits.len() == 1 {
             self.wake.notify_one();
         }
     }
 
-    /// Waits for a random while before a change is run again, so that processes overtaken by the
-    /// same write differ.
-    fn pause(&self) {
-        let mut dice = [0u8; 1];
-        // Without randomness it is the whole pause.
-        let share = getrandom::fill(&mut dice).map_or(u32::from(u8::MAX), |()| u32::from(dice[0]));
+    /// Sleeps for a random part of `repeat_pause` before a change is run again, so that processes
+    /// that were overtaken by the same write do not collide again.
+    fn pause_before_repeat(&self) {
+        let mut random = [0u8; 1];
+        // Without randomness, sleep for the whole pause.
+        let share =
+            getrandom::fill(&mut random).map_or(u32::from(u8::MAX), |()| u32::from(random[0]));
         std::thread::sleep(self.repeat_pause * (share + 1) / 256);
     }
 }

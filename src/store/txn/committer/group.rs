@@ -1,82 +1,87 @@
-//! The committer's thread: takes what is queued, writes it as one group, and tells what became of
-//! it.
+//! The loop of the committer's thread: takes a group of queued commits, writes it, and redeems the
+//! tickets.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{CommitItem, CommitterState, QueuedBatches, WriteResult};
+use super::{CommitterState, QueuedBatches, QueuedCommit, WriteResult};
 use crate::store::engine::Batch;
 use crate::store::error::Error;
 
-/// Bytes that one synced write may hold.
+/// Bytes of rows after which a group takes no further commit.
 const MAX_GROUP_BYTES: usize = 32 << 20;
 
 impl CommitterState {
+    /// Writes groups of commits until the store is closed.
     pub(super) fn run(&self) {
-        let mut last = 0;
-        while let Some(items) = self.take(last) {
-            last = items.len();
-            self.write(items);
-            self.in_flight.fetch_sub(last, Ordering::Relaxed);
+        let mut last_len = 0;
+        while let Some(group) = self.take(last_len) {
+            last_len = group.len();
+            self.write(group);
+            self.in_flight.fetch_sub(last_len, Ordering::Relaxed);
         }
     }
 
-    /// All that is queued, up to a bound; waits where there is nothing, and ends when the store is
-    /// closed and empty.
+    /// Takes the queued commits, up to `MAX_GROUP_BYTES`. Waits while the queue is empty; returns
+    /// `None` when the store is closed and the queue is empty.
     ///
-    /// Where several wrote at once the `last` time, more of them are on their way: they are waited
-    /// for, since a write and its sync cost nearly the same for one as for twenty. Who writes alone
-    /// waits for nobody.
-    fn take(&self, last: usize) -> Option<Vec<CommitItem>> {
+    /// If the last group had several commits (`last_len`), or several are queued, more are likely
+    /// to come within `Options::hold`. The write waits for them, since a write with its sync costs
+    /// nearly the same for twenty commits as for one. A single writer never waits.
+    fn take(&self, last_len: usize) -> Option<Vec<QueuedCommit>> {
         let mut queue = self.queue.lock();
-        while queue.items.is_empty() {
+        while queue.commits.is_empty() {
             if queue.closed {
                 return None;
             }
             self.wake.wait(&mut queue);
         }
-        if !self.hold.is_zero() && !queue.closed && last.max(queue.items.len()) > 1 {
+        if !self.hold.is_zero() && !queue.closed && last_len.max(queue.commits.len()) > 1 {
             drop(queue);
             std::thread::sleep(self.hold);
             queue = self.queue.lock();
         }
-        let (mut taken, mut octets) = (Vec::new(), 0);
-        while octets < MAX_GROUP_BYTES
-            && let Some(item) = queue.items.pop_front()
+        let (mut group, mut bytes) = (Vec::new(), 0);
+        while bytes < MAX_GROUP_BYTES
+            && let Some(commit) = queue.commits.pop_front()
         {
-            octets += item.octets();
-            taken.push(item);
+            bytes += commit.byte_len();
+            group.push(commit);
         }
-        Some(taken)
+        Some(group)
     }
 
-    fn write(&self, items: Vec<CommitItem>) {
-        // In order: what fails makes stale what was built on it, also in this group.
-        let mut current = Vec::with_capacity(items.len());
-        for item in items {
-            if item.is_current() {
-                current.push(item);
+    fn write(&self, group: Vec<QueuedCommit>) {
+        // In order, because a commit that fails makes later ones of its accounts fail, too.
+        let mut current = Vec::with_capacity(group.len());
+        for commit in group {
+            if commit.is_current() {
+                current.push(commit);
             } else {
-                let accounts = item.parts.iter().map(|part| part.account).collect();
-                self.fail(item, Ok(accounts));
+                let accounts = commit.parts.iter().map(|part| part.account).collect();
+                self.fail(commit, Ok(accounts));
             }
         }
-        match self.put(&current) {
-            Ok(stale) => current.into_iter().for_each(|item| self.redeem(item, &stale)),
+        match self.write_batches(&current) {
+            Ok(stale) => current.into_iter().for_each(|commit| self.redeem(commit, &stale)),
             Err(error) => {
                 if !matches!(error, Error::Full | Error::Away(_) | Error::Poisoned(_)) {
                     self.poison.get_or_init(|| Error::Poisoned(error.to_string()));
-                    tracing::error!(%error, "a write failed: the store takes no more until the service is restarted");
+                    tracing::error!(
+                        %error,
+                        "a write failed: the store takes no more writes until the service is \
+                         restarted"
+                    );
                 }
-                current.into_iter().for_each(|item| self.fail(item, Err(error.clone())));
+                current.into_iter().for_each(|commit| self.fail(commit, Err(error.clone())));
             }
         }
     }
 
-    /// Writes the batches of all items; returns those that were stale.
-    fn put(&self, items: &[CommitItem]) -> Result<Vec<Arc<Batch>>, Error> {
+    /// Writes the batches of all commits, and returns the stale ones.
+    fn write_batches(&self, commits: &[QueuedCommit]) -> Result<Vec<Arc<Batch>>, Error> {
         let mut batches: Vec<Arc<Batch>> =
-            items.iter().flat_map(CommitItem::batches).cloned().collect();
+            commits.iter().flat_map(QueuedCommit::batches).cloned().collect();
         let stale = match self.poison.get() {
             Some(error) => return Err(error.clone()),
             None if batches.is_empty() => return Ok(Vec::new()),
@@ -90,14 +95,15 @@ impl CommitterState {
         Ok(batches)
     }
 
-    /// Tells what became of an item of a group that was written, all but the `stale` batches.
-    fn redeem(&self, mut item: CommitItem, stale: &[Arc<Batch>]) {
+    /// Removes a commit from the queues after its group was written, calls the listeners, and
+    /// redeems the ticket. Its batches were written, except those in `stale`.
+    fn redeem(&self, mut commit: QueuedCommit, stale: &[Arc<Batch>]) {
         let mut overtaken = Vec::new();
-        for part in &mut item.parts {
-            let mut queued = part.cell.queued.lock();
+        for part in &mut commit.parts {
+            let mut queued = part.queue.queued.lock();
             let is_stale = match &part.rows {
                 Some((batch, _)) => stale.iter().any(|one| Arc::ptr_eq(one, batch)),
-                None => queued.epoch != part.epoch,
+                None => queued.failures != part.failures,
             };
             match &part.rows {
                 Some((batch, _)) if is_stale => queued.forget(batch),
@@ -111,36 +117,37 @@ impl CommitterState {
             }
         }
         let (listeners, remains) = (self.listeners.read(), self.engine.has_remains());
-        for (_, change) in item.parts.iter_mut().filter_map(|part| part.rows.as_mut()) {
+        for (_, change) in commit.parts.iter_mut().filter_map(|part| part.rows.as_mut()) {
             change.remains = remains;
             listeners.iter().for_each(|listener| listener(change));
         }
-        drop(item.done.send(Ok(overtaken))); // the caller may have dropped its ticket
+        drop(commit.result.send(Ok(overtaken))); // the caller may have dropped its ticket
     }
 
-    /// Tells that nothing of an item was written.
-    fn fail(&self, item: CommitItem, result: WriteResult) {
-        for part in &item.parts {
+    /// Redeems the ticket of a commit of which nothing was written.
+    fn fail(&self, commit: QueuedCommit, result: WriteResult) {
+        for part in &commit.parts {
             if let Some((batch, _)) = &part.rows {
-                part.cell.queued.lock().forget(batch);
+                part.queue.queued.lock().forget(batch);
             }
         }
-        drop(item.done.send(result));
+        drop(commit.result.send(result));
     }
 }
 
 impl QueuedBatches {
-    /// A batch was not written: whatever the account queued behind it was built on it.
+    /// Drops a batch that was not written, and all later batches of the account, which were built
+    /// on it.
     fn forget(&mut self, batch: &Arc<Batch>) {
         if let Some(at) = self.batches.iter().position(|one| Arc::ptr_eq(one, batch)) {
-            self.epoch += 1;
+            self.failures += 1;
             self.batches.truncate(at);
         }
     }
 }
 
-impl CommitItem {
-    /// Its batches, each once.
+impl QueuedCommit {
+    /// The batches of the commit. A batch that several accounts share is returned once.
     fn batches(&self) -> impl Iterator<Item = &Arc<Batch>> {
         let mut last: Option<&Arc<Batch>> = None;
         let all = self.parts.iter().filter_map(|part| part.rows.as_ref().map(|(batch, _)| batch));
@@ -148,10 +155,10 @@ impl CommitItem {
     }
 
     fn is_current(&self) -> bool {
-        self.parts.iter().all(|part| part.cell.queued.lock().epoch == part.epoch)
+        self.parts.iter().all(|part| part.queue.queued.lock().failures == part.failures)
     }
 
-    fn octets(&self) -> usize {
+    fn byte_len(&self) -> usize {
         let shared = self.batches().find_map(|batch| batch.shared.as_deref()).into_iter().flatten();
         let puts = self.batches().flat_map(|batch| &batch.puts).chain(shared);
         puts.map(|put| put.key.len() + put.value.as_ref().map_or(0, Vec::len)).sum()

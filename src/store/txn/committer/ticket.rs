@@ -1,0 +1,82 @@
+//! The ticket of a commit, which says when the commit is durable and visible.
+
+use tokio::sync::oneshot;
+
+use crate::model::AccountId;
+use crate::store::error::Error;
+
+/// The result of the write of a commit: the accounts whose changes were overtaken. Nothing of these
+/// changes was written.
+pub(super) type WriteResult = Result<Vec<AccountId>, Error>;
+
+/// Becomes ready when a commit is durable and visible.
+#[derive(Debug)]
+#[must_use = "nothing may be promised before the ticket is redeemed"]
+pub struct Ticket(TicketState);
+
+#[derive(Debug)]
+enum TicketState {
+    Ended(WriteResult),
+    Waiting(oneshot::Receiver<WriteResult>),
+}
+
+impl Ticket {
+    /// A ticket of a commit that has ended.
+    pub(super) fn ended(result: WriteResult) -> Self {
+        Self(TicketState::Ended(result))
+    }
+
+    /// A ticket of a queued commit, whose result arrives by a channel.
+    pub(super) fn waiting(receiver: oneshot::Receiver<WriteResult>) -> Self {
+        Self(TicketState::Waiting(receiver))
+    }
+
+    /// Waits until the commit is durable and visible.
+    ///
+    /// # Errors
+    /// - `Overtaken`: nothing was written of at least one of the accounts.
+    /// - `Full`, `Away`, `Poisoned` or an error of the engine: nothing of the commit was written.
+    pub async fn wait(self) -> Result<(), Error> {
+        all_written(self.overtaken_accounts().await)
+    }
+
+    /// Waits until the commit is durable and visible. Returns the accounts whose changes were not
+    /// written, because another change came first or an earlier one failed. The changes of all
+    /// other accounts are written.
+    ///
+    /// # Errors
+    /// `Full`, `Away`, `Poisoned` or an error of the engine: nothing of the commit was written. If
+    /// other processes share the engine, an earlier attempt may have written some of the accounts.
+    pub async fn overtaken_accounts(self) -> WriteResult {
+        match self.0 {
+            TicketState::Ended(result) => result,
+            TicketState::Waiting(receiver) => receiver.await.unwrap_or_else(|_| Err(closed())),
+        }
+    }
+
+    /// Does as `wait`, and blocks the thread. Must not be called from an asynchronous task.
+    ///
+    /// # Errors
+    /// As `wait`.
+    pub fn wait_blocking(self) -> Result<(), Error> {
+        all_written(self.overtaken_accounts_blocking())
+    }
+
+    /// Does as `overtaken_accounts`, and blocks the thread.
+    pub(super) fn overtaken_accounts_blocking(self) -> WriteResult {
+        match self.0 {
+            TicketState::Ended(result) => result,
+            TicketState::Waiting(receiver) => {
+                receiver.blocking_recv().unwrap_or_else(|_| Err(closed()))
+            }
+        }
+    }
+}
+
+fn all_written(result: WriteResult) -> Result<(), Error> {
+    result?.first().map_or(Ok(()), |account| Err(Error::Overtaken(*account)))
+}
+
+fn closed() -> Error {
+    Error::Io("the store was closed".into())
+}
