@@ -1,11 +1,12 @@
-//! Backups: copies of the whole store in a directory that holds many of them, each of which takes
-//! only what the ones before it have not; and a store made of one of them.
+//! Makes, lists and verifies backups of the whole store, and restores a store from one.
 //!
-//! A directory of backups has a mark that names its store, and is refused where it has none and is
-//! not empty, where it is another store's, or where it lies in the store. Each backup is proved
-//! when it is made, and whole or not there: a process that is killed meanwhile leaves the older
-//! ones as they are. A store that was restored has another epoch: clients whose states are of the
-//! line of history that was left are refused, and begin anew.
+//! - A directory holds many backups. Each adds only the files that earlier ones do not have.
+//! - The directory has a mark that identifies its store. A directory is refused if it is not empty
+//!   and has no mark, if it belongs to another store, or if it lies in the data directory.
+//! - A backup is verified when it is made, and is whole or does not exist. If the process is killed
+//!   meanwhile, the older backups stay as they are.
+//! - A restored store has a new epoch, so that states that clients got after the backup are
+//!   refused.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -15,47 +16,48 @@ use super::Store;
 pub use super::engine::Backup;
 use super::error::Error;
 
-/// In a directory of backups: whose it is.
+/// The file in a directory of backups that identifies the store.
 const MARK: &str = "RESTANTE-BACKUP";
 
 impl Store {
-    /// Makes a backup, proves it, and lets go of all but the newest `keep`. Deliveries go on.
-    /// `tell` hears the octets that were written so far, and cannot stop it.
+    /// Makes and verifies a backup, and deletes all but the newest `keep`. Deliveries go on.
+    /// `on_progress` is called with the bytes written so far; its result is ignored.
     ///
     /// # Errors
-    /// `Conflict` for a directory that does not serve, with the reason; `Io`.
+    /// `Conflict` if the directory cannot be used, with the reason; `Io`.
     pub fn backup(
         &self,
         dir: &Path,
         keep: Option<usize>,
-        tell: &mut (dyn FnMut(u64) -> bool + Send),
+        on_progress: &mut (dyn FnMut(u64) -> bool + Send),
     ) -> Result<Backup, Error> {
         if keep == Some(0) {
             return Err(Error::Conflict("at least one backup must be kept".into()));
         }
         self.check_directory(dir)?;
-        let before = octets_in(dir);
-        let over = std::sync::atomic::AtomicBool::new(false);
-        let made = std::thread::scope(|scope| {
-            // RocksDB says nothing while it copies: what is there already is counted.
+        let before = bytes_in(dir);
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        let backup = std::thread::scope(|scope| {
+            // RocksDB reports no progress, so the files in the directory are measured.
             scope.spawn(|| {
-                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
                     std::thread::sleep(std::time::Duration::from_millis(200));
-                    let _heard = tell(octets_in(dir).saturating_sub(before));
+                    let _ignored = on_progress(bytes_in(dir).saturating_sub(before));
                 }
             });
-            let made = self.0.engine.backup(dir);
-            over.store(true, std::sync::atomic::Ordering::Relaxed);
-            made
+            let backup = self.0.engine.backup(dir);
+            is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+            backup
         })?;
-        let written = octets_in(dir).saturating_sub(before);
+        let written = bytes_in(dir).saturating_sub(before);
         if let Some(keep) = keep {
             self.0.engine.drop_backups(dir, keep)?;
         }
-        Ok(Backup { written, ..made })
+        Ok(Backup { written, ..backup })
     }
 
-    /// Whose backups they are: the store's secrets stay what they are when it is restored.
+    /// The identity of the store for the mark: a hash of its secrets, which a restore does not
+    /// change.
     fn identity(&self) -> String {
         let secrets = self.secrets();
         let mut hasher = blake3::Hasher::new_derive_key("restante 2026-11 identity of a store");
@@ -67,27 +69,28 @@ impl Store {
         hasher.finalize().to_hex().chars().take(32).collect()
     }
 
+    /// Checks that a directory can be used for backups of this store; creates and marks a new one.
     fn check_directory(&self, dir: &Path) -> Result<(), Error> {
         let failed = |error: std::io::Error| Error::Conflict(format!("{}: {error}", dir.display()));
         let refused = |why: &str| Err(Error::Conflict(format!("{}: {why}", dir.display())));
         if let Some(store) = self.0.engine.directory() {
             let data = fs::canonicalize(store.parent().unwrap_or(&store)).map_err(failed)?;
-            // What is not there yet lies where the part of it lies that is.
-            let there = dir.ancestors().find_map(|above| fs::canonicalize(above).ok());
-            if there.is_some_and(|there| there.starts_with(&data)) {
-                return refused("it lies in the data directory: a backup must survive that");
+            // The directory may not exist yet, so its nearest existing ancestor is compared.
+            let existing = dir.ancestors().find_map(|above| fs::canonicalize(above).ok());
+            if existing.is_some_and(|existing| existing.starts_with(&data)) {
+                return refused("it lies in the data directory, whose loss a backup must survive");
             }
         }
         let own = format!("{}\n", self.identity());
         match fs::read_to_string(dir.join(MARK)) {
-            Ok(known) if known == own => return Ok(()),
+            Ok(mark) if mark == own => return Ok(()),
             Ok(_) => return refused("it holds the backups of another store"),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
         }
         if dir.try_exists().map_err(failed)? {
             if fs::read_dir(dir).map_err(failed)?.next().is_some() {
-                return refused("it is not empty, and holds no backups of ours");
+                return refused("it is not empty, and holds no backups of this store");
             }
         } else {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
@@ -96,42 +99,42 @@ impl Store {
     }
 }
 
-/// Octets of the files under a directory.
-fn octets_in(dir: &Path) -> u64 {
+/// The total size in bytes of the files below a directory.
+fn bytes_in(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     entries
         .flatten()
         .map(|entry| match entry.metadata() {
-            Ok(about) if about.is_dir() => octets_in(&entry.path()),
-            Ok(about) => about.len(),
+            Ok(metadata) if metadata.is_dir() => bytes_in(&entry.path()),
+            Ok(metadata) => metadata.len(),
             Err(_) => 0,
         })
         .sum()
 }
 
-/// The backups in a directory, oldest first.
+/// Returns the backups in a directory, oldest first.
 ///
 /// # Errors
-/// `Conflict` where it is no directory of backups; `Io`.
+/// `Conflict` if it is not a directory of backups; `Io`.
 pub fn list(dir: &Path) -> Result<Vec<Backup>, Error> {
-    marked(dir)?;
-    disk::list(dir)
+    check_mark(dir)?;
+    engine_backups::list(dir)
 }
 
-/// Proves that a backup is whole: every file is there, and every octet of it as it was written.
+/// Verifies a backup: every file is there, and has the checksum with which it was written.
 ///
 /// # Errors
-/// `Conflict` where it is no directory of backups; `NotFound`; `Io` with what is wrong.
+/// `Conflict` if it is not a directory of backups; `NotFound`; `Io` with what is wrong.
 pub fn verify(dir: &Path, id: u32) -> Result<(), Error> {
-    marked(dir)?;
-    disk::verify(dir, id)
+    check_mark(dir)?;
+    engine_backups::verify(dir, id)
 }
 
-/// Makes a store of a backup (`None`: the newest) in `to`, which must be empty or not there, with
-/// an epoch of its own; says of which backup. The store is there whole or not at all.
+/// Restores a backup (`None`: the newest) to `to`, which must be empty or not exist, with a new
+/// epoch. Returns the backup. If this is interrupted, there is no store in `to`.
 ///
 /// # Errors
-/// As for `verify`; `Conflict` where `to` does not serve.
+/// Those of `verify`; `Conflict` if `to` cannot be used.
 pub fn restore(dir: &Path, id: Option<u32>, to: &Path) -> Result<Backup, Error> {
     let all = list(dir)?;
     let backup = match id {
@@ -146,22 +149,22 @@ pub fn restore(dir: &Path, id: Option<u32>, to: &Path) -> Result<Backup, Error> 
     }
     verify(dir, backup.id)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&parent).map_err(failed)?;
-    let half = partial_restore(to);
-    if half.try_exists().map_err(failed)? {
-        // Of an earlier attempt that was killed.
-        fs::remove_dir_all(&half).map_err(failed)?;
+    let partial = partial_restore(to);
+    if partial.try_exists().map_err(failed)? {
+        // An earlier restore was killed.
+        fs::remove_dir_all(&partial).map_err(failed)?;
     }
-    fs::DirBuilder::new().mode(0o700).create(&half).map_err(failed)?;
-    make(dir, backup.id, &half)?;
+    fs::DirBuilder::new().mode(0o700).create(&partial).map_err(failed)?;
+    restore_files(dir, backup.id, &partial)?;
     if to.try_exists().map_err(failed)? {
         fs::remove_dir(to).map_err(failed)?;
     }
-    fs::rename(&half, to).map_err(failed)?;
+    fs::rename(&partial, to).map_err(failed)?;
     fs::File::open(&parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
     Ok(backup)
 }
 
-/// Where a store of a backup is made before it is whole: what lies there is of a restore that was
+/// The directory to which a restore writes until the store is whole. It remains if the restore is
 /// killed.
 #[must_use]
 pub fn partial_restore(to: &Path) -> PathBuf {
@@ -169,47 +172,47 @@ pub fn partial_restore(to: &Path) -> PathBuf {
     to.with_file_name(format!("{name}.restoring"))
 }
 
-fn marked(dir: &Path) -> Result<(), Error> {
+fn check_mark(dir: &Path) -> Result<(), Error> {
     if dir.join(MARK).is_file() {
         Ok(())
     } else {
-        Err(Error::Conflict(format!("{}: no backups of a store of ours are there", dir.display())))
+        Err(Error::Conflict(format!("{}: it holds no backups of Restante", dir.display())))
     }
 }
 
 #[cfg(feature = "rocksdb")]
-use super::engine::rocks::backup as disk;
+use super::engine::rocks::backup as engine_backups;
 
-/// A store of a backup, with another epoch.
+/// Restores the files of a backup, and draws a new epoch.
 #[cfg(feature = "rocksdb")]
-fn make(dir: &Path, id: u32, to: &Path) -> Result<(), Error> {
-    super::version::renew_epoch(&disk::restore(dir, id, to)?)
+fn restore_files(dir: &Path, id: u32, to: &Path) -> Result<(), Error> {
+    super::version::renew_epoch(&engine_backups::restore(dir, id, to)?)
 }
 
 #[cfg(not(feature = "rocksdb"))]
-use disk::restore as make;
+use engine_backups::restore as restore_files;
 
-/// Without RocksDB no store has a disk.
+/// Refuses everything: a program without RocksDB has no store on a disk.
 #[cfg(not(feature = "rocksdb"))]
-mod disk {
+mod engine_backups {
     use super::{Backup, Error, Path};
 
-    fn none<T>() -> Result<T, Error> {
+    fn refuse<T>() -> Result<T, Error> {
         Err(Error::Conflict(
-            "this program was built without RocksDB: it knows no store on a disk".into(),
+            "this program was built without RocksDB and cannot read a store on a disk".into(),
         ))
     }
 
     pub(super) fn list(_: &Path) -> Result<Vec<Backup>, Error> {
-        none()
+        refuse()
     }
 
     pub(super) fn verify(_: &Path, _: u32) -> Result<(), Error> {
-        none()
+        refuse()
     }
 
     pub(super) fn restore(_: &Path, _: u32, _: &Path) -> Result<(), Error> {
-        none()
+        refuse()
     }
 }
 

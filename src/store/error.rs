@@ -1,71 +1,67 @@
-//! What can go wrong in the store, and whose fault it is.
+//! The errors of the store.
 
 pub(super) use crate::model::hex::hex;
 use crate::model::{AccountId, MailboxUid};
 
-/// An error of the store. Cheap to clone: one failed commit is told to everyone who shared it.
+/// An error of the store. Cheap to clone, because one failed write is reported to every commit in
+/// its group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// What was asked for is not there.
+    /// The object does not exist.
     #[error("not found: {0}")]
     NotFound(&'static str),
-    /// What was asked for cannot be, for the reason given.
+    /// The request cannot be fulfilled, for the reason given.
     #[error("{0}")]
     Conflict(String),
-    /// A mailbox cannot be so.
+    /// The mailbox with this name cannot be created, changed or deleted.
     #[error("mailbox \"{name}\": {fault}")]
-    Mailbox {
-        /// Its name.
-        name: String,
-        /// Why not.
-        fault: MailboxFault,
-    },
-    /// The account would hold more than it may.
+    Mailbox { name: String, fault: MailboxFault },
+    /// The account or the user would exceed a quota.
     #[error("over quota")]
     Quota,
-    /// The disk is full: temporary, and it heals when space returns.
+    /// The disk is full. Temporary: the store goes on by itself when there is space.
     #[error("no space left on the disk")]
     Full,
-    /// The account has as many queued actions as it may have: temporary.
+    /// The account has as many queued actions as it may have. Temporary.
     #[error("too much mail of account {0} waits to be sent: try again later")]
     QueueFull(AccountId),
-    /// Somebody else changed what this change was built on, or an earlier change that it was built
-    /// on was not written: it may be tried again.
+    /// Another writer changed the account first, or an earlier change, on which this one was built,
+    /// was not written. The change may be run again.
     #[error(
-        "a change of account {0} was not written, for another came first or an earlier one failed: try again"
+        "a change of account {0} was not written, for another came first or an earlier one \
+         failed: try again"
     )]
     Overtaken(AccountId),
-    /// The store cannot be reached just now: temporary, and nothing was written.
+    /// The store cannot be reached, and nothing was written. Temporary.
     #[error("the store cannot be reached: {0}")]
     #[cfg_attr(
         not(any(test, feature = "internals")),
         expect(
             dead_code,
-            reason = "for engines on other machines: those of one process are never away"
+            reason = "for engines on other machines: the engines of one process are never away"
         )
     )]
     Away(String),
-    /// The account is being repaired: temporary.
+    /// The account is being repaired. Temporary.
     #[error("account {0} is being repaired: try again later")]
     Rebuilding(AccountId),
-    /// It was stopped before it was done; what was done so far stays.
+    /// The work was stopped before its end. Its finished steps remain.
     #[error("stopped")]
     Stopped,
     /// A row that cannot be read.
     #[error("damaged row in {table}, key {key}: {what}")]
     Corrupt {
-        /// Which table.
         table: &'static str,
-        /// Which key, in hex.
+        /// The key in hex.
         key: String,
-        /// What is wrong.
+        /// What is wrong with the row.
         what: String,
     },
-    /// A write failed in a way that leaves the disk's state unknown: no writes until the store is
-    /// opened anew.
+    /// A write failed, and the state of the disk is unknown. The store takes no writes until it is
+    /// opened again.
     #[error("the store takes no more writes since an earlier one failed: {0}; restart the service")]
     Poisoned(String),
-    /// The store cannot be opened; what to do about it.
+    /// The store cannot be opened. The text names a remedy.
     #[error("{0}")]
     Open(String),
     /// The engine or the disk failed.
@@ -74,7 +70,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A row that another one names is not there.
+    /// A `Corrupt` error for a row that does not exist although another row names it.
     pub(super) fn missing(table: &'static str, key: &[u8]) -> Self {
         Self::Corrupt {
             table,
@@ -83,7 +79,7 @@ impl Error {
         }
     }
 
-    /// Whether the same request may succeed later without anyone changing it.
+    /// Whether the same request may succeed later.
     #[cfg(test)]
     #[must_use]
     pub fn is_temporary(&self) -> bool {
@@ -91,43 +87,31 @@ impl Error {
     }
 }
 
-/// Why a mailbox cannot be so (RFC 8621 §2).
+/// Why a mailbox cannot be created, changed or deleted (RFC 8621 §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MailboxFault {
-    /// Its name is none.
-    #[error("a name has 1 to 255 octets and no control characters")]
+    #[error("a name must have 1 to 255 bytes and no control characters")]
     Name,
-    /// Another beside it has its name.
-    #[error("there is one of that name")]
+    #[error("the parent has another mailbox of that name")]
     NameTaken(MailboxUid),
-    /// Another has its role.
     #[error("mailbox {0} has that role")]
     RoleTaken(MailboxUid),
-    /// Mail arrives in it.
-    #[error("the inbox stays: mail arrives there")]
+    #[error("the inbox cannot be deleted, nor lose its role: mail arrives there")]
     Inbox,
-    /// The one above it is not there.
-    #[error("the mailbox above it is not there")]
+    #[error("the parent mailbox does not exist")]
     NoParent,
-    /// It would lie under itself.
-    #[error("it would lie under itself")]
+    #[error("a mailbox cannot be its own ancestor")]
     UnderItself,
-    /// It would lie under too many.
-    #[error("it would lie too deep")]
+    #[error("the mailbox would be nested too deep")]
     TooDeep,
-    /// The account has as many as it may have.
     #[error("the account has as many mailboxes as it may have")]
     TooMany,
-    /// An attribute cannot be so.
     #[error("an attribute: {0}")]
     Attribute(&'static str),
-    /// It cannot be shared so.
     #[error("{0}")]
     Share(&'static str),
-    /// It has others under it.
-    #[error("the mailbox has mailboxes under it")]
+    #[error("the mailbox has child mailboxes")]
     HasChildren,
-    /// It has emails in it.
     #[error("the mailbox has emails in it")]
     HasEmails,
 }

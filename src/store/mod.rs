@@ -1,16 +1,15 @@
-//! L2: the truth on disk. The store knows no mail syntax: it takes finished rows and keeps them
-//! true to one another.
+//! The store: all data of all accounts on disk. It does not parse mail: callers bring finished
+//! rows, and the store keeps them consistent with one another.
 //!
-//! - Every mutation goes through `Store::commit`: it takes the account's lock, reads the store
-//!   overlaid with what the account has queued, builds its rows, queues them while it still holds
-//!   the lock, and returns a `Ticket` that is redeemed when they are durable and visible. Nobody
-//!   else makes a batch.
-//! - One committer thread merges all that is queued into one synced write.
-//! - Nothing is visible before it is durable; a `Snapshot` is one consistent state.
-//! - After a write that failed for any cause but a full disk the store is poisoned: it refuses
-//!   writes until it is opened anew. A full disk is temporary, and heals by itself.
+//! - Every change goes through `Store::commit`, which takes the account's lock, runs a transaction
+//!   over the rows on disk and in the queue, and queues its batch. The returned `Ticket` is ready
+//!   when the batch is durable and visible. Nothing else makes batches.
+//! - One committer thread merges the queued batches into one synced write.
+//! - Nothing is visible before it is durable. A `Snapshot` is one consistent state.
+//! - After a failed write the store is poisoned: it refuses writes until it is opened again. A full
+//!   disk does not poison it: writes go on when there is space.
 //!
-//! The tables and their keys are in `table`, the rows in `row`, the invariants in `repair::check`.
+//! Tables and keys are in `table`, rows in `row`, the invariants in `repair::check`.
 
 mod account;
 pub mod backup;
@@ -68,39 +67,38 @@ use listing::rank::Ranking;
 use listing::requests::ListingRequests;
 use txn::Committer;
 
-/// How the store is opened.
+/// Options with which a store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Octets of the block cache.
+    /// Bytes of the block cache.
     pub cache_bytes: usize,
-    /// Octets of one table's memory before it is flushed.
+    /// Bytes of the memtable of one table before it is flushed.
     pub memtable_bytes: usize,
-    /// Octets of all tables' memory together.
+    /// Bytes of the memtables of all tables together.
     pub total_memtable_bytes: usize,
-    /// Octets of the log before the oldest tables are flushed.
+    /// Bytes of the log before the oldest memtables are flushed.
     pub log_bytes: u64,
-    /// Flushes and compactions at once.
+    /// Threads that flush and compact.
     pub jobs: u32,
-    /// How long the committer holds a write to gather more, where several write at once.
+    /// How long the committer waits for more commits, when several callers write at once.
     pub hold: Duration,
-    /// The longest pause before a change is run again that another process overtook.
+    /// The longest pause before a change is run again after another process overtook it.
     pub repeat_pause: Duration,
-    /// Listings of more emails than this get rank rows; `None`: of more than 4,096. Tests rank from
-    /// the first.
+    /// Listings with more emails than this have rank rows. `None` means 4,096. Tests rank from the
+    /// first email on.
     pub ranked_above: Option<u64>,
-    /// From how many rows on another way is taken.
     pub thresholds: Thresholds,
 }
 
-/// Numbers of rows from which on another way is taken. They change what an answer costs and never
-/// the answer, so tests set them low and cross them with a few rows.
+/// Numbers of rows from which on the store uses another algorithm. They change the cost of an
+/// answer and never the answer, so tests set them low and cross them with a few rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
-    /// What finding a position in a listing by its ranks costs, in rows of a walk.
+    /// The cost of finding a position in a listing by its ranks, as a number of scanned rows.
     pub rank_cost: u64,
-    /// Rows of a fold that are read one after the other before the wanted one is looked up.
+    /// Rows of a fold that are scanned before the wanted row is looked up by its key.
     pub fold_scan_rows: usize,
-    /// Rows that one commit of a repair writes.
+    /// Rows that one commit of a repair writes at most.
     pub repair_rows: usize,
     /// Bytes after which a commit of a repair takes no further row.
     pub repair_bytes: usize,
@@ -113,7 +111,7 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// What tests use.
+    /// Low thresholds for tests.
     #[cfg(any(test, feature = "internals", feature = "rocksdb"))]
     pub(in crate::store) const SMALL: Self =
         Self { rank_cost: 2, fold_scan_rows: 2, repair_rows: 16, repair_bytes: 1 << 12 };
@@ -126,7 +124,7 @@ impl Default for Options {
             memtable_bytes: 64 << 20,
             total_memtable_bytes: 256 << 20,
             log_bytes: 512 << 20,
-            jobs: jobs(),
+            jobs: default_jobs(),
             hold: Duration::from_millis(1),
             repeat_pause: Duration::from_millis(50),
             ranked_above: None,
@@ -135,8 +133,8 @@ impl Default for Options {
     }
 }
 
-/// Half the machine's cores, so that those who answer have the others.
-fn jobs() -> u32 {
+/// Half of the machine's cores, so that the other half can answer requests.
+fn default_jobs() -> u32 {
     const MAX_DEFAULT_JOBS: u32 = 8;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     u32::try_from(cores / 2)
@@ -145,8 +143,7 @@ fn jobs() -> u32 {
 }
 
 impl Options {
-    /// Small tables, logs and thresholds: for tests, which open many stores and put few rows into
-    /// each.
+    /// Small memtables, logs and thresholds for tests, which open many stores with few rows.
     #[must_use]
     #[cfg(any(test, feature = "internals", feature = "rocksdb"))]
     pub fn small() -> Self {
@@ -164,7 +161,7 @@ impl Options {
     }
 }
 
-/// The store. Cheap to clone; the last clone closes it.
+/// An open store. Cheap to clone; it is closed with its last clone.
 #[derive(Debug, Clone)]
 pub struct Store(Arc<Inner>);
 
@@ -173,26 +170,26 @@ struct Inner {
     committer: Committer,
     engine: Arc<dyn Engine>,
     clock: Arc<dyn Clock>,
-    site: version::StoreIdentity,
+    identity: version::StoreIdentity,
     thresholds: Thresholds,
     listing_requests: ListingRequests,
 }
 
 impl Store {
-    /// Opens the store in a directory, making it if it is not there.
+    /// Opens the store in a directory, and creates it if it does not exist.
     ///
     /// # Errors
-    /// `Open`, with what to do; nothing is changed then.
+    /// `Open`, with a remedy; then nothing was changed.
     #[cfg(feature = "rocksdb")]
     pub fn open(dir: &Path, options: &Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         Self::open_engine(Arc::new(engine::rocks::RocksEngine::open(dir, options)?), options, clock)
     }
 
-    /// Opens the store in a directory to look at it: no file is made or changed, and commits are
-    /// refused. Nobody else may write there meanwhile: other processes are kept out.
+    /// Opens the store in a directory for reading: no file is created or changed, and commits are
+    /// refused. No other process can open the store for writing meanwhile.
     ///
     /// # Errors
-    /// `Open`, with what to do: there is none, a service has it, or it is damaged.
+    /// `Open`, with a remedy: there is no store, a service has it open, or it is damaged.
     #[cfg(feature = "rocksdb")]
     pub fn open_read_only(
         dir: &Path,
@@ -201,57 +198,56 @@ impl Store {
     ) -> Result<Self, Error> {
         let engine = Arc::new(engine::rocks::RocksEngine::open_read_only(dir, options)?);
         let empty = || {
-            Error::Open(format!(
-                "the store in {} was never used: there is nothing to see",
-                dir.display()
-            ))
+            let dir = dir.display();
+            Error::Open(format!("the store in {dir} is empty: it was never opened for writing"))
         };
-        let site = version::read_identity(&*engine)?.ok_or_else(empty)?;
-        Self::with(engine, site, options, clock)
+        let identity = version::read_identity(&*engine)?.ok_or_else(empty)?;
+        Self::open_with_identity(engine, identity, options, clock)
     }
 
     /// Opens a store over an engine.
     ///
     /// # Errors
-    /// `Open` where a newer version wrote it, and those of the engine.
+    /// `Open` if a newer version wrote the store; those of the engine.
     pub fn open_engine(
         engine: Arc<dyn Engine>,
         options: &Options,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let site = version::open(&*engine)?;
-        Self::with(engine, site, options, clock)
+        let identity = version::open(&*engine)?;
+        Self::open_with_identity(engine, identity, options, clock)
     }
 
-    fn with(
+    fn open_with_identity(
         engine: Arc<dyn Engine>,
-        site: version::StoreIdentity,
+        identity: version::StoreIdentity,
         options: &Options,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let ranking = Ranking::new(site.secrets.ranks, options.ranked_above);
-        let marked = version::accounts_under_repair(&*engine)?
+        let ranking = Ranking::new(identity.secrets.ranks, options.ranked_above);
+        let under_repair = version::accounts_under_repair(&*engine)?
             .into_iter()
             .map(|(account, _)| account)
             .collect();
-        let committer = Committer::start(Arc::clone(&engine), options, ranking, marked)?;
+        let committer = Committer::start(Arc::clone(&engine), options, ranking, under_repair)?;
         let (thresholds, listing_requests) = (options.thresholds, ListingRequests::default());
-        Ok(Self(Arc::new(Inner { committer, engine, clock, site, thresholds, listing_requests })))
+        let inner = Inner { committer, engine, clock, identity, thresholds, listing_requests };
+        Ok(Self(Arc::new(inner)))
     }
 
-    /// The keys of the hashes over what strangers choose.
+    /// The keys for hashes of data that strangers choose.
     #[must_use]
     pub fn secrets(&self) -> &Secrets {
-        &self.0.site.secrets
+        &self.0.identity.secrets
     }
 
-    /// A random word of this store: states of another epoch are refused.
+    /// The random number of this store. States of another epoch are refused.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.0.site.epoch
+        self.0.identity.epoch
     }
 
-    /// The clock that the store's rows are dated by.
+    /// The clock for the times in the store's rows.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.0.clock
@@ -261,29 +257,30 @@ impl Store {
     /// with `Rebuilding`.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<'_> {
-        // Both under one lock: otherwise a repair could begin or end between them, and the snapshot
-        // hold half of it.
-        let look = |closed: &BTreeSet<AccountId>| (closed.clone(), self.0.engine.snapshot());
-        let (mut closed, read) = self.0.committer.with_accounts_under_repair(look);
+        // Both are read under one lock. Otherwise a repair could begin or end in between, and the
+        // snapshot would have half of its rows.
+        let read_both =
+            |accounts: &BTreeSet<AccountId>| (accounts.clone(), self.0.engine.snapshot());
+        let (mut under_repair, read) = self.0.committer.with_accounts_under_repair(read_both);
         if self.0.engine.is_shared() {
-            // Repairs of other processes. If their marks cannot be read, nothing else can be,
-            // either.
+            // Other processes may be repairing, too. If their marks cannot be read, neither can
+            // anything else.
             let marked = version::accounts_under_repair(&*read).unwrap_or_default();
-            closed.extend(marked.into_iter().map(|(account, _)| account));
+            under_repair.extend(marked.into_iter().map(|(account, _)| account));
         }
-        let read = if closed.is_empty() {
+        let read = if under_repair.is_empty() {
             read
         } else {
-            Box::new(txn::snapshot::RepairGuard { read, closed })
+            Box::new(txn::snapshot::RepairGuard { read, under_repair })
         };
         Snapshot::of(read, self.0.thresholds)
     }
 
-    /// Changes one account: `change` stages what it wants, and all of it or nothing is written. The
-    /// result may be used before the ticket is redeemed, but nothing may be promised on it.
+    /// Changes one account: the rows that `change` stages are written together or not at all. The
+    /// result may be used before the ticket is ready, but nothing may be promised on it.
     ///
-    /// Where other processes write, too, `change` is called again each time one of them was first:
-    /// so it keeps no effect outside the transaction, and what it learns is its result.
+    /// If other processes write, too, `change` is called again each time one of them was first. So
+    /// it must have no effect except on the transaction and by its result.
     ///
     /// # Errors
     /// What `change` returns, and those of reading.
@@ -298,11 +295,11 @@ impl Store {
         })
     }
 
-    /// Changes several accounts by one write: all of it or nothing. `change` is called for each of
-    /// them, in ascending order; as for `commit` it may be called again.
+    /// Changes several accounts together: all changes are written, or none. `change` is called for
+    /// each account in ascending order, and perhaps again, as for `commit`.
     ///
     /// # Errors
-    /// The first that `change` returns, and those of reading.
+    /// The first error that `change` returns, and those of reading.
     pub fn commit_together(
         &self,
         accounts: &[AccountId],
@@ -313,9 +310,9 @@ impl Store {
         results.into_iter().try_for_each(|(_, result)| result).map(|()| ticket)
     }
 
-    /// Files a message for several accounts under one sync: each is a commit of its own, and one
-    /// that fails drops out alone. The message's octets are put beside them, once, if any of them
-    /// is written. The results come in ascending order of the accounts.
+    /// Files a message for several accounts with one sync. The change of each account is written or
+    /// fails by itself. The bytes of the message are written once, together with the first change
+    /// that refers to them. The results are in ascending order of the accounts.
     pub fn commit_message<T>(
         &self,
         accounts: &[AccountId],
@@ -323,29 +320,30 @@ impl Store {
         raw: &[u8],
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
-        let puts = row::blob_rows(&message.blob, raw, self.0.clock.now());
-        self.commit_many(accounts, puts, change)
+        let message_rows = row::blob_rows(&message.blob, raw, self.0.clock.now());
+        self.commit_many(accounts, message_rows, change)
     }
 
     fn commit_many<T>(
         &self,
         accounts: &[AccountId],
-        message: Vec<Put>,
+        message_rows: Vec<Put>,
         change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
     ) -> CommitResults<T> {
-        self.0.committer.commit(self.0.clock.now(), accounts, message, change)
+        self.0.committer.commit(self.0.clock.now(), accounts, message_rows, change)
     }
 
     fn listing_requests(&self) -> &ListingRequests {
         &self.0.listing_requests
     }
 
-    /// Calls `listener` with every durable change, from the committer's thread: it must be quick.
+    /// Has `listener` called with every durable change, on the committer's thread. It must be
+    /// quick.
     pub fn on_change(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
         self.0.committer.listen(Box::new(listener));
     }
 
-    /// Proves the invariants; an empty answer is a clean store.
+    /// Checks the invariants, and returns the breaches.
     ///
     /// # Errors
     /// Those of the engine.
@@ -354,12 +352,12 @@ impl Store {
         Ok(self.check_deep(None, &mut |_| true)?.breaches)
     }
 
-    /// Checks the invariants on one state of the store while deliveries go on, and reports
-    /// progress. With `remake` (`message::rows`) each message is read, its hash verified, and the
-    /// rows derived from it compared.
+    /// Checks the invariants on one state of the store, while deliveries go on. With `remake`
+    /// (`message::rows`), each message is also read, its hash verified, and the rows that derive
+    /// from it compared.
     ///
     /// # Errors
-    /// Those of the engine; `Stopped`.
+    /// `Stopped` if `on_progress` stops the check; those of the engine.
     pub fn check_deep(
         &self,
         remake: Option<&check::RemakeFn<'_>>,
@@ -369,23 +367,24 @@ impl Store {
         check::check_store(&*self.0.engine.sweeping_snapshot(), sizes, remake, on_progress)
     }
 
-    /// Whether the store still takes writes, and if not, why.
+    /// Checks that the store takes writes.
     ///
     /// # Errors
-    /// `Poisoned`.
+    /// `Poisoned`, with the cause.
     pub fn health(&self) -> Result<(), Error> {
         self.0.committer.health()
     }
 
-    /// How many commits are on their way to the disk: what may wait does so while there are any.
+    /// How many commits are queued or being written. Work that is not urgent waits while there are
+    /// any.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.0.committer.in_flight()
     }
 
-    /// Removes what is left of rows that were deleted side by side, a part of it; says whether
-    /// there is more to look at. It may take seconds, for files of the tables are written anew: for
-    /// upkeep alone, which lets time pass between two calls.
+    /// Removes what neighbouring rows leave in the files after they were deleted, a part at a time,
+    /// and returns whether it should be called again. It may rewrite files and take seconds, so
+    /// only upkeep calls it, and lets time pass between two calls.
     ///
     /// # Errors
     /// Those of reading.
@@ -393,13 +392,13 @@ impl Store {
         self.0.engine.clear_remains()
     }
 
-    /// What the engine has done since it was opened.
+    /// Counters of the engine since it was opened.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.0.engine.statistics()
     }
 
-    /// What each table holds and has cost, by its name.
+    /// The size of each table, and what was written for it.
     #[cfg(feature = "internals")]
     #[must_use]
     pub fn usage(&self) -> Vec<(&'static str, Usage)> {

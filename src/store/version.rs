@@ -1,6 +1,9 @@
-//! The store's own facts: format, epoch, secrets. Written at the making, refused where a newer
-//! version wrote them. Beside them, which accounts are being repaired: so that a repair that was
-//! killed is not forgotten.
+//! The format, epoch and secrets of the store, and the marks of unfinished repairs (table `site`).
+//!
+//! - Format, epoch and secrets are written when the store is created.
+//! - A store of a newer format is not opened. A store of an older format is raised to `FORMAT` when
+//!   it is first opened for writing.
+//! - An account under repair has a mark, so that a repair that was killed is resumed.
 
 use std::sync::Arc;
 
@@ -14,18 +17,22 @@ use crate::model::{AccountId, Secrets};
 
 /// The format that this version writes.
 ///
-/// 1: the first. 2: rows of accounts, messages and the search index have versions that the programs
-/// of format 1 take for damage, which their `repair` would "mend" by a loss.
+/// In format 2, rows of accounts, messages and the search index have versions that programs of
+/// format 1 take for damage. The `repair` of these programs would lose data.
 const FORMAT: u8 = 2;
 
-/// What a store knows of itself.
+/// The random numbers of a store.
 #[derive(Debug, Clone)]
 pub(super) struct StoreIdentity {
     pub(super) epoch: u64,
     pub(super) secrets: Secrets,
 }
 
-/// Reads the store's facts, or makes them in an empty store.
+/// Reads the identity of the store, or creates it in an empty store.
+///
+/// # Errors
+/// `Open` if the format is newer, the row is damaged, or there is no randomness; those of the
+/// engine.
 pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
     if let Some(row) = engine.bytes::<table::Site>(&SiteKey::Store)? {
         let site = read(&row)?;
@@ -38,7 +45,7 @@ pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
     let mut value = vec![FORMAT];
     value.extend_from_slice(&random);
     let site = read(&value)?;
-    // Its queue is empty and whole.
+    // The empty queue of a new store may send.
     let mark = QueueMark { epoch: site.epoch, held: None };
     let puts = vec![
         Put::bytes::<table::Site>(&SiteKey::Queue, mark.encode()),
@@ -47,12 +54,12 @@ pub(super) fn open(engine: &dyn Engine) -> Result<StoreIdentity, Error> {
     let asserts =
         vec![Put { value: None, ..Put::bytes::<table::Site>(&SiteKey::Store, Vec::new()) }];
     let stale = engine.write(&[Arc::new(Batch { asserts, ..Batch::of(puts) })])?;
-    // Another process made it meanwhile.
+    // If the batch is stale, another process has created the store meanwhile.
     if stale.is_empty() { Ok(site) } else { open(engine) }
 }
 
-/// Says in a store of an earlier format that this version has written in it, before it does:
-/// earlier programs refuse to open it from then on.
+/// Raises the format of a store of an older format before this version writes to it, so that older
+/// programs refuse to open it.
 fn raise(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
     match row.first_mut() {
         Some(format) if *format < FORMAT => *format = FORMAT,
@@ -60,20 +67,20 @@ fn raise(engine: &dyn Engine, mut row: Vec<u8>) -> Result<(), Error> {
     }
     let puts = vec![Put::bytes::<table::Site>(&SiteKey::Store, row)];
     match engine.write(&[Arc::new(Batch::of(puts))]) {
-        // A full disk keeps nobody from reading mail: the next opening says it.
+        // Mail can be read with a full disk, so this is left to the next start.
         Err(Error::Full) => Ok(()),
-        done => done.map(drop),
+        result => result.map(drop),
     }
 }
 
-/// Reads the store's facts; `None` in an empty store.
+/// Reads the identity of the store; `None` in an empty store.
 #[cfg(feature = "rocksdb")]
 pub(super) fn read_identity(engine: &dyn Engine) -> Result<Option<StoreIdentity>, Error> {
     engine.bytes::<table::Site>(&SiteKey::Store)?.map(|row| read(&row)).transpose()
 }
 
-/// Another epoch: states of the other line of history are refused from now on. The store must be
-/// open nowhere.
+/// Draws a new epoch, so that states of clients from before a restore are refused. The store must
+/// not be open anywhere else.
 #[cfg(feature = "rocksdb")]
 pub(super) fn renew_epoch(engine: &dyn Engine) -> Result<(), Error> {
     let damaged = || Error::Open("the store's own row is damaged".into());
@@ -86,19 +93,19 @@ pub(super) fn renew_epoch(engine: &dyn Engine) -> Result<(), Error> {
     engine.write(&[Arc::new(Batch::of(puts))]).map(drop)
 }
 
-/// The row that says that an account is being repaired.
+/// The key of the row that marks an account as being repaired.
 pub(super) fn repair_mark_key(account: AccountId) -> Vec<u8> {
     codec::Prefix::<SiteKey>::encode(&SiteKey::Repair(account))
 }
 
-/// The accounts that are being repaired.
+/// Returns the accounts with an unfinished repair.
 pub(super) fn accounts_under_repair(
     read: &dyn RowReader,
 ) -> Result<Vec<(AccountId, RepairScope)>, Error> {
     let mut out = Vec::new();
     read.keys(&KeyRange::<table::Site>::under(&Repairs), |key, row| {
         if let SiteKey::Repair(account) = key {
-            // A row that cannot be read may have said the most that there is.
+            // A mark that cannot be read may have been that of the largest repair.
             out.push((account, RepairScope::of_row(row).unwrap_or(RepairScope::Rebuild)));
         }
         Ok(true)
@@ -111,7 +118,8 @@ fn read(row: &[u8]) -> Result<StoreIdentity, Error> {
     let (format, mut rest) = row.split_first().ok_or_else(damaged)?;
     if *format > FORMAT {
         return Err(Error::Open(format!(
-            "the store has format {format}, and this version of Restante knows {FORMAT} at most: use a newer version"
+            "the store has format {format}, and this version of Restante reads formats up to \
+             {FORMAT}: use a newer version"
         )));
     }
     Ok(StoreIdentity {
@@ -126,7 +134,7 @@ fn read(row: &[u8]) -> Result<StoreIdentity, Error> {
 }
 
 fn take_bytes<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, left) = rest.split_first_chunk::<N>()?;
+    let (bytes, left) = rest.split_first_chunk::<N>()?;
     *rest = left;
-    Some(*taken)
+    Some(*bytes)
 }

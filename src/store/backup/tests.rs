@@ -1,5 +1,5 @@
-//! Backups on a disk: each takes what is new, is restored octet for octet into a line of history of
-//! its own, and is refused when it is damaged.
+//! Backups on a disk: each adds only new files, restores the same bytes with a new epoch, and is
+//! refused when it is damaged.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn open(dir: &Path) -> Result<Store, Error> {
     Store::open(dir, &Options::small(), Arc::new(FixedClock::at(UtcMillis(1_700_000_000_000))))
 }
 
-fn remake(raw: &[u8]) -> MessageRows {
+fn message_rows(raw: &[u8]) -> MessageRows {
     MessageRows {
         blob: BlobHash(*blake3::hash(raw).as_bytes()),
         size: raw.len() as u64,
@@ -25,8 +25,8 @@ fn remake(raw: &[u8]) -> MessageRows {
     }
 }
 
-fn make(store: &Store) {
-    let made = store.commit(ANN, |txn| {
+fn create_account(store: &Store) {
+    let committed = store.commit(ANN, |txn| {
         txn.register(&AccountRow::new(
             "ann",
             Address::from_parts("ann", "example.org"),
@@ -40,11 +40,11 @@ fn make(store: &Store) {
         };
         txn.create_mailbox(&new)
     });
-    made.unwrap().1.wait_blocking().unwrap();
+    committed.unwrap().1.wait_blocking().unwrap();
 }
 
-/// Large enough for a file of its own among the blobs, and not to be compressed.
-fn letter(n: u32) -> Vec<u8> {
+/// A message that goes to a blob file and does not compress.
+fn message(n: u32) -> Vec<u8> {
     let mut noise = vec![0; 20_000];
     blake3::Hasher::new().update(&n.to_be_bytes()).finalize_xof().fill(&mut noise);
     [format!("Subject: {n}\r\n\r\n").into_bytes(), noise].concat()
@@ -52,8 +52,8 @@ fn letter(n: u32) -> Vec<u8> {
 
 fn deliver(store: &Store, numbers: std::ops::Range<u32>) {
     for n in numbers {
-        let raw = letter(n);
-        let encoded = EncodedMessage::new(&remake(&raw));
+        let raw = message(n);
+        let encoded = EncodedMessage::new(&message_rows(&raw));
         let (_, ticket) = store.commit_message(&[ANN], &encoded, &raw, |txn| {
             txn.create_email(&NewEmail {
                 message: &encoded,
@@ -67,63 +67,65 @@ fn deliver(store: &Store, numbers: std::ops::Range<u32>) {
     }
 }
 
-/// Every email with its octets.
-fn mail(store: &Store) -> Vec<(EmailId, Vec<u8>)> {
+/// Every email with its bytes.
+fn all_mail(store: &Store) -> Vec<(EmailId, Vec<u8>)> {
     let snapshot = store.snapshot();
     let ids = snapshot.emails(ANN, None, 999).unwrap();
     ids.into_iter().map(|(id, _)| (id, snapshot.message(ANN, id).unwrap().unwrap())).collect()
 }
 
-fn clean(store: &Store) {
-    assert_eq!(store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches, []);
+fn assert_clean(store: &Store) {
+    assert_eq!(store.check_deep(Some(&message_rows), &mut |_| true).unwrap().breaches, []);
 }
 
 #[test]
-fn each_backup_takes_what_is_new_and_comes_back_octet_for_octet() {
+fn each_backup_adds_only_new_files_and_restores_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
     fs::create_dir_all(&data).unwrap();
     let store = open(&data).unwrap();
-    make(&store);
+    create_account(&store);
     deliver(&store, 0..60);
-    let then = mail(&store);
-    let mut told = 0;
+    let mail_of_first = all_mail(&store);
+    let mut progress = 0;
     let first = store
-        .backup(&backups, None, &mut |octets| {
-            told = octets;
+        .backup(&backups, None, &mut |bytes| {
+            progress = bytes;
             true
         })
         .unwrap();
     deliver(&store, 60..70);
-    let later = mail(&store);
+    let mail_of_second = all_mail(&store);
     let second = store.backup(&backups, None, &mut |_| true).unwrap();
     let epoch = store.epoch();
-    clean(&store);
+    assert_clean(&store);
     drop(store);
     fs::remove_dir_all(dir.path().join("data")).unwrap();
 
-    assert!((first.id, second.id) == (1, 2) && told <= first.written);
+    assert!((first.id, second.id) == (1, 2) && progress <= first.written);
     assert!(
         first.written > 60 * 20_000 && second.written < first.written / 2,
         "{first:?} {second:?}"
     );
     assert_eq!(list(&backups).unwrap().iter().map(|one| one.id).collect::<Vec<_>>(), [1, 2]);
     let mut epochs = BTreeSet::from([epoch]);
-    for (id, wanted) in [(Some(1), &then), (Some(2), &later), (None, &later)] {
+    for (id, wanted) in
+        [(Some(1), &mail_of_first), (Some(2), &mail_of_second), (None, &mail_of_second)]
+    {
         let to = dir.path().join(format!("again{}", epochs.len())).join("store");
         assert_eq!(restore(&backups, id, &to).unwrap().id, id.unwrap_or(2));
         let store = open(&to).unwrap();
-        assert_eq!(mail(&store), *wanted);
-        clean(&store);
+        assert_eq!(all_mail(&store), *wanted);
+        assert_clean(&store);
         assert!(
             epochs.insert(store.epoch()),
-            "states of the other line of history would be believed"
+            "the store would accept states from after the backup"
         );
-        // It goes on, and has a place among the backups.
+        // The restored store takes mail, and is not overwritten by another restore.
         deliver(&store, 900..901);
-        assert_eq!(mail(&store).len(), wanted.len() + 1);
-        let full = restore(&backups, id, &to).unwrap_err().to_string();
-        assert!(full.contains("not empty"), "{full}");
+        assert_eq!(all_mail(&store).len(), wanted.len() + 1);
+        let error = restore(&backups, id, &to).unwrap_err().to_string();
+        assert!(error.contains("not empty"), "{error}");
     }
     assert_eq!(
         restore(&backups, Some(9), &dir.path().join("x/store")),
@@ -132,19 +134,19 @@ fn each_backup_takes_what_is_new_and_comes_back_octet_for_octet() {
 }
 
 #[test]
-fn only_the_newest_are_kept_and_a_place_that_does_not_serve_is_refused() {
+fn only_the_newest_backups_are_kept_and_unsuitable_directories_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
     fs::create_dir_all(&data).unwrap();
     let store = open(&data).unwrap();
-    make(&store);
-    let back_up = |store: &Store, place: &Path, keep| store.backup(place, keep, &mut |_| true);
+    create_account(&store);
+    let back_up = |store: &Store, dir: &Path, keep| store.backup(dir, keep, &mut |_| true);
     for n in 0..4 {
         deliver(&store, n..n + 1);
         back_up(&store, &backups, Some(2)).unwrap();
     }
     assert_eq!(list(&backups).unwrap().iter().map(|one| one.id).collect::<Vec<_>>(), [3, 4]);
-    let refused = |place: &Path, keep| match back_up(&store, place, keep) {
+    let refused = |dir: &Path, keep| match back_up(&store, dir, keep) {
         Err(Error::Conflict(why)) => why,
         other => panic!("{other:?}"),
     };
@@ -163,27 +165,28 @@ fn only_the_newest_are_kept_and_a_place_that_does_not_serve_is_refused() {
     let other = dir.path().join("other/store");
     fs::create_dir_all(&other).unwrap();
     let other = open(&other).unwrap();
-    assert!(
-        matches!(back_up(&other, &backups, None), Err(Error::Conflict(why)) if why.contains("another store"))
-    );
+    let error = back_up(&other, &backups, None);
+    assert!(matches!(error, Err(Error::Conflict(why)) if why.contains("another store")));
 }
 
 #[test]
-fn a_damaged_backup_is_refused_and_the_others_serve() {
+fn damaged_backup_is_refused_and_the_others_can_be_restored() {
     let dir = tempfile::tempdir().unwrap();
     let (data, backups) = (dir.path().join("data/store"), dir.path().join("backups"));
     fs::create_dir_all(&data).unwrap();
     let store = open(&data).unwrap();
-    make(&store);
+    create_account(&store);
     deliver(&store, 0..20);
     store.backup(&backups, None, &mut |_| true).unwrap();
     let before: BTreeSet<PathBuf> = files(&backups.join("shared_checksum"));
     deliver(&store, 20..30);
     store.backup(&backups, None, &mut |_| true).unwrap();
-    let new: Vec<PathBuf> =
+    let new_files: Vec<PathBuf> =
         files(&backups.join("shared_checksum")).difference(&before).cloned().collect();
-    assert!((verify(&backups, 1), verify(&backups, 2)) == (Ok(()), Ok(())) && !new.is_empty());
-    for file in &new {
+    assert!(
+        (verify(&backups, 1), verify(&backups, 2)) == (Ok(()), Ok(())) && !new_files.is_empty()
+    );
+    for file in &new_files {
         let whole = fs::read(file).unwrap();
         let mut flipped = whole.clone();
         flipped[whole.len() / 2] ^= 0x10;
@@ -198,11 +201,11 @@ fn a_damaged_backup_is_refused_and_the_others_serve() {
         fs::write(file, whole).unwrap();
     }
     assert_eq!(verify(&backups, 2), Ok(()));
-    fs::remove_file(&new[0]).unwrap();
+    fs::remove_file(&new_files[0]).unwrap();
     assert!(verify(&backups, 2).is_err());
     let to = dir.path().join("new/store");
     restore(&backups, Some(1), &to).unwrap();
-    assert_eq!(mail(&open(&to).unwrap()).len(), 20);
+    assert_eq!(all_mail(&open(&to).unwrap()).len(), 20);
 }
 
 fn files(dir: &Path) -> BTreeSet<PathBuf> {

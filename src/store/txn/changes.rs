@@ -1,10 +1,12 @@
-//! What changed since a state: emails, threads (RFC 8620 §5.2), mailboxes (RFC 8621 §2.2).
+//! Reads what changed since a state: emails and threads (RFC 8620 §5.2), mailboxes (RFC 8621 §2.2).
 //!
-//! Every object has one row in the order of its last change, so changes cost the changes. An
-//! intermediate state says how far has been told (`mark`) and where the client stood when it began
-//! (`base`): what was created after `base` is created, even if it moved along the index since; what
-//! was destroyed is left out only if it was created after `mark`, for before that it may have been
-//! told of.
+//! - Every email and thread has one row in an index by change number, at its last change, so
+//!   reading changes costs as much as there are changes. Mailboxes have no index: all are read.
+//! - An intermediate state has a `mark`, up to which the client was told, and a `base`, where the
+//!   client stood when it began.
+//! - An object that was created after `base` is reported as created, even if it changed since.
+//! - A destroyed object is left out only if it was created after `mark`. Before that, the client
+//!   may have been told of it.
 
 use std::fmt::Display;
 
@@ -17,86 +19,85 @@ use crate::store::table::keys::{EmailKey, ModSeqKey, ThreadIdKey};
 use crate::store::table::{self, EmailByModseq, Mailboxes, Table, ThreadByModseq, Threads};
 use crate::store::txn::snapshot::Snapshot;
 
-/// How far a client has been told.
+/// The changes that a client has been told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientState {
-    /// Everything up to here.
+    /// The client was told all changes up to this one.
     pub mark: ModSeq,
-    /// Where it stood when it began to catch up; below `mark` only while there is more.
+    /// The mark with which the client began to catch up. Below `mark` only while there are more
+    /// changes to tell.
     pub base: ModSeq,
-    /// Of several mailboxes that `mark` changed, the last that was told; `u32::MAX` where all were.
+    /// If the change `mark` changed several mailboxes, the last one that was told; `u32::MAX` if
+    /// all were.
     pub last: u32,
 }
 
 impl ClientState {
-    /// Of a client that is catching up with nothing.
+    /// The state of a client that was told all changes up to `mark`.
     #[must_use]
     pub fn at(mark: ModSeq) -> Self {
         Self { mark, base: mark, last: u32::MAX }
     }
 
-    /// Whether an object with this number, last changed at `at`, is still to be told.
+    /// Whether the mailbox with this number, which the change `at` changed last, is still to be
+    /// told.
     #[must_use]
     pub fn is_before(&self, at: ModSeq, number: u32) -> bool {
         (self.mark, self.last) < (at, number)
     }
 }
 
-/// By which changes an object was made, and changed last.
+/// The changes that created an object and that changed it last.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct ChangeMarks {
     pub(in crate::store) created: ModSeq,
     pub(in crate::store) updated: ModSeq,
 }
 
-/// An index of objects by their last change, from the first change that is to be told.
+/// An index of objects by their last change, beginning with the first change that is to be told.
 pub(in crate::store) struct ChangeIndex<T: Table> {
     pub(in crate::store) data: DataType,
     pub(in crate::store) range: KeyRange<T>,
-    /// The change that a key of the index names.
+    /// Returns the change number of a key of the index.
     pub(in crate::store) modseq: fn(&T::Key) -> ModSeq,
 }
 
 /// The answer of a `/changes` method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes<Id> {
-    /// Made since.
     pub created: Vec<Id>,
-    /// Changed since.
     pub updated: Vec<Id>,
-    /// Gone since.
     pub destroyed: Vec<Id>,
-    /// Where the client is now.
+    /// The state of the client once it has this answer.
     pub state: ClientState,
-    /// Whether there is more.
+    /// Whether there are changes behind `state`.
     pub has_more: bool,
 }
 
 /// The answer of Mailbox/changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxChanges {
-    /// The mailboxes.
     pub changes: Changes<MailboxUid>,
-    /// Whether of those updated only the counts changed (`updatedProperties`).
+    /// Whether only counts changed in the updated mailboxes (`updatedProperties`).
     pub only_counts: bool,
 }
 
 impl Snapshot<'_> {
-    /// Email/changes: `most` objects at most; `None` where the state is from before what was
-    /// purged, or from the future.
+    /// Returns at most `limit` emails that changed since a state (Email/changes). `None` if the
+    /// state is below the low mark or from the future.
     ///
     /// # Errors
-    /// Those of reading; so for every function here.
+    /// Those of reading.
     pub fn email_changes(
         &self,
         account: AccountId,
         since: ClientState,
-        most: usize,
+        limit: usize,
     ) -> Result<Option<Changes<EmailId>>, Error> {
         let range = KeyRange::from(&(account,), &ModSeqKey { account, modseq: since.mark.next() });
         let index =
             ChangeIndex::<EmailByModseq> { data: DataType::Email, range, modseq: |key| key.modseq };
-        self.changes(account, index, since, most, |email| {
+        self.changes(account, index, since, limit, |email| {
             let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email })?;
             Ok(row.map(|row| {
                 (ChangeMarks { created: row.created, updated: row.updated }, row.deleted.is_some())
@@ -104,7 +105,8 @@ impl Snapshot<'_> {
         })
     }
 
-    /// Thread/changes.
+    /// Returns at most `limit` threads that changed since a state (Thread/changes). `None` if the
+    /// state is below the low mark or from the future.
     ///
     /// # Errors
     /// Those of reading.
@@ -112,7 +114,7 @@ impl Snapshot<'_> {
         &self,
         account: AccountId,
         since: ClientState,
-        most: usize,
+        limit: usize,
     ) -> Result<Option<Changes<ThreadId>>, Error> {
         let range = KeyRange::from(&(account,), &ModSeqKey { account, modseq: since.mark.next() });
         let index = ChangeIndex::<ThreadByModseq> {
@@ -120,7 +122,7 @@ impl Snapshot<'_> {
             range,
             modseq: |key| key.modseq,
         };
-        self.changes(account, index, since, most, |thread| {
+        self.changes(account, index, since, limit, |thread| {
             let row = self.read.row::<Threads>(&ThreadIdKey { account, thread })?;
             Ok(row.map(|row| {
                 (ChangeMarks { created: row.created, updated: row.updated }, row.deleted)
@@ -128,18 +130,21 @@ impl Snapshot<'_> {
         })
     }
 
-    /// The objects that an index names behind a state; `object` says when one was made and changed
-    /// last, and whether it is destroyed.
+    /// Returns at most `limit` objects of an index that changed since a state. `object` returns the
+    /// marks of an object, and whether it is destroyed.
+    ///
+    /// # Errors
+    /// Those of reading; `Corrupt` if a row of the index names an object that did not change then.
     pub(in crate::store) fn changes<T: Table<Row: RowFormat + Copy + Display>>(
         &self,
         account: AccountId,
         index: ChangeIndex<T>,
         since: ClientState,
-        most: usize,
+        limit: usize,
         object: impl Fn(T::Row) -> Result<Option<(ChangeMarks, bool)>, Error>,
     ) -> Result<Option<Changes<T::Row>>, Error> {
         let ChangeIndex { data, range, modseq } = index;
-        let Some(high) = self.within(account, data, since)? else { return Ok(None) };
+        let Some(high) = self.high_mark_since(account, data, since)? else { return Ok(None) };
         let now = ClientState::at(high);
         let mut out = Changes {
             created: Vec::new(),
@@ -150,13 +155,12 @@ impl Snapshot<'_> {
         };
         let mut mark = since.mark;
         self.read.rows(&range, |key, id| {
-            if out.created.len() + out.updated.len() + out.destroyed.len() >= most {
+            if out.created.len() + out.updated.len() + out.destroyed.len() >= limit {
                 out.has_more = true;
                 return Ok(false);
             }
             mark = modseq(&key);
-            // A row that names another object than the one that changed then is damaged. Going on
-            // would miss a change.
+            // Skipping a row that names the wrong object would hide a change from the client.
             let Some((marks, destroyed)) = object(id)?.filter(|(marks, _)| marks.updated == mark)
             else {
                 let what = format!("names {id}, which did not change then: run `restante repair`");
@@ -176,8 +180,8 @@ impl Snapshot<'_> {
         Ok(Some(out))
     }
 
-    /// The newest state of a type, if changes since a state can be told.
-    fn within(
+    /// Returns the high mark of a data type, or `None` if changes since the state cannot be told.
+    fn high_mark_since(
         &self,
         account: AccountId,
         data: DataType,
@@ -189,8 +193,9 @@ impl Snapshot<'_> {
             .then_some(high.max(since.mark)))
     }
 
-    /// Mailbox/changes: `most` mailboxes at most, in the order of their last changes. One change of
-    /// an email may change several mailboxes: those it changed are told in the order of their uids.
+    /// Returns at most `limit` mailboxes that changed since a state (Mailbox/changes), in the order
+    /// of their last changes. One change of an email may change several mailboxes: these come in
+    /// the order of their uids. `None` if the state is below the low mark or from the future.
     ///
     /// # Errors
     /// Those of reading.
@@ -198,9 +203,11 @@ impl Snapshot<'_> {
         &self,
         account: AccountId,
         since: ClientState,
-        most: usize,
+        limit: usize,
     ) -> Result<Option<MailboxChanges>, Error> {
-        let Some(high) = self.within(account, DataType::Mailbox, since)? else { return Ok(None) };
+        let Some(high) = self.high_mark_since(account, DataType::Mailbox, since)? else {
+            return Ok(None);
+        };
         let mut changed = Vec::new();
         self.read.rows::<Mailboxes>(&KeyRange::under(&(account,)), |key, mailbox| {
             if since.is_before(mailbox.updated, key.mailbox.0) {
@@ -209,9 +216,9 @@ impl Snapshot<'_> {
             Ok(true)
         })?;
         changed.sort_unstable_by_key(|(uid, mailbox)| (mailbox.updated, *uid));
-        let more = changed.len() > most;
-        changed.truncate(most);
-        let state = match changed.last().filter(|_| more) {
+        let has_more = changed.len() > limit;
+        changed.truncate(limit);
+        let state = match changed.last().filter(|_| has_more) {
             Some((uid, mailbox)) => {
                 ClientState { mark: mailbox.updated, base: since.base, last: uid.0 }
             }
@@ -222,7 +229,7 @@ impl Snapshot<'_> {
             updated: Vec::new(),
             destroyed: Vec::new(),
             state,
-            has_more: more,
+            has_more,
         };
         let mut only_counts = true;
         for (uid, mailbox) in changed {
@@ -231,8 +238,8 @@ impl Snapshot<'_> {
                 (true, _) => {}
                 (false, true) => changes.created.push(uid),
                 (false, false) => {
-                    // What was told between `base` and `mark` is not kept: only what is older than
-                    // both is known.
+                    // What the client was told between `base` and `mark` is not stored, so the
+                    // comparison is with `base`.
                     only_counts &= mailbox.updated_not_counts <= since.base;
                     changes.updated.push(uid);
                 }

@@ -1,9 +1,8 @@
-//! The history of listings, and how old a change is.
+//! Purges history by age: what left listings, and tombstones of mailboxes and of small objects.
 //!
-//! Rows of history bear change numbers and no time. So an account that changed is noted once a day:
-//! how far its changes had come at that time. What a note covers happened before the note was made:
-//! what is purged by a note is at least as old as the note, and never younger. A time in every row
-//! would cost every change; a note costs one row a day of an account that changes.
+//! Rows of history have change numbers and no times. So once a day a note says how far the changes
+//! of an account have come, if it changed. All changes up to that number are at least as old as the
+//! note. This costs one row a day, and nothing for each change.
 
 use std::time::Duration;
 
@@ -16,46 +15,46 @@ use crate::store::table::{History, MailboxEmailList};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Notes how far the account's changes have come, where it changed and `every` went by since
-    /// the last note. Says whether it did.
+    /// Notes how far the account's changes have come, if it changed since the last note and that
+    /// note is at least `every` old. Returns whether it did.
     ///
     /// # Errors
     /// Those of reading.
     pub fn note_history(&mut self, every: Duration) -> Result<bool, Error> {
-        let last = self.noted(UtcMillis(i64::MAX - 1))?;
-        let current = last
+        let last = self.last_note(UtcMillis(i64::MAX - 1))?;
+        let is_current = last
             .is_some_and(|(at, modseq)| modseq == self.state.modseq || self.now < at.after(every));
-        if !current {
+        if !is_current {
             let key = HistoryKey { account: self.account, at: self.now.into() };
             self.put::<History>(&key, &HistoryRow(self.state.modseq));
         }
-        Ok(!current)
+        Ok(!is_current)
     }
 
-    /// Deletes up to `most` rows of history that were over at `upto` or before: of listings what
-    /// left them, with the listing's low mark moved to the last that went; then tombstones of
-    /// mailboxes and of small objects. Says whether more may be left.
+    /// Deletes at most `limit` rows of history that ended at `upto` or before, and returns whether
+    /// more may be left. First come rows of emails that left a listing, whose low mark moves to the
+    /// last deleted change; then tombstones of mailboxes and of small objects.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn purge_history(&mut self, upto: UtcMillis, most: usize) -> Result<bool, Error> {
-        let Some((at, bound)) = self.noted(upto)? else { return Ok(false) };
-        let mut rows = self.purge_listings(bound, most)?;
-        if rows < most {
-            rows += self.purge_mailboxes(bound, most.saturating_sub(rows))?;
+    pub fn purge_history(&mut self, upto: UtcMillis, limit: usize) -> Result<bool, Error> {
+        let Some((at, bound)) = self.last_note(upto)? else { return Ok(false) };
+        let mut rows = self.purge_listings(bound, limit)?;
+        if rows < limit {
+            rows += self.purge_mailboxes(bound, limit.saturating_sub(rows))?;
         }
-        if rows < most {
-            rows += self.purge_objects(bound, most.saturating_sub(rows))?;
+        if rows < limit {
+            rows += self.purge_objects(bound, limit.saturating_sub(rows))?;
         }
-        if rows < most {
-            // All that this note covers is gone: it and those before it are of no use any more.
+        if rows < limit {
+            // Everything that this note covers is purged, so it and the earlier notes can go.
             self.delete_range(&self.notes_upto(at), usize::MAX)?;
         }
-        Ok(rows >= most)
+        Ok(rows >= limit)
     }
 
-    /// The newest note made at `upto` or before: when, and how far changes had come.
-    fn noted(&self, upto: UtcMillis) -> Result<Option<(UtcMillis, ModSeq)>, Error> {
+    /// The newest note made at `upto` or before: its time, and how far the changes had come.
+    fn last_note(&self, upto: UtcMillis) -> Result<Option<(UtcMillis, ModSeq)>, Error> {
         let found = self.first(&self.notes_upto(upto).reversed())?;
         Ok(found.map(|(key, HistoryRow(modseq))| (key.at.into(), modseq)))
     }
@@ -66,8 +65,9 @@ impl Txn<'_> {
         KeyRange::through(&(account,), &HistoryKey { account, at: upto.into() })
     }
 
-    /// Gives how many rows it deleted.
-    fn purge_listings(&mut self, bound: ModSeq, most: usize) -> Result<usize, Error> {
+    /// Purges the history of all listings up to the change `bound`, and returns how many rows it
+    /// deleted.
+    fn purge_listings(&mut self, bound: ModSeq, limit: usize) -> Result<usize, Error> {
         let mailboxes = self.snapshot().mailboxes(self.account)?;
         let all = mailboxes.into_iter().map(|(uid, mailbox)| (uid, mailbox.listings));
         let all: Vec<(MailboxUid, Vec<MaintainedListing>)> =
@@ -78,9 +78,9 @@ impl Txn<'_> {
             for entry in listings.iter_mut().filter(|entry| entry.is_complete()) {
                 for shape in entry.shapes() {
                     let listing = Listing { uid, filter: entry.filter, shape: *shape };
-                    let (gone, last) =
-                        self.purge_listing(listing, bound, most.saturating_sub(rows))?;
-                    rows += gone;
+                    let (deleted, last) =
+                        self.purge_listing(listing, bound, limit.saturating_sub(rows))?;
+                    rows += deleted;
                     let low = &mut entry.stats_mut(*shape).low;
                     *low = last.max(*low);
                 }
@@ -92,24 +92,25 @@ impl Txn<'_> {
         Ok(rows)
     }
 
-    /// Gives how many rows it deleted, and the last change among them.
+    /// Purges the history of a listing up to the change `bound`. Returns how many rows it deleted,
+    /// and the last change among them.
     fn purge_listing(
         &mut self,
         listing: Listing,
         bound: ModSeq,
-        most: usize,
+        limit: usize,
     ) -> Result<(usize, ModSeq), Error> {
-        let mut gone = Vec::new();
-        if most > 0 {
+        let mut keys = Vec::new();
+        if limit > 0 {
             let removed = |modseq| (self.account, listing, modseq);
             let left =
                 KeyRange::<MailboxEmailList>::between(&removed(ModSeq(1)), &removed(bound.next()));
             self.keys(&left, |key, _| {
-                gone.push(key);
-                Ok(gone.len() < most)
+                keys.push(key);
+                Ok(keys.len() < limit)
             })?;
         }
-        gone.iter().for_each(|key| self.delete::<MailboxEmailList>(key));
-        Ok((gone.len(), gone.last().map_or(ModSeq(0), |key| key.removed)))
+        keys.iter().for_each(|key| self.delete::<MailboxEmailList>(key));
+        Ok((keys.len(), keys.last().map_or(ModSeq(0), |key| key.removed)))
     }
 }

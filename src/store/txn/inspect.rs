@@ -1,4 +1,4 @@
-//! What tests and fuzz targets read of a store, and nothing of the product does.
+//! Reads that only tests and fuzz targets need.
 
 use crate::model::{
     AccountId, Action, AddressRow, Decision, EmailId, Listing, ListingFilter, MailboxUid,
@@ -15,7 +15,7 @@ use crate::store::table::{
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// Every address and where it leads.
+    /// Returns every address with its row.
     pub fn addresses(&self) -> Result<Vec<(String, AddressRow)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Addresses>(&KeyRange::under(&()), |AddressKey(address), row| {
@@ -25,7 +25,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The newest decisions.
+    /// Returns the newest `limit` decisions.
     pub fn decisions(&self, account: AccountId, limit: usize) -> Result<Vec<Decision>, Error> {
         let mut out = Vec::new();
         if limit > 0 {
@@ -37,7 +37,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// All transactions that were served, by their hashes.
+    /// Returns the LMTP transactions that were served, in the order of their hashes.
     pub fn deliveries(&self, account: AccountId) -> Result<Vec<DeliveryRow>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Deliveries>(&KeyRange::under(&(account,)), |_, row| {
@@ -47,12 +47,13 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The search tokens of an email.
+    /// Returns the search tokens of an email that is in no fold yet.
     pub fn tokens(&self, account: AccountId, id: EmailId) -> Result<Option<Tokens>, Error> {
         self.read.row_with::<EmailTokens, _>(&EmailKey { account, email: id }, decode_tokens)
     }
 
-    /// Who else than the owner is subscribed to a mailbox, from `from` on, `limit` at most.
+    /// Returns at most `limit` users other than the owner who are subscribed to a mailbox,
+    /// beginning with `from`.
     pub fn subscribers(
         &self,
         account: AccountId,
@@ -74,23 +75,24 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The newest change that moved anything in a listing: the state of a query that it answers.
+    /// Returns the newest change of a listing, which is the state of a query that the listing
+    /// answers.
     pub fn listing_state(
         &self,
         account: AccountId,
         listing: Listing,
-        kept: &MaintainedListing,
+        maintained: &MaintainedListing,
     ) -> Result<ModSeq, Error> {
         let shown = KeyRange::under(&(account, listing, ModSeq(0)));
         let left = KeyRange::from(&(account, listing), &(account, listing, ModSeq(1)));
         let came = self.read.first_key::<MailboxEmailList>(&shown.reversed())?.map(|key| key.added);
         let gone =
             self.read.first_key::<MailboxEmailList>(&left.reversed())?.map(|key| key.removed);
-        let low = kept.stats(listing.shape).low;
+        let low = maintained.stats(listing.shape).low;
         Ok(low.max(came.unwrap_or_default()).max(gone.unwrap_or_default()))
     }
 
-    /// The emails of a thread in a mailbox, newest first.
+    /// Returns the emails of a thread in a mailbox, newest first.
     pub fn thread_emails_in_mailbox(
         &self,
         account: AccountId,
@@ -110,7 +112,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The queued actions of an account, oldest first.
+    /// Returns the queued actions of an account, oldest first.
     pub fn outbox(&self, account: AccountId) -> Result<Vec<Action>, Error> {
         self.actions(account, None, usize::MAX)
     }

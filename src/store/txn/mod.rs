@@ -1,8 +1,9 @@
-//! THE CHOKE POINT: the only code that makes a batch.
+//! The choke point: the only code that makes batches.
 //!
-//! A `Txn` is one account's change under its lock. It reads the store overlaid with the account's
-//! queued rows and with its own, so that what it builds on is what will be on disk when its rows
-//! arrive there.
+//! A transaction (`Txn`) is a change of one account, made under the account's lock.
+//! - It reads what will be on disk when its batch is written: the rows on disk, over them the
+//!   account's queued rows, and over these the rows that it has staged.
+//! - Its batch asserts that the account's `account_state` row is the one that it has read.
 
 pub(in crate::store) mod changes;
 pub(in crate::store) mod committer;
@@ -34,24 +35,28 @@ use crate::store::table::{self, AccountState, Encoded, Home, Site};
 use crate::store::txn::overlay::{Overlay, StagedRows};
 use crate::store::txn::snapshot::Snapshot;
 
-/// One account's change, under its lock.
+/// A change of one account, made under the account's lock.
 pub struct Txn<'s> {
     pub(in crate::store) account: AccountId,
     pub(in crate::store) now: UtcMillis,
     pub(in crate::store) engine: &'s dyn Engine,
-    /// The state that the transaction reads where other processes write to the same store. `None`:
-    /// the newest state of the engine, which nobody else changes while the account is locked.
+    /// The state that the transaction reads if other processes write to the same store. `None` if
+    /// not: then it reads the newest state, whose rows of the account cannot change while the
+    /// account is locked.
     pub(in crate::store) snapshot: Option<Box<dyn RowReader + 's>>,
     pub(in crate::store) ranking: Ranking,
     pub(in crate::store) thresholds: Thresholds,
+    /// The batches of the account that are queued, in order.
     pub(in crate::store) pending: Vec<Arc<Batch>>,
     /// The version of the account that the change is based on.
     pub(in crate::store) base: u64,
     pub(in crate::store) stage: StagedRows,
     pub(in crate::store) asserts: Vec<Put>,
+    /// The account's state, with the changes of this transaction.
     pub(in crate::store) state: AccountStateRow,
+    /// The bytes of the account's state when the transaction began.
     pub(in crate::store) state_before: Option<Vec<u8>>,
-    /// The changes of rights in mailboxes that the change makes.
+    /// The changes of rights in mailboxes that the transaction makes.
     pub(in crate::store) share_changes: Vec<ShareChange>,
 }
 
@@ -65,6 +70,12 @@ impl std::fmt::Debug for Txn<'_> {
 }
 
 impl<'s> Txn<'s> {
+    /// Begins a transaction. The caller holds the account's lock; `pending` are the account's
+    /// queued batches.
+    ///
+    /// # Errors
+    /// `Rebuilding` if another process repairs the account; `Corrupt` if the account's state cannot
+    /// be read, unless this `is_repair`; those of reading.
     pub(in crate::store) fn begin(
         account: AccountId,
         now: UtcMillis,
@@ -72,14 +83,13 @@ impl<'s> Txn<'s> {
         ranking: Ranking,
         thresholds: Thresholds,
         pending: Vec<Arc<Batch>>,
-        repairs: bool,
+        is_repair: bool,
     ) -> Result<Self, Error> {
         let mut txn = Self {
             account,
             now,
             engine,
-            // Behind the queued batches: what of them is not in the snapshot is read from the
-            // queue.
+            // Made after `pending` was read, so that every batch is in one of the two.
             snapshot: engine.is_shared().then(|| engine.snapshot()),
             ranking,
             thresholds,
@@ -101,9 +111,9 @@ impl<'s> Txn<'s> {
             Some(queued) => queued.version + 1,
             None => txn.stored().base(account)?,
         };
-        // Here the committer knows only of its own repairs.
+        // The committer knows only the repairs of this process.
         if txn.snapshot.is_some()
-            && !repairs
+            && !is_repair
             && txn.bytes::<Site>(&SiteKey::Repair(account))?.is_some()
         {
             return Err(Error::Rebuilding(account));
@@ -113,15 +123,15 @@ impl<'s> Txn<'s> {
         if let Some(row) = &txn.state_before {
             match AccountStateRow::from_bytes(Table::AccountState, &key.encode(), row) {
                 Ok(state) => txn.state = state,
-                // What cannot be read is what a repair writes anew.
-                Err(_) if repairs => {}
+                // A repair writes a damaged row anew.
+                Err(_) if is_repair => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(txn)
     }
 
-    /// The rows that are on disk, without those that are queued or staged.
+    /// Reads the rows on disk, without queued and staged ones.
     pub(in crate::store) fn stored(&self) -> &dyn RowReader {
         match &self.snapshot {
             Some(snapshot) => &**snapshot,
@@ -129,7 +139,6 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// The account that is changed.
     #[must_use]
     pub fn account(&self) -> AccountId {
         self.account
@@ -141,19 +150,19 @@ impl<'s> Txn<'s> {
         self.now
     }
 
-    /// The account's next ids, change marks and totals, as this change leaves them.
+    /// The account's state row as this transaction leaves it.
     #[must_use]
     pub fn state(&self) -> &AccountStateRow {
         &self.state
     }
 
-    /// The account as this change will leave it.
+    /// Reads the account as this transaction leaves it.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<'_> {
         Snapshot::of(Box::new(self), self.thresholds)
     }
 
-    /// Takes the next change number.
+    /// Takes and returns the next change number.
     pub(in crate::store) fn next_modseq(&mut self) -> ModSeq {
         self.state.modseq = self.state.modseq.next();
         self.state.modseq
@@ -166,7 +175,7 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// The key of a table that has one row for each account.
+    /// The key of this account in tables with one row for each account.
     pub(in crate::store) fn account_key(&self) -> AccountKey {
         AccountKey { account: self.account }
     }
@@ -209,18 +218,18 @@ impl<'s> Txn<'s> {
         self.stage_row(T::ID, key.encode(), None);
     }
 
-    /// Stages the deletion of the first `most` rows of a range and returns their number. The values
-    /// are not decoded, so damaged rows are deleted, too.
+    /// Stages the deletion of the first `limit` rows of a range and returns their number. The rows
+    /// are not decoded, so damaged ones are deleted, too.
     pub(in crate::store) fn delete_range<T: table::Table>(
         &mut self,
         range: &KeyRange<T>,
-        most: usize,
+        limit: usize,
     ) -> Result<usize, Error> {
         let mut keys = Vec::new();
-        if most > 0 {
+        if limit > 0 {
             self.raw_rows(range, |key, _| {
                 keys.push(key.to_vec());
-                Ok(keys.len() < most)
+                Ok(keys.len() < limit)
             })?;
         }
         let rows = keys.len();
@@ -228,9 +237,8 @@ impl<'s> Txn<'s> {
         Ok(rows)
     }
 
-    /// Stages a row, or its deletion, in a table that is known at run time alone. Only the repair,
-    /// which writes what the check found, and the erasing of an account use it: everything else
-    /// writes typed keys and rows.
+    /// Stages a row, or its deletion, in a table that is only known at run time. Only repairs and
+    /// the erasing of an account use this: everything else writes typed keys and rows.
     pub(in crate::store) fn stage_row(
         &mut self,
         table: Table,
@@ -243,14 +251,13 @@ impl<'s> Txn<'s> {
         self.stage.insert((table, key), value);
     }
 
-    /// Asserts in debug builds that the key is one of the table and, where the table's home is an
-    /// account or the site, that the row belongs to this account.
+    /// Asserts in debug builds that the key is well formed and, if the table's home is an account
+    /// or the site, that the row belongs to this account.
     pub(in crate::store) fn assert_at_home(&self, table: Table, key: &[u8]) {
         debug_assert_eq!(table.check_key(key), Ok(()));
         let is_home = match table.home() {
             Home::Account => key.starts_with(&self.account.0.to_be_bytes()),
-            // An account's addresses are also written by its own commits: with a new account, and
-            // by repairs.
+            // The creation and the repair of an account also write its addresses.
             Home::Site => {
                 self.account == AccountId::SITE
                     || table == Table::Addresses
@@ -261,8 +268,7 @@ impl<'s> Txn<'s> {
         debug_assert!(is_home, "account {} writes {} of another home", self.account, table);
     }
 
-    /// Makes the write of this change depend on a row: if its value differs by then, nothing is
-    /// written.
+    /// Asserts that a row has this value when the batch is written. If not, nothing is written.
     pub(in crate::store) fn assert_unchanged<T: table::Table>(
         &mut self,
         key: &T::Key,
@@ -271,20 +277,21 @@ impl<'s> Txn<'s> {
         self.asserts.push(Put { table: T::ID, key: key.encode(), value: Some(value) });
     }
 
-    /// Raises the low mark of a data type: changes up to `purged` can no longer be told.
+    /// Raises the low mark of a data type, because changes up to `purged` can no longer be
+    /// reported.
     pub(in crate::store) fn raise_low_mark(&mut self, data: DataType, purged: ModSeq) {
         if let Some(mark) = self.state.low.get_mut(data as usize) {
             *mark = purged.max(*mark);
         }
     }
 
-    /// Stages the account's state, so that it is written even where no other row is.
+    /// Stages the account's state, so that it is written even if no other row is staged.
     pub(in crate::store) fn stage_state(&mut self) {
         let row = self.state.to_bytes();
         self.stage_row(Table::AccountState, self.account_key().encode(), Some(row));
     }
 
-    /// Ends the transaction. Returns the batch and the change that listeners are told, or `None` if
+    /// Ends the transaction. Returns the batch and the change for the listeners, or `None` if
     /// nothing was staged.
     pub(in crate::store) fn finish(mut self) -> Option<(Batch, Change)> {
         if self.stage.is_empty() {
@@ -301,7 +308,7 @@ impl<'s> Txn<'s> {
             .filter(|(_, (now, was))| now != was)
             .map(|(data, (now, _))| (*data, *now))
             .collect();
-        let fence =
+        let unchanged_state =
             Put { table: Table::AccountState, key: key.clone(), value: self.state_before.take() };
         if self.state != before {
             self.stage.insert((Table::AccountState, key), Some(self.state.to_bytes()));
@@ -309,7 +316,7 @@ impl<'s> Txn<'s> {
         let puts =
             self.stage.into_iter().map(|((table, key), value)| Put { table, key, value }).collect();
         let mut asserts = self.asserts;
-        asserts.push(fence);
+        asserts.push(unchanged_state);
         let change = Change { account: self.account, types, remains: false };
         let bases = vec![Base { account: self.account, version: self.base }];
         Some((Batch { bases, puts, shared: None, asserts }, change))
@@ -338,29 +345,29 @@ impl RowReader for Txn<'_> {
         if from >= to {
             return Ok(());
         }
-        let mut over = Overlay::of(&self.pending, &self.stage, table, [from, to], reverse);
-        if over.is_empty() {
+        let mut overlay = Overlay::of(&self.pending, &self.stage, table, [from, to], reverse);
+        if overlay.is_empty() {
             return self.stored().scan(table, from, to, reverse, each);
         }
-        let mut open = true;
+        let mut wants_more = true;
         self.stored().scan(table, from, to, reverse, &mut |key, value| {
-            while let Some((next, row)) = over.take_upto(key) {
+            while let Some((next, row)) = overlay.take_upto(key) {
                 if let Some(row) = row {
-                    open = each(next, row)?;
+                    wants_more = each(next, row)?;
                 }
                 if next == key {
-                    return Ok(open);
+                    return Ok(wants_more);
                 }
-                if !open {
+                if !wants_more {
                     return Ok(false);
                 }
             }
-            open = each(key, value)?;
-            Ok(open)
+            wants_more = each(key, value)?;
+            Ok(wants_more)
         })?;
-        while open && let Some((key, row)) = over.take() {
+        while wants_more && let Some((key, row)) = overlay.take() {
             if let Some(row) = row {
-                open = each(key, row)?;
+                wants_more = each(key, row)?;
             }
         }
         Ok(())

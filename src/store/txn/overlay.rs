@@ -1,31 +1,30 @@
-//! An account's rows that are not on disk yet, in the order of their keys: a change's own over
-//! those that are queued, and of these the later over the earlier.
+//! Merges the rows of an account that are not on disk yet, in the order of their keys: the rows
+//! that a transaction staged replace queued ones, and later queued rows replace earlier ones.
 //!
-//! A change of a thousand emails has as many rows of a table as a mailbox, and looks into it
-//! thousands of times: so rows are merged as they are asked for, and what lies behind the last that
-//! is wanted costs nothing.
+//! Rows are merged one by one as they are needed: a transaction that changes thousands of emails
+//! stages thousands of rows, and reads among them thousands of times.
 
 use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;
 
 use crate::store::engine::{Batch, Put, Table};
 
-/// Rows by table and key; nothing for one that is deleted.
+/// Rows by table and key; `None` for a deleted row.
 pub(in crate::store) type StagedRows = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
 
-/// A key, and its value or that it is deleted.
+/// A key with its value; `None` for a deleted row.
 type OverlayRow<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// The rows of a range that are on their way to the disk.
+/// The queued and staged rows of a range, merged.
 pub(in crate::store) struct Overlay<'a> {
-    /// Each with its next row; of one key the last one's counts.
+    /// Each source with its next row. If several have the same key, the last source counts.
     sources: Vec<(OverlaySource<'a>, OverlayRow<'a>)>,
     reverse: bool,
 }
 
 enum OverlaySource<'a> {
     Queued(std::slice::Iter<'a, Put>),
-    Own(btree_map::Range<'a, (Table, Vec<u8>), Option<Vec<u8>>>),
+    Staged(btree_map::Range<'a, (Table, Vec<u8>), Option<Vec<u8>>>),
 }
 
 impl<'a> OverlaySource<'a> {
@@ -35,7 +34,7 @@ impl<'a> OverlaySource<'a> {
                 let put = if reverse { rows.next_back() } else { rows.next() }?;
                 Some((&put.key, put.value.as_deref()))
             }
-            Self::Own(rows) => {
+            Self::Staged(rows) => {
                 let ((_, key), value) = if reverse { rows.next_back() } else { rows.next() }?;
                 Some((key, value.as_deref()))
             }
@@ -44,19 +43,20 @@ impl<'a> OverlaySource<'a> {
 }
 
 impl<'a> Overlay<'a> {
-    /// The rows of a table from the first key up to the second; `from` is not behind `to`.
+    /// The rows of a table with `from <= key < to`. `from` must not be greater than `to`.
     pub(in crate::store) fn of(
         queued: &'a [Arc<Batch>],
-        own: &'a StagedRows,
+        staged: &'a StagedRows,
         table: Table,
         [from, to]: [&[u8]; 2],
         reverse: bool,
     ) -> Self {
         let queued =
             queued.iter().map(|batch| OverlaySource::Queued(batch.range(table, from, to).iter()));
-        let own = OverlaySource::Own(own.range((table, from.to_vec())..(table, to.to_vec())));
+        let staged =
+            OverlaySource::Staged(staged.range((table, from.to_vec())..(table, to.to_vec())));
         let sources = queued
-            .chain([own])
+            .chain([staged])
             .filter_map(|mut source| source.next(reverse).map(|next| (source, next)));
         Self { sources: sources.collect(), reverse }
     }
@@ -65,14 +65,14 @@ impl<'a> Overlay<'a> {
         self.sources.is_empty()
     }
 
-    /// The next row.
+    /// Removes and returns the next row.
     pub(in crate::store) fn take(&mut self) -> Option<OverlayRow<'a>> {
         let next = self.first()?;
         self.advance(next.0);
         Some(next)
     }
 
-    /// The next row, where it does not lie behind this key.
+    /// Removes and returns the next row, unless it comes after this key.
     pub(in crate::store) fn take_upto(&mut self, key: &[u8]) -> Option<OverlayRow<'a>> {
         let next = self.first()?;
         if self.is_before(key, next.0) {
@@ -91,6 +91,7 @@ impl<'a> Overlay<'a> {
         nexts.reduce(|best, next| if self.is_before(best.0, next.0) { best } else { next })
     }
 
+    /// Moves every source that stands at this key to its next row.
     fn advance(&mut self, key: &[u8]) {
         let reverse = self.reverse;
         self.sources.retain_mut(|(source, next)| {

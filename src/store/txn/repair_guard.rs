@@ -1,4 +1,4 @@
-//! Keeps readers out of accounts that are being repaired: what stands there may be half written.
+//! A reader that refuses rows of accounts under repair, because they may be half written.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use crate::store::error::Error;
 use crate::store::table::Home;
 use crate::store::table::codec::KeyPart as _;
 
-/// Reads all but the rows of these accounts. Who they are and what they hold in all stays to be
-/// seen.
+/// Fails with `Rebuilding` for the rows of accounts under repair. The rows that say who has an
+/// account, and its totals, can still be read (`RepairMethod::closes_account`).
 pub(in crate::store) struct RepairGuard<'a> {
     pub(in crate::store) read: Box<dyn RowReader + 'a>,
-    pub(in crate::store) closed: BTreeSet<AccountId>,
+    pub(in crate::store) under_repair: BTreeSet<AccountId>,
 }
 
 impl RepairGuard<'_> {
     fn check_open(&self, table: Table, key: &[u8]) -> Result<(), Error> {
         let is_of_account = table.home() == Home::Account && table.repair().closes_account();
         let account = AccountId::read(&mut { key }).ok().filter(|_| is_of_account);
-        match account.filter(|account| self.closed.contains(account)) {
+        match account.filter(|account| self.under_repair.contains(account)) {
             Some(account) => Err(Error::Rebuilding(account)),
             None => Ok(()),
         }

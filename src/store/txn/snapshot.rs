@@ -1,4 +1,5 @@
-//! Reading: every question is a get or one short range scan on one consistent state.
+//! A consistent state of the store. The rooms of the store add their reads to `Snapshot`; each is a
+//! lookup or a short scan.
 
 pub use crate::store::txn::changes::{Changes, ClientState};
 pub(in crate::store) use crate::store::txn::repair_guard::RepairGuard;
@@ -23,7 +24,7 @@ impl<'a> Snapshot<'a> {
         Self { read, thresholds }
     }
 
-    /// The rows beneath; for the checker.
+    /// The reader below the snapshot, for the checker.
     pub(in crate::store) fn reader(&self) -> &dyn RowReader {
         &*self.read
     }

@@ -1,5 +1,5 @@
-//! Slow rounds over whole tables, in pieces: where a round is stands in a row, so that it goes on
-//! there after a restart.
+//! Sweeps: passes over whole tables in bounded steps. A row says where the sweep goes on, also
+//! after a restart.
 
 use std::time::Duration;
 
@@ -12,17 +12,19 @@ use crate::store::table::keys::SweepKey;
 use crate::store::table::{Sweeps, Table, ThreadRefs, Threads};
 use crate::store::txn::Txn;
 
-/// The round over references to threads.
+/// The number of the sweep over references to threads.
 pub(in crate::store) const THREAD_REFS: u8 = 1;
-/// The round over messages.
+/// The number of the sweep over messages.
 pub(in crate::store) const BLOBS: u8 = 2;
 
 impl Txn<'_> {
-    /// A step, of `most` rows at most, of a round that forgets by which message ids threads are
-    /// found: those last seen at `upto` or before, and those of threads that are dead. A round
-    /// begins no sooner than `every` after the last one began. Gives how many were forgotten, and
-    /// whether more of the round is left. What may be gone is noted in the round's row: the check
-    /// goes by it. A full row goes only as a whole (`row::thread_ref`).
+    /// Runs a step of the sweep that removes references to threads: those last seen at `upto` or
+    /// before, and those to dead threads. A step reads at most `limit` rows. A sweep begins at the
+    /// earliest `every` after the last one began.
+    ///
+    /// Returns how many references were removed, and whether the sweep has more rows. Its row notes
+    /// what may have been removed, for the check. A full row is deleted only as a whole
+    /// (`row::thread_ref`).
     ///
     /// # Errors
     /// Those of reading.
@@ -30,58 +32,58 @@ impl Txn<'_> {
         &mut self,
         upto: UtcMillis,
         every: Duration,
-        most: usize,
+        limit: usize,
     ) -> Result<(usize, bool), Error> {
         let range =
             self.begin_or_resume_sweep::<ThreadRefs>(THREAD_REFS, &(self.account,), every)?;
         let Some(range) = range else { return Ok((0, false)) };
-        let mut seen = Vec::new();
+        let mut rows = Vec::new();
         self.keys(&range, |key, row| {
             let row = ThreadRefRow::from_bytes(ThreadRefs::ID, &key.encode(), row);
-            seen.push((key, row.ok()));
-            Ok(seen.len() < most)
+            rows.push((key, row.ok()));
+            Ok(rows.len() < limit)
         })?;
-        let next = seen.last().map(|(key, _)| key.clone()).filter(|_| seen.len() >= most);
-        let (mut forgotten, mut dead) = (0, ThreadId(0));
-        for (key, found) in seen {
-            // What cannot be read finds no thread, and is written anew when it is needed.
-            let Some(refs) = found else {
+        let last = rows.last().map(|(key, _)| key.clone()).filter(|_| rows.len() >= limit);
+        let (mut removed, mut newest_dead) = (0, ThreadId(0));
+        for (key, row) in rows {
+            // A damaged row finds no thread. It is written anew when it is needed.
+            let Some(refs) = row else {
                 self.delete::<ThreadRefs>(&key);
-                forgotten += 1;
+                removed += 1;
                 continue;
             };
             if refs.is_full() && refs.0.iter().any(|named| named.seen > upto) {
                 continue;
             }
-            let mut kept = ThreadRefRow::default();
+            let mut remaining = ThreadRefRow::default();
             for named in refs.0.iter().filter(|named| named.seen > upto) {
                 let row = self.row::<Threads>(&self.thread_key(named.thread))?;
                 if row.is_some_and(|row| !row.deleted) {
-                    kept.0.push(*named);
+                    remaining.0.push(*named);
                 } else {
-                    dead = dead.max(named.thread);
+                    newest_dead = newest_dead.max(named.thread);
                 }
             }
-            forgotten += refs.0.len() - kept.0.len();
-            if kept.0.is_empty() {
+            removed += refs.0.len() - remaining.0.len();
+            if remaining.0.is_empty() {
                 self.delete::<ThreadRefs>(&key);
-            } else if kept != refs {
-                self.put::<ThreadRefs>(&key, &kept);
+            } else if remaining != refs {
+                self.put::<ThreadRefs>(&key, &remaining);
             }
         }
         let key = self.sweep_key(THREAD_REFS);
-        let known = self.row::<Sweeps>(&key)?.unwrap_or_default();
-        let noted = SweepRow {
-            upto: known.upto.max(upto),
-            thread: known.thread.max(dead),
-            ..known.clone()
+        let sweep = self.row::<Sweeps>(&key)?.unwrap_or_default();
+        let sweep = SweepRow {
+            upto: sweep.upto.max(upto),
+            thread: sweep.thread.max(newest_dead),
+            ..sweep.clone()
         };
-        self.put::<Sweeps>(&key, &noted);
-        Ok((forgotten, self.note_sweep_progress::<ThreadRefs>(THREAD_REFS, next.as_ref())?))
+        self.put::<Sweeps>(&key, &sweep);
+        Ok((removed, self.note_sweep_progress::<ThreadRefs>(THREAD_REFS, last.as_ref())?))
     }
 
-    /// What a round over the rows that begin with `prefix` has still to look at: all of them where
-    /// it begins now. `None` where the last round began less than `every` ago and is through.
+    /// Returns the rows under `prefix` that a sweep still has to read: all rows if it begins now.
+    /// `None` if the last sweep is finished and began less than `every` ago.
     pub(in crate::store) fn begin_or_resume_sweep<T: Table>(
         &mut self,
         round: u8,
@@ -89,21 +91,21 @@ impl Txn<'_> {
         every: Duration,
     ) -> Result<Option<KeyRange<T>>, Error> {
         let key = self.sweep_key(round);
-        let known = self.row::<Sweeps>(&key)?;
-        Ok(match known {
+        let row = self.row::<Sweeps>(&key)?;
+        Ok(match row {
             Some(sweep) if !sweep.next.is_empty() => Some(KeyRange::resumed(prefix, sweep.next)),
             Some(sweep) if self.now < sweep.begun.after(every) => None,
             _ => {
-                let begun =
-                    SweepRow { begun: self.now, next: Vec::new(), ..known.unwrap_or_default() };
-                self.put::<Sweeps>(&key, &begun);
+                let sweep =
+                    SweepRow { begun: self.now, next: Vec::new(), ..row.unwrap_or_default() };
+                self.put::<Sweeps>(&key, &sweep);
                 Some(KeyRange::under(prefix))
             }
         })
     }
 
-    /// Notes the last row that a round looked at, or that the round is through. Returns whether
-    /// rows are left.
+    /// Notes the last row that a step of a sweep read; `None` if the sweep is finished. Returns
+    /// whether rows are left.
     pub(in crate::store) fn note_sweep_progress<T: Table>(
         &mut self,
         round: u8,
@@ -111,11 +113,11 @@ impl Txn<'_> {
     ) -> Result<bool, Error> {
         let key = self.sweep_key(round);
         let sweep = self.row::<Sweeps>(&key)?.unwrap_or_default();
-        // The round goes on at the first key behind that one.
+        // The sweep goes on at the first key after `last`.
         let next = last.map(|last| [last.encode().as_slice(), &[0]].concat()).unwrap_or_default();
-        let left = !next.is_empty();
+        let has_more = !next.is_empty();
         self.put::<Sweeps>(&key, &SweepRow { next, ..sweep });
-        Ok(left)
+        Ok(has_more)
     }
 
     fn sweep_key(&self, round: u8) -> SweepKey {
