@@ -37,10 +37,8 @@ impl Deliverer {
             // However many recipients of a transaction are this account's, the message is filed
             // once.
             let wanted = envelope.size.unwrap_or(0).max(1);
-            let octets = found
-                .row
-                .quota_bytes
-                .is_some_and(|most| state.bytes.saturating_add(wanted) > most);
+            let octets =
+                found.row.quota_bytes.is_some_and(|most| state.bytes.saturating_add(wanted) > most);
             let emails = found.row.quota_emails.is_some_and(|most| state.emails >= most);
             if octets || emails {
                 return outcome::over_quota(&settings);
