@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_submitted_by_its_grammar() {
+    fn auto_submitted_is_read_by_its_grammar() {
         for (value, automatic) in [
             ("no", false),
             ("No", false),

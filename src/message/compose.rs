@@ -76,19 +76,19 @@ pub fn build(draft: &Draft) -> Vec<u8> {
         builder = builder.header("Content-Language", Raw::new(language.to_owned()));
     }
     builder = match &draft.entity {
-        Some(entity) => builder.body(part(entity)),
-        None => builder.text_body(lines(&draft.text)),
+        Some(entity) => builder.body(entity_part(entity)),
+        None => builder.text_body(crlf_lines(&draft.text)),
     };
     if let (Some(html), None) = (&draft.html, &draft.entity) {
-        builder = builder.html_body(lines(html));
+        builder = builder.html_body(crlf_lines(html));
     }
     // Writing to a Vec cannot fail.
     builder.write_to_vec().unwrap_or_default()
 }
 
 /// Parses a MIME entity and encodes it so that every relay accepts it.
-fn part(text: &str) -> MimePart<'static> {
-    let (fields, content) = entity(&lines(text));
+fn entity_part(text: &str) -> MimePart<'static> {
+    let (fields, content) = entity(&crlf_lines(text));
     let part = MimePart::raw(content);
     fields.into_iter().fold(part, |part, (name, value)| part.header(name, Raw::new(value)))
 }
@@ -160,12 +160,12 @@ pub fn report(report: &ReportDraft) -> Vec<u8> {
     } else {
         MimePart::new(global, status)
     };
-    let mut parts = vec![MimePart::new("text/plain", lines(&report.text)), status];
+    let mut parts = vec![MimePart::new("text/plain", crlf_lines(&report.text)), status];
     let mut encoding = "7bit";
     match &report.original {
         Original::Nothing => {}
         Original::Header(header) => {
-            let header = lines(header);
+            let header = crlf_lines(header);
             let kind =
                 if header.is_ascii() { "text/rfc822-headers" } else { "message/global-headers" };
             parts.push(MimePart::new(kind, header.into_bytes()));
@@ -224,7 +224,7 @@ fn cut(text: &str, max: usize) -> String {
 }
 
 /// Returns a text in CRLF lines, without controls other than tabs.
-fn lines(text: &str) -> String {
+fn crlf_lines(text: &str) -> String {
     let plain = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut out: String =
         plain.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect();

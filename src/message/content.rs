@@ -94,14 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_is_taken_whatever_its_case() {
+    fn fields_are_read_in_any_case() {
         let raw = b"FROM: Ann <ann@x.example>\r\nto: b@x.example\r\ncC: c@x.example\r\n\
             Bcc: d@x.example\r\nSender: s@x.example\r\nreply-to: r@x.example\r\n\
             SUBJECT: =?iso-8859-1?q?Gr=FC=DFe?=\r\ndate: Sat, 21 Nov 2026 09:00:00 +0000\r\n\
             MESSAGE-ID: <1@x>\r\nin-reply-to: <0@x>\r\nREFERENCES: <a@x> <0@x>\r\n\
             \r\nHello\r\n  there\r\n";
         let content = content(&Message::parse(raw));
-        let one = |people: &[EmailAddress]| {
+        let first_email = |people: &[EmailAddress]| {
             people.first().map(|person| person.email.clone()).unwrap_or_default()
         };
         let people = [
@@ -112,9 +112,9 @@ mod tests {
             &content.sender,
             &content.reply_to,
         ];
-        let people: Vec<String> = people.into_iter().map(|people| one(people)).collect();
+        let emails: Vec<String> = people.into_iter().map(|people| first_email(people)).collect();
         assert_eq!(
-            people.join(" "),
+            emails.join(" "),
             "ann@x.example b@x.example c@x.example d@x.example s@x.example r@x.example"
         );
         assert_eq!(content.subject.as_deref(), Some("Grüße"));
@@ -138,12 +138,12 @@ mod tests {
                 .concat();
         assert_eq!(last_fields(&Header::split(&many)).count(), 5);
         let read = |raw: &[u8]| content(&Message::parse(raw));
-        let one = read(raw);
+        let found = read(raw);
         assert_eq!(
-            (one.to.len(), one.cc.len(), one.empty_fields, one.subject.as_deref()),
+            (found.to.len(), found.cc.len(), found.empty_fields, found.subject.as_deref()),
             (0, 1, 2, Some("2"))
         );
-        let one = read(&many);
-        assert_eq!((one.to[0].email.as_str(), one.to.len(), one.empty_fields), ("d@x", 1, 0));
+        let found = read(&many);
+        assert_eq!((found.to[0].email.as_str(), found.to.len(), found.empty_fields), ("d@x", 1, 0));
     }
 }

@@ -88,23 +88,24 @@ fn threads_agree_with_the_table() {
         let group = row["thread_subj"].split('-').next().unwrap_or_default().to_owned();
         let keys =
             rows(&std::fs::read(dir.join(&row["file"])).unwrap(), &Secrets::default()).thread_keys;
-        let own = threads.len();
-        threads.push(own);
+        let index = threads.len();
+        threads.push(index);
         for key in keys {
-            let other = *ours.entry((group.clone(), key.0)).or_insert(own);
-            let (from, to) = (threads[own].max(threads[other]), threads[own].min(threads[other]));
+            let other = *ours.entry((group.clone(), key.0)).or_insert(index);
+            let (from, to) =
+                (threads[index].max(threads[other]), threads[index].min(threads[other]));
             threads.iter_mut().filter(|thread| **thread == from).for_each(|thread| *thread = to);
         }
-        names.push((row["file"].clone(), row["thread_subj"].clone(), own));
+        names.push((row["file"].clone(), row["thread_subj"].clone(), index));
     }
     let mut problems = Vec::new();
-    for (at, (file, theirs, own)) in names.iter().enumerate() {
-        for (other, their_other, own_other) in &names[..at] {
+    for (at, (file, theirs, index)) in names.iter().enumerate() {
+        for (other, their_other, other_index) in &names[..at] {
             let joins = |set: &[&str]| {
                 set.contains(&theirs.as_str()) && set.contains(&their_other.as_str())
             };
             let same = theirs == their_other || JOINED.iter().any(|(joined, _)| joins(joined));
-            if same != (threads[*own] == threads[*own_other]) {
+            if same != (threads[*index] == threads[*other_index]) {
                 problems.push(format!("{file} ({theirs}) and {other} ({their_other})"));
             }
         }
@@ -125,10 +126,10 @@ fn facts_agree_with_the_table() {
     for row in table(&dir) {
         let file = &row["file"];
         let raw = std::fs::read(dir.join(file)).unwrap();
-        let made = rows(&raw, &Secrets::default());
-        assert_eq!(made.size, raw.len() as u64);
+        let message_rows = rows(&raw, &Secrets::default());
+        assert_eq!(message_rows.size, raw.len() as u64);
         let (message, facts) = (Message::parse(&raw), auto::AutoReplyFacts::of(&raw));
-        let read = content::content(&message);
+        let content = content::content(&message);
         let mut compare = |column: &str, ours: String| {
             compared += 1;
             let theirs = &row[column];
@@ -162,7 +163,7 @@ fn facts_agree_with_the_table() {
         if row["confidence"] == "high" {
             if ["sure", "absent", "raw-utf8"].contains(&row["subject_conf"].as_str()) {
                 let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-                let ours = read.subject.clone().unwrap_or_default();
+                let ours = content.subject.clone().unwrap_or_default();
                 if squeeze(&row["subject"]) != squeeze(&ours) {
                     compare("subject", ours);
                 }

@@ -71,14 +71,14 @@ pub(super) fn entity(text: &str) -> (Vec<(String, String)>, String) {
 /// Returns the entity with every part encoded that needs it.
 fn encoded(text: &str) -> String {
     let parts = Message::parse(text.as_bytes()).parts();
-    let within = |inner: &PartOffsets, outer: &PartOffsets| {
+    let is_within = |inner: &PartOffsets, outer: &PartOffsets| {
         inner != outer
             && inner.header >= outer.body
             && inner.end <= outer.end
             && inner.body < outer.end
     };
     let mut leaves: Vec<&PartOffsets> =
-        parts.iter().filter(|part| !parts.iter().any(|other| within(other, part))).collect();
+        parts.iter().filter(|part| !parts.iter().any(|other| is_within(other, part))).collect();
     leaves.sort_by_key(|part| part.header);
     let (mut out, mut copied) = (String::with_capacity(text.len()), 0);
     for part in leaves {

@@ -137,7 +137,7 @@ pub fn raw(field: &Field<'_>) -> String {
 fn urls(field: &Field<'_>) -> Vec<String> {
     let text = parse::text(field.readable().as_bytes());
     let (mut out, mut open, mut depth) = (Vec::new(), None::<String>, 0usize);
-    let mut bare = String::new();
+    let mut unbracketed = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         match (&mut open, c) {
@@ -147,21 +147,22 @@ fn urls(field: &Field<'_>) -> Vec<String> {
             (None, '(') => depth = depth.saturating_add(1),
             (None, ')') if depth > 0 => depth = depth.saturating_sub(1),
             (None, '<') if depth == 0 => open = Some(String::new()),
-            (None, c) if depth == 0 => bare.push(c),
+            (None, c) if depth == 0 => unbracketed.push(c),
             _ => {}
         }
         if out.len() >= limits::MAX_FIELD_ADDRESSES {
             return out;
         }
     }
-    let bare = bare.trim();
-    let scheme = bare.split_once(':').map(|(scheme, _)| scheme);
+    let unbracketed = unbracketed.trim();
+    let scheme = unbracketed.split_once(':').map(|(scheme, _)| scheme);
     let is_scheme = |text: &str| {
         !text.is_empty()
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
     };
-    if out.is_empty() && scheme.is_some_and(is_scheme) && !bare.contains(char::is_whitespace) {
-        out.push(bare.to_owned());
+    if out.is_empty() && scheme.is_some_and(is_scheme) && !unbracketed.contains(char::is_whitespace)
+    {
+        out.push(unbracketed.to_owned());
     }
     out
 }
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_properties() {
+    fn header_property_names_are_parsed() {
         let parsed = |text: &str| text.parse::<HeaderProperty>();
         let is = |name: &str, form, all| Ok(HeaderProperty { name: name.into(), form, all });
         assert_eq!(parsed("header:Subject"), is("Subject", Form::Raw, false));
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_field_counts_or_all() {
+    fn last_field_counts_unless_all_are_requested() {
         let header = "X-A: 1\r\nx-a:  2\r\n 3\r\nTo: \r\n\r\n";
         let text = |text: &str| FormValue::Text(text.into());
         assert_eq!(evaluate("header:X-A", header), PropertyValue::Last(Some(text("  2\r\n 3"))));
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_urls() {
+    fn message_ids_and_urls_are_evaluated() {
         let list =
             |property: &str, value: &str| match evaluate(property, &format!("X: {value}\r\n")) {
                 PropertyValue::Last(Some(FormValue::Strings(list))) => {

@@ -65,19 +65,23 @@ mod tests {
 
     #[test]
     fn languages_are_sorted_by_weight_then_content_language() {
-        let of = |header: &str| languages(&Header::split(format!("{header}\r\n\r\nx").as_bytes()));
-        assert_eq!(of("Accept-Language: da, en-GB;q=0.8, en;q=0.7"), ["da", "en-gb", "en"]);
+        let parse =
+            |header: &str| languages(&Header::split(format!("{header}\r\n\r\nx").as_bytes()));
+        assert_eq!(parse("Accept-Language: da, en-GB;q=0.8, en;q=0.7"), ["da", "en-gb", "en"]);
         assert_eq!(
-            of("accept-language: en;q=0.5, de (deutsch) ; q=0.9,\r\n fr"),
+            parse("accept-language: en;q=0.5, de (deutsch) ; q=0.9,\r\n fr"),
             ["fr", "de", "en"]
         );
-        assert_eq!(of("Content-Language: de\r\nAccept-Language: en"), ["en", "de"]);
-        assert_eq!(of("Accept-Language: de;q=0, en, *;q=0.1\r\nContent-Language: de"), ["en", "*"]);
-        assert_eq!(of("Accept-Language: , ;q=1, x y, de_DE, \u{fc}, en;q=2, fr;q=x"), [""; 0]);
-        assert_eq!(of("Subject: x"), [""; 0]);
+        assert_eq!(parse("Content-Language: de\r\nAccept-Language: en"), ["en", "de"]);
+        assert_eq!(
+            parse("Accept-Language: de;q=0, en, *;q=0.1\r\nContent-Language: de"),
+            ["en", "*"]
+        );
+        assert_eq!(parse("Accept-Language: , ;q=1, x y, de_DE, \u{fc}, en;q=2, fr;q=x"), [""; 0]);
+        assert_eq!(parse("Subject: x"), [""; 0]);
         let many: String = (0..500).map(|n| format!("x-{n},")).collect();
         assert_eq!(
-            of(&format!("Accept-Language: {many}\r\nAccept-Language: {many}")).len(),
+            parse(&format!("Accept-Language: {many}\r\nAccept-Language: {many}")).len(),
             limits::MAX_LANGUAGES
         );
     }

@@ -2,13 +2,13 @@
 //!
 //! - The library finds the parts of a message, and reads the fields that decide what a part is.
 //! - Header fields, transfer encodings, charsets and names are read here.
-//! - The library is given no more of a header than is needed (`given`), and parses only MIME
+//! - The library is given no more of a header than is needed (`library`), and parses only MIME
 //!   fields.
 
 mod address;
 mod charset;
 mod encoded;
-mod given;
+mod library;
 mod params;
 mod structure;
 mod titles;
@@ -22,7 +22,7 @@ use super::decode;
 use super::header::{Field, Header, fields};
 use super::line::{composed, one_line, words};
 use crate::model::{PartOffsets, limits};
-use given::LibraryMessage;
+use library::LibraryMessage;
 
 pub use address::Group;
 pub(super) use charset::CharsetCodec;
@@ -42,7 +42,7 @@ const PREVIEW_BYTES_HTML: usize = 128 * 1024;
 #[derive(Debug)]
 pub struct Message<'a> {
     header: Header<'a>,
-    given: LibraryMessage<'a>,
+    library: LibraryMessage<'a>,
 }
 
 /// An attachment: a part that is not the text to read (RFC 8621 §4.1.4 `attachments`).
@@ -66,8 +66,8 @@ impl<'a> Message<'a> {
     /// Parses a message whose header is split already.
     #[must_use]
     pub fn with_header(header: Header<'a>) -> Self {
-        let given = LibraryMessage::parse(&header);
-        Self { header, given }
+        let library = LibraryMessage::parse(&header);
+        Self { header, library }
     }
 
     #[must_use]
@@ -126,7 +126,7 @@ impl<'a> Message<'a> {
 
     /// Whether the message has no header and no end of one. Then all of it is text.
     fn is_bare(&self) -> bool {
-        self.given.parsed().is_none_or(|message| message.root().parts().next().is_none())
+        self.library.parsed().is_none_or(|message| message.root().parts().next().is_none())
     }
 
     /// Returns the parts of one of the lists of RFC 8621 §4.1.4: the list of the library, or, if
@@ -137,7 +137,7 @@ impl<'a> Message<'a> {
         library_list: impl Fn(MessageRef<'m>) -> Box<dyn Iterator<Item = MessagePart<'m>> + 'm>,
         own_list: impl Fn(Structure<'m>) -> Vec<u32>,
     ) -> Vec<MessagePart<'m>> {
-        let Some(message) = self.given.parsed() else { return Vec::new() };
+        let Some(message) = self.library.parsed() else { return Vec::new() };
         let root = message.root();
         let is_invalid = |part: &MessagePart<'_>| {
             let kind = part.content_type();
@@ -200,7 +200,7 @@ impl<'a> Message<'a> {
     /// Returns the offsets of all parts, the whole message first.
     #[must_use]
     pub fn parts(&self) -> Vec<PartOffsets> {
-        let Some(message) = self.given.parsed().filter(|_| !self.is_bare()) else {
+        let Some(message) = self.library.parsed().filter(|_| !self.is_bare()) else {
             return vec![PartOffsets {
                 end: u32::try_from(self.raw().len()).unwrap_or(u32::MAX),
                 ..PartOffsets::default()
@@ -210,7 +210,7 @@ impl<'a> Message<'a> {
         let parts = message.root().parts().take(limits::MAX_MIME_PARTS);
         parts
             .map(|part| {
-                let (header, body, end) = self.given.offsets(&part);
+                let (header, body, end) = self.library.offsets(&part);
                 let encoding = self.transfer_encoding(&part);
                 PartOffsets {
                     header: offset(header),
@@ -224,7 +224,7 @@ impl<'a> Message<'a> {
 
     /// The content of a part, still encoded.
     fn content(&self, part: &MessagePart<'_>) -> &'a [u8] {
-        let (_, body, end) = self.given.offsets(part);
+        let (_, body, end) = self.library.offsets(part);
         self.raw().get(body..end).unwrap_or_default()
     }
 
@@ -254,7 +254,7 @@ impl<'a> Message<'a> {
     where
         'a: 'm,
     {
-        if self.given.has_top_header(part) {
+        if self.library.has_top_header(part) {
             return self.header.fields().rfind(|field| field.is(name));
         }
         fields(part.raw_headers()).filter(|field| field.is(name)).last()
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_is_a_message() {
+    fn any_bytes_parse_as_a_message() {
         for raw in [
             &b""[..],
             b"\r\n",

@@ -42,7 +42,8 @@ pub fn message_ids(value: &[u8]) -> Vec<String> {
 fn bracketed(text: &str, found: &mut Ends) {
     let (mut rest, mut attempts) = (text, limits::MAX_UNCLOSED_QUOTES);
     while let Some((_, after)) = rest.split_once('<') {
-        let Some((id, behind)) = quoted(after, &mut attempts).or_else(|| plain(after)) else {
+        let Some((id, behind)) = quoted_id(after, &mut attempts).or_else(|| unquoted_id(after))
+        else {
             break;
         };
         rest = behind;
@@ -54,7 +55,7 @@ fn bracketed(text: &str, found: &mut Ends) {
 
 /// Reads an id after its opening bracket; returns it with the text after it. If several brackets
 /// are open, the id begins at the last one.
-fn plain(text: &str) -> Option<(String, &str)> {
+fn unquoted_id(text: &str) -> Option<(String, &str)> {
     let (id, behind) = text.split_once('>')?;
     let id = id.rsplit('<').next().unwrap_or(id);
     Some((id.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect(), behind))
@@ -63,7 +64,7 @@ fn plain(text: &str) -> Option<(String, &str)> {
 /// Reads an id in angle brackets that has a quoted string (RFC 5322 §4.5.4 obs-id-left), which may
 /// hold blanks and brackets. If the quotes do not close, this uses up one of the attempts: the next
 /// attempt may walk over the same bytes again.
-fn quoted<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> {
+fn quoted_id<'t>(text: &'t str, attempts: &mut usize) -> Option<(String, &'t str)> {
     let near = text.get(..text.floor_char_boundary(2 * limits::MAX_MESSAGE_ID_BYTES))?;
     if *attempts == 0 || !near.split('>').next()?.contains('"') {
         return None;
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_every_shape() {
+    fn message_ids_are_parsed_in_every_form() {
         for (value, wanted) in [
             ("<a@b>", vec!["a@b"]),
             (" <a@b>\r\n\t<c@d>junk<e@f>\r\n", vec!["a@b", "c@d", "e@f"]),
@@ -229,9 +230,9 @@ mod tests {
             assert_eq!((ids.len(), ids.last().map(String::as_str)), (count + 1, Some(last)));
         }
         let mut attempts = 3;
-        assert!(quoted("\"open@x> <b@x>", &mut attempts).is_none() && attempts == 2);
-        assert!(quoted("b@x>", &mut attempts).is_none() && attempts == 2);
-        assert!(quoted("\"b\"@x>", &mut attempts).is_some() && attempts == 2);
+        assert!(quoted_id("\"open@x> <b@x>", &mut attempts).is_none() && attempts == 2);
+        assert!(quoted_id("b@x>", &mut attempts).is_none() && attempts == 2);
+        assert!(quoted_id("\"b\"@x>", &mut attempts).is_some() && attempts == 2);
     }
 
     #[test]

@@ -77,17 +77,17 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     let hash = WordHash::new(secrets);
     // The hash is in the upper half and the position in the lower: one number sorts faster than a
     // pair.
-    let mut found: Vec<u64> = Vec::with_capacity(1024);
+    let mut packed_words: Vec<u64> = Vec::with_capacity(1024);
     let mut texts: Vec<(String, u16)> = Vec::new();
     each_token(message, content, |seen| match seen {
         MessageToken::Word(word, _, position) => {
-            found.push(u64::from(hash.of(word)) << 32 | u64::from(position))
+            packed_words.push(u64::from(hash.of(word)) << 32 | u64::from(position))
         }
         MessageToken::Text(text, field) => texts.push((text.to_owned(), field)),
     });
-    found.sort_unstable();
-    let mut words: Vec<SearchWord> = Vec::with_capacity(found.len());
-    for packed in found {
+    packed_words.sort_unstable();
+    let mut words: Vec<SearchWord> = Vec::with_capacity(packed_words.len());
+    for packed in packed_words {
         let low_half =
             |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
         let (hash, position) = (low_half(packed >> 32), low_half(packed));

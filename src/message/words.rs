@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_many_scripts() {
+    fn texts_of_many_scripts_are_split_into_words() {
         for (text, wanted) in [
             ("Hello, World-2!", vec!["hello", "world", "2"]),
             ("Grüße STRASSE straße", vec!["grusse", "strasse", "strasse"]),

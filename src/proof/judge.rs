@@ -34,14 +34,16 @@ pub(super) fn judge(verdicts: &[MethodResult], sender: &Address, policy: Policy)
     if policy == Policy::Off {
         return None;
     }
-    let has_aligned_pass = verdicts.iter().any(|one| is_aligned_pass(one, sender));
+    let has_aligned_pass = verdicts.iter().any(|verdict| is_aligned_pass(verdict, sender));
     let failure = verdicts
         .iter()
-        .find(|one| one.is("dmarc", "fail"))
-        .map(|one| reason(one, "header.from", ""))
+        .find(|verdict| verdict.is("dmarc", "fail"))
+        .map(|verdict| reason(verdict, "header.from", ""))
         .or_else(|| {
-            let spf = verdicts.iter().find(|one| fails_spf(one) && is_about(one, sender))?;
-            let is_unverified = verdicts.iter().any(|one| is_unverified_signature(one, sender));
+            let spf =
+                verdicts.iter().find(|verdict| fails_spf(verdict) && is_about(verdict, sender))?;
+            let is_unverified =
+                verdicts.iter().any(|verdict| is_unverified_signature(verdict, sender));
             (!has_aligned_pass && !is_unverified)
                 .then(|| reason(spf, "smtp.mailfrom", ", no aligned dkim=pass"))
         });
@@ -49,43 +51,45 @@ pub(super) fn judge(verdicts: &[MethodResult], sender: &Address, policy: Policy)
         return failure;
     }
     let has_pass = has_aligned_pass
-        || verdicts.iter().any(|one| one.is("spf", "pass") && is_about(one, sender));
+        || verdicts.iter().any(|verdict| verdict.is("spf", "pass") && is_about(verdict, sender));
     (!has_pass).then(|| "no pass of dmarc, spf or aligned dkim".into())
 }
 
 /// Whether a result is a pass of DKIM or DMARC that names the organisation of the sender, and no
 /// other.
-fn is_aligned_pass(one: &MethodResult, sender: &Address) -> bool {
-    let names: &[&str] = match one.method.as_str() {
+fn is_aligned_pass(verdict: &MethodResult, sender: &Address) -> bool {
+    let names: &[&str] = match verdict.method.as_str() {
         "dkim" => &["header.d", "header.i"],
         "dmarc" => &["header.from"],
         _ => return false,
     };
-    one.result == "pass" && names_organisation(one, names, sender)
+    verdict.result == "pass" && names_organisation(verdict, names, sender)
 }
 
 /// Whether a result is a signature of the organisation of the sender that cannot be verified for
 /// now. A signature that names no domain may be of anybody, so it does not count.
-fn is_unverified_signature(one: &MethodResult, sender: &Address) -> bool {
-    one.is("dkim", "temperror") && names_organisation(one, &["header.d", "header.i"], sender)
+fn is_unverified_signature(verdict: &MethodResult, sender: &Address) -> bool {
+    verdict.is("dkim", "temperror")
+        && names_organisation(verdict, &["header.d", "header.i"], sender)
 }
 
 /// Whether these properties of a result name the organisation of the sender, and no other.
-fn names_organisation(one: &MethodResult, properties: &[&str], sender: &Address) -> bool {
-    let mut domains = properties.iter().flat_map(|name| one.values(name)).map(domain_of).peekable();
+fn names_organisation(verdict: &MethodResult, properties: &[&str], sender: &Address) -> bool {
+    let mut domains =
+        properties.iter().flat_map(|name| verdict.values(name)).map(domain_of).peekable();
     domains.peek().is_some() && domains.all(|domain| same_organisation(domain, sender.domain()))
 }
 
 /// Whether a result is a failure of SPF. RFC 5451 called it `hardfail`.
-fn fails_spf(one: &MethodResult) -> bool {
-    one.is("spf", "fail") || one.is("spf", "hardfail")
+fn fails_spf(verdict: &MethodResult) -> bool {
+    verdict.is("spf", "fail") || verdict.is("spf", "hardfail")
 }
 
 /// Whether a result of SPF is about the envelope sender.
-fn is_about(one: &MethodResult, sender: &Address) -> bool {
-    let mut domains = one.values("smtp.mailfrom").map(domain_of).peekable();
+fn is_about(verdict: &MethodResult, sender: &Address) -> bool {
+    let mut domains = verdict.values("smtp.mailfrom").map(domain_of).peekable();
     if domains.peek().is_none() {
-        return one.values("smtp.helo").next().is_none();
+        return verdict.values("smtp.helo").next().is_none();
     }
     domains.all(|domain| same(domain, sender.domain()))
 }
@@ -97,10 +101,13 @@ fn domain_of(value: &str) -> &str {
 }
 
 /// Describes a result for the owner, in at most 200 characters, followed by `suffix`.
-fn reason(one: &MethodResult, property: &str, suffix: &str) -> String {
-    let value =
-        one.values(property).next().map(|value| format!(" {property}={value}")).unwrap_or_default();
-    let text = format!("{}={}{value}", one.method, one.result);
+fn reason(verdict: &MethodResult, property: &str, suffix: &str) -> String {
+    let value = verdict
+        .values(property)
+        .next()
+        .map(|value| format!(" {property}={value}"))
+        .unwrap_or_default();
+    let text = format!("{}={}{value}", verdict.method, verdict.result);
     let text: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
     format!("{text}{suffix}")
 }

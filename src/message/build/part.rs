@@ -88,7 +88,7 @@ impl PartDraft {
                 !self.is_message()
                     || !matches!(
                         &self.content,
-                        PartContent::Text(text) if !fits_lines(&lines(text))
+                        PartContent::Text(text) if !fits_lines(&crlf_lines(text))
                     ),
             ),
             ("name", self.name.as_deref().is_none_or(clean)),
@@ -138,7 +138,7 @@ pub(super) fn write(part: &PartDraft, seed: &str, out: &mut Vec<u8>) {
         header.push_str(&word::parameter("charset", "utf-8"));
     }
     if let Some(name) = &part.name {
-        header.push_str(&word::old_name(name));
+        header.push_str(&word::legacy_name(name));
     }
     let boundary = matches!(part.content, PartContent::Parts(_)).then(|| free_boundary(part, seed));
     if let Some(boundary) = &boundary {
@@ -219,9 +219,9 @@ fn has_text(part: &PartDraft, boundary: &[u8]) -> bool {
 fn encoded_content(part: &PartDraft) -> (&'static str, Vec<u8>) {
     match &part.content {
         PartContent::Parts(_) => (if part.is_eight_bit() { "8bit" } else { "7bit" }, Vec::new()),
-        PartContent::Text(text) if part.is_text() => encoded(lines(text)),
+        PartContent::Text(text) if part.is_text() => encoded(crlf_lines(text)),
         PartContent::Text(text) if part.is_message() => {
-            (if text.is_ascii() { "7bit" } else { "8bit" }, lines(text))
+            (if text.is_ascii() { "7bit" } else { "8bit" }, crlf_lines(text))
         }
         // In other types every byte counts, also line ends.
         PartContent::Text(text) if text.is_ascii() && fits_lines(text.as_bytes()) => {
@@ -237,7 +237,7 @@ fn encoded_content(part: &PartDraft) -> (&'static str, Vec<u8>) {
 }
 
 /// Returns a text in lines that end in CRLF.
-fn lines(text: &str) -> Vec<u8> {
+fn crlf_lines(text: &str) -> Vec<u8> {
     text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes()
 }
 

@@ -18,7 +18,7 @@ const MAX_SECTION_BYTES: usize = 60;
 
 /// Returns the text as encoded words, one a line. The first begins at `column`.
 pub(super) fn encoded(text: &str, column: usize) -> String {
-    let escaped_count = text.bytes().filter(|byte| q(*byte).is_none()).count();
+    let escaped_count = text.bytes().filter(|byte| q_char(*byte).is_none()).count();
     let letter = if escaped_count.saturating_mul(3) > text.len() { 'b' } else { 'q' };
     let room_after = |column: usize| {
         let room = ENCODED_WORD_BYTES.saturating_sub(column).max(FIRST_ENCODED_WORD_BYTES);
@@ -28,7 +28,8 @@ pub(super) fn encoded(text: &str, column: usize) -> String {
     let cost = |c: char| {
         let length = c.len_utf8();
         if letter == 'b'
-            || (c.is_ascii() && c.encode_utf8(&mut [0; 4]).bytes().all(|byte| q(byte).is_some()))
+            || (c.is_ascii()
+                && c.encode_utf8(&mut [0; 4]).bytes().all(|byte| q_char(byte).is_some()))
         {
             length
         } else {
@@ -48,8 +49,11 @@ pub(super) fn encoded(text: &str, column: usize) -> String {
         }
     }
     let write = |word: &String| {
-        let text =
-            if letter == 'b' { STANDARD.encode(word) } else { word.bytes().map(q_byte).collect() };
+        let text = if letter == 'b' {
+            STANDARD.encode(word)
+        } else {
+            word.bytes().map(q_encoded).collect()
+        };
         format!("=?utf-8?{letter}?{text}?=")
     };
     words.iter().map(write).collect::<Vec<_>>().join("\r\n ")
@@ -57,7 +61,7 @@ pub(super) fn encoded(text: &str, column: usize) -> String {
 
 /// Returns the character for a byte in the Q encoding, or `None` if the byte must be escaped
 /// somewhere (RFC 2047 §5 (3)).
-fn q(byte: u8) -> Option<char> {
+fn q_char(byte: u8) -> Option<char> {
     match byte {
         b' ' => Some('_'),
         b'!' | b'*' | b'+' | b'-' | b'/' => Some(char::from(byte)),
@@ -66,8 +70,8 @@ fn q(byte: u8) -> Option<char> {
     }
 }
 
-fn q_byte(byte: u8) -> String {
-    q(byte).map_or_else(|| format!("={byte:02X}"), String::from)
+fn q_encoded(byte: u8) -> String {
+    q_char(byte).map_or_else(|| format!("={byte:02X}"), String::from)
 }
 
 /// Writes a display name (RFC 5322 §3.2.5): unchanged, quoted or encoded.
@@ -176,7 +180,7 @@ pub(super) fn parameter(name: &str, value: &str) -> String {
 }
 
 /// Writes a file name in Content-Type for programs older than RFC 2231.
-pub(super) fn old_name(value: &str) -> String {
+pub(super) fn legacy_name(value: &str) -> String {
     let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.len() <= MAX_SECTION_BYTES
         && !value.contains("=?");

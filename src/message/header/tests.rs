@@ -56,16 +56,16 @@ fn preamble_before_the_header_is_skipped() {
 }
 
 #[test]
-fn raw_bytes_of_a_value_are_in_the_charset_of_the_body() {
-    let of = |kind: &str, value: &[u8]| {
+fn raw_bytes_are_decoded_from_the_charset_of_the_body() {
+    let subject = |kind: &str, value: &[u8]| {
         let raw =
             [b"Subject: ", value, b"\r\nContent-Type: ", kind.as_bytes(), b"\r\n\r\n"].concat();
         first(&raw, "Subject").unwrap().decoded()
     };
-    assert_eq!(of("text/plain; charset=koi8-r", b"\xf0\xd2\xc9\xd7\xc5\xd4"), "Привет");
-    assert_eq!(of("text/plain; charset=\"koi8-r\"", "Grüße".as_bytes()), "Grüße");
-    assert_eq!(of("text/plain; charset=utf-8", b"caf\xe9"), "café");
-    assert_eq!(of("multipart/mixed; boundary=b", b"caf\xe9 \x80"), "café €");
+    assert_eq!(subject("text/plain; charset=koi8-r", b"\xf0\xd2\xc9\xd7\xc5\xd4"), "Привет");
+    assert_eq!(subject("text/plain; charset=\"koi8-r\"", "Grüße".as_bytes()), "Grüße");
+    assert_eq!(subject("text/plain; charset=utf-8", b"caf\xe9"), "café");
+    assert_eq!(subject("multipart/mixed; boundary=b", b"caf\xe9 \x80"), "café €");
 }
 
 /// Only a bounded part of the header, and a bounded number of lines, is read.
@@ -87,7 +87,7 @@ fn the_work_for_a_header_is_bounded() {
 
 /// A sent message has no Bcc (RFC 8621 §7.5, RFC 5322 §3.6.3).
 #[test]
-fn fields_are_taken_out_with_their_folded_lines_and_nothing_else_is() {
+fn fields_are_removed_with_their_folded_lines_only() {
     let raw = b"Bcc: a@x\r\nTo: b@x\r\nBCC :\r\n c@x,\r\n\td@x\r\nX-Bcc: 1\r\nbcc\r\n\
         Subject: s\r\n t\r\n\r\nBcc: body\r\n";
     let wanted = b"To: b@x\r\nX-Bcc: 1\r\nbcc\r\nSubject: s\r\n t\r\n\r\nBcc: body\r\n";

@@ -150,11 +150,11 @@ fn page<'b>(bytes: &'b [u8], upper: &str) -> Cow<'b, str> {
         return Cow::Borrowed(text);
     }
     let upper: Vec<char> = upper.chars().collect();
-    let of = |byte: &u8| match byte.checked_sub(0x80) {
+    let decode_byte = |byte: &u8| match byte.checked_sub(0x80) {
         None => char::from(*byte),
         Some(at) => upper.get(usize::from(at)).copied().unwrap_or(char::REPLACEMENT_CHARACTER),
     };
-    Cow::Owned(bytes.iter().map(of).collect())
+    Cow::Owned(bytes.iter().map(decode_byte).collect())
 }
 
 #[cfg(test)]

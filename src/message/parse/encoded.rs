@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_in_a_charset_with_states_are_decoded_each_by_itself() {
+    fn words_in_stateful_charsets_are_decoded_separately() {
         let text = "=?iso-2022-jp?B?GyRCJTkbKEI=?= =?iso-2022-jp?B?GyRCJVElYBsoQg==?=\t\
                     =?ISO-2022-JP?Q?!?=";
         assert_eq!(words(text), "スパム!");

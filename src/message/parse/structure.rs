@@ -100,7 +100,7 @@ impl Message<'_> {
             ..Part::default()
         };
         root.size = self.raw().len();
-        if let Some(message) = self.given.parsed().filter(|_| !self.is_bare()) {
+        if let Some(message) = self.library.parsed().filter(|_| !self.is_bare()) {
             let numbers = Numbers(
                 message.root().parts().take(limits::MAX_MIME_PARTS).map(|part| part.id()).collect(),
             );
@@ -173,7 +173,7 @@ impl Message<'_> {
     fn leaf(&self, number: u32) -> Option<MessagePart<'_>> {
         let number =
             usize::try_from(number).ok().filter(|number| *number < limits::MAX_MIME_PARTS)?;
-        self.given.parsed()?.root().parts().nth(number).filter(|part| !part.is_multipart())
+        self.library.parsed()?.root().parts().nth(number).filter(|part| !part.is_multipart())
     }
 }
 
@@ -221,7 +221,7 @@ impl Message<'_> {
         let children = part
             .children()
             .filter_map(|child| Some(self.part(&child, numbers.of(&child)?, numbers)));
-        let (header, body, _) = self.given.offsets(part);
+        let (header, body, _) = self.library.offsets(part);
         let size = || decode::decoded_len(self.transfer_encoding(part), self.content(part));
         Part {
             number,

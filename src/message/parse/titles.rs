@@ -83,19 +83,25 @@ mod tests {
 
     #[test]
     fn titles_are_read_from_visible_tags_only() {
-        let of = |html: &str| titles(html, 1000).join("|");
+        let joined = |html: &str| titles(html, 1000).join("|");
         assert_eq!(
-            of("<img src=x alt=\"A red&amp;blue ball\" title='Big ball'>text"),
+            joined("<img src=x alt=\"A red&amp;blue ball\" title='Big ball'>text"),
             "A red&blue ball|Big ball"
         );
-        assert_eq!(of("<a TITLE = plain href=y>alt=no</a><br/><img alt=one/two>"), "plain|one/two");
-        assert_eq!(of("<head><title lang=de>t</title><meta alt=no></head><i title=yes>"), "yes");
         assert_eq!(
-            of("<script title=in>'<img alt=no>'</SCRIPT><!-- <img alt=no> --><img alt=yes>"),
+            joined("<a TITLE = plain href=y>alt=no</a><br/><img alt=one/two>"),
+            "plain|one/two"
+        );
+        assert_eq!(
+            joined("<head><title lang=de>t</title><meta alt=no></head><i title=yes>"),
+            "yes"
+        );
+        assert_eq!(
+            joined("<script title=in>'<img alt=no>'</SCRIPT><!-- <img alt=no> --><img alt=yes>"),
             "in|yes"
         );
-        assert_eq!(of("1 < 2 alt=no <p data-alt=no alternative=no hidden alt>"), "");
-        assert_eq!(of("<img alt=\"a > b\" title=\"not closed"), "a > b|not closed");
+        assert_eq!(joined("1 < 2 alt=no <p data-alt=no alternative=no hidden alt>"), "");
+        assert_eq!(joined("<img alt=\"a > b\" title=\"not closed"), "a > b|not closed");
         assert_eq!(titles("<i title=abc><i title=defg><i title=h>", 6), ["abc"]);
     }
 

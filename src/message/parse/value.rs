@@ -60,8 +60,8 @@ fn bounded(value: &[u8]) -> &[u8] {
         return value;
     };
     let tail = cut.len().saturating_sub(CUT_SEARCH_BYTES);
-    let near = cut.get(tail..).unwrap_or_default();
-    let end = |is_end: fn(&u8) -> bool| near.iter().rposition(is_end);
+    let last_bytes = cut.get(tail..).unwrap_or_default();
+    let end = |is_end: fn(&u8) -> bool| last_bytes.iter().rposition(is_end);
     let at = end(|byte| matches!(byte, b',' | b';')).or_else(|| end(u8::is_ascii_whitespace));
     cut.get(..at.map_or(cut.len(), |at| tail.saturating_add(at))).unwrap_or(cut)
 }
@@ -111,13 +111,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_what_was_written() {
-        let of = |value: &str| text(value.as_bytes());
-        assert_eq!(of("  a  b \r\n\tc \r\n"), "a  b \tc ");
-        assert_eq!(of(" =?utf-8?q?J=C3?=\r\n =?utf-8?q?=BC_?= x"), "J\u{fc}  x");
-        assert_eq!(of(" =?iso-8859-1?B?/A==?= =?utf-8*de?Q?u=CC=88?="), "\u{fc}\u{fc}");
-        assert_eq!(of(" =?utf-8?q?a=0D=0ABcc:=00?=b"), "=?utf-8?q?a=0D=0ABcc:=00?=b");
-        assert_eq!(of(" =?utf-8?q?a=0D=0ABcc:=00x?="), "aBcc:x");
+    fn text_form_decodes_encoded_words() {
+        let decoded = |value: &str| text(value.as_bytes());
+        assert_eq!(decoded("  a  b \r\n\tc \r\n"), "a  b \tc ");
+        assert_eq!(decoded(" =?utf-8?q?J=C3?=\r\n =?utf-8?q?=BC_?= x"), "J\u{fc}  x");
+        assert_eq!(decoded(" =?iso-8859-1?B?/A==?= =?utf-8*de?Q?u=CC=88?="), "\u{fc}\u{fc}");
+        assert_eq!(decoded(" =?utf-8?q?a=0D=0ABcc:=00?=b"), "=?utf-8?q?a=0D=0ABcc:=00?=b");
+        assert_eq!(decoded(" =?utf-8?q?a=0D=0ABcc:=00x?="), "aBcc:x");
         for literal in [
             "a=?utf-8?q?b?=",
             "=?utf-8?q?a b?=",
@@ -126,14 +126,14 @@ mod tests {
             "=?utf-8?q?a?b?=",
             "=?utf-8?b?*?=",
         ] {
-            assert_eq!(of(literal), literal);
+            assert_eq!(decoded(literal), literal);
         }
         assert_eq!(text(b" caf\xe9"), "caf\u{e9}");
-        assert_eq!(of(" u\u{308}"), "\u{fc}");
+        assert_eq!(decoded(" u\u{308}"), "\u{fc}");
     }
 
     #[test]
-    fn names_and_comments() {
+    fn names_are_read_from_phrases_and_comments() {
         let one = |value: &str| {
             let mut people = addresses(value.as_bytes());
             let one = people.remove(0);
@@ -155,7 +155,7 @@ mod tests {
 
     /// The example of RFC 8621 §4.1.2.3 and §4.1.2.4.
     #[test]
-    fn the_addresses_of_the_example() {
+    fn addresses_of_the_rfc_example() {
         let value = b" \"  James Smythe\" <james@example.com>, Friends:\r\n  \
             jane@example.com, =?UTF-8?Q?John_Sm=C3=AEth?=\r\n  \
             <john@example.com>;\r\n";
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_kept() {
+    fn groups_are_parsed() {
         let value = b" a@x, b@x, Team: c@x, D <d@x>;, nobody:;, e@x\r\n";
         let shown: Vec<String> = groups(value)
             .iter()
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_that_are_none_are_none() {
+    fn invalid_dates_are_refused() {
         let at =
             |text: &str| date(text.as_bytes()).map(|sent| (sent.at.rfc3339(), sent.offset_minutes));
         assert_eq!(

@@ -57,22 +57,22 @@ impl DeliveryAction {
 }
 
 /// Parses the part for programs; `None` if no recipient can be read.
-pub(super) fn read(bytes: &[u8]) -> Option<DeliveryReport> {
+pub(super) fn parse(bytes: &[u8]) -> Option<DeliveryReport> {
     let mut groups = groups(bytes).into_iter();
     let message = groups.next()?;
-    let envid =
-        super::named(&message, "Original-Envelope-Id").and_then(|field| value(&field.unfolded()));
+    let envid = super::first_field(&message, "Original-Envelope-Id")
+        .and_then(|field| value(&field.unfolded()));
     let recipients: Vec<DeliveryRecipient> = groups.filter_map(|group| recipient(&group)).collect();
     (!recipients.is_empty()).then_some(DeliveryReport { envid, recipients })
 }
 
 fn recipient(group: &[Field<'_>]) -> Option<DeliveryRecipient> {
-    let field_value = |name: &str| super::named(group, name).map(Field::without_comments);
+    let field_value = |name: &str| super::first_field(group, name).map(Field::without_comments);
     let action = field_value("Action")?;
     let action = DeliveryAction::ALL
         .into_iter()
         .find(|one| action.trim().eq_ignore_ascii_case(one.name()))?;
-    let smtp = super::named(group, "Diagnostic-Code").map(Field::unfolded);
+    let smtp = super::first_field(group, "Diagnostic-Code").map(Field::unfolded);
     let smtp = smtp.as_deref().and_then(|value| value.split_once(';'));
     let smtp = smtp
         .filter(|(kind, _)| kind.trim().eq_ignore_ascii_case("smtp"))

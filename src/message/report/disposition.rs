@@ -133,10 +133,11 @@ pub fn is_extension(name: &str) -> bool {
 
 /// Parses the part for programs; `None` if a required field is missing or has a value that RFC 8098
 /// does not define.
-pub(super) fn read(bytes: &[u8]) -> Option<DispositionReport> {
+pub(super) fn parse(bytes: &[u8]) -> Option<DispositionReport> {
     let group = groups(bytes).into_iter().next()?;
-    let field_value = |name: &str| super::named(&group, name).map(Field::without_comments);
-    let text = |name: &str| super::named(&group, name).and_then(|field| value(&field.unfolded()));
+    let field_value = |name: &str| super::first_field(&group, name).map(Field::without_comments);
+    let text =
+        |name: &str| super::first_field(&group, name).and_then(|field| value(&field.unfolded()));
     let (action, sending, kind) = modes(&field_value("Disposition")?)?;
     let errors =
         group.iter().filter(|field| field.is("Error")).filter_map(|field| value(&field.unfolded()));

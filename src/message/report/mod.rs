@@ -70,11 +70,11 @@ pub fn report(message: &Message<'_>) -> Option<Report> {
     let content = |part: &Part<'_>, max: usize| content(message, part, max);
     let parsed = root.children.iter().find_map(|part| match part.media_type.as_str() {
         "message/delivery-status" | "message/global-delivery-status" => {
-            delivery::read(&content(part, limits::MAX_REPORT_STATUS_BYTES))
+            delivery::parse(&content(part, limits::MAX_REPORT_STATUS_BYTES))
                 .map(ReportContent::Delivery)
         }
         "message/disposition-notification" | "message/global-disposition-notification" => {
-            disposition::read(&content(part, limits::MAX_REPORT_STATUS_BYTES))
+            disposition::parse(&content(part, limits::MAX_REPORT_STATUS_BYTES))
                 .map(ReportContent::Disposition)
         }
         _ => None,
@@ -156,7 +156,7 @@ fn groups(bytes: &[u8]) -> Vec<Vec<Field<'_>>> {
 }
 
 /// The first field of this name in a group.
-fn named<'g, 'a>(group: &'g [Field<'a>], name: &str) -> Option<&'g Field<'a>> {
+fn first_field<'g, 'a>(group: &'g [Field<'a>], name: &str) -> Option<&'g Field<'a>> {
     group.iter().find(|field| field.is(name))
 }
 

@@ -1,12 +1,12 @@
 use super::*;
 use crate::model::{DeliveryState, ReturnedKind};
 
-fn read(text: &str) -> Option<Report> {
+fn parse_report(text: &str) -> Option<Report> {
     report(&Message::parse(text.replace('\n', "\r\n").as_bytes()))
 }
 
 fn disposition(text: &str) -> DispositionReport {
-    match read(text).unwrap().content {
+    match parse_report(text).unwrap().content {
         ReportContent::Disposition(disposition) => disposition,
         ReportContent::Delivery(other) => panic!("{other:?}"),
     }
@@ -50,8 +50,8 @@ text
 ";
 
 #[test]
-fn a_disposition_is_read_by_its_grammar() {
-    let whole = read(DISPOSITION).unwrap();
+fn disposition_is_parsed_and_written() {
+    let whole = parse_report(DISPOSITION).unwrap();
     assert!(whole.text.unwrap().starts_with("The message sent to Joe has been displayed.\nThis"));
     assert!(whole.has_original && claims_to_be_report(&Header::split(DISPOSITION.as_bytes())));
     assert_eq!(whole.original_id.as_deref(), Some("inner@example.org"));
@@ -69,7 +69,7 @@ fn a_disposition_is_read_by_its_grammar() {
     assert_eq!(found.extensions, [("X-Odd".to_owned(), "1".to_owned())]);
     // A written disposition is parsed again unchanged.
     let written = found.write();
-    assert_eq!(disposition::read(written.as_bytes()), Some(found));
+    assert_eq!(disposition::parse(written.as_bytes()), Some(found));
     assert!(
         written.contains("Disposition: manual-action/MDN-sent-manually; displayed/error\r\n"),
         "{written}"
@@ -89,7 +89,7 @@ fn message_without_a_required_field_or_keyword_is_no_report() {
         ("multipart/report", "multipart/mixed"),
     ] {
         assert!(DISPOSITION.contains(from), "{from}");
-        assert_eq!(read(&DISPOSITION.replacen(from, to, 1)), None, "{from} -> {to}");
+        assert_eq!(parse_report(&DISPOSITION.replacen(from, to, 1)), None, "{from} -> {to}");
     }
     assert_eq!(report(&Message::parse(b"")), None);
     assert!(
@@ -167,7 +167,7 @@ Message-ID: <1@example.org>
 
 #[test]
 fn delivery_is_parsed_for_each_recipient() {
-    let found = read(DELIVERY).unwrap();
+    let found = parse_report(DELIVERY).unwrap();
     assert!(!found.has_original);
     let returned = found.to_returned_report();
     assert_eq!(
@@ -203,7 +203,8 @@ fn delivery_is_parsed_for_each_recipient() {
         ("Status: 2.0.0", "Status: 2.0"),
         ("Action: delivered", "X: y"),
     ] {
-        let ReportContent::Delivery(fewer) = read(&DELIVERY.replacen(from, to, 1)).unwrap().content
+        let ReportContent::Delivery(fewer) =
+            parse_report(&DELIVERY.replacen(from, to, 1)).unwrap().content
         else {
             panic!()
         };
@@ -213,14 +214,15 @@ fn delivery_is_parsed_for_each_recipient() {
 
 #[test]
 fn disposition_updates_its_submission() {
-    let returned = read(DISPOSITION).unwrap().to_returned_report();
+    let returned = parse_report(DISPOSITION).unwrap().to_returned_report();
     assert_eq!(returned.message_id.as_deref(), Some("199509192301.23456@example.org"));
     assert!(returned.recipients[0].displayed && returned.recipients[0].delivered.is_none());
     assert_eq!(returned.recipients[0].addresses.len(), 2);
-    let deleted =
-        read(&DISPOSITION.replace("Displayed", "deleted").replace("Original-Message-ID", "X-Id"))
-            .unwrap()
-            .to_returned_report();
+    let deleted = parse_report(
+        &DISPOSITION.replace("Displayed", "deleted").replace("Original-Message-ID", "X-Id"),
+    )
+    .unwrap()
+    .to_returned_report();
     assert!(!deleted.recipients[0].displayed);
     assert_eq!(
         deleted.message_id.as_deref(),
@@ -237,6 +239,6 @@ fn number_of_recipients_is_bounded() {
         &format!("{}\n--b\nContent-Type: text", one.repeat(5000)),
         1,
     );
-    let ReportContent::Delivery(found) = read(&many).unwrap().content else { panic!() };
+    let ReportContent::Delivery(found) = parse_report(&many).unwrap().content else { panic!() };
     assert!(found.recipients.len() <= limits::MAX_RECIPIENTS);
 }

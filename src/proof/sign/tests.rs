@@ -46,9 +46,9 @@ fn sign(signer: &Signer, message: &str) -> Vec<u8> {
 async fn signatures_break_if_visible_fields_change() {
     let (signer, zone) = (&SIGNER_OF_BOTH, Zone::new());
     signer.keys().for_each(|key| zone.publish(key));
-    let made = sign(signer, MESSAGE);
-    assert_eq!(verify(&zone, &made).await, [true, true]);
-    let text = String::from_utf8(made).unwrap();
+    let signed = sign(signer, MESSAGE);
+    assert_eq!(verify(&zone, &signed).await, [true, true]);
+    let text = String::from_utf8(signed).unwrap();
     for wanted in
         ["a=rsa-sha256", "a=ed25519-sha256", "d=example.org", "s=r", "s=e", "c=relaxed/relaxed"]
     {
@@ -113,11 +113,11 @@ fn mail_is_signed_if_from_has_a_domain_with_a_key() {
 #[test]
 fn signers_are_equal_by_their_keys() {
     let pem = generate(Algorithm::Ed25519, 0).unwrap();
-    let of = |selector: &str| {
+    let signer = |selector: &str| {
         Signer::new(vec![SigningKey::new("example.org", selector, pem.as_bytes()).unwrap()])
     };
-    assert_eq!(of("a"), of("a"));
-    assert_ne!(of("a"), of("b"));
+    assert_eq!(signer("a"), signer("a"));
+    assert_ne!(signer("a"), signer("b"));
     assert_ne!(signer_of_both(), signer_of_both());
 }
 
@@ -160,9 +160,9 @@ fn der_lengths_are_encoded() {
         (128, &[0x04, 0x81, 128]),
         (300, &[0x04, 0x82, 1, 44]),
     ] {
-        let made = der(0x04, &vec![7; length]);
+        let encoded = der(0x04, &vec![7; length]);
         assert_eq!(
-            (made.get(..wanted.len()).unwrap(), made.len()),
+            (encoded.get(..wanted.len()).unwrap(), encoded.len()),
             (wanted, wanted.len() + length)
         );
     }
@@ -180,11 +180,11 @@ proptest! {
         let (signer, zone) = (&SIGNER_OF_BOTH, Zone::new());
         signer.keys().for_each(|key| zone.publish(key));
         let message = format!("From: ann@example.org\r\nSubject: {subject}\r\n\r\n{body}");
-        let made = sign(signer, &message);
+        let signed = sign(signer, &message);
         let fields = signer.sign(message.as_bytes()).unwrap().unwrap();
         prop_assert!(fields.ends_with(b"\r\n"));
         prop_assert!(fields.split(|byte| *byte == b'\n').all(|line| line.len() <= 998));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        prop_assert_eq!(runtime.block_on(verify(&zone, &made)), [true, true]);
+        prop_assert_eq!(runtime.block_on(verify(&zone, &signed)), [true, true]);
     }
 }

@@ -12,7 +12,7 @@ fn parsed(value: &str) -> String {
 }
 
 #[test]
-fn a_phrase_keeps_the_blanks_between_its_words() {
+fn phrase_keeps_one_blank_between_words() {
     for (value, wanted) in [
         (" First \"M.\" Last <a@x>", "First M. Last|a@x"),
         ("\"First\" \"Last\" <a@x>", "First Last|a@x"),
@@ -30,7 +30,7 @@ fn a_phrase_keeps_the_blanks_between_its_words() {
 
 /// RFC 8621 §4.1.2.3 takes the name from the comment.
 #[test]
-fn only_the_comment_behind_an_address_is_its_name_where_it_has_none() {
+fn comment_after_an_unnamed_address_is_its_name() {
     for (value, wanted) in [
         ("Ann <a@x> (home)", "Ann|a@x"),
         ("Ann (home) <a@x>", "Ann|a@x"),
@@ -44,7 +44,7 @@ fn only_the_comment_behind_an_address_is_its_name_where_it_has_none() {
 }
 
 #[test]
-fn an_address_is_taken_as_it_is_meant() {
+fn unusual_addresses_are_parsed_as_meant() {
     for (value, wanted) in [
         ("<@relay.example,@b.example:a@x>", "a@x"),
         ("Ann <@relay.example:a@x>, b@x", "Ann|a@x; b@x"),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use mail_parser::Charset;
 
-const BROKEN: char = char::REPLACEMENT_CHARACTER;
+const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 /// A character set that an escape selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl DecodedText {
     }
 
     fn push_broken(&mut self) {
-        self.push(BROKEN);
+        self.push(REPLACEMENT);
         self.is_broken = true;
     }
 
@@ -119,7 +119,7 @@ impl DecodedText {
                 self.is_broken |= is_broken;
             }
             None => {
-                self.text.extend(self.pairs.chunks(2).map(|_| BROKEN));
+                self.text.extend(self.pairs.chunks(2).map(|_| REPLACEMENT));
                 self.is_broken = true;
             }
         }
@@ -203,7 +203,7 @@ pub(super) fn iso_2022(bytes: &[u8]) -> (Cow<'_, str>, bool) {
 
 /// Returns the half-width katakana for a byte of JIS X 0201 (21 to 5F, hex).
 fn katakana(byte: u8) -> char {
-    char::from_u32(0xff40_u32.saturating_add(u32::from(byte))).unwrap_or(BROKEN)
+    char::from_u32(0xff40_u32.saturating_add(u32::from(byte))).unwrap_or(REPLACEMENT)
 }
 
 /// Decodes HZ: `~{` begins pairs of GB 2312; `~}` or the end of the line ends them.
@@ -237,23 +237,23 @@ pub(super) fn hz(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     out.finish()
 }
 
-/// Tables for the five bits of each part of a Johab syllable: the index of the part in the order of
-/// Unicode plus one, or 0 for none. `FIRST` is the first consonant, `MIDDLE` the vowel, `LAST` the
-/// final consonant.
-const FIRST: [u8; 32] = [
+/// Tables for the five bits of each part of a Johab syllable (the initial consonant, the vowel, the
+/// final consonant): the index of the part in the order of Unicode plus one, or 0 for none.
+const INITIAL_INDEX: [u8; 32] = [
     0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 0,
 ];
-const MIDDLE: [u8; 32] = [
+const VOWEL_INDEX: [u8; 32] = [
     0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 6, 7, 8, 9, 10, 11, 0, 0, 12, 13, 14, 15, 16, 17, 0, 0, 18, 19,
     20, 21, 0, 0,
 ];
-const LAST: [u8; 32] = [
+const FINAL_INDEX: [u8; 32] = [
     0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0, 17, 18, 19, 20, 21, 22, 23, 24,
     25, 26, 27, 0, 0,
 ];
-/// Single consonants in the order of `FIRST`, and of `LAST`.
-const CONSONANTS: &str = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ";
+/// The initial consonants in the order of `INITIAL_INDEX`, and the final ones in that of
+/// `FINAL_INDEX`.
+const INITIALS: &str = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ";
 const FINALS: &str = "ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇㅈㅊㅋㅌㅍㅎ";
 
 /// Decodes Johab: syllables by their parts, other characters by their place in KS X 1001.
@@ -293,13 +293,14 @@ fn syllable(first: u8, second: u8) -> Option<char> {
     let part = |table: &[u8; 32], bits: u16| {
         table.get(usize::from(bits & 31)).map_or(0, |place| u32::from(*place))
     };
-    let parts = (part(&FIRST, both >> 10), part(&MIDDLE, both >> 5), part(&LAST, both));
+    let parts =
+        (part(&INITIAL_INDEX, both >> 10), part(&VOWEL_INDEX, both >> 5), part(&FINAL_INDEX, both));
     let single = |letters: &str, place: u32| {
         letters.chars().nth(usize::try_from(place).ok()?.checked_sub(1)?)
     };
     match parts {
         (0, 0, last) => single(FINALS, last),
-        (first, 0, 0) => single(CONSONANTS, first),
+        (first, 0, 0) => single(INITIALS, first),
         (0, middle, 0) => char::from_u32(middle.saturating_add(0x314e)),
         (0, ..) | (_, 0, _) => None,
         (first, middle, last) => {

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn of(label: &str, bytes: &[u8]) -> (String, bool) {
+fn decode(label: &str, bytes: &[u8]) -> (String, bool) {
     let (text, is_broken) = CharsetCodec::of_label(label)
         .unwrap_or_else(|| panic!("{label} is not known"))
         .decode(bytes);
@@ -38,7 +38,7 @@ fn charsets_unknown_to_the_library_are_decoded() {
         ("us-ascii", b"plain", "plain"),
         ("latin1", b"\xfc", "ü"),
     ] {
-        assert_eq!(of(label, bytes), (wanted.to_owned(), false), "{label}");
+        assert_eq!(decode(label, bytes), (wanted.to_owned(), false), "{label}");
     }
     assert_eq!(CharsetCodec::of_label("klingon"), None);
     assert_eq!(CharsetCodec::of_label(&"x".repeat(1000)), None);
@@ -46,19 +46,19 @@ fn charsets_unknown_to_the_library_are_decoded() {
 
 #[test]
 fn invalid_bytes_are_reported_and_replaced_one_by_one() {
-    assert_eq!(of("iso-2022-jp", b"a\x1bZb\x1b$BF"), ("a\u{fffd}Zb\u{fffd}".into(), true));
-    assert_eq!(of("iso-2022-jp", b"\xb1 x"), ("ｱ x".into(), true));
-    assert_eq!(of("hz-gb-2312", b"a\xff~{V"), ("a\u{fffd}\u{fffd}".into(), true));
-    assert_eq!(of("johab", b"\xff\x20a\x88"), ("\u{fffd} a\u{fffd}".into(), true));
+    assert_eq!(decode("iso-2022-jp", b"a\x1bZb\x1b$BF"), ("a\u{fffd}Zb\u{fffd}".into(), true));
+    assert_eq!(decode("iso-2022-jp", b"\xb1 x"), ("ｱ x".into(), true));
+    assert_eq!(decode("hz-gb-2312", b"a\xff~{V"), ("a\u{fffd}\u{fffd}".into(), true));
+    assert_eq!(decode("johab", b"\xff\x20a\x88"), ("\u{fffd} a\u{fffd}".into(), true));
     // CNS 11643 of RFC 1922 is not supported.
-    assert_eq!(of("iso-2022-cn", b"\x1b$)G\x0e!!\x0f x"), ("\u{fffd} x".into(), true));
+    assert_eq!(decode("iso-2022-cn", b"\x1b$)G\x0e!!\x0f x"), ("\u{fffd} x".into(), true));
 }
 
 #[test]
 fn ascii_with_other_bytes_is_decoded_and_reported() {
     for label in ["us-ascii", "ASCII", "ANSI_X3.4-1968"] {
-        assert_eq!(of(label, "Grüße".as_bytes()), ("Grüße".into(), true), "{label}");
-        assert_eq!(of(label, b"Gr\xfc\xdfe \x80"), ("Grüße €".into(), true), "{label}");
+        assert_eq!(decode(label, "Grüße".as_bytes()), ("Grüße".into(), true), "{label}");
+        assert_eq!(decode(label, b"Gr\xfc\xdfe \x80"), ("Grüße €".into(), true), "{label}");
     }
 }
 
@@ -81,7 +81,7 @@ proptest! {
         ], 0..80),
     ) {
         for label in ["iso-2022-jp-2", "hz", "johab", "cp437", "us-ascii", "cp869"] {
-            let (text, _) = of(label, &bytes);
+            let (text, _) = decode(label, &bytes);
             prop_assert!(text.len() <= bytes.len().saturating_mul(4), "{}", label);
         }
     }

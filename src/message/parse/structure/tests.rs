@@ -30,9 +30,9 @@ fn built(shape: &str) -> String {
         } else {
             let mut pieces = word.split(':');
             let (kind, name) = (pieces.next().unwrap(), pieces.next().unwrap());
-            let more: String =
+            let dispositions: String =
                 pieces.map(|field| format!("Content-Disposition: {field}\r\n")).collect();
-            out += &format!("Content-Type: {kind}\r\nContent-ID: <{name}>\r\n{more}\r\nx");
+            out += &format!("Content-Type: {kind}\r\nContent-ID: <{name}>\r\n{dispositions}\r\nx");
         }
     }
     out
@@ -45,7 +45,7 @@ fn lists_of(shape: &str) -> String {
 
 /// The example of RFC 8621 §4.1.4.
 #[test]
-fn the_example_of_the_rfc() {
+fn body_lists_of_the_rfc_example() {
     let shape = "[mixed text/plain:A [mixed [alternative \
                  [mixed text/plain:B image/jpeg:C text/plain:D ] \
                  [related text/html:E image/jpeg:F ] ] image/jpeg:G:attachment \
@@ -54,7 +54,7 @@ fn the_example_of_the_rfc() {
 }
 
 #[test]
-fn what_is_text_and_what_is_attached() {
+fn parts_are_listed_as_text_or_attachments() {
     for (shape, wanted) in [
         ("text/plain:A", "A A "),
         ("text/html:A", "A A "),
@@ -80,7 +80,7 @@ fn what_is_text_and_what_is_attached() {
 }
 
 #[test]
-fn a_part_is_described() {
+fn part_has_the_properties_of_its_header() {
     let raw = b"Content-Type: Text/HTML; charset=UTF-8; name=\"=?utf-8?q?J=C3=BC.html?=\"\r\n\
         Content-Disposition: Attachment; filename*=utf-8''J%C3%BCrgen.html\r\n\
         Content-ID: (c) <1@x> \r\nContent-Language: de, en (English)\r\n\
@@ -88,13 +88,13 @@ fn a_part_is_described() {
         Content-Transfer-Encoding: base64\r\n\r\nPHA+\r\nR3I8L3A+\r\n";
     let message = Message::parse(raw);
     let root = message.structure().root;
-    let of = |text: &Option<String>| text.clone().unwrap_or_default();
+    let text_of = |text: &Option<String>| text.clone().unwrap_or_default();
     assert_eq!((root.number, root.size, root.media_type.as_str()), (0, 9, "text/html"));
     assert_eq!(
-        [of(&root.name), of(&root.charset), of(&root.disposition)],
+        [text_of(&root.name), text_of(&root.charset), text_of(&root.disposition)],
         ["Jürgen.html", "UTF-8", "attachment"]
     );
-    assert_eq!([of(&root.cid), of(&root.location)], ["1@x", "http://x.example/a"]);
+    assert_eq!([text_of(&root.cid), text_of(&root.location)], ["1@x", "http://x.example/a"]);
     assert_eq!(root.language, Some(vec!["de".to_owned(), "en".to_owned()]));
     assert_eq!(message.decoded(0).as_deref(), Some(&b"<p>Gr</p>"[..]));
     let name = b"Content-Type: application/pdf; name=\"=?utf-8?q?J=C3=BC.pdf?=\"\r\n\r\n";
@@ -103,19 +103,19 @@ fn a_part_is_described() {
 }
 
 #[test]
-fn types_and_charsets_that_are_not_said() {
-    let of = |head: &str| {
+fn missing_types_and_charsets_have_defaults() {
+    let type_and_charset = |head: &str| {
         let raw = format!("{head}\r\n\r\nx");
         let message = Message::parse(raw.as_bytes());
         let root = message.structure().root;
         format!("{} {}", root.media_type, root.charset.unwrap_or_default())
     };
-    assert_eq!(of("Subject: x"), "text/plain us-ascii");
-    assert_eq!(of("Content-Type: text/html"), "text/html us-ascii");
-    assert_eq!(of("Content-Type: text/x; charset=latin1"), "text/x latin1");
-    assert_eq!(of("Content-Type: image/png"), "image/png ");
-    assert_eq!(of("Content-Type: text"), "text/plain us-ascii");
-    assert_eq!(of("Content-Type: multipart/mixed"), "text/plain us-ascii");
+    assert_eq!(type_and_charset("Subject: x"), "text/plain us-ascii");
+    assert_eq!(type_and_charset("Content-Type: text/html"), "text/html us-ascii");
+    assert_eq!(type_and_charset("Content-Type: text/x; charset=latin1"), "text/x latin1");
+    assert_eq!(type_and_charset("Content-Type: image/png"), "image/png ");
+    assert_eq!(type_and_charset("Content-Type: text"), "text/plain us-ascii");
+    assert_eq!(type_and_charset("Content-Type: multipart/mixed"), "text/plain us-ascii");
     let raw = b"Content-Type: multipart/digest; boundary=b\r\n\r\n\
         --b\r\n\r\nSubject: y\r\n\r\nz\r\n--b--\r\n";
     let message = Message::parse(raw);
@@ -272,8 +272,8 @@ fn encodify_base64(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn encodings_are_read_as_far_as_they_go() {
-    let of = |encoding: &str, body: &str| {
+fn broken_encodings_are_decoded_and_reported() {
+    let decode = |encoding: &str, body: &str| {
         let raw = format!(
             "Content-Type: text/plain\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n{body}"
         );
@@ -281,22 +281,22 @@ fn encodings_are_read_as_far_as_they_go() {
         assert_eq!(message.decoded(0).unwrap().len(), message.structure().root.size, "{raw}");
         value(raw.as_bytes())
     };
-    assert_eq!(of("base64", "SGVsbG8=\r\n____\r\nlist footer\r\n"), ("Hello".into(), true));
-    assert_eq!(of("quoted-printable", "one\rtwo\r\nthree"), ("one\ntwo\nthree".into(), false));
+    assert_eq!(decode("base64", "SGVsbG8=\r\n____\r\nlist footer\r\n"), ("Hello".into(), true));
+    assert_eq!(decode("quoted-printable", "one\rtwo\r\nthree"), ("one\ntwo\nthree".into(), false));
     let coded = "begin 644 cat.txt\r\n#0V%T\r\n`\r\nend\r\n";
     for encoding in ["x-uuencode", "UUENCODE (c)", "x-uue"] {
-        assert_eq!(of(encoding, coded), ("Cat".into(), false), "{encoding}");
+        assert_eq!(decode(encoding, coded), ("Cat".into(), false), "{encoding}");
     }
     // Uuencode in a part without that encoding is text.
-    assert_eq!(of("7bit", coded), (coded.replace('\r', ""), false));
-    assert_eq!(of("x-odd", "a"), ("a".into(), true));
+    assert_eq!(decode("7bit", coded), (coded.replace('\r', ""), false));
+    assert_eq!(decode("x-odd", "a"), ("a".into(), true));
     let raw = b"Content-Transfer-Encoding: x-uuencode\r\n\r\nx";
     assert_eq!(Message::parse(raw).parts()[0].encoding, decode::UUENCODE);
 }
 
 #[test]
 fn file_names_are_decoded() {
-    let of = |field: &[u8]| {
+    let file_name = |field: &[u8]| {
         let raw = [field, b"\r\n\r\nx"].concat();
         let message = Message::parse(&raw);
         let name = message.structure().root.name;
@@ -306,19 +306,24 @@ fn file_names_are_decoded() {
     };
     // Blanks between encoded words are dropped, on one line and across two (RFC 2047 §6.2).
     assert_eq!(
-        of(b"Content-Type: application/pdf; name=\"=?utf-8?q?J=C3=BC?= =?utf-8?q?rgen.pdf?=\""),
+        file_name(
+            b"Content-Type: application/pdf; name=\"=?utf-8?q?J=C3=BC?= =?utf-8?q?rgen.pdf?=\""
+        ),
         "Jürgen.pdf"
     );
     let folded = b"Content-Type: application/pdf;\r\n \
         name=\"=?utf-8?q?J=C3=BC?=\r\n =?utf-8?q?r.pdf?=\"";
-    assert_eq!(of(folded), "Jür.pdf");
+    assert_eq!(file_name(folded), "Jür.pdf");
     let words = b"=?iso-2022-jp?B?GyRCJTkbKEI=?= =?iso-2022-jp?B?GyRCJVElYBsoQg==?=";
     let field = [b"Content-Disposition: attachment; filename=\"", &words[..], b".txt\""].concat();
-    assert_eq!(of(&field), "スパム.txt");
-    assert_eq!(of(b"Content-Disposition: attachment; filename=\"caf\xe9.txt\""), "café.txt");
-    assert_eq!(of("Content-Disposition: attachment; filename=Grüße.txt".as_bytes()), "Grüße.txt");
+    assert_eq!(file_name(&field), "スパム.txt");
+    assert_eq!(file_name(b"Content-Disposition: attachment; filename=\"caf\xe9.txt\""), "café.txt");
     assert_eq!(
-        of(b"Content-Disposition: attachment; filename*=iso-2022-kr''%1B$)C%0EGQ%0F.txt"),
+        file_name("Content-Disposition: attachment; filename=Grüße.txt".as_bytes()),
+        "Grüße.txt"
+    );
+    assert_eq!(
+        file_name(b"Content-Disposition: attachment; filename*=iso-2022-kr''%1B$)C%0EGQ%0F.txt"),
         "한.txt"
     );
 }
@@ -365,7 +370,7 @@ fn library_is_given_a_bounded_header() {
         for name in ["To", "Subject", "References", "Received"] {
             let raw = format!("{kind}{name}: {many}\r\n\r\n{body}");
             let message = Message::parse(raw.as_bytes());
-            let parsed = message.given.parsed().unwrap();
+            let parsed = message.library.parsed().unwrap();
             assert!(parsed.root().root_part().headers().iter().count() <= 2, "{name} {part:?}");
             let structure = message.structure();
             assert_eq!(structure.root.flat().len(), 2, "{name} {part:?}");
@@ -379,7 +384,7 @@ fn library_is_given_a_bounded_header() {
     let raw = format!("{kind}\r\n--b\n{fields}\n--b\n\nHello\n--b--\n");
     let message = Message::parse(raw.as_bytes());
     let headers =
-        message.given.parsed().unwrap().root().parts().map(|part| part.headers().iter().count());
+        message.library.parsed().unwrap().root().parts().map(|part| part.headers().iter().count());
     assert!(headers.sum::<usize>() <= limits::MAX_PART_FIELDS);
     assert!(message.parts().iter().all(|part| part.end as usize <= raw.len()));
     let plain = format!("{kind}\r\n--b\n\n{fields}end of it");
@@ -390,7 +395,7 @@ fn library_is_given_a_bounded_header() {
 /// For the corpus, the lists of the library equal those made here; and a number means the same part
 /// here and in `parts`.
 #[test]
-fn the_corpus_agrees() {
+fn body_lists_of_the_corpus_match_the_library() {
     let Some(dir) = corpus() else { return };
     let (mut seen, mut problems) = (0, Vec::new());
     for file in files(&dir) {
@@ -411,10 +416,12 @@ fn the_corpus_agrees() {
                 (!part.is_multipart).then_some(part.size)
             );
         }
-        let root = message.given.parsed().unwrap().root();
-        let own: Vec<u32> = root.parts().map(|part| part.id()).collect();
+        let root = message.library.parsed().unwrap().root();
+        let part_ids: Vec<u32> = root.parts().map(|part| part.id()).collect();
         let numbers = |ids: Vec<u32>| -> Vec<u32> {
-            ids.iter().map(|id| u32::try_from(own.binary_search(id).unwrap()).unwrap()).collect()
+            ids.iter()
+                .map(|id| u32::try_from(part_ids.binary_search(id).unwrap()).unwrap())
+                .collect()
         };
         let listed = [
             message.listed(|root| Box::new(root.text_body()), |structure| structure.text),
