@@ -12,22 +12,23 @@ use crate::store::Snapshot;
 use crate::wire::jmap::standard::UpdatedProperties;
 use crate::wire::jmap::{JsonObject, MethodError, Property as _};
 
-/// The mailboxes of an account at one moment.
+/// Reads the mailboxes of an account from one snapshot.
 pub(in crate::jmap) struct MailboxReader<'a> {
     pub(super) context: &'a Context,
     pub(super) account: &'a Account,
     pub(super) snapshot: Snapshot<'a>,
-    /// Read when they are first asked for: to tell its owner what changed, they are not.
-    seen: OnceCell<VisibleMailboxes>,
+    /// Read on first use: Mailbox/changes of the owner does not need them.
+    visible: OnceCell<VisibleMailboxes>,
 }
 
 impl MailboxReader<'_> {
-    pub(super) fn seen(&self) -> Result<&VisibleMailboxes, MethodError> {
-        if let Some(seen) = self.seen.get() {
-            return Ok(seen);
+    /// The mailboxes that the caller sees.
+    pub(super) fn visible(&self) -> Result<&VisibleMailboxes, MethodError> {
+        if let Some(visible) = self.visible.get() {
+            return Ok(visible);
         }
-        let read = VisibleMailboxes::of(&self.snapshot, self.account)?;
-        Ok(self.seen.get_or_init(|| read))
+        let visible = VisibleMailboxes::of(&self.snapshot, self.account)?;
+        Ok(self.visible.get_or_init(|| visible))
     }
 }
 
@@ -40,7 +41,7 @@ impl ObjectType for Mailbox {
 
     fn reader<'a>(call: &Call<'a>, account: &'a Account) -> Result<MailboxReader<'a>, MethodError> {
         let snapshot = call.context.store.snapshot();
-        Ok(MailboxReader { context: call.context, account, snapshot, seen: OnceCell::new() })
+        Ok(MailboxReader { context: call.context, account, snapshot, visible: OnceCell::new() })
     }
 
     fn state(reader: &MailboxReader<'_>) -> Result<String, MethodError> {
@@ -50,30 +51,33 @@ impl ObjectType for Mailbox {
 
 impl GetObjects for Mailbox {
     fn properties(call: &Call<'_>) -> Vec<MailboxProperty> {
-        MailboxProperty::known(call)
+        MailboxProperty::available(call)
     }
 
-    /// Counts the unread threads in a guest's sight, where the answer tells them.
+    /// Counts the unread threads that a guest sees, if the answer contains them.
     fn prepare(
         reader: &mut MailboxReader<'_>,
         ids: Option<&[String]>,
         properties: &[MailboxProperty],
     ) -> Result<(), MethodError> {
-        let seen = reader.seen()?;
-        let is_any = ids.is_none_or(|ids| ids.iter().any(|id| seen.get(id).is_some()));
+        let visible = reader.visible()?;
+        let is_any = ids.is_none_or(|ids| ids.iter().any(|id| visible.get(id).is_some()));
         if !is_any || !properties.contains(&MailboxProperty::UnreadThreads) {
             return Ok(());
         }
-        if let Some(seen) = reader.seen.get_mut() {
-            let unread =
-                seen.count_unread(&reader.snapshot, reader.account, &reader.context.budget)?;
+        if let Some(visible) = reader.visible.get_mut() {
+            let unread = visible.count_unread_threads(
+                &reader.snapshot,
+                reader.account,
+                &reader.context.budget,
+            )?;
             reader.context.request_listings(reader.account.id, |now| unread.listing_requests(now));
         }
         Ok(())
     }
 
     fn ids(reader: &MailboxReader<'_>) -> Result<Vec<MailboxUid>, MethodError> {
-        Ok(reader.seen()?.0.keys().copied().collect())
+        Ok(reader.visible()?.0.keys().copied().collect())
     }
 
     fn object(
@@ -81,7 +85,7 @@ impl GetObjects for Mailbox {
         id: &MailboxUid,
         properties: &[MailboxProperty],
     ) -> Result<Option<JsonObject>, MethodError> {
-        Ok(reader.seen()?.0.get(id).map(|mailbox| object(*id, mailbox, properties)))
+        Ok(reader.visible()?.0.get(id).map(|mailbox| object(*id, mailbox, properties)))
     }
 }
 
@@ -99,7 +103,7 @@ impl ObjectChanges for Mailbox {
                 None => return Ok(None),
             },
             Some(_) => {
-                if !reader.seen()?.is_same_since(snapshot, account, since.base)? {
+                if !reader.visible()?.is_tree_unchanged_since(snapshot, account, since.base)? {
                     return Ok(None);
                 }
                 let Some(found) = guest::mailbox_changes(snapshot, account, since, most)? else {

@@ -1,4 +1,9 @@
-//! Mailbox (RFC 8621 §2).
+//! The methods of Mailbox (RFC 8621 §2), and the mailboxes of an account as the caller sees them.
+//!
+//! - The owner sees every mailbox. A guest sees those in which the guest has any right, and the
+//!   names of their ancestors.
+//! - A guest gets the guest's own rights and subscriptions, and counts unread threads only among
+//!   the emails that the guest may read.
 
 mod get;
 mod query;
@@ -42,20 +47,20 @@ properties! {
 }
 
 impl MailboxProperty {
-    /// Those that change with every email.
+    /// The counts, which change with every email.
     const COUNTS: [Self; 4] =
         [Self::TotalEmails, Self::UnreadEmails, Self::TotalThreads, Self::UnreadThreads];
 
-    /// The properties that a request may ask for: what belongs to a capability, only where it is
-    /// used (RFC 9670 §4). Attributes are what the owner chose for a mailbox, such as its color; a
-    /// guest has none.
-    fn known(call: &Call<'_>) -> Vec<Self> {
-        let is_known = |property: &Self| match property {
+    /// The properties that a request may ask for. Those of a capability require that the request
+    /// uses it (RFC 9670 §4). Attributes are what the owner chose for a mailbox, such as its color;
+    /// a guest has none.
+    fn available(call: &Call<'_>) -> Vec<Self> {
+        let is_available = |property: &Self| match property {
             Self::ShareWith => call.uses(PRINCIPALS),
             Self::Attributes => call.uses(ADMIN),
             _ => true,
         };
-        Self::ALL.iter().copied().filter(is_known).collect()
+        Self::ALL.iter().copied().filter(is_available).collect()
     }
 }
 
@@ -71,17 +76,20 @@ impl VisibleMailboxes {
         let all: BTreeMap<MailboxUid, Mailbox> =
             snapshot.mailboxes(account.id)?.into_iter().collect();
         let Some(guest) = account.guest else { return Ok(Self(all)) };
-        Ok(Self(opened(all, account.id, guest, &snapshot.subscribed_mailboxes(account.id, guest)?)))
+        let subscribed = snapshot.subscribed_mailboxes(account.id, guest)?;
+        Ok(Self(visible_to_guest(all, account.id, guest, &subscribed)))
     }
 
-    /// Counts the unread threads for a guest, for whom `read` leaves them 0: a thread may be unread
-    /// by an email that the guest does not see. This reads emails, so it is done only for an answer
-    /// that tells the number, and never while the account is locked, and its rows are counted.
-    /// Gives what the count says of the views that it read.
+    /// Counts the unread threads for a guest, for whom `read` leaves them 0: the email that makes a
+    /// thread unread may be one that the guest does not see.
+    ///
+    /// This reads emails: call it only for an answer that contains the number, and never while the
+    /// account is locked. The rows are charged to the request. The result also says which listings
+    /// the count used or would have used.
     ///
     /// # Errors
-    /// `requestTooLarge` where the request walked over too many emails, and those of reading.
-    fn count_unread(
+    /// `requestTooLarge` if the request has walked over too many emails; errors of the store.
+    fn count_unread_threads(
         &mut self,
         snapshot: &Snapshot<'_>,
         account: &Account,
@@ -90,10 +98,10 @@ impl VisibleMailboxes {
         if account.guest.is_none() {
             return Ok(UnreadThreads::default());
         }
-        let open = |(uid, row): (&MailboxUid, &Mailbox)| {
+        let readable = |(uid, row): (&MailboxUid, &Mailbox)| {
             (row.rights & Right::ReadItems.bit() != 0).then_some(*uid)
         };
-        let scope: Scope = self.0.iter().filter_map(open).collect();
+        let scope: Scope = self.0.iter().filter_map(readable).collect();
         budget.begin_walk()?;
         let unread = scope.unread_threads(snapshot, account.id, &budget.search_allowance())?;
         for (uid, count) in &unread.counts {
@@ -104,22 +112,23 @@ impl VisibleMailboxes {
         Ok(unread)
     }
 
-    /// Whether since a state nothing of these mailboxes changed for the caller but their counts.
-    /// How the tree was that a guest saw is not kept: it was this one if nothing of it changed and
-    /// the same was open. For the owner it always is.
-    fn is_same_since(
+    /// Whether the tree that the caller sees is the one that the caller saw at a state, except for
+    /// counts. The store does not keep the earlier tree of a guest: it was the present one if no
+    /// mailbox and no share changed. For the owner the answer is always true, because the store
+    /// keeps the changes of the owner's tree.
+    fn is_tree_unchanged_since(
         &self,
         snapshot: &Snapshot<'_>,
         account: &Account,
         since: ModSeq,
     ) -> Result<bool, Error> {
-        let is_same =
+        let is_unchanged =
             account.guest.is_none() || self.0.values().all(|row| row.updated_not_counts <= since);
-        Ok(is_same && same_access_since(snapshot, account, since)?)
+        Ok(is_unchanged && same_access_since(snapshot, account, since)?)
     }
 
-    /// One mailbox as the caller sees it; the unread threads of a guest are not counted.
-    fn one(
+    /// Reads one mailbox as the caller sees it. Unread threads are not counted for a guest.
+    fn read_one(
         snapshot: &Snapshot<'_>,
         account: &Account,
         uid: MailboxUid,
@@ -136,9 +145,9 @@ impl VisibleMailboxes {
         Some((uid, self.0.get(&uid)?))
     }
 
-    /// The mailboxes above one, the nearest first. Bounded even where rows were damaged into a
-    /// circle.
-    fn above<'s>(
+    /// The ancestors of a mailbox, the nearest first. The number is bounded, in case damaged rows
+    /// form a circle.
+    fn ancestors<'s>(
         &'s self,
         mailbox: &'s Mailbox,
     ) -> impl Iterator<Item = (MailboxUid, &'s Mailbox)> {
@@ -151,37 +160,39 @@ impl VisibleMailboxes {
 }
 
 /// The mailboxes that a guest may know of, with the guest's rights and subscriptions: those in
-/// which the guest has any right, and their ancestors, of which the guest learns the name alone.
-/// The tree is thus the same for everybody.
-fn opened(
+/// which the guest has any right, and their ancestors, so that the tree has the same shape for
+/// everybody. Of an ancestor without rights the guest learns the name, but no role and no counts.
+fn visible_to_guest(
     all: BTreeMap<MailboxUid, Mailbox>,
     owner: AccountId,
     guest: AccountId,
     subscribed: &BTreeSet<MailboxUid>,
 ) -> BTreeMap<MailboxUid, Mailbox> {
-    let mut shown = BTreeSet::new();
+    let mut visible = BTreeSet::new();
     for (uid, _) in all.iter().filter(|(_, row)| row.rights_of(owner, guest) != 0) {
-        let mut at = Some(*uid);
-        while let Some(uid) = at.filter(|uid| shown.insert(*uid)) {
-            at = all.get(&uid).and_then(|row| row.parent);
+        let mut next = Some(*uid);
+        while let Some(uid) = next.filter(|uid| visible.insert(*uid)) {
+            next = all.get(&uid).and_then(|row| row.parent);
         }
     }
-    let seen = |(uid, row): (MailboxUid, Mailbox)| {
+    let as_guest = |(uid, row): (MailboxUid, Mailbox)| {
         let rights = row.rights_of(owner, guest);
-        // The account's unread threads count emails out of sight: `VisibleMailboxes::count_unread`
-        // counts those in sight.
-        let known = MailboxCounts { unread_threads: 0, ..row.counts };
-        let counts =
-            if rights & Right::ReadItems.bit() == 0 { MailboxCounts::default() } else { known };
+        // The stored number of unread threads includes emails that the guest does not see;
+        // `VisibleMailboxes::count_unread_threads` counts the others.
+        let counts = if rights & Right::ReadItems.bit() == 0 {
+            MailboxCounts::default()
+        } else {
+            MailboxCounts { unread_threads: 0, ..row.counts }
+        };
         let role = row.role.filter(|_| rights != 0);
         let subscribed = subscribed.contains(&uid);
         let (shares, attributes) = (BTreeMap::new(), BTreeMap::new());
         (uid, Mailbox { rights, role, counts, subscribed, shares, attributes, ..row })
     };
-    all.into_iter().filter(|(uid, _)| shown.contains(uid)).map(seen).collect()
+    all.into_iter().filter(|(uid, _)| visible.contains(uid)).map(as_guest).collect()
 }
 
-/// These properties of a mailbox.
+/// Returns the given properties of a mailbox as a JMAP object.
 fn object(uid: MailboxUid, mailbox: &Mailbox, properties: &[MailboxProperty]) -> JsonObject {
     object_of(properties, |property| value(uid, mailbox, *property))
 }
@@ -198,7 +209,7 @@ fn value(uid: MailboxUid, mailbox: &Mailbox, property: MailboxProperty) -> Value
         MailboxProperty::UnreadEmails => counts.unread_emails.into(),
         MailboxProperty::TotalThreads => counts.total_threads.into(),
         MailboxProperty::UnreadThreads => counts.unread_threads.into(),
-        MailboxProperty::MyRights => rights_object(mine(mailbox)).into(),
+        MailboxProperty::MyRights => rights_object(caller_rights(mailbox)).into(),
         MailboxProperty::IsSubscribed => mailbox.subscribed.into(),
         MailboxProperty::ShareWith => {
             let shares = mailbox.shares.iter();
@@ -214,8 +225,8 @@ fn value(uid: MailboxUid, mailbox: &Mailbox, property: MailboxProperty) -> Value
     }
 }
 
-/// What the caller may do with one: nobody destroys the inbox.
-fn mine(mailbox: &Mailbox) -> u16 {
+/// The caller's rights in a mailbox. Nobody may destroy the inbox.
+fn caller_rights(mailbox: &Mailbox) -> u16 {
     if mailbox.role == Some(Role::Inbox) {
         mailbox.rights & !Right::Delete.bit()
     } else {

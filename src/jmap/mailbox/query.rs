@@ -13,7 +13,7 @@ use crate::query::Collation;
 use crate::store::ClientState;
 use crate::wire::jmap::MethodError;
 
-/// A condition (RFC 8621 §2.3).
+/// A filter condition (RFC 8621 §2.3).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) enum MailboxCondition {
@@ -32,8 +32,9 @@ pub(in crate::jmap) enum MailboxSortProperty {
     ParentId,
 }
 
-/// The arguments beside the standard's. RFC 8621 §2.4 does not name them of Mailbox/queryChanges;
-/// without them it could not tell of what a query with them gave.
+/// The arguments that Mailbox/query has in addition to those of RFC 8620 §5.5. RFC 8621 §2.4 does
+/// not list them for Mailbox/queryChanges, but without them the changes of a query that used them
+/// could not be calculated.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct MailboxTreeArgs {
@@ -52,16 +53,16 @@ impl QueryObjects for Mailbox {
         reader: &MailboxReader<'_>,
         query: &ObjectQuery<Self>,
     ) -> Result<Vec<String>, MethodError> {
-        Ok(results(reader.seen()?, query))
+        Ok(results(reader.visible()?, query))
     }
 
-    /// A mailbox is where it was, among those that stayed, unless it changed or one above it did.
+    /// A mailbox keeps its position among the remaining ones unless it or an ancestor changed.
     fn changed_ids(
         reader: &MailboxReader<'_>,
         since: &str,
     ) -> Result<Option<BTreeSet<String>>, MethodError> {
         let since = client_state(&reader.context.store, since)?.mark;
-        if !reader.seen()?.is_same_since(&reader.snapshot, reader.account, since)? {
+        if !reader.visible()?.is_tree_unchanged_since(&reader.snapshot, reader.account, since)? {
             return Ok(None);
         }
         changed_ids(reader, since)
@@ -72,50 +73,53 @@ fn changed_ids(
     reader: &MailboxReader<'_>,
     since: ModSeq,
 ) -> Result<Option<BTreeSet<String>>, MethodError> {
-    let (account, seen) = (reader.account, reader.seen()?);
-    let found = reader.snapshot.mailbox_changes(account.id, ClientState::at(since), usize::MAX)?;
-    let Some(found) = found else { return Ok(None) };
-    let mut gone = found.changes.destroyed;
-    // Of what a guest saw nothing is gone: the same is open as then.
-    gone.retain(|_| account.guest.is_none());
-    let mut moved: BTreeSet<String> = gone.iter().map(ToString::to_string).collect();
+    let (account, visible) = (reader.account, reader.visible()?);
+    let changes =
+        reader.snapshot.mailbox_changes(account.id, ClientState::at(since), usize::MAX)?;
+    let Some(changes) = changes else { return Ok(None) };
+    let mut destroyed = changes.changes.destroyed;
+    // No share changed since that state, so no mailbox has gone from a guest's sight.
+    destroyed.retain(|_| account.guest.is_none());
+    let mut moved: BTreeSet<String> = destroyed.iter().map(ToString::to_string).collect();
     let changed = |mailbox: &Mailbox| mailbox.updated_not_counts > since;
-    let all = seen
-        .0
-        .iter()
-        .filter(|(_, one)| changed(one) || seen.above(one).any(|(_, above)| changed(above)));
-    moved.extend(all.map(|(uid, _)| uid.to_string()));
+    let affected = visible.0.iter().filter(|(_, mailbox)| {
+        changed(mailbox) || visible.ancestors(mailbox).any(|(_, ancestor)| changed(ancestor))
+    });
+    moved.extend(affected.map(|(uid, _)| uid.to_string()));
     Ok(Some(moved))
 }
 
-/// All results, in order.
-fn results(seen: &VisibleMailboxes, query: &ObjectQuery<Mailbox>) -> Vec<String> {
-    let MailboxTreeArgs { sort_as_tree: as_tree, filter_as_tree: with_above } = query.extra_args;
+/// Returns the ids of all matching mailboxes, sorted.
+fn results(visible: &VisibleMailboxes, query: &ObjectQuery<Mailbox>) -> Vec<String> {
+    let MailboxTreeArgs { sort_as_tree, filter_as_tree } = query.extra_args;
     let (filter, order) = (&query.filter, &query.sort);
-    let matches = |mailbox: &Mailbox| filter.holds(&|is| is.holds(mailbox));
+    let matches = |mailbox: &Mailbox| filter.holds(&|condition| condition.holds(mailbox));
     let mut found: Vec<(MailboxUid, &Mailbox)> =
-        seen.0.iter().map(|(uid, mailbox)| (*uid, mailbox)).collect();
+        visible.0.iter().map(|(uid, mailbox)| (*uid, mailbox)).collect();
     found.retain(|(_, mailbox)| {
-        matches(mailbox) && (!with_above || seen.above(mailbox).all(|(_, above)| matches(above)))
+        matches(mailbox)
+            && (!filter_as_tree
+                || visible.ancestors(mailbox).all(|(_, ancestor)| matches(ancestor)))
     });
     found.sort_by_cached_key(|(uid, mailbox)| {
         let own = SiblingPosition { uid: *uid, mailbox, order };
-        // The way from the top: what is above comes first, and a whole branch before the next.
-        let mut way = vec![own];
-        if as_tree {
-            way.extend(seen.above(mailbox).map(|(uid, mailbox)| SiblingPosition {
+        // With `sortAsTree` the key is the path from the top: a parent sorts before its children,
+        // and a whole subtree before the next sibling.
+        let mut path = vec![own];
+        if sort_as_tree {
+            path.extend(visible.ancestors(mailbox).map(|(uid, mailbox)| SiblingPosition {
                 uid,
                 mailbox,
                 order,
             }));
-            way.reverse();
+            path.reverse();
         }
-        way
+        path
     });
     found.iter().map(|(uid, _)| uid.to_string()).collect()
 }
 
-/// Where a mailbox stands among its like.
+/// Orders a mailbox among its siblings.
 struct SiblingPosition<'p> {
     uid: MailboxUid,
     mailbox: &'p Mailbox,
@@ -134,8 +138,8 @@ impl Ord for SiblingPosition<'_> {
                 MailboxSortProperty::ParentId => one.parent.cmp(&two.parent),
             })
         };
-        let found = self.order.iter().map(by).find(|order| order.is_ne());
-        found.unwrap_or_else(|| self.uid.cmp(&other.uid))
+        let first_difference = self.order.iter().map(by).find(|order| order.is_ne());
+        first_difference.unwrap_or_else(|| self.uid.cmp(&other.uid))
     }
 }
 
@@ -160,8 +164,8 @@ impl MailboxCondition {
             Self::ParentId(id) => *id == mailbox.parent.map(|uid| uid.to_string()),
             Self::Name(part) => key(&mailbox.name).contains(&key(part)),
             Self::Role(role) => role.as_deref() == mailbox.role.map(Role::name),
-            Self::HasAnyRole(any) => mailbox.role.is_some() == *any,
-            Self::IsSubscribed(yes) => mailbox.subscribed == *yes,
+            Self::HasAnyRole(has_role) => mailbox.role.is_some() == *has_role,
+            Self::IsSubscribed(is_subscribed) => mailbox.subscribed == *is_subscribed,
         }
     }
 }

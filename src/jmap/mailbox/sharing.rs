@@ -1,11 +1,11 @@
-//! What Mailbox/set does for guests, and to let others in (RFC 9670 §4).
+//! What a guest may do by Mailbox/set, and how an owner shares a mailbox (RFC 9670 §4).
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::set::{MailboxSetCall, MailboxSetError};
-use super::{MailboxProperty, VisibleMailboxes, mine};
+use super::set::{MailboxSetCall, OperationError};
+use super::{MailboxProperty, VisibleMailboxes, caller_rights};
 use crate::jmap::principal;
 use crate::jmap::standard::value::flag;
 use crate::model::mailbox::Right;
@@ -14,65 +14,82 @@ use crate::store::Txn;
 use crate::wire::jmap::{Property as _, SetError};
 
 impl MailboxSetCall<'_> {
-    /// Whether a guest may destroy a mailbox, and what is in it.
+    /// Proves that a guest may destroy a mailbox, and the emails in it.
+    ///
+    /// # Errors
+    /// `notFound`, `forbidden`; errors of the store.
     pub(super) fn prove_destroy(
         &self,
         txn: &Txn<'_>,
         uid: MailboxUid,
-    ) -> Result<(), MailboxSetError> {
+    ) -> Result<(), OperationError> {
         let snapshot = txn.snapshot();
-        let seen = VisibleMailboxes::one(&snapshot, self.account, uid)
-            .map_err(MailboxSetError::Whole)?
+        let visible = VisibleMailboxes::read_one(&snapshot, self.account, uid)
+            .map_err(OperationError::Call)?
             .ok_or(SetError::NotFound)?;
-        let whole = snapshot.mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?;
-        let empty = whole.is_none_or(|row| row.counts.total_emails == 0);
-        let wanted = if empty {
+        let stored = snapshot.mailbox(self.account.id, uid).map_err(OperationError::Call)?;
+        let is_empty = stored.is_none_or(|row| row.counts.total_emails == 0);
+        let needed = if is_empty {
             Right::Delete.bit()
         } else {
             Right::Delete.bit() | Right::RemoveItems.bit()
         };
-        if mine(&seen) & wanted == wanted { Ok(()) } else { Err(forbidden("destroy it")) }
+        if caller_rights(&visible) & needed == needed {
+            Ok(())
+        } else {
+            Err(forbidden("destroy it"))
+        }
     }
 
-    /// Whether a guest may change a property of a mailbox.
+    /// Proves that the caller may change a property of a mailbox.
+    ///
+    /// # Errors
+    /// `forbidden`.
     pub(super) fn prove_property(
         &self,
-        seen: &Mailbox,
+        visible: &Mailbox,
         property: &str,
-    ) -> Result<(), MailboxSetError> {
+    ) -> Result<(), OperationError> {
         let may = match MailboxProperty::from_name(property) {
             _ if self.account.guest.is_none() => true,
-            Some(MailboxProperty::IsSubscribed) => seen.rights != 0,
+            Some(MailboxProperty::IsSubscribed) => visible.rights != 0,
             Some(MailboxProperty::Name | MailboxProperty::ParentId) => {
-                seen.rights & Right::Rename.bit() != 0
+                visible.rights & Right::Rename.bit() != 0
             }
             _ => false,
         };
         if may { Ok(()) } else { Err(forbidden(&format!("change {property}"))) }
     }
 
-    /// The mailbox under which a guest may put one.
+    /// Returns the parent of a mailbox that a guest creates or moves, after proving that the guest
+    /// may create children in it.
+    ///
+    /// # Errors
+    /// `invalidProperties`, `forbidden`; errors of the store.
     pub(super) fn prove_parent(
         &self,
         txn: &Txn<'_>,
         parent: Option<MailboxUid>,
-    ) -> Result<Mailbox, MailboxSetError> {
+    ) -> Result<Mailbox, OperationError> {
         let Some(uid) = parent else { return Err(forbidden("put a mailbox at the top")) };
         let snapshot = txn.snapshot();
-        let seen =
-            VisibleMailboxes::one(&snapshot, self.account, uid).map_err(MailboxSetError::Whole)?;
-        let whole = snapshot.mailbox(self.account.id, uid).map_err(MailboxSetError::Whole)?;
-        let (Some(seen), Some(whole)) = (seen, whole) else {
+        let visible = VisibleMailboxes::read_one(&snapshot, self.account, uid)
+            .map_err(OperationError::Call)?;
+        let stored = snapshot.mailbox(self.account.id, uid).map_err(OperationError::Call)?;
+        let (Some(visible), Some(stored)) = (visible, stored) else {
             return Err(SetError::property("parentId", "there is no such mailbox").into());
         };
-        if seen.rights & Right::CreateChild.bit() == 0 {
+        if visible.rights & Right::CreateChild.bit() == 0 {
             return Err(forbidden("put a mailbox there"));
         }
-        Ok(whole)
+        Ok(stored)
     }
 
-    /// With whom a mailbox is to be shared (RFC 9670 §4): principals with their rights; a principal
-    /// without any right is left out.
+    /// Reads `shareWith` (RFC 9670 §4): the rights of each principal. A principal without any right
+    /// is left out.
+    ///
+    /// # Errors
+    /// `invalidProperties`; `serverFail` if an account cannot be read.
     pub(super) fn shares(
         &self,
         row: &Mailbox,
@@ -87,13 +104,13 @@ impl MailboxSetCall<'_> {
         };
         let mut shares = BTreeMap::new();
         for (id, rights) in given {
-            let stranger = || bad(&format!("{id}: there is no such principal to share with"));
-            let with = id.parse::<AccountId>().map_err(|_| stranger())?;
+            let unknown = || bad(&format!("{id}: there is no such principal to share with"));
+            let with = id.parse::<AccountId>().map_err(|_| unknown())?;
             let is_known = row.shares.contains_key(&with)
                 || principal::may_share_with(self.call.context, self.account.id, with)
                     .map_err(|error| SetError::ServerFail(error.to_string()))?;
             if with == self.account.id || !is_known {
-                return Err(stranger());
+                return Err(unknown());
             }
             let mut bits = 0;
             for (name, has) in
@@ -112,12 +129,15 @@ impl MailboxSetCall<'_> {
             }
         }
         if shares.len() > limits::MAX_SHARES {
-            return Err(bad(&format!("it is shared with {} at most", limits::MAX_SHARES)));
+            return Err(bad(&format!(
+                "it can be shared with at most {} principals",
+                limits::MAX_SHARES
+            )));
         }
         Ok(shares)
     }
 }
 
-fn forbidden(what: &str) -> MailboxSetError {
+fn forbidden(what: &str) -> OperationError {
     SetError::Forbidden(format!("the account's owner did not let you {what}")).into()
 }

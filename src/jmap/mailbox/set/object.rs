@@ -1,0 +1,226 @@
+//! Creates and updates one mailbox: reads the properties that the client sent, checks the rights of
+//! the caller, and writes the row.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::super::{MailboxProperty, VisibleMailboxes, object, value};
+use super::{MailboxSetCall, OperationError, operation_error};
+use crate::jmap::rights::Rights;
+use crate::jmap::standard::InvalidProperties;
+use crate::jmap::standard::value::{flag, text, unsigned};
+use crate::model::mailbox::{Right, check_attributes};
+use crate::model::{AccountId, Mailbox, MailboxUid, Role};
+use crate::store::{Error, NewMailbox, Txn};
+use crate::wire::jmap::{ADMIN, MethodError, PRINCIPALS, Patch, Property as _, SetError};
+
+/// The new content of a mailbox.
+pub(super) struct MailboxUpdate {
+    pub(super) uid: MailboxUid,
+    pub(super) row: Mailbox,
+    /// The guest and the guest's own subscription; `None` for the owner, whose subscription is in
+    /// the row.
+    subscription: Option<(AccountId, bool)>,
+    /// The properties that get another value than the client sent.
+    server_set: Map<String, Value>,
+}
+
+impl MailboxSetCall<'_> {
+    pub(super) fn create(
+        &mut self,
+        txn: &mut Txn<'_>,
+        name: &str,
+        properties: &Map<String, Value>,
+    ) -> Result<(), OperationError> {
+        // The creator is subscribed by default (RFC 8621 §2 isSubscribed).
+        let mut row =
+            Mailbox { subscribed: true, rights: Right::Rename.bit(), ..Mailbox::default() };
+        let mut problems = InvalidProperties::default();
+        for (property, value) in properties {
+            self.prove_property(&row, property)?;
+            problems.note(self.apply(&mut row, property, value))?;
+        }
+        if !properties.contains_key("name") {
+            problems.add("name", "a mailbox has a name");
+        }
+        problems.finish()?;
+        if self.account.guest.is_some() {
+            row.shares = self.prove_parent(txn, row.parent)?.shares;
+        }
+        let Mailbox {
+            name: label, parent, role, sort_order, subscribed, shares, attributes, ..
+        } = row;
+        let new = NewMailbox { name: label, parent, role, sort_order };
+        let rights = Rights::of(&txn.snapshot(), self.account).map_err(OperationError::Call)?;
+        let uid = txn.create_mailbox(&new).map_err(|error| {
+            operation_error(error, MailboxUid::ALL, |other| rights.has_any_right(other))
+        })?;
+        let user = self.account.guest.unwrap_or(self.account.id);
+        // The mailbox is in the transaction now, so an error from here on must fail the call.
+        txn.update_mailbox(uid, |row| (row.shares, row.attributes) = (shares, attributes))
+            .map_err(OperationError::Call)?;
+        txn.subscribe(uid, user, subscribed).map_err(OperationError::Call)?;
+        let mailbox = VisibleMailboxes::read_one(&txn.snapshot(), self.account, uid)
+            .map_err(OperationError::Call)?;
+        // The answer has every property that the client did not send or that has another value,
+        // such as a normalized name.
+        let available = MailboxProperty::available(self.call);
+        let mut server_set = mailbox.map(|row| object(uid, &row, &available)).unwrap_or_default();
+        server_set.retain(|property, value| properties.get(property) != Some(value));
+        self.changed.push(uid);
+        self.response.created(self.call.created, name, server_set);
+        Ok(())
+    }
+
+    pub(super) fn update(
+        &mut self,
+        txn: &mut Txn<'_>,
+        id: &str,
+        patch: &Value,
+    ) -> Result<(), OperationError> {
+        let update = self.plan_update(txn, id, patch)?;
+        let (uid, new_row) = (update.uid, update.row.clone());
+        let rights = Rights::of(&txn.snapshot(), self.account).map_err(OperationError::Call)?;
+        let result = txn.update_mailbox(uid, |row| *row = new_row);
+        result.map_err(|error| operation_error(error, uid, |other| rights.has_any_right(other)))?;
+        self.finish_update(txn, id, update).map_err(OperationError::Call)
+    }
+
+    /// Writes the subscription, and records the update in the answer.
+    pub(super) fn finish_update(
+        &mut self,
+        txn: &mut Txn<'_>,
+        id: &str,
+        update: MailboxUpdate,
+    ) -> Result<(), Error> {
+        if let Some((guest, is_subscribed)) = update.subscription {
+            txn.subscribe(update.uid, guest, is_subscribed)?;
+        }
+        self.changed.push(update.uid);
+        self.response.updated(id, update.server_set);
+        Ok(())
+    }
+
+    /// Checks a patch, and returns what it makes of the mailbox.
+    pub(super) fn plan_update(
+        &self,
+        txn: &Txn<'_>,
+        id: &str,
+        patch: &Value,
+    ) -> Result<MailboxUpdate, OperationError> {
+        let uid = self.resolve(id)?;
+        let mut old = VisibleMailboxes::read_one(&txn.snapshot(), self.account, uid)
+            .map_err(OperationError::Call)?
+            .ok_or(SetError::NotFound)?;
+        if let Some(unread) = self.unread_threads.get(&uid) {
+            old.counts.unread_threads = *unread;
+        }
+        let before = object(uid, &old, MailboxProperty::ALL);
+        let (mut row, mut server_set, mut problems) =
+            (old.clone(), Map::new(), InvalidProperties::default());
+        for (property, new) in Patch::wishes(patch, &before)? {
+            // A client may send back a value that the server set (RFC 8620 §5.3).
+            if before.get(&property) != Some(&new) {
+                self.prove_property(&old, &property)?;
+                problems.note(self.apply(&mut row, &property, &new))?;
+            }
+            if property == "name" && new.as_str().is_some_and(|name| name != row.name) {
+                server_set.insert("name".into(), row.name.clone().into());
+            }
+            if property == MailboxProperty::ShareWith.name() {
+                let shares = value(uid, &row, MailboxProperty::ShareWith);
+                if new != shares {
+                    server_set.insert(property, shares);
+                }
+            }
+        }
+        if old.role == Some(Role::Inbox) && row.role != old.role {
+            problems.add("role", "the inbox keeps its role: mail is delivered to it");
+        }
+        problems.finish()?;
+        let Some(guest) = self.account.guest else {
+            return Ok(MailboxUpdate { uid, row, subscription: None, server_set });
+        };
+        if row.parent != old.parent {
+            self.prove_parent(txn, row.parent)?;
+        }
+        let subscription = Some((guest, row.subscribed));
+        let stored = txn
+            .snapshot()
+            .mailbox(self.account.id, uid)
+            .map_err(OperationError::Call)?
+            .ok_or(SetError::NotFound)?;
+        let row = Mailbox { name: row.name, parent: row.parent, ..stored };
+        Ok(MailboxUpdate { uid, row, subscription, server_set })
+    }
+
+    /// Sets one property of `row` to a value that the client sent.
+    fn apply(&self, row: &mut Mailbox, property: &str, value: &Value) -> Result<(), SetError> {
+        let bad = |error: MethodError| SetError::property(property, description(error));
+        match MailboxProperty::from_name(property) {
+            // Net-Unicode is in NFC (RFC 5198 §3).
+            Some(MailboxProperty::Name) => {
+                row.name = text("name", value).map_err(bad)?.nfc().collect()
+            }
+            Some(MailboxProperty::ParentId) if value.is_null() => row.parent = None,
+            Some(MailboxProperty::ParentId) => {
+                let id = text("parentId", value).map_err(bad)?;
+                let uid = self.call.created.resolve(id).and_then(|id| id.parse().ok());
+                row.parent =
+                    Some(uid.ok_or_else(|| {
+                        SetError::property("parentId", "there is no such mailbox")
+                    })?);
+            }
+            Some(MailboxProperty::Role) if value.is_null() => row.role = None,
+            Some(MailboxProperty::Role) => {
+                let role = Role::from_name(text("role", value).map_err(bad)?);
+                row.role =
+                    Some(role.ok_or_else(|| SetError::property("role", "there is no such role"))?);
+            }
+            // Null sets the default value (RFC 8620 §5.3).
+            Some(MailboxProperty::SortOrder) if value.is_null() => row.sort_order = 0,
+            Some(MailboxProperty::SortOrder) => {
+                let order = unsigned("sortOrder", value).map_err(bad)?;
+                // RFC 8621 §2: in the range 0 <= sortOrder < 2^31.
+                let order = u32::try_from(order).ok().filter(|order| *order < 1 << 31);
+                row.sort_order = order
+                    .ok_or_else(|| SetError::property("sortOrder", "less than 2^31 is wanted"))?;
+            }
+            Some(MailboxProperty::IsSubscribed) => {
+                row.subscribed = flag("isSubscribed", value).map_err(bad)?
+            }
+            Some(MailboxProperty::Attributes) if self.call.uses(ADMIN) => {
+                row.attributes = attributes(value)?
+            }
+            Some(MailboxProperty::ShareWith) if self.call.uses(PRINCIPALS) => {
+                row.shares = self.shares(row, value)?
+            }
+            _ => return Err(SetError::property(property, "it cannot be set")),
+        }
+        Ok(())
+    }
+}
+
+/// Reads the attributes of a mailbox: texts by name. Null stands for no attributes.
+fn attributes(value: &Value) -> Result<BTreeMap<String, String>, SetError> {
+    let invalid =
+        || SetError::property(MailboxProperty::Attributes.name(), "an object of texts is wanted");
+    if value.is_null() {
+        return Ok(BTreeMap::new());
+    }
+    let one = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+    let attributes: BTreeMap<String, String> =
+        value.as_object().and_then(|all| all.iter().map(one).collect()).ok_or_else(invalid)?;
+    check_attributes(&attributes)
+        .map_err(|what| SetError::property(MailboxProperty::Attributes.name(), what))?;
+    Ok(attributes)
+}
+
+fn description(error: MethodError) -> String {
+    match error {
+        MethodError::InvalidArguments(what) => what,
+        _ => String::new(),
+    }
+}

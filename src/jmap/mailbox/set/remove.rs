@@ -1,0 +1,74 @@
+//! Destroys mailboxes together with the emails in them (`onDestroyRemoveEmails`).
+
+use super::{MailboxSetCall, OperationError, mailbox_has_email, operation_error};
+use crate::jmap::context::{Account, Context};
+use crate::jmap::guest::newest_change;
+use crate::jmap::standard::SetStates;
+use crate::model::{DataType, MailboxUid};
+use crate::store::{Error, MailboxFault, ShareChange};
+use crate::wire::jmap::SetError;
+
+/// The number of emails that are taken out of a mailbox in one commit.
+const EMAILS_PER_COMMIT: usize = 64;
+
+/// Empties and destroys mailboxes. An email that is in no other mailbox is destroyed. If the process
+/// stops in between, a mailbox remains with fewer emails. Records the outcome of each mailbox in
+/// `work`, and returns the shares that ended.
+pub(super) fn remove_with_emails(
+    context: &Context,
+    account: &Account,
+    uids: Vec<MailboxUid>,
+    work: &mut MailboxSetCall<'_>,
+    states: &mut SetStates,
+) -> Vec<ShareChange> {
+    let mut share_changes = Vec::new();
+    for uid in uids {
+        let outcome = loop {
+            let step = context.store.commit(account.id, |txn| {
+                states.before(newest_change(
+                    txn.state(),
+                    account.guest.is_some(),
+                    DataType::Mailbox,
+                ));
+                // A mailbox that cannot be destroyed must not lose its emails.
+                let all = txn.snapshot().mailboxes(account.id)?;
+                if let Some((_, child)) = all.iter().find(|(_, row)| row.parent == Some(uid)) {
+                    return Err(Error::Mailbox {
+                        name: child.name.clone(),
+                        fault: MailboxFault::HasChildren,
+                    });
+                }
+                let has_more = txn.empty_mailbox(uid, EMAILS_PER_COMMIT)?;
+                if !has_more {
+                    txn.destroy_mailbox(uid)?;
+                }
+                // The threads of these emails may change the counts of other mailboxes, which the
+                // answer does not name: the client must learn of them by /changes.
+                states.after(
+                    newest_change(txn.state(), account.guest.is_some(), DataType::Mailbox),
+                    false,
+                );
+                Ok((has_more, txn.take_share_changes()))
+            });
+            match step.and_then(|(result, ticket)| ticket.wait_blocking().map(|()| result)) {
+                Ok((true, _)) => {}
+                Ok((false, ended)) => {
+                    share_changes.extend(ended);
+                    break Ok(());
+                }
+                Err(error) => {
+                    break Err(match operation_error(error, uid, |_| true) {
+                        OperationError::Object(error) => error,
+                        OperationError::HasEmails(_) => mailbox_has_email(),
+                        OperationError::Call(error) => SetError::ServerFail(error.to_string()),
+                    });
+                }
+            }
+        };
+        match outcome {
+            Ok(()) => work.response.destroyed(&uid.to_string()),
+            Err(error) => work.response.not_destroyed(&uid.to_string(), &error),
+        }
+    }
+    share_changes
+}
