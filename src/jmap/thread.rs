@@ -1,4 +1,6 @@
 //! Thread/get and Thread/changes (RFC 8621 §3).
+//!
+//! A guest sees a thread if the guest may read one of its emails, and sees only these emails in it.
 
 use super::context::{Account, Context};
 use super::email::newest_emails;
@@ -13,7 +15,7 @@ use crate::wire::jmap::json::members;
 use crate::wire::jmap::{ADMIN, JsonObject, MethodError, Property as _, properties};
 
 properties! {
-    /// The last three are our own, for requests that use our capability.
+    /// The last three are our own extension, for requests that use our capability.
     pub(super) enum ThreadProperty {
         Id = "id",
         EmailIds = "emailIds",
@@ -24,7 +26,7 @@ properties! {
 }
 
 impl ThreadProperty {
-    fn is_ours(self) -> bool {
+    fn is_extension(self) -> bool {
         match self {
             Self::Id | Self::EmailIds => false,
             Self::UnreadEmails | Self::LatestEmailId | Self::LatestReceivedAt => true,
@@ -32,11 +34,11 @@ impl ThreadProperty {
     }
 }
 
-/// What is told of a thread where threads are listed: how many of these emails, newest first, are
-/// unread, and the newest.
+/// Returns what a list of threads shows of one: the number of unread emails, and the newest email.
+/// `emails` are the emails of the thread, newest first.
 ///
 /// # Errors
-/// Those of reading.
+/// Those of the store.
 pub(super) fn summary(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -52,10 +54,10 @@ pub(super) fn summary(
     })
 }
 
-/// The type Thread.
+/// The object type Thread.
 pub(super) struct ThreadObjects;
 
-/// The threads of an account as the caller sees them.
+/// Reads the threads of an account from one snapshot, as the caller sees them.
 pub(super) struct ThreadReader<'a> {
     context: &'a Context,
     account: &'a Account,
@@ -83,8 +85,8 @@ impl ObjectType for ThreadObjects {
 
 impl GetObjects for ThreadObjects {
     fn properties(call: &Call<'_>) -> Vec<ThreadProperty> {
-        let is_known = |property: &ThreadProperty| !property.is_ours() || call.uses(ADMIN);
-        ThreadProperty::ALL.iter().copied().filter(is_known).collect()
+        let is_available = |property: &ThreadProperty| !property.is_extension() || call.uses(ADMIN);
+        ThreadProperty::ALL.iter().copied().filter(is_available).collect()
     }
 
     fn ids(reader: &ThreadReader<'_>) -> Result<Vec<ThreadId>, MethodError> {
@@ -92,7 +94,7 @@ impl GetObjects for ThreadObjects {
             Rights::Owner => {
                 Ok(reader.snapshot.threads(reader.account.id, limits::MAX_OBJECTS_IN_GET + 1)?)
             }
-            Rights::Guest(_) => reader.seen(),
+            Rights::Guest(_) => reader.visible_to_guest(),
         }
     }
 
@@ -106,7 +108,7 @@ impl GetObjects for ThreadObjects {
             return Ok(None);
         }
         let mut object = JsonObject::new();
-        if properties.iter().any(|property| property.is_ours()) {
+        if properties.iter().any(|property| property.is_extension()) {
             object = members(serde_json::to_value(summary(
                 &reader.snapshot,
                 reader.account.id,
@@ -116,7 +118,7 @@ impl GetObjects for ThreadObjects {
         }
         object.insert("id".into(), id.to_string().into());
         if properties.contains(&ThreadProperty::EmailIds) {
-            // Oldest first (RFC 8621 §3); the ids run newest first.
+            // Oldest first (RFC 8621 §3).
             object.insert("emailIds".into(), emails.iter().rev().map(EmailId::to_string).collect());
         }
         Ok(Some(object))
@@ -127,22 +129,22 @@ impl ObjectChanges for ThreadObjects {
     fn changes(
         reader: &ThreadReader<'_>,
         since: &str,
-        most: usize,
+        max_changes: usize,
     ) -> Result<Option<ChangedObjects<ThreadId>>, MethodError> {
         let ThreadReader { context, account, snapshot, .. } = reader;
         let since = client_state(&context.store, since)?;
-        let found = match account.guest {
-            None => snapshot.thread_changes(account.id, since, most)?,
-            Some(_) => guest::thread_changes(snapshot, account, since, most)?,
+        let changes = match account.guest {
+            None => snapshot.thread_changes(account.id, since, max_changes)?,
+            Some(_) => guest::thread_changes(snapshot, account, since, max_changes)?,
         };
-        Ok(found.map(|found| ChangedObjects::of(&context.store, found)))
+        Ok(changes.map(|changes| ChangedObjects::of(&context.store, changes)))
     }
 }
 
 impl ThreadReader<'_> {
-    /// The threads of which a guest sees an email, in order of making: one more than a /get may
-    /// give, if there are so many.
-    fn seen(&self) -> Result<Vec<ThreadId>, MethodError> {
+    /// The threads that a guest sees, in the order of their creation; at most one more than a /get
+    /// may return.
+    fn visible_to_guest(&self) -> Result<Vec<ThreadId>, MethodError> {
         let newest =
             newest_emails(self.context, &self.snapshot, (self.account, &self.rights), true)?;
         let emails = self.snapshot.emails_at(self.account.id, &newest)?;

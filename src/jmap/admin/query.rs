@@ -73,7 +73,7 @@ fn spec(
         filter =
             if filter == Filter::default() { inside } else { Filter::And(vec![inside, filter]) };
     }
-    let (sort, reads) = (sort::of(args.sort.clone())?, context.budget.search_allowance());
+    let (sort, reads) = (sort::comparators(args.sort.clone())?, context.budget.search_allowance());
     Ok(QuerySpec {
         account,
         filter,

@@ -93,24 +93,25 @@ impl ObjectChanges for Mailbox {
     fn changes(
         reader: &MailboxReader<'_>,
         since: &str,
-        most: usize,
+        max_changes: usize,
     ) -> Result<Option<ChangedObjects<MailboxUid>>, MethodError> {
         let MailboxReader { context, account, snapshot, .. } = reader;
         let since = client_state(&context.store, since)?;
-        let (found, only_counts) = match account.guest {
-            None => match snapshot.mailbox_changes(account.id, since, most)? {
-                Some(found) => (found.changes, found.only_counts),
+        let (changes, only_counts) = match account.guest {
+            None => match snapshot.mailbox_changes(account.id, since, max_changes)? {
+                Some(changes) => (changes.changes, changes.only_counts),
                 None => return Ok(None),
             },
             Some(_) => {
                 if !reader.visible()?.is_tree_unchanged_since(snapshot, account, since.base)? {
                     return Ok(None);
                 }
-                let Some(found) = guest::mailbox_changes(snapshot, account, since, most)? else {
+                let Some(changes) = guest::mailbox_changes(snapshot, account, since, max_changes)?
+                else {
                     return Ok(None);
                 };
-                let is_any = !found.updated.is_empty();
-                (found, is_any)
+                let only_counts = !changes.updated.is_empty();
+                (changes, only_counts)
             }
         };
         let counts = MailboxProperty::COUNTS.iter().map(|property| property.name().to_owned());
@@ -119,6 +120,9 @@ impl ObjectChanges for Mailbox {
         } else {
             UpdatedProperties::Any(())
         };
-        Ok(Some(ChangedObjects { updated_properties, ..ChangedObjects::of(&context.store, found) }))
+        Ok(Some(ChangedObjects {
+            updated_properties,
+            ..ChangedObjects::of(&context.store, changes)
+        }))
     }
 }

@@ -237,7 +237,7 @@ impl MailboxSetCall<'_> {
             MailboxOperation::Destroy(id) => {
                 let uid = self.resolve(id)?;
                 if self.account.guest.is_some() {
-                    self.prove_destroy(txn, uid)?;
+                    self.require_destroy_right(txn, uid)?;
                 }
                 txn.destroy_mailbox(uid).map_err(|error| operation_error(error, uid, |_| true))?;
                 self.response.destroyed(id);
@@ -304,8 +304,8 @@ fn move_emptied_parents(
     }
 }
 
-/// Converts an error of the store about the mailbox `uid`. `knows` says whether the caller may learn
-/// the id of another mailbox.
+/// Converts an error of the store about the mailbox `uid`. `knows` says whether the caller may
+/// learn the id of another mailbox.
 fn operation_error(
     error: Error,
     uid: MailboxUid,

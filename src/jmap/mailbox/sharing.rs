@@ -18,7 +18,7 @@ impl MailboxSetCall<'_> {
     ///
     /// # Errors
     /// `notFound`, `forbidden`; errors of the store.
-    pub(super) fn prove_destroy(
+    pub(super) fn require_destroy_right(
         &self,
         txn: &Txn<'_>,
         uid: MailboxUid,
@@ -45,7 +45,7 @@ impl MailboxSetCall<'_> {
     ///
     /// # Errors
     /// `forbidden`.
-    pub(super) fn prove_property(
+    pub(super) fn require_property_right(
         &self,
         visible: &Mailbox,
         property: &str,
@@ -66,7 +66,7 @@ impl MailboxSetCall<'_> {
     ///
     /// # Errors
     /// `invalidProperties`, `forbidden`; errors of the store.
-    pub(super) fn prove_parent(
+    pub(super) fn require_parent_right(
         &self,
         txn: &Txn<'_>,
         parent: Option<MailboxUid>,

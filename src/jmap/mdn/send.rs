@@ -235,7 +235,7 @@ impl MdnSender<'_> {
     /// The notification and the keyword, in one commit.
     fn queue(&mut self, id: EmailId, made: MdnDraft) -> Result<(), SetFailure> {
         let (context, account) = (self.call.context, self.account);
-        let (message_id, _) = email::message_id(account).map_err(SetFailure::Call)?;
+        let (message_id, _) = email::new_message_id(account).map_err(SetFailure::Call)?;
         let recipients = made.to.iter().filter_map(|to| Address::parse(&to.email).ok()).collect();
         let now = context.store.clock().now();
         let raw = notification(made, &Reporter { hostname: "", message_id: &message_id, now });

@@ -188,7 +188,7 @@ fn prepare(
         return Err(wrong.finish().err().unwrap_or(SetError::NotFound).into());
     };
     prove_size(metadata.size, limits::MAX_MESSAGE_BYTES)?;
-    let mut raw = email::head(context, &snapshot, &metadata.blob)?.unwrap_or_default();
+    let mut raw = email::message_head(context, &snapshot, &metadata.blob)?.unwrap_or_default();
     // Asked as it is taken out: a Bcc that is found only then would leave the head as the message.
     let has_bcc = matches!(header::without_fields(&raw, &["Bcc"]), Cow::Owned(_));
     // RFC 8621 §7.5: Bcc is not sent; without that field the message goes out as it is stored.

@@ -1,5 +1,5 @@
-//! The body of an email (RFC 8621 §4.1.4): its structure, the three lists, and the texts that are
-//! asked for.
+//! Renders what Email/get and Email/parse return of a message: `header:` properties, the structure
+//! of the body, the three lists of parts, and the requested texts (RFC 8621 §4.1.3, §4.1.4).
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use super::property::{
-    MessageProperty, NamedHeader, RequestedProperties, add, add_header, all_fields, shown,
+    MessageProperty, NamedHeader, RequestedProperties, add_header_properties, add_unique,
+    add_unique_header, email_headers,
 };
 use crate::jmap::budget::Budget;
 use crate::jmap::context::Context;
@@ -21,7 +22,7 @@ use crate::wire::jmap::primitive::UnsignedInt;
 use crate::wire::jmap::{MethodError, names};
 
 names! {
-    /// What is told of a part (RFC 8621 §4.1.4).
+    /// The properties of a body part (RFC 8621 §4.1.4).
     enum PartField {
         PartId = "partId",
         BlobId = "blobId",
@@ -38,8 +39,8 @@ names! {
     }
 }
 
-/// What is given of a part where nothing is asked for (RFC 8621 §4.2).
-const USUAL_FIELDS: [PartField; 10] = [
+/// The properties of a body part that are returned by default (RFC 8621 §4.2).
+const DEFAULT_FIELDS: [PartField; 10] = [
     PartField::PartId,
     PartField::BlobId,
     PartField::Size,
@@ -52,7 +53,7 @@ const USUAL_FIELDS: [PartField; 10] = [
     PartField::Location,
 ];
 
-/// A property of a part.
+/// Any property of a body part.
 #[derive(Debug)]
 enum PartProperty {
     Field(PartField),
@@ -62,7 +63,7 @@ enum PartProperty {
 impl<'de> Deserialize<'de> for PartProperty {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let name = String::deserialize(from)?;
-        if NamedHeader::is_named(&name) {
+        if NamedHeader::matches_name(&name) {
             return name.parse().map(Self::Header).map_err(D::Error::custom);
         }
         let field = PartField::from_name(&name).map(Self::Field);
@@ -70,7 +71,7 @@ impl<'de> Deserialize<'de> for PartProperty {
     }
 }
 
-/// The arguments about bodies that Email/get and Email/parse have (RFC 8621 §4.2, §4.9).
+/// The arguments about the body that Email/get and Email/parse have (RFC 8621 §4.2, §4.9).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct BodyArgs {
@@ -84,24 +85,25 @@ pub(in crate::jmap) struct BodyArgs {
     max_body_value_bytes: Option<UnsignedInt>,
 }
 
-/// What is asked for of bodies.
+/// Adds the properties of messages to the objects of an answer, as the arguments ask for them.
 #[derive(Debug)]
-pub(in crate::jmap::email) struct Bodies {
+pub(in crate::jmap::email) struct MessageRenderer {
     fields: Vec<PartField>,
     headers: Vec<NamedHeader>,
-    text: bool,
-    html: bool,
-    all: bool,
-    most: usize,
-    /// Bytes of the object under construction that are charged when it is finished.
-    grown: Cell<usize>,
+    fetch_text: bool,
+    fetch_html: bool,
+    fetch_all: bool,
+    /// Zero for no limit.
+    max_value_bytes: usize,
+    /// The size in bytes of the object under construction. It is charged when it is finished.
+    object_bytes: Cell<usize>,
     budget: Budget,
 }
 
-/// A message as it is shown: what was put before it, and itself.
+/// A message with its trace prefix, as an email shows them.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::jmap::email) struct TracedMessage<'m> {
-    /// The trace fields of its delivery.
+    /// The trace prefix.
     pub(in crate::jmap::email) prefix: &'m [u8],
     /// The message as received.
     pub(in crate::jmap::email) raw: &'m [u8],
@@ -109,8 +111,8 @@ pub(in crate::jmap::email) struct TracedMessage<'m> {
     pub(in crate::jmap::email) blob: &'m BlobId,
 }
 
-impl Bodies {
-    /// What the arguments ask for.
+impl MessageRenderer {
+    /// Reads the arguments.
     ///
     /// # Errors
     /// `requestTooLarge` for more `header:` properties than one call may ask for.
@@ -118,146 +120,152 @@ impl Bodies {
         context: &Context,
         args: BodyArgs,
     ) -> Result<Self, MethodError> {
-        let mut bodies = Self {
-            text: args.fetch_text_body_values,
-            html: args.fetch_html_body_values,
-            all: args.fetch_all_body_values,
-            most: args
+        let mut renderer = Self {
+            fetch_text: args.fetch_text_body_values,
+            fetch_html: args.fetch_html_body_values,
+            fetch_all: args.fetch_all_body_values,
+            max_value_bytes: args
                 .max_body_value_bytes
-                .map_or(0, |UnsignedInt(most)| usize::try_from(most).unwrap_or(usize::MAX)),
-            ..Self::usual(context)
+                .map_or(0, |UnsignedInt(max)| usize::try_from(max).unwrap_or(usize::MAX)),
+            ..Self::with_defaults(context)
         };
-        if let Some(asked) = args.body_properties {
-            bodies.fields.clear();
-            for property in asked {
+        if let Some(properties) = args.body_properties {
+            renderer.fields.clear();
+            for property in properties {
                 match property {
-                    PartProperty::Field(field) => add(&mut bodies.fields, field),
-                    PartProperty::Header(header) => add_header(&mut bodies.headers, header)?,
+                    PartProperty::Field(field) => add_unique(&mut renderer.fields, field),
+                    PartProperty::Header(header) => {
+                        add_unique_header(&mut renderer.headers, header)?
+                    }
                 }
             }
         }
-        Ok(bodies)
+        Ok(renderer)
     }
 
-    /// What is given where nothing is asked for.
-    pub(in crate::jmap::email) fn usual(context: &Context) -> Self {
+    /// A renderer for a call without arguments about the body.
+    pub(in crate::jmap::email) fn with_defaults(context: &Context) -> Self {
         Self {
-            fields: USUAL_FIELDS.to_vec(),
+            fields: DEFAULT_FIELDS.to_vec(),
             headers: Vec::new(),
-            text: false,
-            html: false,
-            all: false,
-            most: 0,
-            grown: Cell::new(0),
+            fetch_text: false,
+            fetch_html: false,
+            fetch_all: false,
+            max_value_bytes: 0,
+            object_bytes: Cell::new(0),
             budget: context.budget.clone(),
         }
     }
 
-    /// Notes that the object under construction grew. The message may make it far larger than the
-    /// request was.
-    fn grow(&self, value: &Value) -> Result<(), MethodError> {
-        self.grown.set(self.grown.get().saturating_add(weight(value)));
-        self.budget.check_answer_room(self.grown.get())
+    /// Adds the size of a value to that of the object under construction, and checks that the
+    /// answer has room for the object. A small request can ask for a far larger object.
+    fn count(&self, value: &Value) -> Result<(), MethodError> {
+        self.object_bytes.set(self.object_bytes.get().saturating_add(weight(value)));
+        self.budget.check_answer_room(self.object_bytes.get())
     }
 
-    /// What a message's header says of all that is wanted and in no row.
+    /// Adds the requested properties that the header of a message has and no row.
     ///
     /// # Errors
-    /// `requestTooLarge` where the answer has no room for it.
-    pub(in crate::jmap::email) fn show_header(
+    /// `requestTooLarge` if the answer has no room for them.
+    pub(in crate::jmap::email) fn add_header(
         &self,
-        wanted: &RequestedProperties,
-        whole: TracedMessage<'_>,
+        properties: &RequestedProperties,
+        message: TracedMessage<'_>,
         object: &mut Map<String, Value>,
     ) -> Result<(), MethodError> {
-        self.grown.set(0);
-        wanted.of_header(&JoinedFields::new(whole.prefix, whole.raw), object, &|value| {
-            self.grow(value)
-        })
+        self.object_bytes.set(0);
+        let fields = JoinedFields::new(message.prefix, message.raw);
+        properties.add_header_values(&fields, object, &|value| self.count(value))
     }
 
-    /// What a message says of all that is wanted and in no row.
+    /// Adds the requested properties that a message has and no row.
     ///
     /// # Errors
-    /// `requestTooLarge` where the answer has no room for it.
-    pub(in crate::jmap::email) fn show(
+    /// `requestTooLarge` if the answer has no room for them; `serverFail` if the parser panicked.
+    pub(in crate::jmap::email) fn add_message(
         &self,
-        wanted: &RequestedProperties,
-        whole: TracedMessage<'_>,
+        properties: &RequestedProperties,
+        message: TracedMessage<'_>,
         object: &mut Map<String, Value>,
     ) -> Result<(), MethodError> {
-        let read = catch_parser_panic("a message", || {
-            self.show_header(wanted, whole, object)?;
-            let message = Message::parse(whole.raw);
-            let structure = message.structure();
-            let listed = |numbers: &[u32]| -> Result<Value, MethodError> {
-                let parts = listed(&structure, numbers).map(|part| self.part(part, whole, false));
+        let result = catch_parser_panic("a message", || {
+            self.add_header(properties, message, object)?;
+            let parsed = Message::parse(message.raw);
+            let structure = parsed.structure();
+            let list = |numbers: &[u32]| -> Result<Value, MethodError> {
+                let parts = parts_by_number(&structure, numbers)
+                    .map(|part| self.part(part, message, false));
                 parts.collect::<Result<_, _>>().map(Value::Array)
             };
-            for property in wanted.of_body() {
+            for property in properties.message_properties() {
                 let value = match property {
-                    MessageProperty::BodyStructure => self.part(&structure.root, whole, true)?,
-                    MessageProperty::BodyValues => self.values(&message, &structure)?,
-                    MessageProperty::TextBody => listed(&structure.text)?,
-                    MessageProperty::HtmlBody => listed(&structure.html)?,
-                    MessageProperty::Attachments => listed(&structure.attachments)?,
-                    // Shown with the header.
+                    MessageProperty::BodyStructure => self.part(&structure.root, message, true)?,
+                    MessageProperty::BodyValues => self.body_values(&parsed, &structure)?,
+                    MessageProperty::TextBody => list(&structure.text)?,
+                    MessageProperty::HtmlBody => list(&structure.html)?,
+                    MessageProperty::Attachments => list(&structure.attachments)?,
+                    // `add_header` has added them.
                     MessageProperty::Headers => continue,
                 };
                 object.insert(property.as_str().to_owned(), value);
             }
             Ok(())
         });
-        read.unwrap_or_else(|| {
-            Err(MethodError::ServerFail("a message cannot be read: a fault of the program".into()))
+        result.unwrap_or_else(|| {
+            Err(MethodError::ServerFail(
+                "a message cannot be parsed because of a bug in the server".into(),
+            ))
         })
     }
 
-    fn values(
+    fn body_values(
         &self,
         message: &Message<'_>,
         structure: &Structure<'_>,
     ) -> Result<Value, MethodError> {
         let mut numbers: BTreeSet<u32> = BTreeSet::new();
-        if self.text {
+        if self.fetch_text {
             numbers.extend(&structure.text);
         }
-        if self.html {
+        if self.fetch_html {
             numbers.extend(&structure.html);
         }
-        if self.all {
+        if self.fetch_all {
             numbers.extend(structure.root.flat().iter().map(|part| part.number));
         }
         let mut values = Map::new();
         for number in numbers {
-            let Some(value) = message.body_value(number, self.most) else { continue };
+            let Some(value) = message.body_value(number, self.max_value_bytes) else { continue };
             let value = json!({
-                "value": value.value, "isEncodingProblem": value.is_encoding_problem, "isTruncated": value.is_truncated,
+                "value": value.value,
+                "isEncodingProblem": value.is_encoding_problem,
+                "isTruncated": value.is_truncated,
             });
-            self.grow(&value)?;
+            self.count(&value)?;
             values.insert(number.to_string(), value);
         }
         Ok(Value::Object(values))
     }
 
-    /// `EmailBodyPart`. Within bodyStructure a multipart shows its parts, whether that is asked for
-    /// or not: without them it would be no structure.
+    /// Returns an `EmailBodyPart`. With `deep`, as in `bodyStructure`, a multipart includes
+    /// `subParts`, even if the client did not ask for them: without them there is no structure.
     fn part(
         &self,
         part: &Part<'_>,
-        whole: TracedMessage<'_>,
+        message: TracedMessage<'_>,
         deep: bool,
     ) -> Result<Value, MethodError> {
-        let prefix = if part.number == 0 { whole.prefix } else { &[] };
+        let prefix = if part.number == 0 { message.prefix } else { &[] };
         let header = JoinedFields::new(prefix, part.header);
         let mut object = Map::new();
-        shown(&self.headers, &header, &mut object, &|value| self.grow(value))?;
+        add_header_properties(&self.headers, &header, &mut object, &|value| self.count(value))?;
         let leaf = |value: Value| if part.is_multipart { Value::Null } else { value };
         for field in &self.fields {
             let value = match field {
                 PartField::PartId => leaf(part.number.to_string().into()),
                 PartField::BlobId => {
-                    leaf(json!(whole.blob.part(part.number).map(|id| id.to_string())))
+                    leaf(json!(message.blob.part(part.number).map(|id| id.to_string())))
                 }
                 PartField::Size => part.size.into(),
                 PartField::Name => json!(part.name),
@@ -267,24 +275,25 @@ impl Bodies {
                 PartField::Cid => json!(part.cid),
                 PartField::Language => json!(part.language),
                 PartField::Location => json!(part.location),
-                PartField::Headers => all_fields(header.clone(), &|value| self.grow(value))?,
-                // Below.
+                PartField::Headers => email_headers(header.clone(), &|value| self.count(value))?,
+                // Replaced below if they are included.
                 PartField::SubParts => Value::Null,
             };
             object.insert(field.as_str().to_owned(), value);
         }
-        let own = Value::Object(object);
-        self.grow(&own)?;
-        let mut object = members(own);
+        let without_children = Value::Object(object);
+        self.count(&without_children)?;
+        let mut object = members(without_children);
         if part.is_multipart && deep {
-            let parts = part.children.iter().map(|child| self.part(child, whole, true));
+            let parts = part.children.iter().map(|child| self.part(child, message, true));
             object.insert("subParts".into(), Value::Array(parts.collect::<Result<_, _>>()?));
         }
         Ok(Value::Object(object))
     }
 }
 
-fn listed<'s, 'm>(
+/// The parts of a structure that have these numbers, in the order of the numbers.
+fn parts_by_number<'s, 'm>(
     structure: &'s Structure<'m>,
     numbers: &'s [u32],
 ) -> impl Iterator<Item = &'s Part<'m>> {
@@ -292,7 +301,8 @@ fn listed<'s, 'm>(
     numbers.iter().filter_map(move |number| all.iter().find(|part| part.number == *number).copied())
 }
 
-/// The fields of two headers, one after the other, the second within `limits::MAX_HEADER_BYTES`.
+/// The fields of a trace prefix and then of a header. The header is read up to
+/// `limits::MAX_HEADER_BYTES`.
 #[derive(Clone)]
 pub(in crate::jmap::email) struct JoinedFields<'m> {
     rest: std::vec::IntoIter<Field<'m>>,
@@ -322,21 +332,23 @@ mod tests {
     use crate::wire::jmap::arguments;
 
     #[test]
-    fn texts_fit_the_answer_or_the_call_is_refused() {
+    fn body_value_too_large_for_the_answer_is_refused() {
         let given = members(json!({"fetchAllBodyValues": true}));
         let mut context = context();
         context.budget = Budget::with(0, 0, 1000);
-        let bodies = Bodies::of(&context, arguments::read("Email/get", given).unwrap()).unwrap();
-        let wanted =
+        let renderer =
+            MessageRenderer::of(&context, arguments::read("Email/get", given).unwrap()).unwrap();
+        let properties =
             RequestedProperties::of([EmailProperty::Message(MessageProperty::BodyValues)]).unwrap();
         let blob = BlobId::email(EmailId(1));
-        let of = |raw: &[u8]| {
-            bodies.show(&wanted, TracedMessage { prefix: &[], raw, blob: &blob }, &mut Map::new())
+        let render = |raw: &[u8]| {
+            let message = TracedMessage { prefix: &[], raw, blob: &blob };
+            renderer.add_message(&properties, message, &mut Map::new())
         };
-        assert_eq!(of(b"Subject: x\r\n\r\n1234567"), Ok(()));
+        assert_eq!(render(b"Subject: x\r\n\r\n1234567"), Ok(()));
         let long = format!("Subject: x\r\n\r\n{}", "x".repeat(1000));
-        assert!(matches!(of(long.as_bytes()), Err(MethodError::RequestTooLarge(_))));
-        // What was refused takes nothing.
-        assert_eq!(of(b"Subject: x\r\n\r\n123"), Ok(()));
+        assert!(matches!(render(long.as_bytes()), Err(MethodError::RequestTooLarge(_))));
+        // A refused value takes nothing from the budget.
+        assert_eq!(render(b"Subject: x\r\n\r\n123"), Ok(()));
     }
 }

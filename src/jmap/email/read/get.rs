@@ -1,9 +1,12 @@
-//! Email/get and Email/changes (RFC 8621 §4.2, §4.3). What a list shows comes from the rows; the
-//! message itself is read once, and only for what is in it alone.
+//! Email/get and Email/changes (RFC 8621 §4.2, §4.3).
+//!
+//! - A property that a row has is taken from the row. A message is read only for the other
+//!   properties, and only once.
+//! - Only the header is read if no property of the body is requested.
 
 use serde_json::Value;
 
-use super::body::{Bodies, BodyArgs, TracedMessage};
+use super::body::{BodyArgs, MessageRenderer, TracedMessage};
 use super::property::{EmailProperty, RequestedProperties};
 use crate::jmap::context::{Account, Context};
 use crate::jmap::guest;
@@ -19,11 +22,11 @@ use crate::store::Snapshot;
 use crate::wire::jmap::standard::{GetAnswer, GetArgs};
 use crate::wire::jmap::{JsonObject, MethodError, Property as _, With};
 
-/// Emails whose rows are read at once: one lookup of many costs less than many of one, and their
-/// rows are in memory together.
+/// The number of emails whose rows are read by one lookup: that costs less than one lookup for
+/// each, and bounds the rows that are in memory together.
 const EMAILS_PER_READ: usize = 64;
 
-/// The emails of an account at one moment, as the caller sees them.
+/// Reads the emails of an account from one snapshot, as the caller sees them.
 pub(in crate::jmap) struct EmailReader<'a> {
     context: &'a Context,
     account: &'a Account,
@@ -50,19 +53,20 @@ impl ObjectChanges for EmailMetadata {
     fn changes(
         reader: &EmailReader<'_>,
         since: &str,
-        most: usize,
+        max_changes: usize,
     ) -> Result<Option<ChangedObjects<EmailId>>, MethodError> {
         let EmailReader { context, account, snapshot } = reader;
         let since = client_state(&context.store, since)?;
-        let found = match account.guest {
-            None => snapshot.email_changes(account.id, since, most)?,
-            Some(_) => guest::email_changes(snapshot, account, since, most)?,
+        let changes = match account.guest {
+            None => snapshot.email_changes(account.id, since, max_changes)?,
+            Some(_) => guest::email_changes(snapshot, account, since, max_changes)?,
         };
-        Ok(found.map(|found| ChangedObjects::of(&context.store, found)))
+        Ok(changes.map(|changes| ChangedObjects::of(&context.store, changes)))
     }
 }
 
-/// Email/get. It has arguments beside the standard's, and reads the rows of many emails at once.
+/// Email/get. It is not a `GetMethod`, because it has further arguments and reads the rows of many
+/// emails at once.
 pub(in crate::jmap) struct EmailGet;
 
 impl Method for EmailGet {
@@ -73,11 +77,11 @@ impl Method for EmailGet {
         let (context, account) =
             (call.context, call.open(&args.account_id, EmailMetadata::GUESTS)?);
         let ids = requested_ids(call, args.ids)?;
-        let wanted = match args.properties {
+        let properties = match args.properties {
             Some(named) => RequestedProperties::of([EmailProperty::id()].into_iter().chain(named))?,
-            None => RequestedProperties::usual(),
+            None => RequestedProperties::get_defaults(),
         };
-        let bodies = Bodies::of(context, body)?;
+        let renderer = MessageRenderer::of(context, body)?;
         let reader = EmailMetadata::reader(call, &account)?;
         let rights = Rights::of(&reader.snapshot, &account)?;
         let ids: Vec<(String, Option<EmailId>)> = match ids {
@@ -96,19 +100,19 @@ impl Method for EmailGet {
         };
         let state = EmailMetadata::state(&reader)?;
         let (mut list, mut not_found) = (Vec::with_capacity(ids.len()), Vec::new());
-        let show = EmailDisplay {
+        let display = EmailDisplay {
             context,
             snapshot: &reader.snapshot,
             account: &account,
             rights: &rights,
         };
         for chunk in ids.chunks(EMAILS_PER_READ) {
-            let known: Vec<EmailId> = chunk.iter().filter_map(|(_, id)| *id).collect();
-            let mut objects = show.rows(&known, &wanted)?.into_iter();
+            let valid_ids: Vec<EmailId> = chunk.iter().filter_map(|(_, id)| *id).collect();
+            let mut emails = display.rows(&valid_ids, &properties)?.into_iter();
             for (text, id) in chunk {
-                let found = id.and_then(|id| objects.next().flatten().map(|rows| (id, rows)));
-                match found
-                    .map(|(id, rows)| show.object(id, rows, (&wanted, &bodies)))
+                let email = id.and_then(|id| emails.next().flatten().map(|rows| (id, rows)));
+                match email
+                    .map(|(id, rows)| display.object(id, rows, (&properties, &renderer)))
                     .transpose()?
                 {
                     Some(object) => {
@@ -124,11 +128,11 @@ impl Method for EmailGet {
     }
 }
 
-/// The newest emails that the caller sees, or the newest of each thread: one more than a /get may
-/// give, if there are so many.
+/// Returns the newest emails that the caller sees; with `collapse`, only the newest of each thread.
+/// There is at most one more than a /get may return.
 ///
 /// # Errors
-/// Those of reading.
+/// Those of the query.
 pub(in crate::jmap) fn newest_emails(
     context: &Context,
     snapshot: &Snapshot<'_>,
@@ -138,16 +142,16 @@ pub(in crate::jmap) fn newest_emails(
     let results =
         QuerySpec { account: account.id, collapse, scope: rights.scope(), ..QuerySpec::default() };
     let window = Window { limit: Some(limits::MAX_OBJECTS_IN_GET + 1), ..Window::default() };
-    let found = query(snapshot, context.store.secrets(), &Query { results, window, total: false });
-    Ok(found?.answer.ids)
+    let result = query(snapshot, context.store.secrets(), &Query { results, window, total: false });
+    Ok(result?.answer.ids)
 }
 
-/// The beginning of a message with its whole header, or the first `limits::MAX_HEADER_BYTES` of it.
-/// Charged to the request.
+/// Reads the beginning of a message up to the end of the header, or up to
+/// `limits::MAX_HEADER_BYTES`, and charges it to the request. `None` if there is no such message.
 ///
 /// # Errors
-/// Those of reading; `requestTooLarge`.
-pub(in crate::jmap) fn head(
+/// `requestTooLarge` if the request has read too much; errors of the store.
+pub(in crate::jmap) fn message_head(
     context: &Context,
     snapshot: &Snapshot<'_>,
     blob: &BlobHash,
@@ -157,7 +161,7 @@ pub(in crate::jmap) fn head(
     Ok(head)
 }
 
-/// Shows emails to the caller.
+/// Builds the JMAP objects of emails for the caller.
 #[derive(Clone, Copy)]
 pub(in crate::jmap::email) struct EmailDisplay<'a> {
     pub(in crate::jmap::email) context: &'a Context,
@@ -166,73 +170,69 @@ pub(in crate::jmap::email) struct EmailDisplay<'a> {
     pub(in crate::jmap::email) rights: &'a Rights,
 }
 
-/// The rows of an email that the caller sees: the second, trace prefix and content, where it is
+/// The rows of an email that the caller sees. Trace prefix and content are there if they were
 /// needed.
 type VisibleRows = (EmailMetadata, Option<(Vec<u8>, EmailContent)>);
 
 impl EmailDisplay<'_> {
-    /// The rows of emails; `None` for one that is not there for the caller.
+    /// Reads the rows of emails; `None` for an email that the caller does not see.
     fn rows(
         &self,
         ids: &[EmailId],
-        wanted: &RequestedProperties,
+        properties: &RequestedProperties,
     ) -> Result<Vec<Option<VisibleRows>>, MethodError> {
         let emails = self.snapshot.emails_at(self.account.id, ids)?;
         let emails: Vec<Option<EmailMetadata>> =
             emails.into_iter().map(|email| self.rights.visible_part(email?)).collect();
-        if !wanted.needs_content() && !wanted.needs_message() {
+        if !properties.needs_content() && !properties.needs_message() {
             return Ok(emails.into_iter().map(|email| Some((email?, None))).collect());
         }
-        let seen: Vec<EmailId> =
+        let visible: Vec<EmailId> =
             ids.iter().zip(&emails).filter_map(|(id, email)| email.as_ref().map(|_| *id)).collect();
-        let mut contents = self.snapshot.contents_at(self.account.id, &seen)?.into_iter();
+        let mut contents = self.snapshot.contents_at(self.account.id, &visible)?.into_iter();
         Ok(emails.into_iter().map(|email| Some((email?, contents.next().flatten()))).collect())
     }
 
-    /// The properties of one email, which is read for itself.
-    pub(in crate::jmap::email) fn one(
+    /// Reads one email and returns its object; `None` if the caller does not see the email.
+    pub(in crate::jmap::email) fn read_one(
         &self,
         id: EmailId,
-        (wanted, bodies): (&RequestedProperties, &Bodies),
+        (properties, renderer): (&RequestedProperties, &MessageRenderer),
     ) -> Result<Option<JsonObject>, MethodError> {
-        let rows = self.rows(&[id], wanted)?.pop().flatten();
-        rows.map(|rows| self.object(id, rows, (wanted, bodies))).transpose()
+        let rows = self.rows(&[id], properties)?.pop().flatten();
+        rows.map(|rows| self.object(id, rows, (properties, renderer))).transpose()
     }
 
-    /// The properties of one email.
+    /// Returns the object of an email whose rows were read.
     fn object(
         &self,
         id: EmailId,
         (email, content): VisibleRows,
-        (wanted, bodies): (&RequestedProperties, &Bodies),
+        (properties, renderer): (&RequestedProperties, &MessageRenderer),
     ) -> Result<JsonObject, MethodError> {
         let mut object = JsonObject::new();
-        wanted.of_metadata(id, &email, &mut object);
-        if !wanted.needs_content() && !wanted.needs_message() {
+        properties.add_metadata(id, &email, &mut object);
+        if !properties.needs_content() && !properties.needs_message() {
             return Ok(object);
         }
-        let lost = || MethodError::ServerFail(format!("{id} is not whole: run `restante check`"));
-        let (prefix, content) = content.ok_or_else(lost)?;
-        wanted.of_content(content, &mut object);
-        if !wanted.needs_message() {
+        let incomplete =
+            || MethodError::ServerFail(format!("rows of {id} are missing: run `restante check`"));
+        let (prefix, content) = content.ok_or_else(incomplete)?;
+        properties.add_content(content, &mut object);
+        if !properties.needs_message() {
             return Ok(object);
         }
         let blob = BlobId::email(id);
-        if wanted.needs_body() {
+        if properties.needs_body() {
             self.context.budget.charge_read(email.size)?;
-            let raw = self.snapshot.raw_message(&email.blob)?.ok_or_else(lost)?;
-            bodies.show(
-                wanted,
-                TracedMessage { prefix: &prefix, raw: &raw, blob: &blob },
-                &mut object,
-            )?;
+            let raw = self.snapshot.raw_message(&email.blob)?.ok_or_else(incomplete)?;
+            let message = TracedMessage { prefix: &prefix, raw: &raw, blob: &blob };
+            renderer.add_message(properties, message, &mut object)?;
         } else {
-            let head = head(self.context, self.snapshot, &email.blob)?.ok_or_else(lost)?;
-            bodies.show_header(
-                wanted,
-                TracedMessage { prefix: &prefix, raw: &head, blob: &blob },
-                &mut object,
-            )?;
+            let head = message_head(self.context, self.snapshot, &email.blob)?;
+            let head = head.ok_or_else(incomplete)?;
+            let message = TracedMessage { prefix: &prefix, raw: &head, blob: &blob };
+            renderer.add_header(properties, message, &mut object)?;
         }
         Ok(object)
     }

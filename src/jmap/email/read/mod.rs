@@ -1,12 +1,12 @@
-//! What emails are read by: Email/get and Email/parse, the properties and the body parts (RFC 8621
-//! §4.1, §4.2, §4.9).
+//! The methods that read emails, Email/get, Email/changes and Email/parse, with the properties and
+//! body parts that they return (RFC 8621 §4.1, §4.2, §4.3, §4.9).
 
 pub(in crate::jmap::email) mod body;
 pub(in crate::jmap::email) mod get;
 mod parse;
 pub(in crate::jmap::email) mod property;
 
-pub(in crate::jmap) use get::{EmailGet, head, newest_emails};
+pub(in crate::jmap) use get::{EmailGet, message_head, newest_emails};
 pub(in crate::jmap) use parse::EmailParse;
 
 #[cfg(test)]

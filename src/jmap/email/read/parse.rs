@@ -1,11 +1,11 @@
-//! Email/parse (RFC 8621 §4.9): a blob as an email, without keeping it.
+//! Email/parse (RFC 8621 §4.9): shows a blob as an email, without storing it.
 
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::body::{Bodies, BodyArgs, TracedMessage};
+use super::body::{BodyArgs, MessageRenderer, TracedMessage};
 use super::property::{EmailProperty, MetadataProperty, RequestedProperties};
 use crate::jmap::method::{Call, Method};
 use crate::message::content::content;
@@ -33,7 +33,8 @@ pub(in crate::jmap) struct ParseAnswer {
 }
 
 impl Answer for ParseAnswer {
-    /// Moves what was parsed: it is most of the answer. What there is none of is null.
+    /// Moves the parsed objects, which may be large, instead of serializing a copy. An empty member
+    /// is null.
     fn into_value(self) -> serde_json::Result<Value> {
         let ids = |ids: Vec<String>| if ids.is_empty() { Value::Null } else { ids.into() };
         let mut answer = JsonObject::new();
@@ -56,11 +57,11 @@ impl Method for EmailParse {
         if args.blob_ids.len() > limits::MAX_OBJECTS_IN_GET {
             return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
         }
-        let wanted = match args.properties {
+        let properties = match args.properties {
             Some(named) => RequestedProperties::of(named)?,
-            None => RequestedProperties::usual_of_message(),
+            None => RequestedProperties::parse_defaults(),
         };
-        let bodies = Bodies::of(context, body)?;
+        let renderer = MessageRenderer::of(context, body)?;
         let (mut parsed, mut not_parsable, mut not_found) =
             (JsonObject::new(), Vec::new(), Vec::new());
         for id in args.blob_ids {
@@ -73,7 +74,7 @@ impl Method for EmailParse {
                 not_parsable.push(id);
                 continue;
             }
-            let object = Value::Object(object(&wanted, &bodies, &raw, (&id, &blob))?);
+            let object = Value::Object(object(&properties, &renderer, &raw, (&id, &blob))?);
             context.budget.add_to_answer(&object)?;
             parsed.insert(id, object);
         }
@@ -81,15 +82,15 @@ impl Method for EmailParse {
     }
 }
 
-/// The properties of a message. What only a stored email has is null.
+/// Returns the object of a message. A property that only a stored email has is null.
 fn object(
-    wanted: &RequestedProperties,
-    bodies: &Bodies,
+    properties: &RequestedProperties,
+    renderer: &MessageRenderer,
     raw: &[u8],
     (id, blob): (&str, &BlobId),
 ) -> Result<JsonObject, MethodError> {
     let mut object = JsonObject::new();
-    for property in &wanted.metadata {
+    for property in &properties.metadata {
         let value = match property {
             MetadataProperty::BlobId => id.into(),
             MetadataProperty::Size => raw.len().into(),
@@ -101,13 +102,13 @@ fn object(
         };
         object.insert(property.as_str().to_owned(), value);
     }
-    if wanted.needs_content() {
+    if properties.needs_content() {
         let content =
             catch_parser_panic("a message", || content(&Message::parse(raw))).unwrap_or_default();
-        wanted.of_content(content, &mut object);
+        properties.add_content(content, &mut object);
     }
-    if wanted.needs_message() {
-        bodies.show(wanted, TracedMessage { prefix: &[], raw, blob }, &mut object)?;
+    if properties.needs_message() {
+        renderer.add_message(properties, TracedMessage { prefix: &[], raw, blob }, &mut object)?;
     }
     Ok(object)
 }

@@ -1,5 +1,5 @@
-//! The properties of an email (RFC 8621 §4.1): which are asked for, and what a row or a header says
-//! of each.
+//! The properties of an email (RFC 8621 §4.1), sorted by where they are read: the metadata row, the
+//! content row, or the message itself.
 
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ use crate::model::{BlobId, EmailAddress, EmailContent, EmailId, EmailMetadata, S
 use crate::wire::jmap::{JsonObject, MethodError, Property, names};
 
 names! {
-    /// What the server keeps of an email.
+    /// The properties in the metadata row.
     pub(in crate::jmap) enum MetadataProperty {
         Id = "id",
         BlobId = "blobId",
@@ -27,7 +27,7 @@ names! {
 }
 
 names! {
-    /// What stands in the content row.
+    /// The properties in the content row.
     pub(in crate::jmap) enum ContentProperty {
         MessageId = "messageId",
         InReplyTo = "inReplyTo",
@@ -46,7 +46,7 @@ names! {
 }
 
 names! {
-    /// What is in the message alone.
+    /// The properties that only the message has.
     pub(in crate::jmap) enum MessageProperty {
         Headers = "headers",
         BodyStructure = "bodyStructure",
@@ -57,22 +57,22 @@ names! {
     }
 }
 
-/// Of the message, what is given where nothing is asked for (RFC 8621 §4.2, §4.9).
-const USUAL_OF_MESSAGE: [MessageProperty; 4] = [
+/// The properties of the message that are returned by default (RFC 8621 §4.2, §4.9).
+const DEFAULT_MESSAGE_PROPERTIES: [MessageProperty; 4] = [
     MessageProperty::BodyValues,
     MessageProperty::TextBody,
     MessageProperty::HtmlBody,
     MessageProperty::Attachments,
 ];
 
-/// A property `header:Name:asForm:all` (RFC 8621 §4.1.3), and the text by which it was asked for.
+/// A property `header:Name:asForm:all` (RFC 8621 §4.1.3), with its name as the client wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::jmap) struct NamedHeader {
     name: String,
     property: HeaderProperty,
 }
 
-/// A property of an email.
+/// Any property of an email.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::jmap) enum EmailProperty {
     Metadata(MetadataProperty),
@@ -82,8 +82,8 @@ pub(in crate::jmap) enum EmailProperty {
 }
 
 impl NamedHeader {
-    /// Whether a name is that of a header field.
-    pub(in crate::jmap::email) fn is_named(name: &str) -> bool {
+    /// Whether a property name is of the form `header:…`.
+    pub(in crate::jmap::email) fn matches_name(name: &str) -> bool {
         name.starts_with("header:")
     }
 }
@@ -101,14 +101,14 @@ impl FromStr for EmailProperty {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        if NamedHeader::is_named(name) {
+        if NamedHeader::matches_name(name) {
             return name.parse().map(Self::Header);
         }
-        let of_metadata = || MetadataProperty::from_name(name).map(Self::Metadata);
-        let of_content = || ContentProperty::from_name(name).map(Self::Content);
-        let of_message = || MessageProperty::from_name(name).map(Self::Message);
-        let known = of_metadata().or_else(of_content).or_else(of_message);
-        known.ok_or_else(|| format!("{name} is no property"))
+        let metadata = || MetadataProperty::from_name(name).map(Self::Metadata);
+        let content = || ContentProperty::from_name(name).map(Self::Content);
+        let message = || MessageProperty::from_name(name).map(Self::Message);
+        let property = metadata().or_else(content).or_else(message);
+        property.ok_or_else(|| format!("{name} is no property"))
     }
 }
 
@@ -133,7 +133,7 @@ impl Property for EmailProperty {
     }
 }
 
-/// The properties that are asked for, each once.
+/// The properties that a client asked for, each once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::jmap::email) struct RequestedProperties {
     pub(in crate::jmap::email) metadata: Vec<MetadataProperty>,
@@ -143,42 +143,43 @@ pub(in crate::jmap::email) struct RequestedProperties {
 }
 
 impl RequestedProperties {
-    /// Sorts properties by where they are read.
+    /// Sorts properties by where they are read, and drops repetitions.
     ///
     /// # Errors
     /// `requestTooLarge` for more `header:` properties than one call may ask for.
     pub(in crate::jmap::email) fn of(
         properties: impl IntoIterator<Item = EmailProperty>,
     ) -> Result<Self, MethodError> {
-        let mut wanted = Self::default();
+        let mut requested = Self::default();
         for property in properties {
             match property {
-                EmailProperty::Metadata(property) => add(&mut wanted.metadata, property),
-                EmailProperty::Content(property) => add(&mut wanted.content, property),
-                EmailProperty::Message(property) => add(&mut wanted.message, property),
-                EmailProperty::Header(header) => add_header(&mut wanted.headers, header)?,
+                EmailProperty::Metadata(property) => add_unique(&mut requested.metadata, property),
+                EmailProperty::Content(property) => add_unique(&mut requested.content, property),
+                EmailProperty::Message(property) => add_unique(&mut requested.message, property),
+                EmailProperty::Header(header) => add_unique_header(&mut requested.headers, header)?,
             }
         }
-        Ok(wanted)
+        Ok(requested)
     }
 
-    /// What Email/get gives where nothing is asked for (RFC 8621 §4.2).
-    pub(in crate::jmap::email) fn usual() -> Self {
-        Self { metadata: MetadataProperty::ALL.to_vec(), ..Self::usual_of_message() }
+    /// The default properties of Email/get (RFC 8621 §4.2).
+    pub(in crate::jmap::email) fn get_defaults() -> Self {
+        Self { metadata: MetadataProperty::ALL.to_vec(), ..Self::parse_defaults() }
     }
 
-    /// What Email/parse gives where nothing is asked for (RFC 8621 §4.9).
-    pub(in crate::jmap::email) fn usual_of_message() -> Self {
-        let (content, message) = (ContentProperty::ALL.to_vec(), USUAL_OF_MESSAGE.to_vec());
+    /// The default properties of Email/parse (RFC 8621 §4.9).
+    pub(in crate::jmap::email) fn parse_defaults() -> Self {
+        let (content, message) =
+            (ContentProperty::ALL.to_vec(), DEFAULT_MESSAGE_PROPERTIES.to_vec());
         Self { content, message, ..Self::default() }
     }
 
-    /// What of the message is asked for.
-    pub(in crate::jmap::email) fn of_body(&self) -> &[MessageProperty] {
+    /// The requested properties that only the message has, except `header:` properties.
+    pub(in crate::jmap::email) fn message_properties(&self) -> &[MessageProperty] {
         &self.message
     }
 
-    /// Whether the content row is needed.
+    /// Whether the content row must be read.
     pub(in crate::jmap::email) fn needs_content(&self) -> bool {
         !self.content.is_empty()
     }
@@ -188,13 +189,13 @@ impl RequestedProperties {
         !self.message.is_empty() || !self.headers.is_empty()
     }
 
-    /// Whether more of the message must be read than its header.
+    /// Whether the whole message must be read, and not only its header.
     pub(in crate::jmap::email) fn needs_body(&self) -> bool {
         self.message.iter().any(|property| *property != MessageProperty::Headers)
     }
 
-    /// What the metadata says.
-    pub(in crate::jmap::email) fn of_metadata(
+    /// Adds the requested properties of the metadata row to `object`.
+    pub(in crate::jmap::email) fn add_metadata(
         &self,
         id: EmailId,
         email: &EmailMetadata,
@@ -206,9 +207,9 @@ impl RequestedProperties {
                 MetadataProperty::BlobId => BlobId::email(id).to_string().into(),
                 MetadataProperty::ThreadId => email.thread.to_string().into(),
                 MetadataProperty::MailboxIds => {
-                    set_of(email.mailboxes.iter().map(ToString::to_string))
+                    json_set(email.mailboxes.iter().map(ToString::to_string))
                 }
-                MetadataProperty::Keywords => set_of(email.keywords.iter().cloned()),
+                MetadataProperty::Keywords => json_set(email.keywords.iter().cloned()),
                 MetadataProperty::Size => email.size.into(),
                 MetadataProperty::ReceivedAt => email.received_at.rfc3339().into(),
             };
@@ -216,8 +217,8 @@ impl RequestedProperties {
         }
     }
 
-    /// What the content row says.
-    pub(in crate::jmap::email) fn of_content(
+    /// Adds the requested properties of the content row to `object`.
+    pub(in crate::jmap::email) fn add_content(
         &self,
         mut content: EmailContent,
         object: &mut JsonObject,
@@ -225,12 +226,14 @@ impl RequestedProperties {
         let ids = |ids: &mut Vec<String>| {
             if ids.is_empty() { Value::Null } else { std::mem::take(ids).into() }
         };
-        let blank = content.empty_fields;
-        let with = |bit: u8, all: &mut Vec<EmailAddress>| {
-            if all.is_empty() && blank >> bit & 1 == 0 {
+        // Bit n of `empty_fields` says that the field is there and has no address: that is an empty
+        // list, and a missing field is null.
+        let empty_fields = content.empty_fields;
+        let addresses = |bit: u8, all: &mut Vec<EmailAddress>| {
+            if all.is_empty() && empty_fields >> bit & 1 == 0 {
                 Value::Null
             } else {
-                people(std::mem::take(all))
+                addresses_json(std::mem::take(all))
             }
         };
         for property in &self.content {
@@ -238,12 +241,12 @@ impl RequestedProperties {
                 ContentProperty::MessageId => ids(&mut content.message_id),
                 ContentProperty::InReplyTo => ids(&mut content.in_reply_to),
                 ContentProperty::References => ids(&mut content.references),
-                ContentProperty::From => with(0, &mut content.from),
-                ContentProperty::To => with(1, &mut content.to),
-                ContentProperty::Cc => with(2, &mut content.cc),
-                ContentProperty::Bcc => with(3, &mut content.bcc),
-                ContentProperty::Sender => with(4, &mut content.sender),
-                ContentProperty::ReplyTo => with(5, &mut content.reply_to),
+                ContentProperty::From => addresses(0, &mut content.from),
+                ContentProperty::To => addresses(1, &mut content.to),
+                ContentProperty::Cc => addresses(2, &mut content.cc),
+                ContentProperty::Bcc => addresses(3, &mut content.bcc),
+                ContentProperty::Sender => addresses(4, &mut content.sender),
+                ContentProperty::ReplyTo => addresses(5, &mut content.reply_to),
                 ContentProperty::Subject => content.subject.take().into(),
                 ContentProperty::SentAt => content.sent_at.map(SentAt::rfc3339).into(),
                 ContentProperty::HasAttachment => content.has_attachment.into(),
@@ -253,40 +256,43 @@ impl RequestedProperties {
         }
     }
 
-    /// What `header:` properties and `headers` show of a header.
-    pub(in crate::jmap::email) fn of_header<'f>(
+    /// Adds the requested `header:` properties and `headers` to `object`.
+    ///
+    /// # Errors
+    /// Those of `check`.
+    pub(in crate::jmap::email) fn add_header_values<'f>(
         &self,
         header: &(impl Iterator<Item = Field<'f>> + Clone),
         object: &mut JsonObject,
-        grow: &ValueCheck<'_>,
+        check: &ValueCheck<'_>,
     ) -> Result<(), MethodError> {
-        shown(&self.headers, header, object, grow)?;
+        add_header_properties(&self.headers, header, object, check)?;
         if self.message.contains(&MessageProperty::Headers) {
             object.insert(
                 MessageProperty::Headers.as_str().to_owned(),
-                all_fields(header.clone(), grow)?,
+                email_headers(header.clone(), check)?,
             );
         }
         Ok(())
     }
 }
 
-/// Adds what is not there.
-pub(in crate::jmap::email) fn add<P: PartialEq>(properties: &mut Vec<P>, property: P) {
+/// Adds a property unless the list has it.
+pub(in crate::jmap::email) fn add_unique<P: PartialEq>(properties: &mut Vec<P>, property: P) {
     if !properties.contains(&property) {
         properties.push(property);
     }
 }
 
-/// Adds a `header:` property that is not there.
+/// Adds a `header:` property unless the list has it.
 ///
 /// # Errors
-/// `requestTooLarge` for more of them than one call may ask for.
-pub(in crate::jmap::email) fn add_header(
+/// `requestTooLarge` for more `header:` properties than one call may ask for.
+pub(in crate::jmap::email) fn add_unique_header(
     headers: &mut Vec<NamedHeader>,
     header: NamedHeader,
 ) -> Result<(), MethodError> {
-    add(headers, header);
+    add_unique(headers, header);
     if headers.len() > limits::MAX_HEADER_PROPERTIES {
         return Err(MethodError::RequestTooLarge(
             "more header: properties than one call may ask for",
@@ -295,67 +301,73 @@ pub(in crate::jmap::email) fn add_header(
     Ok(())
 }
 
-/// Told of each value before it becomes part of the answer; an error ends the call.
+/// Called with each value before it becomes part of the answer. An error ends the method call.
 pub(in crate::jmap::email) type ValueCheck<'a> = dyn Fn(&Value) -> Result<(), MethodError> + 'a;
 
-/// What properties `header:…` show of a header.
-pub(in crate::jmap::email) fn shown<'f>(
+/// Adds the values of `header:…` properties to `object`.
+///
+/// # Errors
+/// Those of `check`.
+pub(in crate::jmap::email) fn add_header_properties<'f>(
     headers: &[NamedHeader],
     header: &(impl Iterator<Item = Field<'f>> + Clone),
     object: &mut JsonObject,
-    grow: &ValueCheck<'_>,
+    check: &ValueCheck<'_>,
 ) -> Result<(), MethodError> {
     for NamedHeader { name, property } in headers {
         let value = match property.evaluate(header.clone()) {
-            PropertyValue::Last(value) => value.map_or(Value::Null, in_json),
-            PropertyValue::All(values) => values.into_iter().map(in_json).collect(),
+            PropertyValue::Last(value) => value.map_or(Value::Null, form_json),
+            PropertyValue::All(values) => values.into_iter().map(form_json).collect(),
         };
-        grow(&value)?;
+        check(&value)?;
         object.insert(name.clone(), value);
     }
     Ok(())
 }
 
-/// `EmailHeader[]` (RFC 8621 §4.1.3).
-pub(in crate::jmap::email) fn all_fields<'f>(
+/// Returns the fields of a header as `EmailHeader[]` (RFC 8621 §4.1.3).
+///
+/// # Errors
+/// Those of `check`.
+pub(in crate::jmap::email) fn email_headers<'f>(
     header: impl Iterator<Item = Field<'f>>,
-    grow: &ValueCheck<'_>,
+    check: &ValueCheck<'_>,
 ) -> Result<Value, MethodError> {
     let all = header.map(|field| {
         let field = json!({"name": String::from_utf8_lossy(field.name), "value": raw(&field)});
-        grow(&field).map(|()| field)
+        check(&field).map(|()| field)
     });
     all.collect::<Result<_, _>>().map(Value::Array)
 }
 
-fn in_json(value: FormValue) -> Value {
+fn form_json(value: FormValue) -> Value {
     match value {
         FormValue::Text(text) => text.into(),
-        FormValue::Addresses(all) => people(all),
-        FormValue::Groups(groups) => groups.into_iter().map(group).collect(),
+        FormValue::Addresses(all) => addresses_json(all),
+        FormValue::Groups(groups) => groups.into_iter().map(group_json).collect(),
         FormValue::Strings(list) => list.into(),
         FormValue::Date(at) => at.map(SentAt::rfc3339).into(),
     }
 }
 
-fn group(group: Group) -> Value {
+fn group_json(group: Group) -> Value {
     let mut object = JsonObject::new();
     object.insert("name".into(), group.name.into());
-    object.insert("addresses".into(), people(group.addresses));
+    object.insert("addresses".into(), addresses_json(group.addresses));
     Value::Object(object)
 }
 
-fn people(all: Vec<EmailAddress>) -> Value {
-    let one = |one: EmailAddress| {
+fn addresses_json(addresses: Vec<EmailAddress>) -> Value {
+    let address_json = |address: EmailAddress| {
         let mut object = JsonObject::new();
-        object.insert("name".into(), one.name.into());
-        object.insert("email".into(), one.email.into());
+        object.insert("name".into(), address.name.into());
+        object.insert("email".into(), address.email.into());
         Value::Object(object)
     };
-    all.into_iter().map(one).collect()
+    addresses.into_iter().map(address_json).collect()
 }
 
-/// `{name: true}`.
-pub(in crate::jmap::email) fn set_of(names: impl Iterator<Item = String>) -> Value {
+/// Returns a set as JMAP writes it: `{name: true}`.
+pub(in crate::jmap::email) fn json_set(names: impl Iterator<Item = String>) -> Value {
     Value::Object(names.map(|name| (name, Value::Bool(true))).collect())
 }

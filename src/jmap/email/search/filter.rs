@@ -1,10 +1,9 @@
-//! The filter of Email/query (RFC 8621 §4.4.1): its conditions, and what room `query` makes of
-//! them.
+//! Reads the filter of Email/query (RFC 8621 §4.4.1) into the `Filter` of room `query`.
 //!
-//! - A condition that is null is left out: clients write all that they know.
-//! - A mailbox that is not there holds no email: that is no error.
-//! - A keyword that cannot be one is `unsupportedFilter`.
-//! - What is returned passes `Filter::validate`.
+//! - A condition whose value is null is ignored: some clients send every condition they know.
+//! - A mailbox that does not exist holds no email; naming it is no error.
+//! - An invalid keyword is `unsupportedFilter`.
+//! - A filter that is returned passes `Filter::validate`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -41,22 +40,22 @@ enum EmailCondition {
     Subject(String),
     Body(String),
     Header(Vec<String>),
-    /// Not in RFC 8621; so the next.
+    // The next two are our own extension, not in RFC 8621.
     AttachmentName(String),
     AttachmentType(String),
 }
 
-/// The filter of a call. Conditions of our own are known to a request that uses our capability (RFC
+/// Reads the filter of a call. Our own conditions require that the request uses our capability (RFC
 /// 8620 §1.8).
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedFilter`.
-pub(in crate::jmap::email) fn of(
+pub(in crate::jmap::email) fn filter_of_call(
     call: &Call<'_>,
-    given: Option<&Value>,
+    json: Option<&Value>,
 ) -> Result<Filter, MethodError> {
-    let filter = filter(given)?;
-    if has_our_own(&filter) && !call.uses(ADMIN) {
+    let filter = filter(json)?;
+    if uses_extension(&filter) && !call.uses(ADMIN) {
         return Err(MethodError::UnsupportedFilter(format!(
             "attachmentName and attachmentType belong to {ADMIN}"
         )));
@@ -64,10 +63,10 @@ pub(in crate::jmap::email) fn of(
     Ok(filter)
 }
 
-fn has_our_own(filter: &Filter) -> bool {
+fn uses_extension(filter: &Filter) -> bool {
     match filter {
         Filter::And(parts) | Filter::Or(parts) | Filter::Not(parts) => {
-            parts.iter().any(has_our_own)
+            parts.iter().any(uses_extension)
         }
         Filter::Is(condition) => {
             matches!(condition, Condition::AttachmentName(_) | Condition::AttachmentType(_))
@@ -75,37 +74,38 @@ fn has_our_own(filter: &Filter) -> bool {
     }
 }
 
-/// Reads a filter; without one every email matches.
+/// Reads a filter. If there is none, every email matches.
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedFilter`.
-pub fn filter(given: Option<&Value>) -> Result<Filter, MethodError> {
-    let tree = FilterTree::of(given, |name, value| {
+pub fn filter(json: Option<&Value>) -> Result<Filter, MethodError> {
+    let tree = FilterTree::of(json, |name, value| {
         if value.is_null() { Ok(None) } else { condition::<EmailCondition>(name, value).map(Some) }
     })?;
-    let filter = of_tree(tree)?;
+    let filter = filter_of_tree(tree)?;
     filter.validate().map_err(|error| MethodError::UnsupportedFilter(error.to_string()))?;
     Ok(filter)
 }
 
-fn of_tree(tree: FilterTree<EmailCondition>) -> Result<Filter, MethodError> {
+fn filter_of_tree(tree: FilterTree<EmailCondition>) -> Result<Filter, MethodError> {
     let all = |parts: Vec<FilterTree<EmailCondition>>| {
-        parts.into_iter().map(of_tree).collect::<Result<Vec<Filter>, _>>()
+        parts.into_iter().map(filter_of_tree).collect::<Result<Vec<Filter>, _>>()
     };
     match tree {
         FilterTree::And(parts) => all(parts).map(Filter::And),
         FilterTree::Or(parts) => all(parts).map(Filter::Or),
         FilterTree::Not(parts) => all(parts).map(Filter::Not),
-        FilterTree::Is(condition) => of_condition(condition),
+        FilterTree::Is(condition) => filter_of_condition(condition),
     }
 }
 
-fn of_condition(condition: EmailCondition) -> Result<Filter, MethodError> {
-    let word = |name: &str, word: &str| keyword(name, word).map_err(MethodError::UnsupportedFilter);
+fn filter_of_condition(condition: EmailCondition) -> Result<Filter, MethodError> {
+    let normal =
+        |name: &str, word: &str| normal_keyword(name, word).map_err(MethodError::UnsupportedFilter);
     Ok(Filter::Is(match condition {
         EmailCondition::InMailbox(Id(id)) => match id.parse() {
             Ok(uid) => Condition::InMailbox(uid),
-            // No email is in what is not there.
+            // An OR of nothing matches no email.
             Err(_) => return Ok(Filter::Or(Vec::new())),
         },
         EmailCondition::InMailboxOtherThan(ids) => {
@@ -115,17 +115,17 @@ fn of_condition(condition: EmailCondition) -> Result<Filter, MethodError> {
         EmailCondition::After(Date(at)) => Condition::After(at),
         EmailCondition::MinSize(UnsignedInt(size)) => Condition::MinSize(size),
         EmailCondition::MaxSize(UnsignedInt(size)) => Condition::MaxSize(size),
-        EmailCondition::AllInThreadHaveKeyword(all) => {
-            Condition::AllInThreadHaveKeyword(word("allInThreadHaveKeyword", &all)?)
+        EmailCondition::AllInThreadHaveKeyword(word) => {
+            Condition::AllInThreadHaveKeyword(normal("allInThreadHaveKeyword", &word)?)
         }
-        EmailCondition::SomeInThreadHaveKeyword(some) => {
-            Condition::SomeInThreadHaveKeyword(word("someInThreadHaveKeyword", &some)?)
+        EmailCondition::SomeInThreadHaveKeyword(word) => {
+            Condition::SomeInThreadHaveKeyword(normal("someInThreadHaveKeyword", &word)?)
         }
-        EmailCondition::NoneInThreadHaveKeyword(none) => {
-            Condition::NoneInThreadHaveKeyword(word("noneInThreadHaveKeyword", &none)?)
+        EmailCondition::NoneInThreadHaveKeyword(word) => {
+            Condition::NoneInThreadHaveKeyword(normal("noneInThreadHaveKeyword", &word)?)
         }
-        EmailCondition::HasKeyword(has) => Condition::HasKeyword(word("hasKeyword", &has)?),
-        EmailCondition::NotKeyword(not) => Condition::NotKeyword(word("notKeyword", &not)?),
+        EmailCondition::HasKeyword(word) => Condition::HasKeyword(normal("hasKeyword", &word)?),
+        EmailCondition::NotKeyword(word) => Condition::NotKeyword(normal("notKeyword", &word)?),
         EmailCondition::HasAttachment(has) => Condition::HasAttachment(has),
         EmailCondition::Text(text) => Condition::Text(text),
         EmailCondition::From(text) => Condition::From(text),
@@ -134,27 +134,30 @@ fn of_condition(condition: EmailCondition) -> Result<Filter, MethodError> {
         EmailCondition::Bcc(text) => Condition::Bcc(text),
         EmailCondition::Subject(text) => Condition::Subject(text),
         EmailCondition::Body(text) => Condition::Body(text),
-        EmailCondition::Header(texts) => header(texts)?,
+        EmailCondition::Header(texts) => header_condition(texts)?,
         EmailCondition::AttachmentName(text) => Condition::AttachmentName(text),
         EmailCondition::AttachmentType(text) => Condition::AttachmentType(text),
     }))
 }
 
-/// A keyword in normal form (RFC 8621 §4.1.1).
+/// Returns a keyword in its normal form (RFC 8621 §4.1.1).
 ///
 /// # Errors
-/// What is wrong with it.
-pub(in crate::jmap::email) fn keyword(name: &str, word: &str) -> Result<String, String> {
-    keyword::normalize(word).ok_or_else(|| format!("{name}: {} is no keyword", short(word)))
+/// A description of the problem, if `word` is not a valid keyword. `name` is the property that
+/// holds the keyword.
+pub(in crate::jmap::email) fn normal_keyword(name: &str, word: &str) -> Result<String, String> {
+    keyword::normalize(word)
+        .ok_or_else(|| format!("{name}: {} is not a valid keyword", short(word)))
 }
 
-/// The name of a field, and what its value holds where that is said.
-fn header(texts: Vec<String>) -> Result<Condition, MethodError> {
+/// Reads the `header` condition: the name of a field, and optionally a text that its value
+/// contains.
+fn header_condition(texts: Vec<String>) -> Result<Condition, MethodError> {
     let mut texts = texts.into_iter();
     let (Some(name), text, None) = (texts.next(), texts.next(), texts.next()) else {
         return Err(expected("header", "an array of one or two texts"));
     };
-    // RFC 5322 §2.2: printable ASCII but the colon.
+    // RFC 5322 §2.2: printable ASCII except the colon.
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':') {
         return Err(expected("header", "the name of a header field"));
     }

@@ -1,4 +1,4 @@
-//! How emails are found: Email/query, Email/queryChanges and SearchSnippet/get (RFC 8621 §4.4,
+//! The methods that search: Email/query, Email/queryChanges and SearchSnippet/get (RFC 8621 §4.4,
 //! §4.5, §5).
 
 pub mod filter;

@@ -1,4 +1,5 @@
-//! Email/query and Email/queryChanges (RFC 8621 §4.4, §4.5) over room `query`.
+//! Email/query and Email/queryChanges (RFC 8621 §4.4, §4.5): converts arguments and answers for
+//! room `query`, which does the work.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,9 +11,7 @@ use crate::jmap::rights::{Rights, same_access_since};
 use crate::jmap::standard::value::expected;
 use crate::jmap::standard::{client_state, state};
 use crate::model::limits;
-use crate::query::{
-    self as questions, Query, QueryChanges, QueryOptions, QuerySpec, Start, Window,
-};
+use crate::query::{self, Query, QueryChanges, QueryOptions, QuerySpec, Start, Window};
 use crate::wire::jmap::json::MAX_SAFE_INTEGER;
 use crate::wire::jmap::primitive::is_id;
 use crate::wire::jmap::standard::{
@@ -20,7 +19,7 @@ use crate::wire::jmap::standard::{
 };
 use crate::wire::jmap::{MethodError, With};
 
-/// The argument beside the standard's (RFC 8621 §4.4.3).
+/// The argument that both methods have in addition to those of RFC 8620 (RFC 8621 §4.4.3).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct CollapseArgs {
@@ -28,25 +27,25 @@ pub(in crate::jmap) struct CollapseArgs {
     collapse_threads: bool,
 }
 
-fn spec(
+fn query_spec(
     call: &Call<'_>,
     (account, rights): (&Account, &Rights),
-    given: Option<&Value>,
+    filter: Option<&Value>,
     sort: Option<Vec<SortComparator>>,
-    beside: &CollapseArgs,
+    extra: &CollapseArgs,
 ) -> Result<QuerySpec, MethodError> {
     Ok(QuerySpec {
         account: account.id,
-        filter: filter::of(call, given)?,
-        sort: sort::of(sort)?,
-        collapse: beside.collapse_threads,
+        filter: filter::filter_of_call(call, filter)?,
+        sort: sort::comparators(sort)?,
+        collapse: extra.collapse_threads,
         scope: rights.scope(),
         reads: call.context.budget.search_allowance(),
         options: QueryOptions::default(),
     })
 }
 
-/// Which section of the results is wanted (RFC 8620 §5.5), as a client says it.
+/// The arguments that select a section of the results (RFC 8620 §5.5).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SectionArgs<'a> {
     pub position: i64,
@@ -61,17 +60,17 @@ impl<'a> SectionArgs<'a> {
         Self { position, anchor: args.anchor.as_deref(), anchor_offset, limit }
     }
 
-    /// The section, of `most` results at once.
+    /// Returns the section, which has at most `max_results` results.
     ///
     /// # Errors
-    /// `invalidArguments`; `anchorNotFound` for an anchor that can be no email's id.
-    pub fn window(self, most: usize) -> Result<Window, MethodError> {
+    /// `invalidArguments`; `anchorNotFound` for an anchor that cannot be the id of an email.
+    pub fn window(self, max_results: usize) -> Result<Window, MethodError> {
         for (name, number) in [("position", self.position), ("anchorOffset", self.anchor_offset)] {
             if number.unsigned_abs() > MAX_SAFE_INTEGER {
                 return Err(expected(name, "a whole number"));
             }
         }
-        // With an anchor the position is ignored.
+        // The position is ignored if there is an anchor.
         let start = match self.anchor {
             None => Start::Position(self.position),
             Some(anchor) if is_id(anchor) => {
@@ -81,7 +80,7 @@ impl<'a> SectionArgs<'a> {
             Some(_) => return Err(expected("anchor", "an id")),
         };
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
-        Ok(Window { start, limit: Some(limit.map_or(most, |limit| limit.min(most))) })
+        Ok(Window { start, limit: Some(limit.map_or(max_results, |limit| limit.min(max_results))) })
     }
 }
 
@@ -91,17 +90,18 @@ impl Method for EmailQuery {
     type Args = With<QueryArgs, CollapseArgs>;
     type Answer = QueryResponse;
 
-    fn call(call: &Call<'_>, With(args, beside): Self::Args) -> Result<QueryResponse, MethodError> {
+    fn call(call: &Call<'_>, With(args, extra): Self::Args) -> Result<QueryResponse, MethodError> {
         let (context, account) = (call.context, call.open(&args.account_id, true)?);
         let snapshot = context.store.snapshot();
         let rights = Rights::of(&snapshot, &account)?;
         let window = SectionArgs::of(&args).window(limits::MAX_QUERY_RESULTS)?;
-        let results = spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &beside)?;
-        let asked = Query { results, window, total: args.calculate_total };
-        let found = questions::query(&snapshot, context.store.secrets(), &asked)?;
-        context.request_listings(account.id, |now| found.plan.listing_requests(now));
-        let answer = found.answer;
-        let most = limits::MAX_QUERY_RESULTS as u64;
+        let results =
+            query_spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &extra)?;
+        let query = Query { results, window, total: args.calculate_total };
+        let result = query::query(&snapshot, context.store.secrets(), &query)?;
+        context.request_listings(account.id, |now| result.plan.listing_requests(now));
+        let answer = result.answer;
+        let max_results = limits::MAX_QUERY_RESULTS as u64;
         Ok(QueryResponse {
             account_id: account.id.to_string(),
             query_state: state(&context.store, answer.state),
@@ -109,8 +109,8 @@ impl Method for EmailQuery {
             position: answer.position as u64,
             ids: answer.ids.iter().map(ToString::to_string).collect(),
             total: answer.total.map(|total| total as u64),
-            // The client's own is not said again (RFC 8620 §5.5).
-            limit: args.limit.is_none_or(|asked| asked > most).then_some(most),
+            // Only a limit that the server set is returned (RFC 8620 §5.5).
+            limit: args.limit.is_none_or(|limit| limit > max_results).then_some(max_results),
         })
     }
 }
@@ -123,25 +123,27 @@ impl Method for EmailQueryChanges {
 
     fn call(
         call: &Call<'_>,
-        With(args, beside): Self::Args,
+        With(args, extra): Self::Args,
     ) -> Result<QueryChangesResponse, MethodError> {
         let (context, account) = (call.context, call.open(&args.account_id, true)?);
         let snapshot = context.store.snapshot();
         let rights = Rights::of(&snapshot, &account)?;
-        let asked = QueryChanges {
-            results: spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &beside)?,
+        let results =
+            query_spec(call, (&account, &rights), args.filter.as_ref(), args.sort, &extra)?;
+        let query = QueryChanges {
+            results,
             since: client_state(&context.store, &args.since_query_state)?.mark,
-            // An id that can be no email's is not in the results: it bounds nothing.
+            // An id that cannot be that of an email is not in the results, so it is no bound.
             up_to: args.up_to_id.and_then(|id| id.parse().ok()),
-            max_changes: args.max_changes.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            max_changes: args.max_changes.map(|max| usize::try_from(max).unwrap_or(usize::MAX)),
             total: args.calculate_total,
         };
-        if !same_access_since(&snapshot, &account, asked.since)? {
+        if !same_access_since(&snapshot, &account, query.since)? {
             return Err(MethodError::CannotCalculateChanges);
         }
-        let found = questions::changes(&snapshot, context.store.secrets(), &asked)?;
-        context.request_listings(account.id, |now| found.plan.listing_requests(now));
-        let answer = found.answer;
+        let result = query::changes(&snapshot, context.store.secrets(), &query)?;
+        context.request_listings(account.id, |now| result.plan.listing_requests(now));
+        let answer = result.answer;
         let added = answer
             .added
             .iter()

@@ -50,17 +50,17 @@ impl Method for SnippetGet {
         }
         let snapshot = context.store.snapshot();
         let rights = Rights::of(&snapshot, &account)?;
-        let filter = filter::of(call, args.filter.as_ref())?;
+        let filter = filter::filter_of_call(call, args.filter.as_ref())?;
         let results = QuerySpec {
             account: account.id,
             filter,
             scope: rights.scope(),
             ..QuerySpec::default()
         };
-        // What cannot be answered as a query has no snippets either.
+        // A filter that Email/query refuses is refused here too.
         explain(&snapshot, &results)?;
         let finder = Finder::new(&results.filter, context.store.secrets());
-        let is_seen = |id| -> Result<bool, MethodError> {
+        let is_visible = |id| -> Result<bool, MethodError> {
             let Some(email) =
                 snapshot.email(account.id, id)?.filter(|email| rights.may_read_email(email))
             else {
@@ -71,16 +71,16 @@ impl Method for SnippetGet {
         };
         let (mut list, mut not_found) = (Vec::new(), Vec::new());
         for id in distinct(args.email_ids.into_iter().map(|id| call.resolve_id(id))) {
-            let found = match id.parse() {
-                Ok(email) if is_seen(email)? => finder.snippet(&snapshot, account.id, email)?,
+            let snippet = match id.parse() {
+                Ok(email) if is_visible(email)? => finder.snippet(&snapshot, account.id, email)?,
                 _ => None,
             };
-            let Some(found) = found else {
+            let Some(snippet) = snippet else {
                 not_found.push(id);
                 continue;
             };
             let snippet =
-                SearchSnippet { email_id: &id, subject: found.subject, preview: found.preview };
+                SearchSnippet { email_id: &id, subject: snippet.subject, preview: snippet.preview };
             let snippet = serde_json::to_value(snippet)
                 .map_err(|error| MethodError::ServerFail(error.to_string()))?;
             context.budget.add_to_answer(&snippet)?;

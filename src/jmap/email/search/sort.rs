@@ -1,8 +1,8 @@
-//! The sort of Email/query (RFC 8621 §4.4.2): the properties that emails can be sorted by.
+//! Reads the sort of Email/query (RFC 8621 §4.4.2).
 
 use serde::Deserialize;
 
-use super::filter::keyword;
+use super::filter::normal_keyword;
 use crate::jmap::standard::value::expected;
 use crate::jmap::standard::{PropertyComparator, sort_by};
 use crate::query::{Comparator, SortProperty};
@@ -29,8 +29,8 @@ enum EmailSort {
 /// `invalidArguments`, `unsupportedSort`.
 #[cfg(any(test, feature = "internals"))]
 pub fn sort(value: &serde_json::Value) -> Result<Vec<Comparator>, MethodError> {
-    let given = Option::<Vec<SortComparator>>::deserialize(value);
-    of(given.map_err(|error| {
+    let sort = Option::<Vec<SortComparator>>::deserialize(value);
+    comparators(sort.map_err(|error| {
         MethodError::InvalidArguments(format!(
             "sort: {}",
             crate::wire::jmap::arguments::short(&error.to_string())
@@ -38,48 +38,49 @@ pub fn sort(value: &serde_json::Value) -> Result<Vec<Comparator>, MethodError> {
     })?)
 }
 
-/// The sort of a call.
+/// Converts the sort of a call.
 ///
 /// # Errors
 /// `invalidArguments`, `unsupportedSort`.
-pub(in crate::jmap) fn of(
-    given: Option<Vec<SortComparator>>,
+pub(in crate::jmap) fn comparators(
+    sort: Option<Vec<SortComparator>>,
 ) -> Result<Vec<Comparator>, MethodError> {
-    let mut given = given.unwrap_or_default();
-    for comparator in &mut given {
-        // aerc asks for the keyword alone.
+    let mut sort = sort.unwrap_or_default();
+    for comparator in &mut sort {
+        // aerc sends only the keyword.
         if comparator.property.is_none() && comparator.keyword.is_some() {
             comparator.property = Some("hasKeyword".into());
         }
     }
-    sort_by::<EmailSort>(Some(given))?.into_iter().map(comparator).collect()
+    sort_by::<EmailSort>(Some(sort))?.into_iter().map(comparator).collect()
 }
 
-fn comparator(given: PropertyComparator<EmailSort>) -> Result<Comparator, MethodError> {
-    let PropertyComparator { property, ascending, collation, keyword: word } = given;
-    let of_keyword = |of: fn(String) -> SortProperty, name: &str, word: Option<String>| {
-        let word = word.ok_or_else(|| expected("keyword", &format!("the keyword of {name}")))?;
-        keyword("keyword", &word).map(of).map_err(MethodError::UnsupportedSort)
+fn comparator(sort: PropertyComparator<EmailSort>) -> Result<Comparator, MethodError> {
+    let PropertyComparator { property, ascending, collation, keyword } = sort;
+    let by_keyword = |sort: fn(String) -> SortProperty, name: &str, keyword: Option<String>| {
+        let keyword =
+            keyword.ok_or_else(|| expected("keyword", &format!("the keyword of {name}")))?;
+        normal_keyword("keyword", &keyword).map(sort).map_err(MethodError::UnsupportedSort)
     };
-    let plain = |property: SortProperty, word: Option<String>| match word {
+    let without_keyword = |property: SortProperty, keyword: Option<String>| match keyword {
         None => Ok(property),
         Some(_) => Err(MethodError::InvalidArguments(
-            "sort: only a property of keywords has a keyword".into(),
+            "sort: only a comparator by keyword may have a keyword".into(),
         )),
     };
     let property = match property {
-        EmailSort::ReceivedAt => plain(SortProperty::ReceivedAt, word),
-        EmailSort::SentAt => plain(SortProperty::SentAt, word),
-        EmailSort::Size => plain(SortProperty::Size, word),
-        EmailSort::From => plain(SortProperty::From, word),
-        EmailSort::To => plain(SortProperty::To, word),
-        EmailSort::Subject => plain(SortProperty::Subject, word),
-        EmailSort::HasKeyword => of_keyword(SortProperty::HasKeyword, "hasKeyword", word),
+        EmailSort::ReceivedAt => without_keyword(SortProperty::ReceivedAt, keyword),
+        EmailSort::SentAt => without_keyword(SortProperty::SentAt, keyword),
+        EmailSort::Size => without_keyword(SortProperty::Size, keyword),
+        EmailSort::From => without_keyword(SortProperty::From, keyword),
+        EmailSort::To => without_keyword(SortProperty::To, keyword),
+        EmailSort::Subject => without_keyword(SortProperty::Subject, keyword),
+        EmailSort::HasKeyword => by_keyword(SortProperty::HasKeyword, "hasKeyword", keyword),
         EmailSort::AllInThreadHaveKeyword => {
-            of_keyword(SortProperty::AllInThreadHaveKeyword, "allInThreadHaveKeyword", word)
+            by_keyword(SortProperty::AllInThreadHaveKeyword, "allInThreadHaveKeyword", keyword)
         }
         EmailSort::SomeInThreadHaveKeyword => {
-            of_keyword(SortProperty::SomeInThreadHaveKeyword, "someInThreadHaveKeyword", word)
+            by_keyword(SortProperty::SomeInThreadHaveKeyword, "someInThreadHaveKeyword", keyword)
         }
     };
     Ok(Comparator { property: property?, ascending, collation })

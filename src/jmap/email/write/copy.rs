@@ -1,10 +1,10 @@
-//! Email/copy (RFC 8621 §4.7, RFC 8620 §5.4): emails of another account, and the Email/set that may
-//! follow by itself.
+//! Email/copy (RFC 8621 §4.7, RFC 8620 §5.4): copies emails from another account, and makes the
+//! implicit Email/set call that destroys the originals.
 
 use serde_json::Value;
 
+use super::commits::{Commits, NewMessage, file_message};
 use super::filing::Filing;
-use super::keep::{Commits, NewMessage, keep};
 use crate::jmap::context::Account;
 use crate::jmap::failure::SetFailure;
 use crate::jmap::method::{Call, FollowUpCall, Method};
@@ -28,35 +28,37 @@ impl Method for EmailCopy {
         })?;
         let account = call.open(&args.account_id, true)?;
         if from.id == account.id {
-            let why = "accountId: it must not be that of fromAccountId";
+            let why = "accountId: it must differ from fromAccountId";
             return Err(MethodError::InvalidArguments(why.into()));
         }
         if args.create.len() > limits::MAX_OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
-        if let Some(wanted) = args.if_from_in_state {
+        if let Some(expected) = args.if_from_in_state {
             let now =
                 newest_state(&context.store, &context.store.snapshot(), from.id, DataType::Email)?;
-            if now != wanted {
+            if now != expected {
                 return Err(MethodError::StateMismatch);
             }
         }
-        let wanted = args.if_in_state;
-        let is_right =
-            |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
-        let (mut commits, mut done, mut copied) =
+        let expected = args.if_in_state;
+        let is_expected =
+            |now| expected.as_ref().is_none_or(|expected| *expected == state(&context.store, now));
+        let (mut commits, mut response, mut copied) =
             (Commits::default(), SetResponse::default(), Vec::new());
         for (name, object) in &args.create {
-            match one(call, (&from, &account), &mut commits, is_right, object) {
-                Ok((original, kept)) => {
-                    done.created(call.created, name, kept);
+            match copy_email(call, (&from, &account), &mut commits, is_expected, object) {
+                Ok((original, server_set)) => {
+                    response.created(call.created, name, server_set);
                     copied.push(Value::from(original.to_string()));
                 }
-                Err(failure) => done.not_created(name, &commits.of_one(failure).object()?),
+                Err(failure) => {
+                    response.not_created(name, &commits.object_failure(failure).object()?);
+                }
             }
         }
-        let stand = commits.stand(&context.store.snapshot(), &account, is_right)?;
-        let answer = done.into_answer(context, &account, stand);
+        let states = commits.into_states(&context.store.snapshot(), &account, is_expected)?;
+        let answer = response.into_answer(context, &account, states);
         if args.on_success_destroy_original && !copied.is_empty() {
             let mut arguments = JsonObject::new();
             arguments.insert("accountId".into(), from.id.to_string().into());
@@ -75,16 +77,18 @@ impl Method for EmailCopy {
     }
 }
 
-fn one(
+/// Copies one email. Returns the id of the original, and the properties of the copy that the client
+/// does not know.
+fn copy_email(
     call: &Call<'_>,
     (from, account): (&Account, &Account),
     commits: &mut Commits,
-    is_right: impl Fn(ModSeq) -> bool,
+    is_expected: impl Fn(ModSeq) -> bool,
     object: &JsonObject,
 ) -> Result<(EmailId, JsonObject), SetFailure> {
     let context = call.context;
     let (id, filing) =
-        Filing::with_source(call.created, object, "id", "a copy cannot have another")?;
+        Filing::with_source(call.created, object, "id", "a copy has the value of the original")?;
     context.budget.charge_stored(0)?;
     let id = call
         .created
@@ -107,7 +111,8 @@ fn one(
         filing: &filing,
         keywords: email.keywords,
         received_at: email.received_at,
-        once: true,
+        refuse_duplicate: true,
     };
-    Ok((id, keep(context, account, commits, is_right, &message)?.object_changed(&filing)))
+    let copy = file_message(context, account, commits, is_expected, &message)?;
+    Ok((id, copy.object_with_changed_date(&filing)))
 }

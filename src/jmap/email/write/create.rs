@@ -1,5 +1,5 @@
-//! An email from what a client says of it (RFC 8621 §4.6): its rules, and the message that is
-//! built.
+//! Builds the message of an email that a client creates (RFC 8621 §4.6), and checks the properties
+//! that describe it.
 
 mod part;
 mod value;
@@ -19,8 +19,9 @@ use crate::model::{SentAt, UtcMillis, limits};
 use crate::wire::jmap::{MethodError, SetError};
 use part::PartBuilder;
 
-/// Properties that stand for a header field, with its name and form (RFC 8621 §4.1.3).
-const FIELDS: [(&str, &str, Form); 11] = [
+/// The properties that stand for a header field, with the name and form of the field (RFC 8621
+/// §4.1.3).
+const HEADER_PROPERTIES: [(&str, &str, Form); 11] = [
     ("messageId", "Message-ID", Form::MessageIds),
     ("inReplyTo", "In-Reply-To", Form::MessageIds),
     ("references", "References", Form::MessageIds),
@@ -33,10 +34,11 @@ const FIELDS: [(&str, &str, Form); 11] = [
     ("subject", "Subject", Form::Text),
     ("sentAt", "Date", Form::Date),
 ];
-/// Properties that are about the body.
-const BODY: [&str; 5] = ["bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments"];
+/// The properties that describe the body.
+const BODY_PROPERTIES: [&str; 5] =
+    ["bodyStructure", "bodyValues", "textBody", "htmlBody", "attachments"];
 
-/// The header fields that an object has set: none twice (RFC 8621 §4.6).
+/// The header fields that the properties of an object set. None may be set twice (RFC 8621 §4.6).
 #[derive(Debug, Default)]
 struct HeaderFields {
     names: BTreeSet<String>,
@@ -48,91 +50,93 @@ impl HeaderFields {
         self.names.contains(&name.to_ascii_lowercase())
     }
 
-    /// Claims a name; says whether it was free.
+    /// Records that a field is set. Returns false if it was set before.
     fn claim(&mut self, name: &str) -> bool {
         self.names.insert(name.to_ascii_lowercase())
     }
 
+    /// Sets the fields that a property makes, or adds a problem of the property at `path`.
     fn set(
         &mut self,
         property: &HeaderProperty,
         json: &Value,
         path: &str,
-        wrong: &mut InvalidProperties,
+        problems: &mut InvalidProperties,
     ) {
         if !self.claim(&property.name) {
-            wrong.add(path, "the same header field is set by two properties");
+            problems.add(path, "the same header field is set by two properties");
             return;
         }
-        match value::fields(property, json) {
+        match value::encode_fields(property, json) {
             Ok(fields) => self.fields.extend(fields),
-            Err(BadFieldValue(why)) => wrong.add(path, why),
+            Err(BadFieldValue(why)) => problems.add(path, why),
         }
     }
 }
 
-/// The message, built of an object of Email/set's `create`, of which so much is known to be wrong.
+/// Builds the message of an object in `create` of Email/set. `problems` has those that were found
+/// in other properties of the object.
 ///
 /// # Errors
-/// `invalidProperties`, `blobNotFound`, `tooLarge`; what concerns the whole call.
-pub(in crate::jmap::email) fn message(
+/// `invalidProperties`, `blobNotFound`, `tooLarge`; an error of the call if a blob cannot be read.
+pub(in crate::jmap::email) fn build_message(
     context: &Context,
     account: &Account,
     object: &Map<String, Value>,
     now: UtcMillis,
-    mut wrong: InvalidProperties,
+    mut problems: InvalidProperties,
 ) -> Result<Vec<u8>, SetFailure> {
     let mut header = HeaderFields::default();
     for (name, value) in object.iter().filter(|(_, value)| !value.is_null()) {
-        if filing::NAMES.contains(&name.as_str()) || BODY.contains(&name.as_str()) {
+        if filing::PROPERTIES.contains(&name.as_str()) || BODY_PROPERTIES.contains(&name.as_str()) {
             continue;
         }
-        if let Some((_, field, form)) = FIELDS.iter().find(|(known, ..)| known == name) {
+        if let Some((_, field, form)) = HEADER_PROPERTIES.iter().find(|(own, ..)| own == name) {
             let property = HeaderProperty { name: (*field).to_owned(), form: *form, all: false };
-            header.set(&property, value, name, &mut wrong);
+            header.set(&property, value, name, &mut problems);
         } else if name.starts_with("header:") {
             match name.parse::<HeaderProperty>() {
-                Ok(property) if is_of_body(&property.name) => {
-                    wrong.add(name, "it belongs to a body part")
+                Ok(property) if is_content_field(&property.name) => {
+                    problems.add(name, "this header field can be set only on a body part")
                 }
-                Ok(property) => header.set(&property, value, name, &mut wrong),
-                Err(error) => wrong.add(name, &error.to_string()),
+                Ok(property) => header.set(&property, value, name, &mut problems),
+                Err(error) => problems.add(name, &error.to_string()),
             }
         } else {
-            wrong.add(name, "an email that is made has no such property");
+            problems.add(name, "an email cannot be created with this property");
         }
     }
-    let mut parts = PartBuilder::new(context, account, object, &header, &mut wrong);
+    let mut parts = PartBuilder::new(context, account, object, &header, &mut problems);
     let body = parts.body()?;
-    let (missing, octets, attached) =
-        (std::mem::take(&mut parts.missing), parts.octets, parts.attached);
-    // Where there is an error of its own for it, it is that and not `invalidProperties` (RFC 8620
-    // §5.3).
-    if !missing.is_empty() {
-        return Err(SetError::BlobNotFound(missing).into());
+    let (missing_blobs, total_bytes, blob_bytes) =
+        (std::mem::take(&mut parts.missing_blobs), parts.total_bytes, parts.blob_bytes);
+    // A more specific error takes precedence over `invalidProperties` (RFC 8620 §5.3).
+    if !missing_blobs.is_empty() {
+        return Err(SetError::BlobNotFound(missing_blobs).into());
     }
-    wrong.finish()?;
+    problems.finish()?;
     let too_large = || {
         SetFailure::Object(SetError::TooLarge(format!(
-            "more than {} octets",
+            "more than {} bytes",
             limits::MAX_MESSAGE_BYTES
         )))
     };
-    if attached > limits::MAX_ATTACHMENTS_BYTES {
-        let most = limits::MAX_ATTACHMENTS_BYTES;
-        return Err(SetError::TooLarge(format!("more than {most} octets of attachments")).into());
+    if blob_bytes > limits::MAX_ATTACHMENTS_BYTES {
+        let max = limits::MAX_ATTACHMENTS_BYTES;
+        return Err(SetError::TooLarge(format!("more than {max} bytes of attachments")).into());
     }
-    if octets > limits::MAX_MESSAGE_BYTES {
+    if total_bytes > limits::MAX_MESSAGE_BYTES {
         return Err(too_large());
     }
-    let (id, seed) = message_id(account).map_err(SetFailure::Call)?;
+    let (id, seed) = new_message_id(account).map_err(SetFailure::Call)?;
     let HeaderFields { names, mut fields } = header;
-    let added = [
+    let defaults = [
         ("Message-ID", build::FieldValue::MessageIds(vec![id])),
         ("Date", build::FieldValue::Date(SentAt { at: now, offset_minutes: 0 })),
     ];
-    for (name, value) in added {
-        // The root of a bodyStructure may have set it, too: that is the same header.
+    for (name, value) in defaults {
+        // The root of a bodyStructure shares the header of the message, so it may have set the
+        // field.
         if !names.contains(&name.to_ascii_lowercase())
             && !body.fields.iter().any(|field| field.is(name))
         {
@@ -148,12 +152,16 @@ pub(in crate::jmap::email) fn message(
     if raw.len() as u64 > limits::MAX_MESSAGE_BYTES { Err(too_large()) } else { Ok(raw) }
 }
 
-fn is_of_body(name: &str) -> bool {
+fn is_content_field(name: &str) -> bool {
     name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-"))
 }
 
-/// A new Message-ID of an account's, and a word beside; nobody can guess either.
-pub(in crate::jmap) fn message_id(account: &Account) -> Result<(String, String), MethodError> {
+/// Returns a new Message-ID in the domain of an account, and a seed for MIME boundaries. Both are
+/// random and cannot be guessed.
+///
+/// # Errors
+/// `serverUnavailable` if the system gives no random bytes.
+pub(in crate::jmap) fn new_message_id(account: &Account) -> Result<(String, String), MethodError> {
     let mut random = [0u8; 32];
     getrandom::fill(&mut random)
         .map_err(|error| MethodError::ServerUnavailable(format!("no randomness: {error}")))?;
@@ -162,13 +170,14 @@ pub(in crate::jmap) fn message_id(account: &Account) -> Result<(String, String),
     Ok((format!("{id}@{}", domain(account)), seed.to_owned()))
 }
 
-/// The account's own domain, which is where an id is unique (RFC 5322 §3.6.4).
+/// The domain of the account's primary address, within which a Message-ID must be unique (RFC 5322
+/// §3.6.4).
 fn domain(account: &Account) -> String {
     let primary = account.row.primary.to_string();
     let domain = primary.rsplit('@').next().unwrap_or_default();
-    let fits = !domain.is_empty()
-        && domain.bytes().all(|octet| octet.is_ascii_alphanumeric() || b".-".contains(&octet));
-    if fits { domain.to_owned() } else { "localhost".to_owned() }
+    let is_valid = !domain.is_empty()
+        && domain.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
+    if is_valid { domain.to_owned() } else { "localhost".to_owned() }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Where an email is filed, with which keywords, and when it came: what a client may say of every
-//! email that it makes, imports or copies (RFC 8621 §4.1.1, §4.6 to §4.8), and change of it.
+//! Reads the properties that a client may set on every email that it creates, imports or copies:
+//! mailboxes, keywords and the time of receipt (RFC 8621 §4.1.1, §4.6 to §4.8).
 
 use std::collections::BTreeSet;
 
@@ -15,23 +15,22 @@ use crate::model::{MailboxUid, UtcMillis, keyword, limits};
 use crate::store::Snapshot;
 use crate::wire::jmap::SetError;
 
-/// The names of these properties.
-pub(in crate::jmap::email) const NAMES: [&str; 3] = ["mailboxIds", "keywords", "receivedAt"];
+pub(in crate::jmap::email) const PROPERTIES: [&str; 3] = ["mailboxIds", "keywords", "receivedAt"];
 
-/// What is said.
+/// The values of these properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::jmap::email) struct Filing {
-    /// One at least.
+    /// There is at least one.
     pub(in crate::jmap::email) mailboxes: BTreeSet<MailboxUid>,
-    /// Normal form; `None` where nothing is said.
+    /// In normal form; `None` if the client sent none.
     pub(in crate::jmap::email) keywords: Option<BTreeSet<String>>,
-    /// Likewise.
+    /// `None` if the client sent none.
     pub(in crate::jmap::email) received_at: Option<UtcMillis>,
 }
 
 impl Filing {
-    /// Reads an object that makes an email of something stored already: the id under `source`, and
-    /// the filing. Of any other property `unknown` says why it is wrong.
+    /// Reads an object that makes an email of something that is stored: the id in the property
+    /// `source`, and the filing. Any other property is invalid, with `unknown` as description.
     ///
     /// # Errors
     /// `invalidProperties`, `tooManyKeywords`.
@@ -41,81 +40,93 @@ impl Filing {
         source: &str,
         unknown: &str,
     ) -> Result<(&'o str, Self), SetError> {
-        let mut wrong = InvalidProperties::default();
-        for name in object.keys().filter(|name| *name != source && !NAMES.contains(&name.as_str()))
+        let mut problems = InvalidProperties::default();
+        for name in
+            object.keys().filter(|name| *name != source && !PROPERTIES.contains(&name.as_str()))
         {
-            wrong.add(name, unknown);
+            problems.add(name, unknown);
         }
         let id = object.get(source).and_then(Value::as_str).unwrap_or_default();
         if id.is_empty() {
-            wrong.add(source, "an id is wanted");
+            problems.add(source, "an id is wanted");
         }
-        let filing = Self::read(ids, object, &mut wrong)?;
-        wrong.finish()?;
+        let filing = Self::read(ids, object, &mut problems)?;
+        problems.finish()?;
         Ok((id, filing))
     }
 
-    /// Reads the properties of an object that has others, too. What is read is of use where nothing
-    /// is wrong.
+    /// Reads the filing of an object that may have other properties. The result is meaningful only
+    /// if no problem was added.
     ///
     /// # Errors
     /// `tooManyKeywords`.
     pub(in crate::jmap::email) fn read(
         ids: &CreationIds,
         object: &Map<String, Value>,
-        wrong: &mut InvalidProperties,
+        problems: &mut InvalidProperties,
     ) -> Result<Self, SetError> {
-        let given = |name: &str| object.get(name).filter(|value| !value.is_null());
-        let mailboxes = mailboxes(ids, given("mailboxIds").unwrap_or(&Value::Null));
+        let property = |name: &str| object.get(name).filter(|value| !value.is_null());
+        let mailboxes = mailboxes(ids, property("mailboxIds").unwrap_or(&Value::Null));
         let received_at =
-            given("receivedAt").map(|value| utc_date("receivedAt", value)).transpose();
+            property("receivedAt").map(|value| utc_date("receivedAt", value)).transpose();
         if received_at.is_err() {
-            wrong.add("receivedAt", "a UTCDate such as 2026-12-24T09:00:00Z is wanted");
+            problems.add("receivedAt", "a UTCDate such as 2026-12-24T09:00:00Z is wanted");
         }
         Ok(Self {
-            mailboxes: wrong.note(mailboxes)?.unwrap_or_default(),
-            keywords: wrong.note(given("keywords").map(keywords).transpose())?.flatten(),
+            mailboxes: problems.note(mailboxes)?.unwrap_or_default(),
+            keywords: problems.note(property("keywords").map(keywords).transpose())?.flatten(),
             received_at: received_at.ok().flatten(),
         })
     }
 }
 
-/// The names in a set as JSON has it: `{name: true}`.
-fn names<'v>(property: &str, value: &'v Value) -> Result<Vec<&'v String>, SetError> {
-    let wanted = || SetError::property(property, "an object is wanted whose values are true");
-    let members = value.as_object().ok_or_else(wanted)?;
+/// Returns the members of a set as JMAP writes it: `{name: true}`.
+fn set_members<'v>(property: &str, value: &'v Value) -> Result<Vec<&'v String>, SetError> {
+    let invalid = || SetError::property(property, "an object is wanted whose values are true");
+    let members = value.as_object().ok_or_else(invalid)?;
     if members.values().all(|value| *value == Value::Bool(true)) {
         Ok(members.keys().collect())
     } else {
-        Err(wanted())
+        Err(invalid())
     }
 }
 
-/// `mailboxIds`, creation ids replaced: one at least. Whether they are there is asked by `prove`.
+/// Reads `mailboxIds`, which must not be empty, and resolves creation ids. `require_mailboxes`
+/// checks that the mailboxes exist.
 pub(in crate::jmap::email) fn mailboxes(
     ids: &CreationIds,
     value: &Value,
 ) -> Result<BTreeSet<MailboxUid>, SetError> {
-    let wanted = |what: &str| SetError::property("mailboxIds", what);
+    let invalid = |what: &str| SetError::property("mailboxIds", what);
     let one = |id: &String| {
         let uid = ids.resolve(id).and_then(|id| id.parse().ok());
         uid.filter(|uid| *uid != MailboxUid::ALL)
-            .ok_or_else(|| wanted(&format!("{id}: no such mailbox")))
+            .ok_or_else(|| invalid(&format!("{id}: no such mailbox")))
     };
-    let found = names("mailboxIds", value)?
+    let found = set_members("mailboxIds", value)?
         .into_iter()
         .map(one)
         .collect::<Result<BTreeSet<_>, SetError>>()?;
-    if found.is_empty() { Err(wanted("an email is in one mailbox at least")) } else { Ok(found) }
+    if found.is_empty() {
+        Err(invalid("an email must be in at least one mailbox"))
+    } else {
+        Ok(found)
+    }
 }
 
-/// `keywords`, in normal form.
+/// Reads `keywords`, and returns them in normal form.
+///
+/// # Errors
+/// `invalidProperties`, `tooManyKeywords`.
 pub(in crate::jmap::email) fn keywords(value: &Value) -> Result<BTreeSet<String>, SetError> {
-    let wanted = |word: &String| {
-        SetError::property("keywords", format!("\"{word}\" is no keyword (RFC 8621 §4.1.1)"))
+    let invalid = |word: &String| {
+        SetError::property(
+            "keywords",
+            format!("\"{word}\" is not a valid keyword (RFC 8621 §4.1.1)"),
+        )
     };
-    let one = |word: &String| keyword::normalize(word).ok_or_else(|| wanted(word));
-    let found = names("keywords", value)?
+    let one = |word: &String| keyword::normalize(word).ok_or_else(|| invalid(word));
+    let found = set_members("keywords", value)?
         .into_iter()
         .map(one)
         .collect::<Result<BTreeSet<_>, SetError>>()?;
@@ -128,11 +139,11 @@ pub(in crate::jmap::email) fn keywords(value: &Value) -> Result<BTreeSet<String>
     Ok(found)
 }
 
-/// Whether mailboxes are there for the caller.
+/// Checks that mailboxes exist and that the caller may know of them.
 ///
 /// # Errors
-/// Those of reading; `invalidProperties`.
-pub(in crate::jmap::email) fn prove(
+/// `invalidProperties`; errors of the store.
+pub(in crate::jmap::email) fn require_mailboxes(
     snapshot: &Snapshot<'_>,
     (account, rights): (&Account, &Rights),
     mailboxes: &BTreeSet<MailboxUid>,

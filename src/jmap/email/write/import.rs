@@ -1,18 +1,18 @@
-//! Email/import (RFC 8621 §4.8).
+//! Email/import (RFC 8621 §4.8): creates emails from blobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::commits::{Commits, NewMessage, file_message};
 use super::filing::Filing;
-use super::keep::{Commits, NewMessage, keep};
 use crate::jmap::context::Account;
 use crate::jmap::failure::SetFailure;
 use crate::jmap::method::{Call, Method};
 use crate::jmap::standard::{SetResponse, state};
 use crate::message::header::{first, is_message};
 use crate::message::parse::date;
-use crate::model::{UtcMillis, limits};
+use crate::model::{ModSeq, UtcMillis, limits};
 use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 
 #[derive(Debug, Deserialize)]
@@ -20,7 +20,7 @@ use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 pub(in crate::jmap) struct EmailImportArgs {
     account_id: String,
     if_in_state: Option<String>,
-    /// By creation id.
+    /// The emails to create, by creation id.
     emails: BTreeMap<String, JsonObject>,
 }
 
@@ -47,16 +47,17 @@ impl Method for EmailImport {
         if args.emails.len() > limits::MAX_OBJECTS_IN_SET {
             return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
         }
-        let wanted = args.if_in_state;
-        let is_right =
-            |now| wanted.as_ref().is_none_or(|wanted| *wanted == state(&context.store, now));
-        let (mut commits, mut done) = (Commits::default(), SetResponse::default());
+        let expected = args.if_in_state;
+        let is_expected =
+            |now| expected.as_ref().is_none_or(|expected| *expected == state(&context.store, now));
+        let (mut commits, mut response) = (Commits::default(), SetResponse::default());
         for (name, object) in &args.emails {
-            let kept = one(call, &account, &mut commits, is_right, object);
-            done.create(call.created, name, kept.map_err(|error| commits.of_one(error)))?;
+            let created = import_email(call, &account, &mut commits, is_expected, object);
+            let created = created.map_err(|error| commits.object_failure(error));
+            response.create(call.created, name, created)?;
         }
-        let stand = commits.stand(&context.store.snapshot(), &account, is_right)?;
-        let answer = done.into_answer(context, &account, stand);
+        let states = commits.into_states(&context.store.snapshot(), &account, is_expected)?;
+        let answer = response.into_answer(context, &account, states);
         Ok(EmailImportAnswer {
             account_id: answer.account_id,
             old_state: answer.old_state,
@@ -67,11 +68,11 @@ impl Method for EmailImport {
     }
 }
 
-fn one(
+fn import_email(
     call: &Call<'_>,
     account: &Account,
     commits: &mut Commits,
-    is_right: impl Fn(crate::model::ModSeq) -> bool,
+    is_expected: impl Fn(ModSeq) -> bool,
     object: &JsonObject,
 ) -> Result<JsonObject, SetFailure> {
     let context = call.context;
@@ -79,31 +80,36 @@ fn one(
     context.budget.charge_stored(0)?;
     let blob = call.created.resolve(blob).unwrap_or_default();
     let raw = context.bytes_by_id(account, &blob)?;
-    // RFC 8621 §4.8: an id that is not found is invalid as any other value.
+    // RFC 8621 §4.8: the error for a missing blob is `invalidProperties`, not `blobNotFound`.
     let raw = raw.ok_or_else(|| SetError::property("blobId", "there is no such blob"))?;
     if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {
         return Err(
-            SetError::TooLarge(format!("more than {} octets", limits::MAX_MESSAGE_BYTES)).into()
+            SetError::TooLarge(format!("more than {} bytes", limits::MAX_MESSAGE_BYTES)).into()
         );
     }
     if !is_message(&raw) {
-        return Err(SetError::of("invalidEmail", "it has no header of a message").into());
+        return Err(SetError::of(
+            "invalidEmail",
+            "the blob does not begin with the header of a message",
+        )
+        .into());
     }
-    let received_at = received(&raw).unwrap_or_else(|| context.store.clock().now());
+    let received_at = newest_received_time(&raw).unwrap_or_else(|| context.store.clock().now());
     let message = NewMessage {
         raw: &raw,
         prefix: &[],
         filing: &filing,
         keywords: BTreeSet::new(),
         received_at,
-        once: true,
+        refuse_duplicate: true,
     };
-    Ok(keep(context, account, commits, is_right, &message)?.object_changed(&filing))
+    let email = file_message(context, account, commits, is_expected, &message)?;
+    Ok(email.object_with_changed_date(&filing))
 }
 
-/// When the topmost Received field says that it came.
-fn received(raw: &[u8]) -> Option<UtcMillis> {
+/// Returns the time in the topmost Received field, which is the newest.
+fn newest_received_time(raw: &[u8]) -> Option<UtcMillis> {
     let field = first(raw, "Received")?;
-    let at = field.value.iter().rposition(|octet| *octet == b';')?;
+    let at = field.value.iter().rposition(|byte| *byte == b';')?;
     Some(date(field.value.get(at + 1..)?)?.at)
 }

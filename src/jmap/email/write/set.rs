@@ -1,19 +1,19 @@
-//! Email/set (RFC 8621 §4.6). Each email that is made is a commit of its own (`keep`); of those
-//! that change or go, many share one.
+//! Email/set (RFC 8621 §4.6). Each email that is created is a commit of its own; many updates or
+//! destructions share one.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::commits::{Commits, FiledEmail, NewMessage, file_message};
 use super::create;
 use super::filing::{self, Filing};
-use super::keep::{Commits, FiledEmail, NewMessage, keep};
 use crate::jmap::context::{Account, Context};
 use crate::jmap::creation_ids::CreationIds;
-use crate::jmap::email::read::body::Bodies;
+use crate::jmap::email::read::body::MessageRenderer;
 use crate::jmap::email::read::get::EmailDisplay;
 use crate::jmap::email::read::property::{
-    ContentProperty, EmailProperty, RequestedProperties, set_of,
+    ContentProperty, EmailProperty, RequestedProperties, json_set,
 };
 use crate::jmap::failure::{SetFailure, TxnResult};
 use crate::jmap::method::{Call, Method};
@@ -27,7 +27,7 @@ use crate::store::{Snapshot, Txn};
 use crate::wire::jmap::standard::{SetAnswer, SetArgs};
 use crate::wire::jmap::{MethodError, Patch, SetError};
 
-/// Emails of one commit.
+/// The number of emails that are changed in one commit.
 const EMAILS_PER_COMMIT: usize = 64;
 
 pub(in crate::jmap) struct EmailSet;
@@ -48,89 +48,91 @@ fn set(
     mut set: SetArguments,
 ) -> Result<SetAnswer, MethodError> {
     let (context, ids) = (call.context, call.created);
-    let mut done = std::mem::take(&mut set.done);
+    let mut response = std::mem::take(&mut set.done);
     let mut commits = Commits::default();
-    let is_right = |now: ModSeq| set.is_in_state(context, now);
-    for (name, given) in &set.create {
-        let made = made(call, account, &mut commits, is_right, given);
-        done.create(ids, name, made.map_err(|error| commits.of_one(error)))?;
+    let is_expected = |now: ModSeq| set.is_in_state(context, now);
+    for (name, object) in &set.create {
+        let created = create_email(call, account, &mut commits, is_expected, object);
+        response.create(ids, name, created.map_err(|error| commits.object_failure(error)))?;
     }
-    // What was just made may be changed in the same call.
+    // An email that this call created may be updated or destroyed by its creation id.
     let updates: Vec<(String, &Value)> =
         set.update.iter().map(|(id, patch)| (call.resolve_id(id.clone()), patch)).collect();
     let destroys: Vec<String> = set.destroy.iter().map(|id| call.resolve_id(id.clone())).collect();
     let work = EmailSetCall { context, account, ids };
-    work.each(
+    work.change_each(
         &mut commits,
-        &is_right,
+        &is_expected,
         &updates,
         &mut |txn, (id, patch)| work.update(txn, id, patch),
         &mut |(id, _), outcome| match outcome {
-            Ok(also) => done.updated(id, also),
-            Err(error) => done.not_updated(id, &error),
+            Ok(server_set) => response.updated(id, server_set),
+            Err(error) => response.not_updated(id, &error),
         },
     )?;
-    work.each(
+    work.change_each(
         &mut commits,
-        &is_right,
+        &is_expected,
         &destroys,
         &mut |txn, id| work.destroy(txn, id),
         &mut |id, outcome| match outcome {
-            Ok(()) => done.destroyed(id),
-            Err(error) => done.not_destroyed(id, &error),
+            Ok(()) => response.destroyed(id),
+            Err(error) => response.not_destroyed(id, &error),
         },
     )?;
-    let stand = commits.stand(&context.store.snapshot(), account, is_right)?;
-    Ok(done.into_answer(context, account, stand))
+    let states = commits.into_states(&context.store.snapshot(), account, is_expected)?;
+    Ok(response.into_answer(context, account, states))
 }
 
-/// One that is made: what the client does not know of it.
-fn made(
+/// Creates an email, and returns the properties that the client does not know.
+fn create_email(
     call: &Call<'_>,
     account: &Account,
     commits: &mut Commits,
-    is_right: impl Fn(ModSeq) -> bool,
-    given: &Map<String, Value>,
+    is_expected: impl Fn(ModSeq) -> bool,
+    object: &Map<String, Value>,
 ) -> Result<Map<String, Value>, SetFailure> {
-    let mut wrong = InvalidProperties::default();
+    let mut problems = InvalidProperties::default();
     let context = call.context;
-    let filing = Filing::read(call.created, given, &mut wrong)?;
+    let filing = Filing::read(call.created, object, &mut problems)?;
     context.budget.charge_stored(0)?;
     let now = context.store.clock().now();
-    let raw = create::message(context, account, given, now, wrong)?;
+    let raw = create::build_message(context, account, object, now, problems)?;
     let message = NewMessage {
         raw: &raw,
         prefix: &[],
         filing: &filing,
         keywords: BTreeSet::new(),
         received_at: now,
-        once: false,
+        refuse_duplicate: false,
     };
-    let kept: FiledEmail = keep(context, account, commits, is_right, &message)?;
-    let mut object = kept.object_dated(&filing);
+    let email: FiledEmail = file_message(context, account, commits, is_expected, &message)?;
+    let mut server_set = email.object_with_date(&filing);
     let content =
         catch_parser_panic("a message", || content(&Parsed::parse(&raw))).unwrap_or_default();
     let sent_at = content.sent_at;
     let is_given = |property: &ContentProperty| {
-        given.get(property.as_str()).is_some_and(|value| !value.is_null())
+        object.get(property.as_str()).is_some_and(|value| !value.is_null())
     };
-    let own = [
+    let derived = [
         ContentProperty::HasAttachment,
         ContentProperty::Preview,
         ContentProperty::MessageId,
         ContentProperty::SentAt,
     ];
-    let own = own.into_iter().filter(|property| !is_given(property)).map(EmailProperty::Content);
-    RequestedProperties::of(own).map_err(SetFailure::Call)?.of_content(content, &mut object);
-    // A header field holds whole seconds.
-    let asked = given.get("sentAt").and_then(Value::as_str).and_then(SentAt::parse_rfc3339);
-    if asked.is_some() && asked != sent_at {
-        object.insert("sentAt".into(), sent_at.map(SentAt::rfc3339).into());
+    let derived =
+        derived.into_iter().filter(|property| !is_given(property)).map(EmailProperty::Content);
+    let derived = RequestedProperties::of(derived).map_err(SetFailure::Call)?;
+    derived.add_content(content, &mut server_set);
+    // A Date field has whole seconds, so a fraction that the client sent is lost.
+    let given_date = object.get("sentAt").and_then(Value::as_str).and_then(SentAt::parse_rfc3339);
+    if given_date.is_some() && given_date != sent_at {
+        server_set.insert("sentAt".into(), sent_at.map(SentAt::rfc3339).into());
     }
     if filing.keywords.is_none() {
-        object.insert("keywords".into(), Value::Object(Map::new()));
+        server_set.insert("keywords".into(), Value::Object(Map::new()));
     }
-    Ok(object)
+    Ok(server_set)
 }
 
 struct EmailSetCall<'a> {
@@ -140,49 +142,51 @@ struct EmailSetCall<'a> {
 }
 
 impl EmailSetCall<'_> {
-    /// Does the same with each object, several in a commit; what fails of one is nothing to the
-    /// others.
-    fn each<O, T>(
+    /// Runs `change` for each object, [`EMAILS_PER_COMMIT`] of them in one commit, and passes the
+    /// outcomes to `record`. An object that is refused does not affect the others.
+    fn change_each<O, T>(
         &self,
         commits: &mut Commits,
-        is_right: &dyn Fn(ModSeq) -> bool,
+        is_expected: &dyn Fn(ModSeq) -> bool,
         objects: &[O],
         change: &mut dyn FnMut(&mut Txn<'_>, &O) -> TxnResult<T>,
-        tell: &mut dyn FnMut(&O, Result<T, SetError>),
+        record: &mut dyn FnMut(&O, Result<T, SetError>),
     ) -> Result<(), MethodError> {
         for chunk in objects.chunks(EMAILS_PER_COMMIT) {
-            let mut left = None;
-            let done = commits.run(is_right, |enter| {
+            let mut state_after = None;
+            let result = commits.run(is_expected, |begin| {
                 self.context.store.commit(self.account.id, |txn| {
-                    if enter(txn)?.is_none() {
+                    if begin(txn)?.is_none() {
                         return Ok(Vec::new());
                     }
                     let mut outcomes = Vec::with_capacity(chunk.len());
-                    for one in chunk {
-                        outcomes.push(match change(txn, one) {
+                    for object in chunk {
+                        outcomes.push(match change(txn, object) {
                             Ok(changed) => Ok(changed),
                             Err(failure) => Err(failure.object()?),
                         });
                     }
-                    left = Some(txn.state().state(DataType::Email));
+                    state_after = Some(txn.state().state(DataType::Email));
                     Ok(outcomes)
                 })
             });
-            match done {
+            match result {
                 Ok(outcomes) => {
-                    commits.leave(left);
-                    chunk.iter().zip(outcomes).for_each(|(one, outcome)| tell(one, outcome));
+                    commits.end(state_after);
+                    chunk
+                        .iter()
+                        .zip(outcomes)
+                        .for_each(|(object, outcome)| record(object, outcome));
                 }
                 Err(failure) => {
                     let error = failure.object()?;
-                    chunk.iter().for_each(|one| tell(one, Err(error.clone())));
+                    chunk.iter().for_each(|object| record(object, Err(error.clone())));
                 }
             }
         }
         Ok(())
     }
 
-    /// Destroys one.
     fn destroy(&self, txn: &mut Txn<'_>, id: &str) -> TxnResult<()> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::of(&txn.snapshot(), self.account)?;
@@ -197,28 +201,28 @@ impl EmailSetCall<'_> {
         Ok(txn.destroy_email(id)?)
     }
 
-    /// Changes one; gives what else changed of it than was asked.
+    /// Updates an email, and returns the properties that got another value than the client sent.
     fn update(&self, txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<Map<String, Value>> {
         let id: EmailId = id.parse().map_err(|_| SetError::NotFound)?;
         let rights = Rights::of(&txn.snapshot(), self.account)?;
         let email =
             txn.snapshot().email(self.account.id, id)?.filter(|email| rights.may_read_email(email));
         let email = email.ok_or(SetError::NotFound)?;
-        let patch = self.with_ids(patch);
-        let mut wish = self.wish(&txn.snapshot(), &rights, id, &patch)?;
-        let seen: BTreeSet<MailboxUid> =
+        let patch = self.resolve_mailbox_ids(patch);
+        let mut update = self.plan_update(&txn.snapshot(), &rights, id, &patch)?;
+        let visible: BTreeSet<MailboxUid> =
             email.mailboxes.difference(&rights.unreadable_mailboxes(&email)).copied().collect();
-        if !wish.mailboxes.is_subset(&seen) {
-            filing::prove(&txn.snapshot(), (self.account, &rights), &wish.mailboxes)?;
+        if !update.mailboxes.is_subset(&visible) {
+            filing::require_mailboxes(&txn.snapshot(), (self.account, &rights), &update.mailboxes)?;
         }
-        wish.mailboxes.extend(rights.unreadable_mailboxes(&email));
-        rights.require_for_change(&email, &wish.mailboxes, &wish.keywords)?;
-        txn.update_email(id, wish.mailboxes, wish.keywords)?;
-        Ok(wish.also)
+        update.mailboxes.extend(rights.unreadable_mailboxes(&email));
+        rights.require_for_change(&email, &update.mailboxes, &update.keywords)?;
+        txn.update_email(id, update.mailboxes, update.keywords)?;
+        Ok(update.server_set)
     }
 
-    /// The patch with creation ids of mailboxes replaced in its pointers.
-    fn with_ids(&self, patch: &Value) -> Value {
+    /// Replaces the creation ids of mailboxes in the pointers of a patch.
+    fn resolve_mailbox_ids(&self, patch: &Value) -> Value {
         let Some(members) = patch.as_object() else {
             return patch.clone();
         };
@@ -232,9 +236,9 @@ impl EmailSetCall<'_> {
         Value::Object(members.iter().map(|(name, value)| (pointer(name), value.clone())).collect())
     }
 
-    /// What the email is to be. What cannot change may be named, and must be as it is (RFC 8620
-    /// §5.3).
-    fn wish(
+    /// Returns what a patch makes of an email. A patch may contain a property that cannot change,
+    /// with its present value (RFC 8620 §5.3).
+    fn plan_update(
         &self,
         snapshot: &Snapshot<'_>,
         rights: &Rights,
@@ -250,45 +254,49 @@ impl EmailSetCall<'_> {
         };
         let properties: Vec<EmailProperty> =
             names.iter().map(read).collect::<Result<_, SetError>>()?;
-        let wrong = |error: MethodError| match error {
+        let object_error = |error: MethodError| match error {
             MethodError::RequestTooLarge(why) => SetError::RateLimit(why.into()),
             _ => SetError::ServerFail("the email cannot be read".into()),
         };
-        let wanted = RequestedProperties::of(properties).map_err(wrong)?;
-        let bodies = Bodies::usual(self.context);
-        let show = EmailDisplay { context: self.context, snapshot, account: self.account, rights };
-        let now = show.one(id, (&wanted, &bodies)).map_err(wrong)?.ok_or(SetError::NotFound)?;
-        let mut new = now.clone();
+        let properties = RequestedProperties::of(properties).map_err(object_error)?;
+        let renderer = MessageRenderer::with_defaults(self.context);
+        let display =
+            EmailDisplay { context: self.context, snapshot, account: self.account, rights };
+        let old = display.read_one(id, (&properties, &renderer)).map_err(object_error)?;
+        let old = old.ok_or(SetError::NotFound)?;
+        let mut new = old.clone();
         patch.apply(&mut new)?;
-        let fixed = |name: &&String| name.as_str() != "mailboxIds" && name.as_str() != "keywords";
+        let is_immutable =
+            |name: &&String| name.as_str() != "mailboxIds" && name.as_str() != "keywords";
         let changed: Vec<String> = names
             .iter()
-            .filter(fixed)
-            .filter(|name| now.get(*name) != new.get(*name))
+            .filter(is_immutable)
+            .filter(|name| old.get(*name) != new.get(*name))
             .cloned()
             .collect();
         if !changed.is_empty() {
             return Err(SetError::InvalidProperties(changed, "it cannot be changed".into()));
         }
-        // Set to null they go back to what is usual: no keyword (RFC 8620 §5.3); an email without a
-        // mailbox cannot be.
+        // Null resets keywords to the default, which is none (RFC 8620 §5.3). It is refused for
+        // mailboxes: an email must have one.
         let empty = Value::Object(Map::new());
         let given = new.get("keywords").filter(|keywords| !keywords.is_null()).unwrap_or(&empty);
         let keywords = filing::keywords(given)?;
-        let mut also = Map::new();
-        let as_given =
+        let mut server_set = Map::new();
+        let is_as_given =
             given.as_object().is_some_and(|given| given.keys().all(|word| keywords.contains(word)));
-        if !as_given {
-            also.insert("keywords".into(), set_of(keywords.iter().cloned()));
+        if !is_as_given {
+            server_set.insert("keywords".into(), json_set(keywords.iter().cloned()));
         }
         let mailboxes = filing::mailboxes(self.ids, new.get("mailboxIds").unwrap_or(&Value::Null))?;
-        Ok(EmailUpdate { mailboxes, keywords, also })
+        Ok(EmailUpdate { mailboxes, keywords, server_set })
     }
 }
 
-/// What an email is to be.
+/// The new content of an email.
 struct EmailUpdate {
     mailboxes: BTreeSet<MailboxUid>,
     keywords: BTreeSet<String>,
-    also: Map<String, Value>,
+    /// The properties that get another value than the client sent.
+    server_set: Map<String, Value>,
 }

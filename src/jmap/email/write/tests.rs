@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::jmap::email::read::tests::filed;
-use crate::jmap::email::write::keep::Commits;
+use crate::jmap::email::write::commits::Commits;
 use crate::jmap::failure::SetFailure;
 use crate::jmap::tests::{account_of, call, context, error};
 use crate::jmap::{CAPABILITIES, Context, run};
@@ -324,7 +324,7 @@ fn once_something_was_done_no_error_is_of_the_whole_call() {
     let unread = || SetFailure::Call(MethodError::ServerFail("it cannot be read".into()));
     let mut commits = Commits::default();
     assert_eq!(
-        commits.of_one(unread()).object().unwrap_err(),
+        commits.object_failure(unread()).object().unwrap_err(),
         MethodError::ServerFail("it cannot be read".into())
     );
     let done = commits.run(
@@ -337,7 +337,7 @@ fn once_something_was_done_no_error_is_of_the_whole_call() {
         },
     );
     assert_eq!(done, Ok(()));
-    let one = commits.of_one(unread()).object().unwrap();
+    let one = commits.object_failure(unread()).object().unwrap();
     assert_eq!(one.object(), json!({"type": "serverFail", "description": "it cannot be read"}));
 }
 

@@ -39,7 +39,7 @@ impl MailboxSetCall<'_> {
             Mailbox { subscribed: true, rights: Right::Rename.bit(), ..Mailbox::default() };
         let mut problems = InvalidProperties::default();
         for (property, value) in properties {
-            self.prove_property(&row, property)?;
+            self.require_property_right(&row, property)?;
             problems.note(self.apply(&mut row, property, value))?;
         }
         if !properties.contains_key("name") {
@@ -47,7 +47,7 @@ impl MailboxSetCall<'_> {
         }
         problems.finish()?;
         if self.account.guest.is_some() {
-            row.shares = self.prove_parent(txn, row.parent)?.shares;
+            row.shares = self.require_parent_right(txn, row.parent)?.shares;
         }
         let Mailbox {
             name: label, parent, role, sort_order, subscribed, shares, attributes, ..
@@ -123,7 +123,7 @@ impl MailboxSetCall<'_> {
         for (property, new) in Patch::wishes(patch, &before)? {
             // A client may send back a value that the server set (RFC 8620 §5.3).
             if before.get(&property) != Some(&new) {
-                self.prove_property(&old, &property)?;
+                self.require_property_right(&old, &property)?;
                 problems.note(self.apply(&mut row, &property, &new))?;
             }
             if property == "name" && new.as_str().is_some_and(|name| name != row.name) {
@@ -144,7 +144,7 @@ impl MailboxSetCall<'_> {
             return Ok(MailboxUpdate { uid, row, subscription: None, server_set });
         };
         if row.parent != old.parent {
-            self.prove_parent(txn, row.parent)?;
+            self.require_parent_right(txn, row.parent)?;
         }
         let subscription = Some((guest, row.subscribed));
         let stored = txn

@@ -11,9 +11,9 @@ use crate::wire::jmap::SetError;
 /// The number of emails that are taken out of a mailbox in one commit.
 const EMAILS_PER_COMMIT: usize = 64;
 
-/// Empties and destroys mailboxes. An email that is in no other mailbox is destroyed. If the process
-/// stops in between, a mailbox remains with fewer emails. Records the outcome of each mailbox in
-/// `work`, and returns the shares that ended.
+/// Empties and destroys mailboxes. An email that is in no other mailbox is destroyed. If the
+/// process stops in between, a mailbox remains with fewer emails. Records the outcome of each
+/// mailbox in `work`, and returns the shares that ended.
 pub(super) fn remove_with_emails(
     context: &Context,
     account: &Account,

@@ -1,4 +1,4 @@
-//! JSON as values of header fields.
+//! Encodes JSON values as header fields.
 
 use serde_json::Value;
 
@@ -7,25 +7,32 @@ use crate::message::forms::{self, Form, HeaderProperty};
 use crate::message::parse::Group;
 use crate::model::{EmailAddress, SentAt, limits};
 
-/// The fields that a property makes: one, or with `:all` one for each value.
-pub(super) fn fields(
+/// Returns the fields that a property makes: one, or with `:all` one for each value.
+///
+/// # Errors
+/// `BadFieldValue` if the value has another form than the property.
+pub(super) fn encode_fields(
     property: &HeaderProperty,
     json: &Value,
 ) -> Result<Vec<EncodedField>, BadFieldValue> {
     if !property.all {
-        return Ok(one(property, json)?.into_iter().collect());
+        return Ok(encode_field(property, json)?.into_iter().collect());
     }
     let all = json.as_array().ok_or(BadFieldValue("an array is wanted"))?;
     if all.len() > limits::MAX_FIELD_ADDRESSES {
         return Err(BadFieldValue("too many values"));
     }
-    let made: Result<Vec<Option<EncodedField>>, BadFieldValue> =
-        all.iter().map(|json| one(property, json)).collect();
-    Ok(made?.into_iter().flatten().collect())
+    let fields: Result<Vec<Option<EncodedField>>, BadFieldValue> =
+        all.iter().map(|json| encode_field(property, json)).collect();
+    Ok(fields?.into_iter().flatten().collect())
 }
 
-/// An empty list is no field: RFC 5322 §3.6 knows no field of addresses, ids or URLs without any.
-fn one(property: &HeaderProperty, json: &Value) -> Result<Option<EncodedField>, BadFieldValue> {
+/// Returns the field of one value; `None` for an empty list, because RFC 5322 §3.6 does not allow a
+/// field of addresses, ids or URLs that has none.
+fn encode_field(
+    property: &HeaderProperty,
+    json: &Value,
+) -> Result<Option<EncodedField>, BadFieldValue> {
     let value = match property.form {
         Form::Raw => build::FieldValue::Raw(text(json)?),
         Form::Text => build::FieldValue::Text(text(json)?),
@@ -40,7 +47,7 @@ fn one(property: &HeaderProperty, json: &Value) -> Result<Option<EncodedField>, 
             )
         }
     };
-    let empty = match &value {
+    let is_empty = match &value {
         build::FieldValue::MessageIds(all) | build::FieldValue::Urls(all) => all.is_empty(),
         build::FieldValue::Addresses(all) => all.is_empty(),
         build::FieldValue::Groups(all) => {
@@ -51,7 +58,7 @@ fn one(property: &HeaderProperty, json: &Value) -> Result<Option<EncodedField>, 
         }
         build::FieldValue::Text(_) | build::FieldValue::Date(_) => false,
     };
-    if empty { Ok(None) } else { EncodedField::new(&property.name, &value).map(Some) }
+    if is_empty { Ok(None) } else { EncodedField::new(&property.name, &value).map(Some) }
 }
 
 fn text(json: &Value) -> Result<String, BadFieldValue> {

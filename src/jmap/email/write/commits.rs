@@ -1,0 +1,248 @@
+//! Commits of Email/set, Email/import and Email/copy.
+//!
+//! - A call makes several commits. `ifInState` is checked in the first one, and the states of the
+//!   answer span all of them.
+//! - Each new message is a commit of its own, so that no lock is held while the next is read.
+//! - After the first commit an error no longer fails the call, but only the objects of its commit.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::filing::{self, Filing};
+use crate::jmap::context::{Account, Context, date_or_null};
+use crate::jmap::failure::{SetFailure, TxnResult};
+use crate::jmap::rights::Rights;
+use crate::jmap::standard::SetStates;
+use crate::message::rows_or_bare;
+use crate::model::mailbox::Right;
+use crate::model::{BlobId, DataType, EmailId, ModSeq, ThreadId, UtcMillis};
+use crate::query::Scope;
+use crate::store::{EncodedMessage, Error, NewEmail, Snapshot, Ticket, Txn};
+use crate::wire::jmap::{MethodError, SetError};
+
+/// The commits of a call, and the states before and after them.
+#[derive(Debug, Default)]
+pub(in crate::jmap::email) struct Commits {
+    /// `None` before the first commit.
+    states: Option<SetStates>,
+}
+
+impl Commits {
+    /// Begins a commit in the state `now`. Returns false if it is the first commit and the state is
+    /// not the expected one.
+    fn begin(&mut self, now: ModSeq, is_expected: impl Fn(ModSeq) -> bool) -> bool {
+        match &mut self.states {
+            Some(states) => states.before(now),
+            None if is_expected(now) => self.states = Some(SetStates::new(now)),
+            None => return false,
+        }
+        true
+    }
+
+    /// Runs one commit, and waits until it is durable. The transaction that `commit` runs must
+    /// first call the function that `commit` gets, and change nothing if that returns `None`.
+    ///
+    /// # Errors
+    /// `stateMismatch` or another error of the call in the first commit; in a later one, an error
+    /// of the objects of the commit.
+    pub(in crate::jmap::email) fn run<T>(
+        &mut self,
+        is_expected: impl Fn(ModSeq) -> bool,
+        commit: impl FnOnce(
+            &mut dyn FnMut(&mut Txn<'_>) -> Result<Option<()>, Error>,
+        ) -> Result<(T, Ticket), Error>,
+    ) -> Result<T, SetFailure> {
+        let (is_first, before) = (self.states.is_none(), self.states);
+        let mut has_begun = true;
+        let result = commit(&mut |txn| {
+            // The commit may be run again.
+            self.states = before;
+            let now = txn.state().state(DataType::Email);
+            has_begun = self.begin(now, &is_expected);
+            Ok(has_begun.then_some(()))
+        });
+        let result = result.and_then(|(done, ticket)| ticket.wait_blocking().map(|()| done));
+        if !has_begun {
+            return Err(SetFailure::Call(MethodError::StateMismatch));
+        }
+        match result {
+            Ok(done) => Ok(done),
+            Err(error) if is_first => {
+                self.states = before;
+                Err(SetFailure::Call(error.into()))
+            }
+            Err(error) => {
+                self.states = before;
+                Err(SetError::ServerFail(error.to_string()).into())
+            }
+        }
+    }
+
+    /// Ends a commit that is durable. `now` is the state after the commit.
+    pub(in crate::jmap::email) fn end(&mut self, now: Option<ModSeq>) {
+        if let (Some(states), Some(now)) = (&mut self.states, now) {
+            states.after(now, true);
+        }
+    }
+
+    /// Returns the states before and after all commits. Without a commit, both are the present
+    /// state.
+    ///
+    /// # Errors
+    /// `stateMismatch` if there was no commit and the present state is not the expected one; errors
+    /// of the store.
+    pub(in crate::jmap::email) fn into_states(
+        self,
+        snapshot: &Snapshot<'_>,
+        account: &Account,
+        is_expected: impl Fn(ModSeq) -> bool,
+    ) -> Result<SetStates, MethodError> {
+        if let Some(states) = self.states {
+            return Ok(states);
+        }
+        let now = snapshot.state(account.id, DataType::Email)?;
+        if is_expected(now) { Ok(SetStates::new(now)) } else { Err(MethodError::StateMismatch) }
+    }
+
+    /// Turns an error of the call into one of the object if there was a commit: an error of the
+    /// call would tell the client that nothing was changed (RFC 8620 §3.6.2).
+    pub(in crate::jmap::email) fn object_failure(&self, failure: SetFailure) -> SetFailure {
+        match failure {
+            SetFailure::Call(error) if self.states.is_some() => {
+                SetFailure::Object(SetError::ServerFail(error.description()))
+            }
+            other => other,
+        }
+    }
+}
+
+/// A message that becomes an email.
+#[derive(Debug)]
+pub(in crate::jmap::email) struct NewMessage<'m> {
+    pub(in crate::jmap::email) raw: &'m [u8],
+    /// The trace prefix.
+    pub(in crate::jmap::email) prefix: &'m [u8],
+    pub(in crate::jmap::email) filing: &'m Filing,
+    /// The keywords if `filing` has none.
+    pub(in crate::jmap::email) keywords: BTreeSet<String>,
+    /// The time of receipt if `filing` has none.
+    pub(in crate::jmap::email) received_at: UtcMillis,
+    /// Whether the message is refused if an email with the same message exists.
+    pub(in crate::jmap::email) refuse_duplicate: bool,
+}
+
+/// An email that was created from a message.
+#[derive(Debug)]
+pub(in crate::jmap::email) struct FiledEmail {
+    pub(in crate::jmap::email) id: EmailId,
+    thread: ThreadId,
+    size: u64,
+    received_at: UtcMillis,
+}
+
+impl FiledEmail {
+    /// The properties that the client cannot know (RFC 8621 §4.6, §4.8).
+    pub(in crate::jmap::email) fn object(&self) -> Map<String, Value> {
+        let mut object = Map::new();
+        object.insert("id".into(), self.id.to_string().into());
+        object.insert("blobId".into(), BlobId::email(self.id).to_string().into());
+        object.insert("threadId".into(), self.thread.to_string().into());
+        object.insert("size".into(), self.size.into());
+        object
+    }
+
+    /// The same properties, with `receivedAt` if it differs from what the client sent: the client
+    /// sent none, or a time before 1970 or with a fraction of a second, which are not stored.
+    pub(in crate::jmap::email) fn object_with_date(&self, filing: &Filing) -> Map<String, Value> {
+        let mut object = self.object();
+        let received_at = date_or_null(Some(self.received_at));
+        let stored = received_at.as_str().and_then(UtcMillis::parse_rfc3339);
+        if filing.received_at.is_none() || filing.received_at != stored {
+            object.insert("receivedAt".into(), received_at);
+        }
+        object
+    }
+
+    /// The same properties, with `receivedAt` only if the client sent another time: the answers of
+    /// RFC 8621 §4.7 and §4.8 do not include a time that the client left out.
+    pub(in crate::jmap::email) fn object_with_changed_date(
+        &self,
+        filing: &Filing,
+    ) -> Map<String, Value> {
+        if filing.received_at.is_some() { self.object_with_date(filing) } else { self.object() }
+    }
+}
+
+/// Creates an email from a message, in a commit of its own.
+///
+/// # Errors
+/// Why the message is refused, or an error of the call.
+pub(in crate::jmap::email) fn file_message(
+    context: &Context,
+    account: &Account,
+    commits: &mut Commits,
+    is_expected: impl Fn(ModSeq) -> bool,
+    message: &NewMessage<'_>,
+) -> Result<FiledEmail, SetFailure> {
+    context.budget.charge_stored(message.raw.len() as u64)?;
+    let encoded = EncodedMessage::new(&rows_or_bare(message.raw, context.store.secrets()));
+    let keywords = message.filing.keywords.clone().unwrap_or_else(|| message.keywords.clone());
+    let received_at = message.filing.received_at.unwrap_or(message.received_at);
+    let new = NewEmail {
+        message: &encoded,
+        prefix: message.prefix,
+        mailboxes: message.filing.mailboxes.clone(),
+        keywords,
+        received_at,
+    };
+    let mut state_after = None;
+    let outcome = commits.run(is_expected, |begin| {
+        let (mut results, ticket) =
+            context.store.commit_message(&[account.id], &encoded, message.raw, |txn| {
+                if begin(txn)?.is_none() {
+                    return Ok(None);
+                }
+                let created = match create_email(txn, account, &new, message.refuse_duplicate) {
+                    Ok(created) => Ok(created),
+                    Err(failure) => Err(failure.object()?),
+                };
+                state_after = Some(txn.state().state(DataType::Email));
+                Ok(Some(created))
+            });
+        let created =
+            results.pop().map_or(Err(Error::NotFound("account")), |(_, created)| created)?;
+        Ok((created, ticket))
+    });
+    let created = outcome?;
+    commits.end(state_after);
+    let (id, thread) = created.ok_or(SetFailure::Call(MethodError::StateMismatch))??;
+    let size = encoded.size + message.prefix.len() as u64;
+    Ok(FiledEmail { id, thread, size, received_at: id.received_at() })
+}
+
+fn create_email(
+    txn: &mut Txn<'_>,
+    account: &Account,
+    new: &NewEmail<'_>,
+    refuse_duplicate: bool,
+) -> TxnResult<(EmailId, ThreadId)> {
+    let rights = Rights::of(&txn.snapshot(), account)?;
+    filing::require_mailboxes(&txn.snapshot(), (account, &rights), &new.mailboxes)?;
+    rights.require(&new.mailboxes, Right::AddItems)?;
+    if refuse_duplicate {
+        let snapshot = txn.snapshot();
+        for id in snapshot.emails_of_blob(
+            account.id,
+            &new.message.blob,
+            UtcMillis(0),
+            UtcMillis(i64::MAX),
+        )? {
+            if snapshot.email(account.id, id)?.is_some_and(|email| rights.may_read_email(&email)) {
+                return Err(SetError::AlreadyExists(id.to_string()).into());
+            }
+        }
+    }
+    let scope = rights.scope();
+    Ok(txn.create_email_within(new, scope.as_ref().map(Scope::mailboxes))?)
+}
