@@ -100,7 +100,7 @@ impl MailboxSetCall<'_> {
         let given = if value.is_null() {
             &empty
         } else {
-            value.as_object().ok_or_else(|| bad("an object is wanted"))?
+            value.as_object().ok_or_else(|| bad("an object is expected"))?
         };
         let mut shares = BTreeMap::new();
         for (id, rights) in given {
@@ -114,7 +114,7 @@ impl MailboxSetCall<'_> {
             }
             let mut bits = 0;
             for (name, has) in
-                rights.as_object().ok_or_else(|| bad("an object of rights is wanted"))?
+                rights.as_object().ok_or_else(|| bad("an object of rights is expected"))?
             {
                 let right = Right::from_name(name)
                     .ok_or_else(|| bad(&format!("there is no right {name}")))?;

@@ -48,7 +48,7 @@ impl Filing {
         }
         let id = object.get(source).and_then(Value::as_str).unwrap_or_default();
         if id.is_empty() {
-            problems.add(source, "an id is wanted");
+            problems.add(source, "an id is expected");
         }
         let filing = Self::read(ids, object, &mut problems)?;
         problems.finish()?;
@@ -70,7 +70,7 @@ impl Filing {
         let received_at =
             property("receivedAt").map(|value| utc_date("receivedAt", value)).transpose();
         if received_at.is_err() {
-            problems.add("receivedAt", "a UTCDate such as 2026-12-24T09:00:00Z is wanted");
+            problems.add("receivedAt", "a UTCDate such as 2026-12-24T09:00:00Z is expected");
         }
         Ok(Self {
             mailboxes: problems.note(mailboxes)?.unwrap_or_default(),
@@ -82,7 +82,7 @@ impl Filing {
 
 /// Returns the members of a set as JMAP writes it: `{name: true}`.
 fn set_members<'v>(property: &str, value: &'v Value) -> Result<Vec<&'v String>, SetError> {
-    let invalid = || SetError::property(property, "an object is wanted whose values are true");
+    let invalid = || SetError::property(property, "an object is expected whose values are true");
     let members = value.as_object().ok_or_else(invalid)?;
     if members.values().all(|value| *value == Value::Bool(true)) {
         Ok(members.keys().collect())

@@ -186,7 +186,7 @@ impl MailboxSetCall<'_> {
                 // RFC 8621 §2: in the range 0 <= sortOrder < 2^31.
                 let order = u32::try_from(order).ok().filter(|order| *order < 1 << 31);
                 row.sort_order = order
-                    .ok_or_else(|| SetError::property("sortOrder", "less than 2^31 is wanted"))?;
+                    .ok_or_else(|| SetError::property("sortOrder", "less than 2^31 is expected"))?;
             }
             Some(MailboxProperty::IsSubscribed) => {
                 row.subscribed = flag("isSubscribed", value).map_err(bad)?
@@ -206,7 +206,7 @@ impl MailboxSetCall<'_> {
 /// Reads the attributes of a mailbox: texts by name. Null stands for no attributes.
 fn attributes(value: &Value) -> Result<BTreeMap<String, String>, SetError> {
     let invalid =
-        || SetError::property(MailboxProperty::Attributes.name(), "an object of texts is wanted");
+        || SetError::property(MailboxProperty::Attributes.name(), "an object of texts is expected");
     if value.is_null() {
         return Ok(BTreeMap::new());
     }

@@ -76,12 +76,12 @@ impl<'a> PartBuilder<'a> {
     fn read_values(&mut self) {
         let Some(json) = self.property("bodyValues") else { return };
         let Some(values) = json.as_object() else {
-            return self.problems.add("bodyValues", "an object is wanted");
+            return self.problems.add("bodyValues", "an object is expected");
         };
         for (id, json) in values {
             let path = format!("bodyValues/{id}");
             let Some(value) = json.get("value").and_then(Value::as_str) else {
-                self.problems.add(path, "an object with a text as value is wanted");
+                self.problems.add(path, "an object with a text as value is expected");
                 continue;
             };
             for (name, json) in json.as_object().into_iter().flatten() {
@@ -135,7 +135,7 @@ impl<'a> PartBuilder<'a> {
 
     fn array(&mut self, json: &'a Value, name: &str) -> &'a [Value] {
         if json.as_array().is_none() {
-            self.problems.add(name, "an array is wanted");
+            self.problems.add(name, "an array is expected");
         }
         json.as_array().map_or(&[], Vec::as_slice)
     }
@@ -170,7 +170,7 @@ impl<'a> PartBuilder<'a> {
     ) -> Result<PartDraft, MethodError> {
         self.part_count += 1;
         let Some(object) = json.as_object() else {
-            self.problems.add(path, "an object is wanted");
+            self.problems.add(path, "an object is expected");
             return Ok(PartDraft::default());
         };
         if self.part_count > limits::MAX_MIME_PARTS / 2 || depth > MAX_PART_DEPTH {
@@ -205,7 +205,7 @@ impl<'a> PartBuilder<'a> {
                         .map(|all| all.iter().map(|tag| tag.as_str().map(str::to_owned)).collect());
                     match tags.flatten() {
                         Some(tags) => part.language = tags,
-                        None => self.problems.add(path, "an array of texts is wanted"),
+                        None => self.problems.add(path, "an array of texts is expected"),
                     }
                 }
                 name if name.starts_with("header:") => {
@@ -236,7 +236,7 @@ impl<'a> PartBuilder<'a> {
 
     fn text(&mut self, value: &Value, path: &str) -> Option<String> {
         if !value.is_string() {
-            self.problems.add(path, "a text is wanted");
+            self.problems.add(path, "a text is expected");
         }
         value.as_str().map(str::to_owned)
     }
@@ -318,7 +318,7 @@ impl<'a> PartBuilder<'a> {
             }
             (None, Some(id), None) => {
                 let Some(id) = id.as_str() else {
-                    self.problems.add(format!("{path}/blobId"), "an id is wanted");
+                    self.problems.add(format!("{path}/blobId"), "an id is expected");
                     return Ok(empty);
                 };
                 // If the email is refused anyway, blobs are no longer read: only missing ones are

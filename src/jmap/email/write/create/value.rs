@@ -18,7 +18,7 @@ pub(super) fn encode_fields(
     if !property.all {
         return Ok(encode_field(property, json)?.into_iter().collect());
     }
-    let all = json.as_array().ok_or(BadFieldValue("an array is wanted"))?;
+    let all = json.as_array().ok_or(BadFieldValue("an array is expected"))?;
     if all.len() > limits::MAX_FIELD_ADDRESSES {
         return Err(BadFieldValue("too many values"));
     }
@@ -43,7 +43,7 @@ fn encode_field(
         Form::Date => {
             let date = json.as_str().and_then(SentAt::parse_rfc3339);
             build::FieldValue::Date(
-                date.ok_or(BadFieldValue("a Date such as 2026-12-24T09:00:00+01:00 is wanted"))?,
+                date.ok_or(BadFieldValue("a Date such as 2026-12-24T09:00:00+01:00 is expected"))?,
             )
         }
     };
@@ -62,21 +62,21 @@ fn encode_field(
 }
 
 fn text(json: &Value) -> Result<String, BadFieldValue> {
-    json.as_str().map(str::to_owned).ok_or(BadFieldValue("a text is wanted"))
+    json.as_str().map(str::to_owned).ok_or(BadFieldValue("a text is expected"))
 }
 
 fn list<T>(
     json: &Value,
     one: impl Fn(&Value) -> Result<T, BadFieldValue>,
 ) -> Result<Vec<T>, BadFieldValue> {
-    json.as_array().ok_or(BadFieldValue("an array is wanted"))?.iter().map(one).collect()
+    json.as_array().ok_or(BadFieldValue("an array is expected"))?.iter().map(one).collect()
 }
 
 fn addresses(json: &Value) -> Result<Vec<EmailAddress>, BadFieldValue> {
     list(json, |json| {
         let object = json
             .as_object()
-            .ok_or(BadFieldValue("an array of objects with name and email is wanted"))?;
+            .ok_or(BadFieldValue("an array of objects with name and email is expected"))?;
         if object.keys().any(|key| key != "name" && key != "email") {
             return Err(BadFieldValue("an address has a name and an email"));
         }
@@ -88,7 +88,7 @@ fn addresses(json: &Value) -> Result<Vec<EmailAddress>, BadFieldValue> {
 fn group(json: &Value) -> Result<Group, BadFieldValue> {
     let object = json
         .as_object()
-        .ok_or(BadFieldValue("an array of objects with name and addresses is wanted"))?;
+        .ok_or(BadFieldValue("an array of objects with name and addresses is expected"))?;
     if object.keys().any(|key| key != "name" && key != "addresses") {
         return Err(BadFieldValue("a group has a name and addresses"));
     }
