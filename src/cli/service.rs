@@ -187,7 +187,7 @@ impl Listeners {
     async fn bind(config: &Config) -> Result<Self, ServiceError> {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let (mut lmtp, mut lmtp_addresses) = (Vec::new(), Vec::new());
-        for place in &config.lmtp_places(|name| names.split(':').any(|known| known == name)) {
+        for place in &config.lmtp_addresses(|name| names.split(':').any(|known| known == name)) {
             let failed = |error| ServiceError::Listen { place: place.to_string(), error };
             for listener in
                 BoundListener::bind(place, &config.lmtp_access()).await.map_err(failed)?
@@ -206,14 +206,14 @@ impl Listeners {
             error,
         })?;
         let mut metrics = Vec::new();
-        if let Some(place) = config.metrics_place() {
+        if let Some(place) = config.metrics_address() {
             let failed =
                 |error| ServiceError::Listen { place: format!("[metrics] listen {place}"), error };
             metrics =
                 BoundListener::bind(&place, &config.metrics_access()).await.map_err(failed)?;
         }
         let mut public = Vec::new();
-        for place in config.http_places() {
+        for place in config.http_addresses() {
             let failed =
                 |error| ServiceError::Listen { place: format!("[http] listen {place}"), error };
             public
@@ -266,7 +266,7 @@ impl Service {
     /// `ServiceError`; then no task is left running.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, ServiceError> {
         let lmtp_settings = config.lmtp_settings().map_err(ServiceError::Setting)?;
-        for dir in [&config.store.path, &lmtp_settings.spill] {
+        for dir in [&config.store.path, &lmtp_settings.spill_dir] {
             private_directory(dir).map_err(|error| ServiceError::Listen {
                 place: dir.display().to_string(),
                 error,
@@ -282,7 +282,7 @@ impl Service {
         let queue = QueueWorker::new(store.clone(), directory.clone(), queue_settings.clone());
         let rooms = LiveSettings {
             lmtp: LiveValue::new(lmtp_settings),
-            ceiling: config.ceiling(),
+            ceiling: config.lmtp_ceiling(),
             deliver: LiveValue::new(config.deliver_settings()),
             directory: directory.settings().clone(),
             control: LiveValue::new(config.control_settings()),
@@ -338,8 +338,8 @@ impl Service {
     /// # Errors
     /// Why the certificate, a key or the password cannot be read; then nothing is changed.
     pub fn reload(&mut self, new: Config) -> Result<Vec<&'static str>, String> {
-        let need_restart = self.config.waiting(&new);
-        let config = self.config.reloaded(new);
+        let need_restart = self.config.changes_for_restart(&new);
+        let config = self.config.after_reload(new);
         let (lmtp, queue, http) =
             (config.lmtp_settings()?, config.queue_settings()?, config.http_settings()?);
         self.rooms.lmtp.set(lmtp);

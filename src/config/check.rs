@@ -1,9 +1,14 @@
-//! What the values mean together: each rule with its remedy.
+//! Checks the values of the configuration, each rule with a remedy.
+//!
+//! The parser has checked every value on its own. The rules here concern ranges, addresses, and
+//! keys that must fit together. Files that the configuration names are not opened.
 
 use std::path::Path;
 use std::time::Duration;
 
+use super::http::check_http;
 use super::load::ConfigProblem;
+use super::store::check_store;
 use super::{Config, ListenValue, TlsValue};
 use crate::model::address::domain_is_well_formed;
 use crate::model::{Address, clock, limits};
@@ -12,12 +17,12 @@ use crate::trace;
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// All that is wrong with the meaning of `config`, which was read from `text` of `file`.
+/// Returns every problem of `config`, which was parsed from the `text` of `file`.
 #[must_use]
 pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
-    let mut faults = Vec::new();
-    let mut fault = |table: &str, key: &str, problem: String, remedy: &str| {
-        faults.push(ConfigProblem {
+    let mut problems = Vec::new();
+    let mut report = |table: &str, key: &str, problem: String, remedy: &str| {
+        problems.push(ConfigProblem {
             file: file.to_owned(),
             line: line_of(text, table, key),
             problem: format!("[{table}] {key}: {problem}"),
@@ -25,34 +30,33 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
         });
     };
 
-    super::store::check(&config.store, &mut fault);
-    lmtp(config, &mut fault);
-    directory(config, &mut fault);
-    relay(config, &mut fault);
-    super::http::check(&config.http, &mut fault);
-    verify(config, &mut fault);
-    dkim(config, &mut fault);
+    check_store(&config.store, &mut report);
+    check_lmtp(config, &mut report);
+    check_directory(config, &mut report);
+    check_relay_and_queue(config, &mut report);
+    check_http(&config.http, &mut report);
+    check_verify(config, &mut report);
+    check_dkim(config, &mut report);
     if !trace::is_level(&config.log.level) {
-        fault(
+        report(
             "log",
             "level",
-            format!("`{}` is no level", config.log.level),
+            format!("`{}` is not a level", config.log.level),
             "write error, warn, info, debug or trace",
         );
     }
-    upkeep(config, &mut fault);
-    size_limits(config, &mut fault);
-    faults
+    check_upkeep(config, &mut report);
+    check_limits(config, &mut report);
+    problems
 }
 
-/// What a check calls for each fault: table, key, problem, remedy.
-type ConfigFaultFn<'a> = &'a mut dyn FnMut(&str, &str, String, &str);
+/// The function that a check calls for each problem, with table, key, problem and remedy.
+pub(super) type ReportProblem<'a> = &'a mut dyn FnMut(&str, &str, String, &str);
 
-/// `[lmtp]`
-fn lmtp(config: &Config, fault: ConfigFaultFn<'_>) {
+fn check_lmtp(config: &Config, report: ReportProblem<'_>) {
     for listener in config.lmtp.listen.iter().flatten() {
         if matches!(listener, ListenValue::Tcp { port: 25, .. }) {
-            fault(
+            report(
                 "lmtp",
                 "listen",
                 "LMTP must not be served on port 25 (RFC 2033 §5)".into(),
@@ -61,24 +65,25 @@ fn lmtp(config: &Config, fault: ConfigFaultFn<'_>) {
         }
     }
     if config.lmtp.listen.as_ref().is_some_and(Vec::is_empty) {
-        fault(
+        report(
             "lmtp",
             "listen",
-            "no listener, so no mail".into(),
+            "without a listener no mail arrives".into(),
             "name one, or leave the key out for the usual socket",
         );
     }
     if config.lmtp.tls_certificate.is_some() != config.lmtp.tls_key.is_some() {
-        let (have, lack) = if config.lmtp.tls_key.is_some() {
+        let (present, missing) = if config.lmtp.tls_key.is_some() {
             ("tls-key", "tls-certificate")
         } else {
             ("tls-certificate", "tls-key")
         };
-        fault("lmtp", have, format!("set without {lack}"), "set both, or neither for no STARTTLS");
+        let problem = format!("set without {missing}");
+        report("lmtp", present, problem, "set both, or neither for no STARTTLS");
     }
     for peer in &config.lmtp.trusted {
         if peer != "unix" && peer.parse::<std::net::IpAddr>().is_err() {
-            fault(
+            report(
                 "lmtp",
                 "trusted",
                 format!("`{peer}` is not an address"),
@@ -88,10 +93,9 @@ fn lmtp(config: &Config, fault: ConfigFaultFn<'_>) {
     }
 }
 
-/// `[directory]`
-fn directory(config: &Config, fault: ConfigFaultFn<'_>) {
+fn check_directory(config: &Config, report: ReportProblem<'_>) {
     if config.directory.delimiter.chars().count() > 1 {
-        fault(
+        report(
             "directory",
             "delimiter",
             "more than one character".into(),
@@ -101,7 +105,7 @@ fn directory(config: &Config, fault: ConfigFaultFn<'_>) {
     if let Some(address) = &config.directory.postmaster
         && Address::parse(address).is_err()
     {
-        fault(
+        report(
             "directory",
             "postmaster",
             format!("`{address}` is not an address"),
@@ -111,7 +115,7 @@ fn directory(config: &Config, fault: ConfigFaultFn<'_>) {
     if let Some(zone) = &config.directory.zone
         && clock::zone(zone).is_none()
     {
-        fault(
+        report(
             "directory",
             "zone",
             format!("`{zone}` is not a time zone"),
@@ -120,17 +124,16 @@ fn directory(config: &Config, fault: ConfigFaultFn<'_>) {
     }
 }
 
-/// `[verify]`
-fn verify(config: &Config, fault: ConfigFaultFn<'_>) {
+fn check_verify(config: &Config, report: ReportProblem<'_>) {
     if config.verify.timeout.0 < Duration::from_secs(1)
         || config.verify.timeout.0 > Duration::from_secs(60)
     {
-        let problem = "no name server is that quick, or Postfix would wait too long".into();
-        fault("verify", "timeout", problem, "write from \"1s\" to \"60s\"");
+        let problem = "too short for name servers, or too long for Postfix to wait".into();
+        report("verify", "timeout", problem, "write from \"1s\" to \"60s\"");
     }
     for sealer in &config.verify.trusted_sealers {
         if !domain_is_well_formed(sealer) {
-            fault(
+            report(
                 "verify",
                 "trusted-sealers",
                 format!("`{sealer}` is not a domain"),
@@ -140,13 +143,12 @@ fn verify(config: &Config, fault: ConfigFaultFn<'_>) {
     }
 }
 
-/// `[dkim]`
-fn dkim(config: &Config, fault: ConfigFaultFn<'_>) {
+fn check_dkim(config: &Config, report: ReportProblem<'_>) {
     let keys = &config.dkim.keys;
-    for (at, key) in keys.iter().enumerate() {
+    for (index, key) in keys.iter().enumerate() {
         let (domain, selector) = (&key.domain, &key.selector);
         if !domain_is_well_formed(domain) || domain.starts_with('[') {
-            fault(
+            report(
                 "dkim",
                 "keys",
                 format!("`{domain}` is not a domain"),
@@ -154,65 +156,63 @@ fn dkim(config: &Config, fault: ConfigFaultFn<'_>) {
             );
         }
         if !domain_is_well_formed(selector) || selector.starts_with('[') {
-            fault(
+            report(
                 "dkim",
                 "keys",
                 format!("`{selector}` is not a selector"),
                 "write letters and digits, such as 2026a",
             );
         }
-        if keys.iter().take(at).any(|other| {
+        if keys.iter().take(index).any(|other| {
             other.domain.eq_ignore_ascii_case(domain)
                 && other.selector.eq_ignore_ascii_case(selector)
         }) {
-            let problem = format!("`{selector}` of `{domain}` stands there twice");
-            fault("dkim", "keys", problem, "give each key a selector of its own");
+            let problem = format!("`{selector}` of `{domain}` is listed twice");
+            report("dkim", "keys", problem, "give each key a selector of its own");
         }
     }
 }
 
-/// `[upkeep]`
-fn upkeep(config: &Config, fault: ConfigFaultFn<'_>) {
-    let keep = &config.upkeep;
-    for (key, value, least, why) in [
-        ("restore", keep.restore, HOUR, "what was destroyed by mistake would be gone"),
-        ("history", keep.history, DAY, "clients could not catch up"),
-        ("lists", keep.lists, DAY * 2, "it is known to a day when a list was asked for"),
-        ("told", keep.told, DAY, "nobody could look who was told"),
-        ("threads", keep.threads, DAY * 2, "it is known to a day when a message id was seen"),
-        ("messages", keep.messages, HOUR, "a commit under way might still want it"),
+fn check_upkeep(config: &Config, report: ReportProblem<'_>) {
+    let upkeep = &config.upkeep;
+    for (key, value, min, reason) in [
+        ("restore", upkeep.restore, HOUR, "a message destroyed by mistake could not be restored"),
+        ("history", upkeep.history, DAY, "clients could not catch up"),
+        ("lists", upkeep.lists, DAY * 2, "the last use of a list is recorded to the day"),
+        ("told", upkeep.told, DAY, "nobody could look up who got a reply"),
+        ("threads", upkeep.threads, DAY * 2, "the last use of a message id is recorded to the day"),
+        ("messages", upkeep.messages, HOUR, "a commit in progress might still refer to a message"),
         (
             "uploads",
-            keep.uploads,
+            upkeep.uploads,
             HOUR,
-            "a client that makes a message of it would find it gone (RFC 8620 §6)",
+            "an upload would be gone before the client has used it (RFC 8620 §6)",
         ),
-        ("every", keep.every, Duration::from_secs(60), "it would never rest"),
+        ("every", upkeep.every, Duration::from_secs(60), "upkeep would run all the time"),
     ] {
-        if value.0 < least {
-            let least = if least < HOUR {
+        if value.0 < min {
+            let min = if min < HOUR {
                 "1m"
-            } else if least < DAY {
+            } else if min < DAY {
                 "1h"
-            } else if least < DAY * 2 {
+            } else if min < DAY * 2 {
                 "1d"
             } else {
                 "2d"
             };
-            fault(
+            report(
                 "upkeep",
                 key,
-                format!("too short: {why}"),
-                &format!("write at least \"{least}\""),
+                format!("too short: {reason}"),
+                &format!("write at least \"{min}\""),
             );
         }
     }
 }
 
-/// `[limits]`
-fn size_limits(config: &Config, fault: ConfigFaultFn<'_>) {
+fn check_limits(config: &Config, report: ReportProblem<'_>) {
     if config.limits.recipients < 100 {
-        fault(
+        report(
             "limits",
             "recipients",
             "fewer than the 100 of RFC 5321 §4.5.3.1.8".into(),
@@ -220,10 +220,10 @@ fn size_limits(config: &Config, fault: ConfigFaultFn<'_>) {
         );
     }
     if config.limits.connections == 0 {
-        fault("limits", "connections", "nobody could connect".into(), "write at least 1");
+        report("limits", "connections", "no client could connect".into(), "write at least 1");
     }
     if config.limits.idle.0 < Duration::from_secs(300) {
-        fault(
+        report(
             "limits",
             "idle",
             "shorter than the five minutes of RFC 5321 §4.5.3.2.7".into(),
@@ -232,17 +232,18 @@ fn size_limits(config: &Config, fault: ConfigFaultFn<'_>) {
     }
     let copies = limits::FILING_COPIES as u64 + 1;
     if config.limits.message.0.saturating_mul(copies) > config.limits.in_flight.0 {
-        fault(
+        report(
             "limits",
             "message",
             format!(
-                "{copies} times as much, for its copies, is more than in-flight: it could never come in"
+                "{copies} copies of a message of this size do not fit into in-flight, \
+                 so it could not be received"
             ),
             "raise in-flight or lower message",
         );
     }
     if config.limits.body_in_memory > config.limits.in_flight {
-        fault(
+        report(
             "limits",
             "body-in-memory",
             "larger than in-flight".into(),
@@ -251,16 +252,10 @@ fn size_limits(config: &Config, fault: ConfigFaultFn<'_>) {
     }
 }
 
-/// `[relay]` and `[queue]`.
-fn relay(config: &Config, fault: ConfigFaultFn<'_>) {
+fn check_relay_and_queue(config: &Config, report: ReportProblem<'_>) {
     let (relay, second) = (&config.relay, Duration::from_secs(1));
-    let mut numbers = |table: &str, key: &str, is_wrong: bool, problem: &str, remedy: &str| {
-        if is_wrong {
-            fault(table, key, problem.into(), remedy);
-        }
-    };
     let (first, longest) = (config.queue.retry_first.0, config.queue.retry_longest.0);
-    for (table, key, is_wrong, problem, remedy) in [
+    for (table, key, is_invalid, problem, remedy) in [
         (
             "relay",
             "concurrency",
@@ -276,13 +271,19 @@ fn relay(config: &Config, fault: ConfigFaultFn<'_>) {
             "nothing would be sent",
             "write at least 1: a connection for each message",
         ),
-        ("relay", "pause", relay.pause.0.is_zero(), "the relay would be hammered", "write \"15s\""),
+        (
+            "relay",
+            "pause",
+            relay.pause.0.is_zero(),
+            "a failed relay would be tried without a pause",
+            "write \"15s\"",
+        ),
         ("relay", "timeout", relay.timeout.0 < second, "shorter than a second", "write \"60s\""),
         (
             "queue",
             "retry-first",
             first < second,
-            "those who refuse would be hammered",
+            "a server that refuses would be tried again too soon",
             "write \"1m\"",
         ),
         ("queue", "retry-longest", longest < first, "shorter than retry-first", "write \"1h\""),
@@ -290,65 +291,71 @@ fn relay(config: &Config, fault: ConfigFaultFn<'_>) {
             "queue",
             "submissions",
             config.queue.submissions.0 < HOUR,
-            "too short: nobody could look what became of them",
+            "too short: nobody could look up the results",
             "write at least \"1h\"",
         ),
     ] {
-        numbers(table, key, is_wrong, problem, remedy);
+        if is_invalid {
+            report(table, key, problem.into(), remedy);
+        }
     }
     if relay.user.is_some() != relay.password_file.is_some() {
-        let (have, lack) = if relay.user.is_some() {
+        let (present, missing) = if relay.user.is_some() {
             ("user", "password-file")
         } else {
             ("password-file", "user")
         };
-        fault("relay", have, format!("set without {lack}"), "set both, or neither for no AUTH");
+        let problem = format!("set without {missing}");
+        report("relay", present, problem, "set both, or neither for no AUTH");
     }
     if relay.socket.is_some()
         && relay.tls_name.is_none()
         && matches!(relay.tls, TlsValue::Required | TlsValue::Implicit)
     {
-        let problem = "a Unix socket has no name for a certificate to hold".into();
-        fault(
+        let problem = "a Unix socket has no host name to compare with a certificate".into();
+        report(
             "relay",
             "tls",
             problem,
-            "write \"none\", for it does not leave the machine; or name a tls-name",
+            "write \"none\", as a Unix socket does not leave the machine, or set tls-name",
         );
     }
     let is_local = relay.socket.is_some()
         || relay.host == "localhost"
         || relay.host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    let is_secret = is_local
+    let is_password_safe = is_local
         || matches!(relay.tls, TlsValue::Required | TlsValue::Implicit)
         || relay.password_in_the_clear;
-    if relay.password_file.is_some() && !is_secret {
-        let problem = "whoever listens on the way to the relay could have it".into();
-        let remedy = "write tls = \"required\" or \"implicit\" (or password-in-the-clear = true, if it must be)";
-        fault("relay", "password-file", problem, remedy);
+    if relay.password_file.is_some() && !is_password_safe {
+        let problem = "the password would cross a network unencrypted".into();
+        let remedy = "write tls = \"required\" or \"implicit\" \
+                      (or password-in-the-clear = true, if it must be)";
+        report("relay", "password-file", problem, remedy);
     }
 }
 
-/// The line on which a key of a table is set, or its first element or its table begins.
+/// Returns the line, from 1, that sets a key of a table.
+///
+/// If no line does, returns the line of the header `[table.key]` or `[table]`.
 fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
     let mut current = String::new();
     let mut header = None;
-    for (at, line) in text.lines().enumerate() {
+    for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
             name.trim_start_matches('[').trim().clone_into(&mut current);
             if current == format!("{table}.{key}") {
-                return Some(at + 1);
+                return Some(index + 1);
             }
             if current == table {
-                header = Some(at + 1);
+                header = Some(index + 1);
             }
         } else if let Some((name, _)) = line.split_once('=') {
             let name = name.trim();
             let full =
                 if current.is_empty() { name.to_owned() } else { format!("{current}.{name}") };
             if full == format!("{table}.{key}") {
-                return Some(at + 1);
+                return Some(index + 1);
             }
         }
     }

@@ -1,4 +1,8 @@
-//! From the file's values to each room's own settings.
+//! Turns the values of the configuration into the settings of each room.
+//!
+//! - The values have been checked: what `check` refuses does not get here.
+//! - Certificates, keys and the relay's password are read from their files here, so these
+//!   conversions can fail.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -19,14 +23,12 @@ use crate::net::listen::{Access, ListenAddress};
 use crate::net::lmtp::LmtpSettings;
 use crate::{account, deliver, outbox, proof, queue, store, trace, upkeep, vacation};
 
-/// The group of Postfix's own processes, which may connect unless the site names another.
+/// The default group that may connect to the LMTP socket: Postfix's own processes.
 const POSTFIX_GROUP: &str = "postfix";
-/// Where LMTP is served when the file does not say and systemd passes no socket: Postfix's chroot
-/// sees it.
+/// The default LMTP socket if systemd passes none. Postfix can reach it from its chroot.
 const LMTP_SOCKET: &str = "/var/spool/postfix/private/restante";
 
 impl Config {
-    /// How to log.
     #[must_use]
     pub fn trace_settings(&self) -> trace::Settings {
         trace::Settings {
@@ -39,7 +41,6 @@ impl Config {
         }
     }
 
-    /// How addresses are read.
     #[must_use]
     pub fn directory_settings(&self) -> account::Settings {
         account::Settings {
@@ -55,16 +56,16 @@ impl Config {
         }
     }
 
+    /// Returns the configured host name, otherwise the name of the machine.
     #[must_use]
     pub fn hostname(&self) -> String {
-        let own = || {
+        let machine_name = || {
             let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
             if name.is_empty() { "localhost".into() } else { name }
         };
-        self.lmtp.hostname.clone().unwrap_or_else(own)
+        self.lmtp.hostname.clone().unwrap_or_else(machine_name)
     }
 
-    /// How senders are answered.
     #[must_use]
     pub fn vacation_settings(&self) -> vacation::Settings {
         vacation::Settings {
@@ -83,7 +84,6 @@ impl Config {
         }
     }
 
-    /// How mail is delivered.
     #[must_use]
     pub fn deliver_settings(&self) -> deliver::Settings {
         deliver::Settings {
@@ -93,38 +93,40 @@ impl Config {
         }
     }
 
-    /// Where LMTP is served; `passed` says whether systemd passes a socket of a name.
+    /// Returns the addresses at which LMTP is served. `systemd_passes` tells whether systemd passes
+    /// a socket with the given name.
     #[must_use]
-    pub fn lmtp_places(&self, passed: impl Fn(&str) -> bool) -> Vec<ListenAddress> {
+    pub fn lmtp_addresses(&self, systemd_passes: impl Fn(&str) -> bool) -> Vec<ListenAddress> {
         match &self.lmtp.listen {
-            Some(places) => places.iter().map(place).collect(),
-            None if passed("lmtp") => vec![ListenAddress::Fd("lmtp".into())],
+            Some(addresses) => addresses.iter().map(listen_address).collect(),
+            None if systemd_passes("lmtp") => vec![ListenAddress::Fd("lmtp".into())],
             None => vec![ListenAddress::Unix(LMTP_SOCKET.into())],
         }
     }
 
-    /// Who may connect to LMTP by a Unix socket: Postfix, whose word about its clients is believed.
+    /// Returns who may connect to the Unix sockets for LMTP: Postfix, which is trusted to name the
+    /// client's address.
     #[must_use]
     pub fn lmtp_access(&self) -> Access {
-        Access::Group { name: self.lmtp.socket_group.clone(), usual: Some(POSTFIX_GROUP) }
+        Access::Group { name: self.lmtp.socket_group.clone(), default_group: Some(POSTFIX_GROUP) }
     }
 
-    /// Who may read metrics by a Unix socket.
+    /// Returns who may read metrics from a Unix socket.
     #[must_use]
     pub fn metrics_access(&self) -> Access {
-        Access::Group { name: self.metrics.socket_group.clone(), usual: None }
+        Access::Group { name: self.metrics.socket_group.clone(), default_group: None }
     }
 
-    /// Where metrics are given out, beside the control socket.
+    /// Returns the address at which metrics are served besides the control socket.
     #[must_use]
-    pub fn metrics_place(&self) -> Option<ListenAddress> {
-        self.metrics.listen.as_ref().map(place)
+    pub fn metrics_address(&self) -> Option<ListenAddress> {
+        self.metrics.listen.as_ref().map(listen_address)
     }
 
-    /// How LMTP is served. Reads certificate and key, where they are named.
+    /// Returns the settings of the LMTP server. Reads certificate and key, if configured.
     ///
     /// # Errors
-    /// What is wrong with certificate or key.
+    /// The problem of certificate or key, with a remedy.
     pub fn lmtp_settings(&self) -> Result<LmtpSettings, String> {
         Ok(LmtpSettings {
             hostname: self.hostname(),
@@ -140,9 +142,9 @@ impl Config {
             idle: self.limits.idle.0,
             session: self.limits.session.0,
             body_in_memory: usize::try_from(self.limits.body_in_memory.0).unwrap_or(usize::MAX),
-            spill: self.spill(),
+            spill_dir: self.spill_dir(),
             proof: self.proof_settings(),
-            tls: tls(
+            tls: read_tls_config(
                 "lmtp",
                 self.lmtp.tls_certificate.as_deref(),
                 self.lmtp.tls_key.as_deref(),
@@ -172,21 +174,21 @@ impl Config {
         }
     }
 
-    /// How things go out. Reads the keys that sign them, the password and the certificates, where
-    /// they are named.
+    /// Returns the settings of the queue. Reads the signing keys, the relay's password and the
+    /// certificates of authorities, if configured.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The first problem of these files, with a remedy.
     pub fn queue_settings(&self) -> Result<queue::Settings, String> {
         let RelaySection { host, port, .. } = &self.relay;
-        let place = match &self.relay.socket {
+        let address = match &self.relay.socket {
             Some(path) => queue::RelayAddress::Unix(path.clone()),
             None => queue::RelayAddress::Tcp { host: host.clone(), port: *port },
         };
         Ok(queue::Settings {
             signer: self.signer()?,
             relay: queue::Relay {
-                place,
+                place: address,
                 protocol: match self.relay.protocol {
                     ProtocolValue::Smtp => queue::Protocol::Smtp,
                     ProtocolValue::Lmtp => queue::Protocol::Lmtp,
@@ -197,9 +199,13 @@ impl Config {
                     TlsValue::Required => queue::Tls::Required,
                     TlsValue::Implicit => queue::Tls::Implicit,
                 },
-                authorities: self.relay.tls_ca.as_deref().map_or(Ok(Vec::new()), authorities)?,
+                authorities: self
+                    .relay
+                    .tls_ca
+                    .as_deref()
+                    .map_or(Ok(Vec::new()), read_authorities)?,
                 tls_name: self.relay.tls_name.clone(),
-                login: self.login()?,
+                login: self.read_relay_credentials()?,
                 hostname: self.hostname(),
                 patience: self.relay.timeout.0,
                 recipients: self.relay.recipients,
@@ -216,24 +222,28 @@ impl Config {
         })
     }
 
-    fn login(&self) -> Result<Option<queue::RelayCredentials>, String> {
+    /// Reads the password for the relay. Returns `None` if no login is configured.
+    ///
+    /// # Errors
+    /// The problem of the password file, with a remedy.
+    fn read_relay_credentials(&self) -> Result<Option<queue::RelayCredentials>, String> {
         let (Some(user), Some(file)) = (&self.relay.user, &self.relay.password_file) else {
             return Ok(None);
         };
-        let of_file = |problem: &dyn std::fmt::Display, remedy: &str| {
+        let describe = |problem: &dyn std::fmt::Display, remedy: &str| {
             format!("[relay] password-file {}: {problem}\n  {remedy}", file.display())
         };
-        let readable = "name a file that the service's user can read";
-        let about = std::fs::metadata(file).map_err(|error| of_file(&error, readable))?;
-        if std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o007 != 0 {
+        let remedy = "name a file that the service's user can read";
+        let metadata = std::fs::metadata(file).map_err(|error| describe(&error, remedy))?;
+        if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o007 != 0 {
             let remedy = format!("chmod 0640 {0}; chgrp restante {0}", file.display());
-            return Err(of_file(&"everybody can read it", &remedy));
+            return Err(describe(&"everybody can read it", &remedy));
         }
-        let text = std::fs::read_to_string(file).map_err(|error| of_file(&error, readable))?;
+        let text = std::fs::read_to_string(file).map_err(|error| describe(&error, remedy))?;
         let password = text.trim_end_matches(['\r', '\n']);
         if password.is_empty() || password.contains(['\r', '\n', '\0']) {
-            return Err(of_file(
-                &"it does not hold one line",
+            return Err(describe(
+                &"it does not contain exactly one line",
                 "write the password into it, and nothing else",
             ));
         }
@@ -244,7 +254,6 @@ impl Config {
         }))
     }
 
-    /// How long things are kept.
     #[must_use]
     pub fn upkeep_settings(&self) -> upkeep::Settings {
         upkeep::Settings {
@@ -260,20 +269,19 @@ impl Config {
         }
     }
 
-    /// What all connections together may hold.
+    /// Returns the limits of all LMTP connections together.
     #[must_use]
-    pub fn ceiling(&self) -> Ceiling {
+    pub fn lmtp_ceiling(&self) -> Ceiling {
         Ceiling::new(self.limits.connections, self.limits.in_flight.0)
     }
 
-    /// How the store is opened.
     #[must_use]
     pub fn store_options(&self) -> store::Options {
-        let octets = |size: ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
-        let (buffers, default) = (octets(self.store.write_buffers), store::Options::default());
+        let bytes = |size: ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
+        let (buffers, default) = (bytes(self.store.write_buffers), store::Options::default());
         store::Options {
-            cache_bytes: octets(self.store.cache),
-            // One table may take a quarter, so that a busy one does not flush all others.
+            cache_bytes: bytes(self.store.cache),
+            // One table may take a quarter, so that a busy table does not flush all others.
             memtable_bytes: default.memtable_bytes.min(buffers / 4),
             total_memtable_bytes: buffers,
             log_bytes: self.store.write_buffers.0.saturating_mul(2),
@@ -282,32 +290,32 @@ impl Config {
         }
     }
 
-    /// How the control socket is served.
     #[must_use]
     pub fn control_settings(&self) -> ControlSettings {
-        // The largest message in base64, and room around it.
-        let octets = self.limits.message.0.saturating_mul(3) / 2;
+        // A request may contain the largest message in base64.
+        let encoded_message = self.limits.message.0.saturating_mul(3) / 2;
         ControlSettings {
             vacation: self.vacation_settings(),
             restore: self.upkeep.restore.0,
             administrators: self.control.administrators.clone(),
-            max_request: usize::try_from(octets)
+            max_request: usize::try_from(encoded_message)
                 .unwrap_or(usize::MAX)
                 .saturating_add(limits::MAX_REQUEST_BYTES),
             max_message: self.limits.message.0,
             body_in_memory: usize::try_from(self.limits.body_in_memory.0).unwrap_or(usize::MAX),
-            spill: self.spill(),
+            spill_dir: self.spill_dir(),
         }
     }
 
-    /// Where bodies are collected that are too large for memory.
-    fn spill(&self) -> PathBuf {
+    /// Returns the directory for message bodies that are too large for memory.
+    fn spill_dir(&self) -> PathBuf {
         self.store.path.join("spill")
     }
 
-    /// What of `new` can hold only after a restart: table and key of each that differs from `self`.
+    /// Returns table and key of each value of `new` that differs from `self` and takes effect only
+    /// after a restart.
     #[must_use]
-    pub fn waiting(&self, new: &Self) -> Vec<&'static str> {
+    pub fn changes_for_restart(&self, new: &Self) -> Vec<&'static str> {
         [
             (self.store.path != new.store.path, "[store] path"),
             (self.store.cache != new.store.cache, "[store] cache"),
@@ -326,10 +334,10 @@ impl Config {
         .collect()
     }
 
-    /// `new`, but with all that [`waiting`](Self::waiting) is about as it is here: what holds after
-    /// a reload.
+    /// Returns the configuration after a reload: `new`, but with the values of `self` for the keys
+    /// that need a restart (see [`changes_for_restart`](Self::changes_for_restart)).
     #[must_use]
-    pub fn reloaded(&self, new: Self) -> Self {
+    pub fn after_reload(&self, new: Self) -> Self {
         Self {
             store: self.store.clone(),
             lmtp: super::LmtpSection {
@@ -350,30 +358,35 @@ impl Config {
     }
 }
 
-fn authorities(file: &Path) -> Result<Vec<Vec<u8>>, String> {
-    let wrong = |problem: &dyn std::fmt::Display| {
+/// Reads the certificates of the authorities that are trusted to certify the relay.
+fn read_authorities(file: &Path) -> Result<Vec<Vec<u8>>, String> {
+    let describe = |problem: &dyn std::fmt::Display| {
         let remedy = "name a PEM file of certificates that the service's user can read";
         format!("[relay] tls-ca {}: {problem}\n  {remedy}", file.display())
     };
-    let all: Vec<Vec<u8>> = CertificateDer::pem_file_iter(file)
+    let certificates: Vec<Vec<u8>> = CertificateDer::pem_file_iter(file)
         .and_then(|all| all.map(|one| one.map(|one| one.to_vec())).collect())
-        .map_err(|error| wrong(&error))?;
-    if all.is_empty() { Err(wrong(&"no certificate is in it")) } else { Ok(all) }
+        .map_err(|error| describe(&error))?;
+    if certificates.is_empty() {
+        Err(describe(&"it contains no certificate"))
+    } else {
+        Ok(certificates)
+    }
 }
 
-/// TLS with the certificate and the key that a table names, where it names them; `protocols` are
-/// offered by ALPN.
+/// Reads certificate and key, and offers `protocols` by ALPN. Returns `None` without certificate or
+/// key.
 ///
 /// # Errors
-/// What is wrong with certificate or key.
-pub(super) fn tls(
+/// The problem of certificate or key, with a remedy; it names the configuration's `table`.
+pub(super) fn read_tls_config(
     table: &str,
     certificate: Option<&Path>,
     key: Option<&Path>,
     protocols: &[&[u8]],
 ) -> Result<Option<Arc<ServerConfig>>, String> {
     let (Some(certificate), Some(key)) = (certificate, key) else { return Ok(None) };
-    let unread = |name: &str, file: &Path, error: &dyn std::fmt::Display| {
+    let unreadable = |name: &str, file: &Path, error: &dyn std::fmt::Display| {
         format!(
             "[{table}] {name} {}: {error}\n  name a PEM file that the service's user can read",
             file.display()
@@ -381,19 +394,22 @@ pub(super) fn tls(
     };
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| unread("tls-certificate", certificate, &error))?;
-    let secret =
-        PrivateKeyDer::from_pem_file(key).map_err(|error| unread("tls-key", key, &error))?;
-    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, secret);
+        .map_err(|error| unreadable("tls-certificate", certificate, &error))?;
+    let private_key =
+        PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable("tls-key", key, &error))?;
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, private_key);
     let mut config = config.map_err(|error| {
-        format!("[{table}] tls-certificate and tls-key do not fit: {error}\n  name the key of that very certificate")
+        format!(
+            "[{table}] tls-certificate and tls-key do not match: {error}\n  \
+             name the key of this certificate"
+        )
     })?;
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(Some(Arc::new(config)))
 }
 
-pub(super) fn place(listener: &ListenValue) -> ListenAddress {
-    match listener {
+pub(super) fn listen_address(value: &ListenValue) -> ListenAddress {
+    match value {
         ListenValue::Unix(path) => ListenAddress::Unix(path.clone()),
         ListenValue::Tcp { host, port } => ListenAddress::Tcp(host.clone(), *port),
         ListenValue::Fd(name) => ListenAddress::Fd(name.clone()),

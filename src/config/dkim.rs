@@ -1,8 +1,7 @@
-//! The keys of `[dkim]`, read from their files.
+//! Reads the private keys of `[dkim]` from their files.
 //!
-//! A private key is for the service alone: a file that everybody may read or write is refused, with
-//! what to do about it. What is looked at is the file that was opened, so that nobody can change it
-//! in between.
+//! - A file that every user of the machine may read or write is refused.
+//! - The mode is read from the opened file, so that nobody can exchange the file in between.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,14 +12,14 @@ use std::sync::Arc;
 use super::{Config, DkimKeySection};
 use crate::proof::{Signer, SigningKey};
 
-/// Octets of the largest key file.
+/// The largest key file that is read.
 const MAX_KEY_BYTES: u64 = 64 * 1024;
 
 impl Config {
-    /// What signs our mail; nothing where no key is named. Reads the keys.
+    /// Reads the signing keys. Returns `None` if no key is configured.
     ///
     /// # Errors
-    /// What is wrong with the first key that is.
+    /// The problem of the first key that cannot be used, with a remedy.
     pub(super) fn signer(&self) -> Result<Option<Arc<Signer>>, String> {
         let keys =
             self.dkim.keys.iter().map(DkimKeySection::read).collect::<Result<Vec<_>, _>>()?;
@@ -32,39 +31,43 @@ impl DkimKeySection {
     /// Reads the key.
     ///
     /// # Errors
-    /// What is wrong with it, and what to do.
+    /// The problem of the file or the key, with a remedy.
     pub fn read(&self) -> Result<SigningKey, String> {
-        let wrong = |problem: &str, remedy: &str| {
+        let describe = |problem: &str, remedy: &str| {
             format!("[dkim] keys: {}: {problem}\n  {remedy}", self.file.display())
         };
-        let pem = private(&self.file).map_err(|(problem, remedy)| wrong(&problem, &remedy))?;
+        let pem = read_private_file(&self.file)
+            .map_err(|(problem, remedy)| describe(&problem, &remedy))?;
         SigningKey::new(&self.domain, &self.selector, &pem).map_err(|problem| {
-            wrong(&problem, "make one by `restante dkim keygen`, or name another file")
+            describe(&problem, "make one by `restante dkim keygen`, or name another file")
         })
     }
 }
 
-/// A private file's octets; else what is wrong, and what to do.
-fn private(path: &Path) -> Result<Vec<u8>, (String, String)> {
-    let unread = |error: std::io::Error| {
+/// Reads a file that must not be accessible to every user.
+///
+/// # Errors
+/// The problem and the remedy.
+fn read_private_file(path: &Path) -> Result<Vec<u8>, (String, String)> {
+    let unreadable = |error: std::io::Error| {
         (error.to_string(), "name a PEM file that the service's user can read".to_owned())
     };
-    let mut file = File::open(path).map_err(unread)?;
-    let meta = file.metadata().map_err(unread)?;
+    let mut file = File::open(path).map_err(unreadable)?;
+    let meta = file.metadata().map_err(unreadable)?;
     if !meta.is_file() || meta.len() > MAX_KEY_BYTES {
-        return Err(("no key file, by its kind or size".into(), "name a PEM file".into()));
+        return Err(("not a key file, by its kind or size".into(), "name a PEM file".into()));
     }
     let mode = meta.mode() & 0o777;
     if mode & 0o007 != 0 {
         let problem = format!("everybody may use this private key (mode {mode:04o})");
         return Err((
             problem,
-            format!("chmod 0640 {}, and make a new key if others had a look", path.display()),
+            format!("chmod 0640 {}, and make a new key if others may have read it", path.display()),
         ));
     }
-    let mut octets = Vec::new();
-    file.by_ref().take(MAX_KEY_BYTES).read_to_end(&mut octets).map_err(unread)?;
-    Ok(octets)
+    let mut bytes = Vec::new();
+    file.by_ref().take(MAX_KEY_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -76,7 +79,7 @@ mod tests {
     use crate::proof::{Algorithm, generate};
 
     #[test]
-    fn keys_are_read_if_they_are_private() {
+    fn reads_only_private_key_files() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("key.pem");
         let key = DkimKeySection {
@@ -113,6 +116,6 @@ mod tests {
             problem()
         );
         let folder = DkimKeySection { file: dir.path().to_owned(), ..key.clone() };
-        assert!(folder.read().unwrap_err().contains("no key file"));
+        assert!(folder.read().unwrap_err().contains("not a key file"));
     }
 }

@@ -1,9 +1,10 @@
-//! The example of `docs/config.md`: one text for readers, for `restante config example` and for the
-//! test.
+//! The example configuration: the TOML block of `docs/config.md`.
+//!
+//! The documentation, `restante config example` and a test use this one text.
 
 const PAGE: &str = include_str!("../../docs/config.md");
 
-/// Every key with its default and what it means, as TOML.
+/// Returns every key with its default and its meaning, as TOML.
 #[must_use]
 pub fn example() -> &'static str {
     PAGE.split_once("```toml\n")

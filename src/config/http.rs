@@ -1,4 +1,4 @@
-//! `[http]`: JMAP in public.
+//! The table `[http]`: the public JMAP listener.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::convert::{place, tls};
+use super::check::ReportProblem;
+use super::convert::{listen_address, read_tls_config};
 use super::{ByteSize, Config, ListenValue};
 use crate::jmap::UploadSettings;
 use crate::model::limits;
@@ -14,41 +15,40 @@ use crate::net::ceiling::Ceiling;
 use crate::net::http::{AllowedOrigins, HttpSettings, Network, Proxies};
 use crate::net::listen::{Access, ListenAddress};
 
-/// The group of proxies, unless the site names another. Not the service's own: who is in that one
-/// manages all accounts.
+/// The default group that may connect to the Unix sockets. It is not the service's own group, whose
+/// members manage all accounts.
 const PROXY_GROUP: &str = "restante-http";
 
-/// `[http]`
+/// The table `[http]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpSection {
-    /// Where to listen; nowhere if nothing is said.
+    /// Where to listen; `None`: JMAP is only served on the control socket.
     pub listen: Option<Vec<ListenValue>>,
-    /// The group that may connect to the Unix sockets among them.
+    /// The group that may connect to the Unix sockets in `listen`.
     pub socket_group: Option<String>,
     /// PEM certificate chain for TLS.
     pub tls_certificate: Option<PathBuf>,
     /// PEM private key for TLS.
     pub tls_key: Option<PathBuf>,
-    /// What the session's URLs begin with.
+    /// The base of the URLs in the JMAP session; `None`: as the client's Host field says.
     pub url: Option<String>,
-    /// Peers that say whom they speak for.
+    /// Proxies that are trusted to name the client's address: `unix`, an address or a network.
     pub trusted_proxies: Vec<String>,
-    /// In which field they say it.
     pub proxy_field: ProxyField,
-    /// Origins whose scripts may ask.
+    /// Origins of web pages whose scripts may use the API; `*` is every origin.
     pub origins: Vec<String>,
-    /// Media types that are refused on upload.
+    /// Media types that may not be uploaded.
     pub refused_types: Vec<String>,
-    /// Largest upload.
+    /// The size of the largest upload.
     pub max_upload: ByteSize,
-    /// Uploads of a user in a minute.
+    /// The most uploads of a user in a minute.
     pub uploads_per_minute: u32,
-    /// Bytes of them.
+    /// The most bytes that a user uploads in a minute.
     pub uploaded_per_minute: ByteSize,
-    /// Connections at once.
+    /// The most connections at a time.
     pub connections: usize,
-    /// Whether changes may be pushed to addresses of the inside.
+    /// Whether changes may be pushed to loopback and private addresses.
     pub push_to_private: bool,
 }
 
@@ -73,39 +73,44 @@ impl Default for HttpSection {
     }
 }
 
-/// The header field in which a proxy says whom it speaks for.
+/// The header field in which a proxy names the client's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProxyField {
-    /// What most proxies write.
     #[default]
     XForwardedFor,
-    /// RFC 7239.
+    /// The standard field (RFC 7239).
     Forwarded,
 }
 
 impl Config {
-    /// Where JMAP is served in public.
+    /// Returns the addresses at which JMAP is served in public.
     #[must_use]
-    pub fn http_places(&self) -> Vec<ListenAddress> {
-        self.http.listen.iter().flatten().map(place).collect()
+    pub fn http_addresses(&self) -> Vec<ListenAddress> {
+        self.http.listen.iter().flatten().map(listen_address).collect()
     }
 
-    /// Who may connect there by a Unix socket: a proxy, whose word about its clients is believed.
+    /// Returns who may connect to the public Unix sockets: proxies, which are trusted to name the
+    /// client's address.
     #[must_use]
     pub fn http_access(&self) -> Access {
-        Access::Group { name: self.http.socket_group.clone(), usual: Some(PROXY_GROUP) }
+        Access::Group { name: self.http.socket_group.clone(), default_group: Some(PROXY_GROUP) }
     }
 
-    /// How it is served. Reads certificate and key, where they are named.
+    /// Returns the settings of the public listener. Reads certificate and key, if configured.
     ///
     /// # Errors
-    /// What is wrong with certificate or key.
+    /// The problem of certificate or key, with a remedy.
     pub fn http_settings(&self) -> Result<HttpSettings, String> {
         let http = &self.http;
         let protocols: [&[u8]; 2] = [b"h2", b"http/1.1"];
         Ok(HttpSettings {
-            tls: tls("http", http.tls_certificate.as_deref(), http.tls_key.as_deref(), &protocols)?,
+            tls: read_tls_config(
+                "http",
+                http.tls_certificate.as_deref(),
+                http.tls_key.as_deref(),
+                &protocols,
+            )?,
             url: http.url.as_ref().map(|url| url.trim_end_matches('/').to_owned()),
             proxies: Proxies {
                 unix: http.trusted_proxies.iter().any(|peer| peer == "unix"),
@@ -134,35 +139,37 @@ impl Config {
         })
     }
 
-    /// How many may be connected.
+    /// Returns the limit of public connections.
     #[must_use]
     pub fn http_ceiling(&self) -> Ceiling {
         Ceiling::new(self.http.connections, u64::MAX)
     }
 }
 
-/// What is wrong with the table's meaning.
-pub(super) fn check(http: &HttpSection, fault: &mut dyn FnMut(&str, &str, String, &str)) {
-    let mut fault = |key: &str, problem: String, remedy: &str| fault("http", key, problem, remedy);
-    let secured = http.tls_certificate.is_some() && http.tls_key.is_some();
+/// Reports every invalid value of `[http]`.
+pub(super) fn check_http(http: &HttpSection, report: ReportProblem<'_>) {
+    let mut report =
+        |key: &str, problem: String, remedy: &str| report("http", key, problem, remedy);
+    let has_tls = http.tls_certificate.is_some() && http.tls_key.is_some();
     if http.tls_certificate.is_some() != http.tls_key.is_some() {
-        let (have, lack) = if http.tls_key.is_some() {
+        let (present, missing) = if http.tls_key.is_some() {
             ("tls-key", "tls-certificate")
         } else {
             ("tls-certificate", "tls-key")
         };
-        fault(have, format!("set without {lack}"), "set both, or neither where a proxy does TLS");
+        let remedy = "set both, or neither if a proxy does TLS";
+        report(present, format!("set without {missing}"), remedy);
     }
     for listener in http.listen.iter().flatten() {
         if let ListenValue::Tcp { host, port } = listener
-            && !secured
+            && !has_tls
             && http.trusted_proxies.is_empty()
             && host != "localhost"
             && !host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
         {
             let problem =
-                format!("tcp:{host}:{port} would take passwords in the clear from a network");
-            fault(
+                format!("tcp:{host}:{port} would accept unencrypted passwords from a network");
+            report(
                 "listen",
                 problem,
                 "set tls-certificate and tls-key, name trusted-proxies, or listen on 127.0.0.1",
@@ -171,16 +178,16 @@ pub(super) fn check(http: &HttpSection, fault: &mut dyn FnMut(&str, &str, String
     }
     if let Some(url) = &http.url {
         let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-        let good = rest.is_some_and(|rest| {
+        let is_valid = rest.is_some_and(|rest| {
             rest.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[')
                 && rest
                     .bytes()
-                    .all(|octet| octet.is_ascii_graphic() && !b"?#{}\"<>\\^`|@".contains(&octet))
+                    .all(|byte| byte.is_ascii_graphic() && !b"?#{}\"<>\\^`|@".contains(&byte))
         });
-        if !good {
-            fault(
+        if !is_valid {
+            report(
                 "url",
-                format!("`{url}` is no base URL"),
+                format!("`{url}` is not a base URL"),
                 "write one such as \"https://mail.example.org\"",
             );
         }
@@ -191,24 +198,22 @@ pub(super) fn check(http: &HttpSection, fault: &mut dyn FnMut(&str, &str, String
         .filter(|peer| *peer != "unix" && peer.parse::<Network>().is_err())
     {
         let remedy = "write \"unix\", an IP address, or a network such as \"10.0.0.0/8\"";
-        fault("trusted-proxies", format!("`{peer}` is not an address"), remedy);
+        report("trusted-proxies", format!("`{peer}` is not an address"), remedy);
     }
     for origin in http.origins.iter().filter(|origin| *origin != "*") {
-        // An extension of a browser, or an app, has a scheme of its own: `moz-extension://…`,
+        // Browser extensions and apps have schemes of their own: `moz-extension://…`,
         // `capacitor://localhost`.
         let is_scheme = |scheme: &str| {
             scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-                && scheme
-                    .bytes()
-                    .all(|octet| octet.is_ascii_alphanumeric() || b"+-.".contains(&octet))
+                && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
         };
-        let good = origin.split_once("://").is_some_and(|(scheme, host)| {
+        let is_valid = origin.split_once("://").is_some_and(|(scheme, host)| {
             is_scheme(scheme) && !host.is_empty() && !host.contains(['/', ' ', ','])
         });
-        if !good {
-            fault(
+        if !is_valid {
+            report(
                 "origins",
-                format!("`{origin}` is no origin"),
+                format!("`{origin}` is not an origin"),
                 "write one such as \"https://webmail.example.org\"",
             );
         }
@@ -219,22 +224,22 @@ pub(super) fn check(http: &HttpSection, fault: &mut dyn FnMut(&str, &str, String
             || kind.ends_with('/')
             || kind.contains(' ')
         {
-            fault(
+            report(
                 "refused-types",
-                format!("`{kind}` is no media type"),
+                format!("`{kind}` is not a media type"),
                 "write one such as \"video/*\"",
             );
         }
     }
-    for (key, none) in [
+    for (key, is_zero) in [
         ("uploads-per-minute", http.uploads_per_minute == 0),
         ("uploaded-per-minute", http.uploaded_per_minute.0 == 0),
     ] {
-        if none {
-            fault(key, "nobody could upload".into(), "write at least 1");
+        if is_zero {
+            report(key, "no client could upload".into(), "write at least 1");
         }
     }
     if http.connections == 0 {
-        fault("connections", "nobody could connect".into(), "write at least 1");
+        report("connections", "no client could connect".into(), "write at least 1");
     }
 }

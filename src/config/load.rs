@@ -1,25 +1,23 @@
-//! Text to `Config`, and what is wrong with the text: file, line, remedy.
+//! Reads the configuration file. Every problem is reported with file, line and remedy.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::{Config, check};
 
-/// Where the file is when nobody says otherwise.
+/// The file that is read if neither the command line nor the environment names one.
 pub const DEFAULT_PATH: &str = "/etc/restante/restante.toml";
 
 /// The largest file that is read.
 const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 
-/// One thing that is wrong.
+/// One problem of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
     pub file: PathBuf,
-    /// The line, from 1; `None` when it is about the whole file.
+    /// The line, from 1; `None` if the problem concerns the whole file.
     pub line: Option<usize>,
-    /// What is wrong.
     pub problem: String,
-    /// What to do.
     pub remedy: String,
 }
 
@@ -34,30 +32,31 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// All that is wrong with a file: never empty.
+/// The problems of a file; at least one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigProblems(pub Vec<ConfigProblem>);
 
 impl fmt::Display for ConfigProblems {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, fault) in self.0.iter().enumerate() {
-            if at > 0 {
+        for (index, problem) in self.0.iter().enumerate() {
+            if index > 0 {
                 out.write_str("\n")?;
             }
-            write!(out, "{fault}")?;
+            write!(out, "{problem}")?;
         }
         Ok(())
     }
 }
 
-/// Reads the file at `path`; without one, the file at the usual place, and the defaults when none
-/// is there.
+/// Reads the file at `path`, or at [`DEFAULT_PATH`] if `path` is `None`.
+///
+/// Returns the defaults if there is no file at [`DEFAULT_PATH`].
 ///
 /// # Errors
-/// All that is wrong with it.
+/// Every problem of the file.
 pub fn load(path: Option<&Path>) -> Result<Config, ConfigProblems> {
     let file = path.unwrap_or(Path::new(DEFAULT_PATH));
-    let fault = |problem: String, remedy: &str| {
+    let file_problem = |problem: String, remedy: &str| {
         ConfigProblems(vec![ConfigProblem {
             file: file.to_owned(),
             line: None,
@@ -72,7 +71,7 @@ pub fn load(path: Option<&Path>) -> Result<Config, ConfigProblems> {
             return Ok(Config::default());
         }
         Ok(meta) if meta.len() > MAX_CONFIG_BYTES => {
-            return Err(fault(
+            return Err(file_problem(
                 "larger than 1 MiB".into(),
                 "a configuration file is text of a few kilobytes: is this the right file?",
             ));
@@ -80,14 +79,14 @@ pub fn load(path: Option<&Path>) -> Result<Config, ConfigProblems> {
         _ => {}
     }
     let bytes = std::fs::read(file).map_err(|error| {
-        fault(
+        file_problem(
             format!("cannot be read: {error}"),
             "name a readable file with --config or RESTANTE_CONFIG",
         )
     })?;
     let text = String::from_utf8(bytes).map_err(|error| {
-        let before = error.utf8_error().valid_up_to();
-        let line = error.as_bytes().iter().take(before).filter(|byte| **byte == b'\n').count() + 1;
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes().iter().take(valid).filter(|byte| **byte == b'\n').count() + 1;
         ConfigProblems(vec![ConfigProblem {
             file: file.to_owned(),
             line: Some(line),
@@ -96,15 +95,14 @@ pub fn load(path: Option<&Path>) -> Result<Config, ConfigProblems> {
         }])
     })?;
     let config = parse(&text, file)?;
-    let faults = check(&config, &text, file);
-    if faults.is_empty() { Ok(config) } else { Err(ConfigProblems(faults)) }
+    let problems = check(&config, &text, file);
+    if problems.is_empty() { Ok(config) } else { Err(ConfigProblems(problems)) }
 }
 
-/// Reads text that came from `file`, without looking at what the values mean together (see
-/// [`check()`]).
+/// Parses the `text` of `file`, without the rules of [`check()`].
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first problem that the parser finds.
 pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigProblems> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| line_at(text, span.start));
@@ -117,50 +115,51 @@ fn line_at(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// The parser's message in our words: what is wrong, and what to do.
+/// Turns a message of the TOML parser into a problem and a remedy.
 fn explain(message: &str) -> (String, String) {
     let mut quoted = message.split('`').skip(1).step_by(2);
     if message.starts_with("unknown field") || message.starts_with("unknown variant") {
         let what = if message.starts_with("unknown field") { "key" } else { "value" };
-        let wrong = quoted.next().unwrap_or_default();
-        let known: Vec<&str> = quoted.collect();
-        let remedy = match nearest(wrong, &known) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("known here: {}", known.join(", ")),
+        let unknown = quoted.next().unwrap_or_default();
+        let valid: Vec<&str> = quoted.collect();
+        let remedy = match nearest(unknown, &valid) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("valid here: {}", valid.join(", ")),
         };
-        return (format!("unknown {what} `{wrong}`"), remedy);
+        return (format!("unknown {what} `{unknown}`"), remedy);
     }
-    // Our own values say problem and remedy in one sentence.
+    // The types of `value` put problem and remedy into one sentence.
     if let Some((problem, remedy)) = message.split_once(": write ") {
         return (problem.to_owned(), format!("write {remedy}"));
     }
     (message.lines().collect::<Vec<_>>().join(" "), "see `restante config example`".into())
 }
 
-/// The known name that differs least, if it is near enough to be meant.
-fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
-    let (distance, name) = known.iter().map(|name| (distance(wrong, name), *name)).min()?;
-    (distance <= 1 + wrong.chars().count() / 3).then_some(name)
+/// Returns the valid name that is most similar to `unknown`, if it is similar enough.
+fn nearest<'a>(unknown: &str, valid: &[&'a str]) -> Option<&'a str> {
+    let (distance, name) = valid.iter().map(|name| (edit_distance(unknown, name), *name)).min()?;
+    (distance <= 1 + unknown.chars().count() / 3).then_some(name)
 }
 
-/// Edits between two words (Levenshtein), without regard to case, `_` and `-`.
-fn distance(one: &str, other: &str) -> usize {
-    let plain = |word: &str| -> Vec<char> {
+/// Returns the Levenshtein distance of two words, ignoring case and the difference between `_` and
+/// `-`.
+fn edit_distance(one: &str, other: &str) -> usize {
+    let normalized = |word: &str| -> Vec<char> {
         word.chars()
             .take(64)
-            .map(|at| if at == '_' { '-' } else { at.to_ascii_lowercase() })
+            .map(|char| if char == '_' { '-' } else { char.to_ascii_lowercase() })
             .collect()
     };
-    let (one, other) = (plain(one), plain(other));
+    let (one, other) = (normalized(one), normalized(other));
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (i, left) in one.iter().enumerate() {
         let mut diagonal = i;
-        let mut before = i + 1;
+        let mut previous = i + 1;
         for (cell, right) in row.iter_mut().skip(1).zip(&other) {
-            let best = (diagonal + usize::from(left != right)).min(before + 1).min(*cell + 1);
+            let best = (diagonal + usize::from(left != right)).min(previous + 1).min(*cell + 1);
             diagonal = *cell;
             *cell = best;
-            before = best;
+            previous = best;
         }
         if let Some(first) = row.first_mut() {
             *first = i + 1;

@@ -1,9 +1,11 @@
-//! L6: the one configuration file, as plain values.
+//! L6: reads the configuration file and turns it into the settings of each room.
 //!
-//! What must hold: an empty file works; an unknown key is an error with its line and the nearest
-//! name; every error names file, line and remedy. The rooms have settings of their own: the
-//! conversions stand in `convert`, and only there. `docs/config.md` describes each key, and its
-//! example is tested to be the defaults.
+//! - Every key has a default, so an empty file is valid.
+//! - An unknown key is an error that suggests the nearest known key.
+//! - Every error names the file, the line and a remedy.
+//! - Each room has its own settings type. Only `convert`, `dkim` and `http` turn the values of the
+//!   file into those types.
+//! - `docs/config.md` describes every key. A test checks that its example equals the defaults.
 
 mod check;
 mod convert;
@@ -34,48 +36,38 @@ pub use load::{DEFAULT_PATH, load};
 pub use store::StoreSection;
 pub use value::{ByteSize, DurationValue, ListenValue, NameServer};
 
-/// The whole file.
+/// The configuration file, a field for each table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    /// Where the data are.
     pub store: StoreSection,
-    /// The LMTP server.
     pub lmtp: LmtpSection,
-    /// The control socket.
     pub control: ControlSection,
-    /// JMAP in public.
     pub http: HttpSection,
-    /// Addresses and accounts.
     pub directory: DirectorySection,
-    /// The way out.
     pub relay: RelaySection,
-    /// What waits to go out.
     pub queue: QueueSection,
     pub vacation: VacationSection,
-    /// Own verification of senders.
     pub verify: VerifySection,
-    /// Our own signatures.
     pub dkim: DkimSection,
-    /// How long things are kept.
     pub upkeep: UpkeepSection,
-    /// What was counted.
     pub metrics: MetricsSection,
     pub limits: LimitsSection,
     pub log: LogSection,
 }
 
-/// `[lmtp]`
+/// The table `[lmtp]`: the LMTP server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LmtpSection {
-    /// Where to listen; `None` is systemd's socket, else Postfix's private directory.
+    /// Where to listen. `None`: the socket `lmtp` that systemd passes, else a socket in Postfix's
+    /// private directory.
     pub listen: Option<Vec<ListenValue>>,
-    /// The group that may connect to the Unix sockets among them.
+    /// The group that may connect to the Unix sockets in `listen`.
     pub socket_group: Option<String>,
-    /// Our name; `None` is the machine's.
+    /// The name of this server in greetings and trace fields; `None` is the machine's name.
     pub hostname: Option<String>,
-    /// Peers that may say XFORWARD and XCLIENT.
+    /// Clients that may use XFORWARD and XCLIENT: `unix` or an IP address.
     pub trusted: Vec<String>,
     /// PEM certificate chain for STARTTLS.
     pub tls_certificate: Option<PathBuf>,
@@ -96,13 +88,12 @@ impl Default for LmtpSection {
     }
 }
 
-/// `[control]`
+/// The table `[control]`: the control socket.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ControlSection {
-    /// The Unix socket.
     pub socket: PathBuf,
-    /// Unix users who may manage all, and groups, each with an `@` before it.
+    /// Unix users who may manage every account, and groups, each with a leading `@`.
     pub administrators: Vec<String>,
 }
 
@@ -115,43 +106,40 @@ impl Default for ControlSection {
     }
 }
 
-/// Which mailboxes a new account has.
+/// The mailboxes that a new account gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mailboxes {
     /// Inbox, Drafts, Sent, Junk, Trash, Archive.
     #[default]
     Roles,
-    /// The Inbox alone.
     Inbox,
 }
 
-/// What a full mailbox says.
+/// The LMTP reply for an account that is over its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverQuota {
-    /// 452: Postfix tries again.
+    /// 452, so Postfix tries again.
     #[default]
     Later,
-    /// 552: the sender is told at once.
+    /// 552, so the message bounces at once.
     Refuse,
 }
 
-/// `[directory]`
+/// The table `[directory]`: addresses and accounts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DirectorySection {
-    /// What separates user and detail; empty for none.
+    /// The character between user and detail; empty turns sub-addresses off.
     pub delimiter: String,
-    /// Whether the case of local parts tells people apart.
+    /// Whether local parts that differ only in case belong to different users.
     pub case_sensitive: bool,
-    /// What a full mailbox says.
     pub over_quota: OverQuota,
-    /// Mailboxes of a new account.
     pub mailboxes: Mailboxes,
-    /// Where mail for `<Postmaster>` without a domain goes.
+    /// The address that gets mail for `<Postmaster>` without a domain.
     pub postmaster: Option<String>,
-    /// IANA zone of accounts that name none.
+    /// The IANA time zone of accounts that have none of their own.
     pub zone: Option<String>,
 }
 
@@ -168,64 +156,60 @@ impl Default for DirectorySection {
     }
 }
 
-/// Whether the way to the relay is encrypted.
+/// Whether the connection to the relay is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsValue {
     None,
-    /// STARTTLS where offered.
+    /// STARTTLS if the relay offers it, with any certificate.
     #[default]
     Opportunistic,
-    /// STARTTLS with a certificate that holds, or nothing is sent.
+    /// STARTTLS with a valid certificate; otherwise nothing is sent.
     Required,
-    /// TLS from the first octet.
+    /// TLS from the first byte, with a valid certificate.
     Implicit,
 }
 
-/// What the relay speaks.
+/// The protocol that the relay speaks: SMTP (RFC 5321) or LMTP (RFC 2033).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProtocolValue {
-    /// RFC 5321.
     #[default]
     Smtp,
-    /// RFC 2033.
     Lmtp,
 }
 
-/// `[relay]`
+/// The table `[relay]`: the server to which everything is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RelaySection {
     pub host: String,
     pub port: u16,
-    /// A Unix socket in their place.
+    /// A Unix socket that replaces host and port.
     pub socket: Option<PathBuf>,
-    /// What it speaks.
     pub protocol: ProtocolValue,
-    /// TLS or not.
     pub tls: TlsValue,
-    /// PEM certificates that are believed in the place of the machine's.
+    /// PEM certificates of the authorities that replace the machine's.
     pub tls_ca: Option<PathBuf>,
-    /// The name that its certificate must hold; `None` is its host.
+    /// The name that the relay's certificate must contain; `None` is `host`.
     pub tls_name: Option<String>,
-    /// Who we are to it.
+    /// The user name for AUTH.
     pub user: Option<String>,
-    /// The file that holds our password.
+    /// The file that contains the password for AUTH and nothing else.
     pub password_file: Option<PathBuf>,
-    /// Whether the password may go unencrypted over a network.
+    /// Whether the password may be sent unencrypted over a network.
     pub password_in_the_clear: bool,
-    /// Longest wait for one answer.
+    /// The longest wait for one answer of the relay.
     pub timeout: DurationValue,
-    /// Actions under way at once.
+    /// The most actions that are sent at a time.
     pub concurrency: usize,
-    /// Recipients of one message in one go.
+    /// The most recipients of a message in one transaction.
     pub recipients: usize,
-    /// Messages of one connection.
+    /// The most messages over one connection.
     pub messages_per_connection: u32,
-    /// How long a connection is kept that nobody uses.
+    /// How long an unused connection is kept open.
     pub idle: DurationValue,
-    /// First pause after the relay was found out of order.
+    /// The first pause after the relay has failed.
     pub pause: DurationValue,
 }
 
@@ -252,15 +236,15 @@ impl Default for RelaySection {
     }
 }
 
-/// `[queue]`
+/// The table `[queue]`: retries, and how long results are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct QueueSection {
-    /// First wait after a temporary refusal.
+    /// The first wait after a temporary refusal.
     pub retry_first: DurationValue,
-    /// The longest.
+    /// The longest wait between two attempts.
     pub retry_longest: DurationValue,
-    /// How long it is known what became of a submission that was sent.
+    /// How long the result of a submission that was sent is kept.
     pub submissions: DurationValue,
 }
 
@@ -274,35 +258,35 @@ impl Default for QueueSection {
     }
 }
 
-/// What trusted Authentication-Results must say.
+/// The results of trusted Authentication-Results fields that a sender needs to get a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Authentication {
+    /// Results are ignored.
     Off,
-    /// No failure: of DMARC, or of SPF without an aligned DKIM pass.
+    /// No DMARC failure, and no SPF failure without an aligned DKIM pass.
     #[default]
     FailOnly,
-    /// No failure, and a pass: of DMARC, of SPF, or of aligned DKIM.
+    /// As `FailOnly`, and DMARC, SPF or aligned DKIM passes.
     Strict,
 }
 
-/// `[vacation]`
+/// The table `[vacation]`: limits of replies, and which header fields are trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct VacationSection {
-    /// Most replies of one account in an hour.
+    /// The most replies of one account in an hour.
     pub replies_per_hour: u32,
-    /// Most replies to one domain in an hour.
+    /// The most replies to one domain in an hour.
     pub replies_per_hour_to_domain: u32,
-    /// Most replies of the site in an hour.
+    /// The most replies of the site in an hour.
     pub replies_per_hour_in_all: u32,
-    /// More local parts that are never answered.
+    /// Local parts that never get a reply, besides the built-in ones.
     pub system_senders: Vec<String>,
-    /// Whether what a spam filter wrote into the header is believed.
+    /// Whether X-Spam-Flag and similar fields are trusted.
     pub trust_spam_fields: bool,
-    /// Whose Authentication-Results are believed (RFC 8601).
+    /// The authserv-ids of the servers whose Authentication-Results are trusted (RFC 8601).
     pub trusted_authserv_ids: Vec<String>,
-    /// What they must say for a sender to be answered.
     pub authentication: Authentication,
 }
 
@@ -320,19 +304,19 @@ impl Default for VacationSection {
     }
 }
 
-/// `[verify]`
+/// The table `[verify]`: this server's own checks of SPF, DKIM, DMARC and ARC.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct VerifySection {
-    /// Whether we look ourselves where no trusted server wrote anything.
+    /// Whether a message without results of a trusted server is checked here.
     pub on: bool,
-    /// Whom we ask; none: the name servers of `/etc/resolv.conf`.
+    /// The name servers that are asked; if empty, those of `/etc/resolv.conf`.
     pub nameservers: Vec<NameServer>,
-    /// Longest time for one message.
+    /// The longest time for all questions about one message.
     pub timeout: DurationValue,
-    /// Answers that are kept.
+    /// The most answers of name servers that are kept in memory.
     pub cache: u64,
-    /// Domains whose ARC seals are believed.
+    /// Domains whose ARC seals are trusted.
     pub trusted_sealers: Vec<String>,
 }
 
@@ -348,27 +332,27 @@ impl Default for VerifySection {
     }
 }
 
-/// `[dkim]`
+/// The table `[dkim]`: the keys that sign outgoing mail.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DkimSection {
-    /// The keys, each of a domain; a domain with several has a signature by each.
+    /// A domain with several keys gets a signature by each of them.
     pub keys: Vec<DkimKeySection>,
 }
 
-/// One of `[[dkim.keys]]`
+/// An element of `[[dkim.keys]]`: one signing key.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DkimKeySection {
-    /// Of From.
+    /// The domain of the From field that this key signs for.
     pub domain: String,
-    /// Its name in the zone.
+    /// The name of the public key in the domain's zone.
     pub selector: String,
     /// PEM private key, RSA or Ed25519.
     pub file: PathBuf,
 }
 
-/// `[upkeep]`
+/// The table `[upkeep]`: how long data is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UpkeepSection {
@@ -376,17 +360,17 @@ pub struct UpkeepSection {
     pub restore: DurationValue,
     /// How long the history of mailboxes is kept.
     pub history: DurationValue,
-    /// How long a list that was made on demand is kept after it was last asked for.
+    /// How long a listing that was made on demand is kept after its last use.
     pub lists: DurationValue,
-    /// How long it is known who was told, after the response is over.
+    /// How long a told row is kept after the response is over.
     pub told: DurationValue,
     /// How long a message id that is not seen again leads to its thread.
     pub threads: DurationValue,
-    /// How long a message is kept that nobody holds any more.
+    /// How long a message is kept that nothing refers to any more.
     pub messages: DurationValue,
-    /// How long an upload is kept that nothing was made of.
+    /// How long an upload is kept that nothing refers to.
     pub uploads: DurationValue,
-    /// How often all accounts are looked at.
+    /// How often all accounts are visited.
     pub every: DurationValue,
 }
 
@@ -405,25 +389,25 @@ impl Default for UpkeepSection {
     }
 }
 
-/// `[limits]`
+/// The table `[limits]`: bounds of the LMTP server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LimitsSection {
     /// The largest message that is accepted.
     pub message: ByteSize,
-    /// Recipients a transaction.
+    /// The most recipients of a transaction.
     pub recipients: usize,
-    /// Connections at once.
+    /// The most connections at a time.
     pub connections: usize,
-    /// Octets under way over all connections.
+    /// The most bytes of messages that all connections together are receiving.
     pub in_flight: ByteSize,
-    /// Larger bodies are collected in a file.
+    /// A larger message is collected in a file.
     pub body_in_memory: ByteSize,
-    /// Idle time of a session.
+    /// A client that is silent for this long is disconnected.
     pub idle: DurationValue,
-    /// Whole time of a session.
+    /// The longest session.
     pub session: DurationValue,
-    /// How long a stop waits for messages under way.
+    /// How long a stop waits for messages that are being received.
     pub drain: DurationValue,
 }
 
@@ -442,21 +426,21 @@ impl Default for LimitsSection {
     }
 }
 
-/// `[metrics]`
+/// The table `[metrics]`: the listener for metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MetricsSection {
-    /// Where to give them out; `None` is on the control socket alone.
+    /// Where metrics are served; `None`: only on the control socket.
     pub listen: Option<ListenValue>,
-    /// The group that may connect to it where it is a Unix socket.
+    /// The group that may connect if `listen` is a Unix socket.
     pub socket_group: Option<String>,
 }
 
-/// `[log]`
+/// The table `[log]`: level and format of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LogSection {
-    /// Least level, or directives.
+    /// The least severe level that is logged, or directives such as `info,restante::queue=debug`.
     pub level: String,
     pub format: LogFormat,
 }
@@ -471,7 +455,7 @@ impl Default for LogSection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
-    /// The journal under systemd, else plain.
+    /// The journal under systemd, otherwise plain.
     #[default]
     Auto,
     /// Lines on standard error.

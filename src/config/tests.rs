@@ -2,27 +2,27 @@ use std::path::Path;
 
 use super::*;
 
-fn faults(text: &str) -> String {
+fn problems(text: &str) -> String {
     let file = Path::new("restante.toml");
     match parse(text, file) {
-        Err(faults) => faults.to_string(),
+        Err(problems) => problems.to_string(),
         Ok(config) => ConfigProblems(check(&config, text, file)).to_string(),
     }
 }
 
 #[test]
-fn empty_is_good() {
-    assert_eq!(faults(""), "");
+fn empty_file_has_no_problems() {
+    assert_eq!(problems(""), "");
     assert_eq!(parse("", Path::new("x")).unwrap(), Config::default());
 }
 
 #[test]
-fn example_is_the_defaults() {
+fn example_equals_the_defaults() {
     assert_eq!(parse(example(), Path::new("x")).unwrap(), Config::default());
-    assert_eq!(faults(example()), "");
+    assert_eq!(problems(example()), "");
 }
 
-/// The keys come from the parser itself, so that none can be forgotten.
+/// Takes the keys from an error of the parser, so that no key can be left out.
 #[test]
 fn example_lists_every_key() {
     let keys = |text: &str| -> Vec<String> {
@@ -36,21 +36,21 @@ fn example_lists_every_key() {
     );
     for table in tables {
         let section =
-            example().split_once(&format!("[{table}]\n")).expect("the table stands there").1;
+            example().split_once(&format!("[{table}]\n")).expect("the example has the table").1;
         let section = section.split("\n[").next().unwrap();
         let keys = keys(&format!("[{table}]\nzzzz = 1"));
         assert!(!keys.is_empty());
         for key in keys {
-            let there = section
+            let is_listed = section
                 .lines()
                 .any(|line| line.trim_start_matches("# ").starts_with(&format!("{key} = ")));
-            assert!(there, "[{table}] {key} is missing in docs/config.md");
+            assert!(is_listed, "[{table}] {key} is missing in docs/config.md");
         }
     }
 }
 
 #[test]
-fn commented_keys_are_good_too() {
+fn commented_keys_of_the_example_are_valid() {
     let text: String = example()
         .lines()
         .map(|line| match line.strip_prefix("# ") {
@@ -58,12 +58,12 @@ fn commented_keys_are_good_too() {
             _ => format!("{line}\n"),
         })
         .collect();
-    assert_eq!(faults(&text), "");
+    assert_eq!(problems(&text), "");
     assert!(parse(&text, Path::new("x")).unwrap().lmtp.tls_key.is_some());
 }
 
 #[test]
-fn errors() {
+fn errors_name_line_and_remedy() {
     let cases = [
         ("unknown key", "[lmtp]\n\nlissten = []\n"),
         ("unknown key, other separator", "[limits]\nin_flight = \"1 MiB\"\n"),
@@ -78,7 +78,7 @@ fn errors() {
         ("port 25", "[store]\n[lmtp]\nlisten = [\"tcp:127.0.0.1:25\"]\n"),
         ("no listener", "[lmtp]\nlisten = []\n"),
         ("store", "[store]\ncache = \"1 MiB\"\nwrite-buffers = 1000\njobs = 1\n"),
-        ("half of tls", "lmtp.tls-key = \"/k\"\n"),
+        ("key without certificate", "lmtp.tls-key = \"/k\"\n"),
         ("trusted", "[lmtp]\ntrusted = [\"localhost\"]\n"),
         ("delimiter", "[directory]\ndelimiter = \"--\"\nzone = \"Mars/Olympus\"\n"),
         (
@@ -94,10 +94,10 @@ fn errors() {
         ("dkim, missing key", "[dkim]\nkeys = [{ domain = \"a.example\", file = \"/c\" }]\n"),
         (
             "dkim, bad and twice",
-            "[[dkim.keys]]\ndomain = \"a..b\"\nselector = \"a b\"\nfile = \"/c\"\n[[dkim.keys]]\ndomain = \"a..b\"\n\
-             selector = \"a b\"\nfile = \"/d\"\n",
+            "[[dkim.keys]]\ndomain = \"a..b\"\nselector = \"a b\"\nfile = \"/c\"\n\
+             [[dkim.keys]]\ndomain = \"a..b\"\nselector = \"a b\"\nfile = \"/d\"\n",
         ),
-        ("half of a login", "[relay]\nuser = \"ann\"\n"),
+        ("user without password", "[relay]\nuser = \"ann\"\n"),
         (
             "password in the clear",
             "[relay]\nhost = \"relay.example\"\nuser = \"ann\"\npassword-file = \"/p\"\n",
@@ -115,35 +115,36 @@ fn errors() {
     ];
     let mut golden = String::new();
     for (name, text) in cases {
-        golden.push_str(&format!("## {name}\n{text}->\n{}\n\n", faults(text)));
+        golden.push_str(&format!("## {name}\n{text}->\n{}\n\n", problems(text)));
     }
     insta::assert_snapshot!(golden);
 }
 
 #[test]
-fn what_is_kept_is_kept_for_a_least_time() {
-    let good = "restore = \"1h\"\nhistory = \"1d\"\nlists = \"2d\"\ntold = \"1d\"\nthreads = \"2d\"\nmessages = \"1h\"\nuploads = \"1h\"\nevery = \"1m\"\n";
-    assert_eq!(faults(&format!("[upkeep]\n{good}")), "");
-    for line in good.lines() {
-        let (key, least) = line.split_once(" = ").unwrap();
-        let short =
-            least.trim_matches('"').parse::<DurationValue>().unwrap().0 - Duration::from_millis(1);
-        let said = faults(&format!("[upkeep]\n{key} = \"{}ms\"\n", short.as_millis()));
+fn upkeep_times_below_their_minimum_are_refused() {
+    let minimums = "restore = \"1h\"\nhistory = \"1d\"\nlists = \"2d\"\ntold = \"1d\"\n\
+                    threads = \"2d\"\nmessages = \"1h\"\nuploads = \"1h\"\nevery = \"1m\"\n";
+    assert_eq!(problems(&format!("[upkeep]\n{minimums}")), "");
+    for line in minimums.lines() {
+        let (key, minimum) = line.split_once(" = ").unwrap();
+        let short = minimum.trim_matches('"').parse::<DurationValue>().unwrap().0
+            - Duration::from_millis(1);
+        let problem = problems(&format!("[upkeep]\n{key} = \"{}ms\"\n", short.as_millis()));
         assert!(
-            said.contains(&format!("[upkeep] {key}: too short")) && said.contains(least),
-            "{said}"
+            problem.contains(&format!("[upkeep] {key}: too short")) && problem.contains(minimum),
+            "{problem}"
         );
     }
 }
 
 #[test]
-fn a_missing_file_is_named() {
+fn error_names_a_missing_file() {
     let error = load(Some(Path::new("/nonexistent/restante.toml"))).unwrap_err();
     assert!(error.to_string().starts_with("/nonexistent/restante.toml: cannot be read"), "{error}");
 }
 
 #[test]
-fn listeners_read_back() {
+fn listeners_survive_printing_and_parsing() {
     for text in ["unix:/run/x", "tcp:127.0.0.1:24", "tcp:[::1]:24", "tcp:localhost:0", "fd:lmtp"] {
         assert_eq!(text.parse::<ListenValue>().unwrap().to_string(), text);
     }

@@ -1,4 +1,4 @@
-//! Values as people write them: sizes, durations, listeners.
+//! Parses the values that have a notation of their own: sizes, durations, listeners, name servers.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -9,38 +9,37 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
-/// A size in octets: `"50 MiB"` or `52428800`.
+/// A size in bytes: `"50 MiB"` or `52428800`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ByteSize(pub u64);
 
-/// A duration: `"30s"`.
+/// A duration, such as `"30s"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct DurationValue(pub Duration);
 
-/// A place to listen.
+/// An address to listen at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenValue {
-    /// A Unix socket.
+    /// The path of a Unix socket.
     Unix(PathBuf),
-    /// An address and port.
     Tcp {
         /// Host name or address, without brackets.
         host: String,
-        /// Port; 0 lets the system choose.
+        /// The port; 0 lets the system choose one.
         port: u16,
     },
-    /// A socket that systemd passed under this name.
+    /// A socket that systemd passes under this name.
     Fd(String),
 }
 
-/// A name server: an address, with `:PORT` where it is not 53.
+/// A name server: an address, followed by `:PORT` if the port is not 53.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NameServer(pub SocketAddr);
 
 /// Splits `"50 MiB"` into its number and its unit.
 fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     let text = text.trim();
-    let end = text.find(|at: char| !at.is_ascii_digit()).unwrap_or(text.len());
+    let end = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
     Some((digits.parse().ok()?, unit.trim()))
 }
@@ -49,12 +48,13 @@ impl FromStr for ByteSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || {
+        let invalid = || {
             format!(
-                "`{text}` is not a size: write a whole number and B, KB, MB, GB, KiB, MiB or GiB, as in \"50 MiB\""
+                "`{text}` is not a size: \
+                 write a whole number and B, KB, MB, GB, KiB, MiB or GiB, as in \"50 MiB\""
             )
         };
-        let (number, unit) = number_and_unit(text).ok_or_else(bad)?;
+        let (number, unit) = number_and_unit(text).ok_or_else(invalid)?;
         let factor: u64 = match unit.to_ascii_lowercase().as_str() {
             "" | "b" => 1,
             "kb" => 1_000,
@@ -63,9 +63,9 @@ impl FromStr for ByteSize {
             "kib" | "k" => 1 << 10,
             "mib" | "m" => 1 << 20,
             "gib" | "g" => 1 << 30,
-            _ => return Err(bad()),
+            _ => return Err(invalid()),
         };
-        number.checked_mul(factor).map(Self).ok_or_else(bad)
+        number.checked_mul(factor).map(Self).ok_or_else(invalid)
     }
 }
 
@@ -73,12 +73,13 @@ impl FromStr for DurationValue {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || {
+        let invalid = || {
             format!(
-                "`{text}` is not a duration: write a whole number and ms, s, m, h, d or w, as in \"30s\""
+                "`{text}` is not a duration: \
+                 write a whole number and ms, s, m, h, d or w, as in \"30s\""
             )
         };
-        let (number, unit) = number_and_unit(text).ok_or_else(bad)?;
+        let (number, unit) = number_and_unit(text).ok_or_else(invalid)?;
         let millis: u64 = match unit.to_ascii_lowercase().as_str() {
             "ms" => 1,
             "s" | "sec" => 1_000,
@@ -86,9 +87,9 @@ impl FromStr for DurationValue {
             "h" => 3_600_000,
             "d" => 86_400_000,
             "w" => 7 * 86_400_000,
-            _ => return Err(bad()),
+            _ => return Err(invalid()),
         };
-        number.checked_mul(millis).map(|all| Self(Duration::from_millis(all))).ok_or_else(bad)
+        number.checked_mul(millis).map(|all| Self(Duration::from_millis(all))).ok_or_else(invalid)
     }
 }
 
@@ -96,28 +97,29 @@ impl FromStr for ListenValue {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = |why: &str| {
-            format!("`{text}` is not a listener ({why}): write unix:PATH, tcp:HOST:PORT or fd:NAME")
+        let invalid = |reason: &str| {
+            format!(
+                "`{text}` is not a listener ({reason}): \
+                 write unix:PATH, tcp:HOST:PORT or fd:NAME"
+            )
         };
         match text.split_once(':') {
             Some(("unix", path)) if path.starts_with('/') || path.starts_with("./") => {
                 Ok(Self::Unix(path.into()))
             }
-            Some(("unix", _)) => Err(bad("the path must begin with / or ./")),
+            Some(("unix", _)) => Err(invalid("the path must begin with / or ./")),
             Some(("fd", name)) if !name.is_empty() => Ok(Self::Fd(name.into())),
-            Some(("tcp", place)) => {
-                let (host, port) = place.rsplit_once(':').ok_or_else(|| bad("no port"))?;
+            Some(("tcp", address)) => {
+                let (host, port) = address.rsplit_once(':').ok_or_else(|| invalid("no port"))?;
                 let port =
-                    port.parse().map_err(|_| bad("the port must be a number up to 65535"))?;
-                let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-                if host.is_empty() || (inner.is_none() && host.contains(':')) {
-                    return Err(bad(
-                        "an IPv6 address stands in brackets, and a host there must be",
-                    ));
+                    port.parse().map_err(|_| invalid("the port must be a number up to 65535"))?;
+                let unbracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+                if host.is_empty() || (unbracketed.is_none() && host.contains(':')) {
+                    return Err(invalid("a host is needed, and an IPv6 address needs brackets"));
                 }
-                Ok(Self::Tcp { host: inner.unwrap_or(host).into(), port })
+                Ok(Self::Tcp { host: unbracketed.unwrap_or(host).into(), port })
             }
-            _ => Err(bad("unknown kind")),
+            _ => Err(invalid("unknown kind")),
         }
     }
 }
@@ -126,10 +128,11 @@ impl FromStr for NameServer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let alone = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));
-        alone.or_else(|_| text.parse()).map(Self).map_err(|_| {
+        let without_port = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));
+        without_port.or_else(|_| text.parse()).map(Self).map_err(|_| {
             format!(
-                "`{text}` is not a name server: write an address, as 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:5353"
+                "`{text}` is not a name server: write an address, \
+                 such as 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:5353"
             )
         })
     }
@@ -146,16 +149,17 @@ impl fmt::Display for ListenValue {
     }
 }
 
+/// Deserializes a value from a string, and from a number if `from_number` is set.
 struct TextVisitor<T> {
-    what: &'static str,
-    number: Option<fn(u64) -> T>,
+    expected: &'static str,
+    from_number: Option<fn(u64) -> T>,
 }
 
 impl<T: FromStr<Err = String>> Visitor<'_> for TextVisitor<T> {
     type Value = T;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.what)
+        out.write_str(self.expected)
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
@@ -163,7 +167,7 @@ impl<T: FromStr<Err = String>> Visitor<'_> for TextVisitor<T> {
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
-        match (self.number, u64::try_from(number)) {
+        match (self.from_number, u64::try_from(number)) {
             (Some(make), Ok(number)) => Ok(make(number)),
             _ => Err(E::invalid_type(de::Unexpected::Signed(number), &self)),
         }
@@ -173,23 +177,26 @@ impl<T: FromStr<Err = String>> Visitor<'_> for TextVisitor<T> {
 impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(TextVisitor {
-            what: "a size such as \"50 MiB\"",
-            number: Some(ByteSize),
+            expected: "a size such as \"50 MiB\"",
+            from_number: Some(ByteSize),
         })
     }
 }
 
 impl<'de> Deserialize<'de> for DurationValue {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(TextVisitor { what: "a duration such as \"30s\"", number: None })
+        from.deserialize_any(TextVisitor {
+            expected: "a duration such as \"30s\"",
+            from_number: None,
+        })
     }
 }
 
 impl<'de> Deserialize<'de> for NameServer {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(TextVisitor {
-            what: "a name server such as \"127.0.0.1:53\"",
-            number: None,
+            expected: "a name server such as \"127.0.0.1:53\"",
+            from_number: None,
         })
     }
 }
@@ -197,8 +204,8 @@ impl<'de> Deserialize<'de> for NameServer {
 impl<'de> Deserialize<'de> for ListenValue {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(TextVisitor {
-            what: "a listener such as \"unix:/run/lmtp\"",
-            number: None,
+            expected: "a listener such as \"unix:/run/lmtp\"",
+            from_number: None,
         })
     }
 }

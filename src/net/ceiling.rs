@@ -1,60 +1,58 @@
-//! Bounds on all connections together: their number, and the bytes of the messages that they are
+//! Limits of all connections together: their number, and the bytes of the messages that they are
 //! receiving.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The ceilings of one service.
+/// The limits of one service. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Ceiling(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     connections: AtomicUsize,
-    most_connections: AtomicUsize,
-    octets: AtomicU64,
-    most_octets: AtomicU64,
+    max_connections: AtomicUsize,
+    bytes: AtomicU64,
+    max_bytes: AtomicU64,
 }
 
 impl Ceiling {
-    /// Creates ceilings for connections and bytes.
     #[must_use]
-    pub fn new(most_connections: usize, most_octets: u64) -> Self {
-        let (connections, octets) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let (most_connections, most_octets) = (most_connections.into(), most_octets.into());
-        Self(Arc::new(Inner { connections, most_connections, octets, most_octets }))
+    pub fn new(max_connections: usize, max_bytes: u64) -> Self {
+        let (connections, bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let (max_connections, max_bytes) = (max_connections.into(), max_bytes.into());
+        Self(Arc::new(Inner { connections, max_connections, bytes, max_bytes }))
     }
 
-    /// Sets other ceilings. What is above them already stays; nothing more comes in until there is
-    /// room.
-    pub fn set(&self, most_connections: usize, most_octets: u64) {
-        self.0.most_connections.store(most_connections, Ordering::Release);
-        self.0.most_octets.store(most_octets, Ordering::Release);
+    /// Changes the limits. Permits beyond the new limits stay valid; new ones are refused until
+    /// enough have been dropped.
+    pub fn set(&self, max_connections: usize, max_bytes: u64) {
+        self.0.max_connections.store(max_connections, Ordering::Release);
+        self.0.max_bytes.store(max_bytes, Ordering::Release);
     }
 
-    /// A place for one connection, until it is dropped.
+    /// Takes a permit for one connection. Returns `None` if all are taken.
     #[must_use]
-    pub fn connection(&self) -> Option<ConnectionPermit> {
-        let most = self.0.most_connections.load(Ordering::Acquire);
-        let below = |open: usize| (open < most).then(|| open + 1);
-        let taken = self.0.connections.fetch_update(Ordering::AcqRel, Ordering::Acquire, below);
-        taken.is_ok().then(|| ConnectionPermit(Arc::clone(&self.0)))
+    pub fn connection_permit(&self) -> Option<ConnectionPermit> {
+        let max = self.0.max_connections.load(Ordering::Acquire);
+        let add_one = |open: usize| (open < max).then(|| open + 1);
+        let added = self.0.connections.fetch_update(Ordering::AcqRel, Ordering::Acquire, add_one);
+        added.is_ok().then(|| ConnectionPermit(Arc::clone(&self.0)))
     }
 
-    /// How many connections there may be.
     #[must_use]
-    pub fn most_connections(&self) -> usize {
-        self.0.most_connections.load(Ordering::Acquire)
+    pub fn max_connections(&self) -> usize {
+        self.0.max_connections.load(Ordering::Acquire)
     }
 
-    /// An empty share of the octets.
+    /// Returns a permit for memory that can grow; it begins with 0 bytes.
     #[must_use]
-    pub fn share(&self) -> MemoryPermit {
-        MemoryPermit { of: Arc::clone(&self.0), octets: 0 }
+    pub fn memory_permit(&self) -> MemoryPermit {
+        MemoryPermit { limits: Arc::clone(&self.0), bytes: 0 }
     }
 }
 
-/// One connection's place.
+/// Permits one connection until dropped.
 #[derive(Debug)]
 pub struct ConnectionPermit(Arc<Inner>);
 
@@ -64,31 +62,32 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// The octets that one message holds.
+/// Permits the memory of one message until dropped.
 #[derive(Debug)]
 pub struct MemoryPermit {
-    of: Arc<Inner>,
-    octets: u64,
+    limits: Arc<Inner>,
+    bytes: u64,
 }
 
 impl MemoryPermit {
-    /// Takes `by` more bytes, if as many are left.
+    /// Adds `by` bytes to the permit, if the limit allows. Returns whether it did.
     #[must_use]
     pub fn grow(&mut self, by: usize) -> bool {
         let by = by as u64;
-        let most = self.of.most_octets.load(Ordering::Acquire);
-        let below = |held: u64| held.checked_add(by).filter(|all| *all <= most);
-        let taken = self.of.octets.fetch_update(Ordering::AcqRel, Ordering::Acquire, below).is_ok();
-        if taken {
-            self.octets += by;
+        let max = self.limits.max_bytes.load(Ordering::Acquire);
+        let add = |total: u64| total.checked_add(by).filter(|sum| *sum <= max);
+        let added =
+            self.limits.bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).is_ok();
+        if added {
+            self.bytes += by;
         }
-        taken
+        added
     }
 
-    /// Gives all back.
+    /// Gives all bytes back.
     pub fn clear(&mut self) {
-        self.of.octets.fetch_sub(self.octets, Ordering::AcqRel);
-        self.octets = 0;
+        self.limits.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.bytes = 0;
     }
 }
 
@@ -102,26 +101,26 @@ impl Drop for MemoryPermit {
 mod tests {
     use super::*;
 
-    fn one_more(ceiling: &Ceiling, octets: usize) -> bool {
-        ceiling.share().grow(octets)
+    fn has_room_for(ceiling: &Ceiling, bytes: usize) -> bool {
+        ceiling.memory_permit().grow(bytes)
     }
 
     #[test]
-    fn what_is_dropped_is_given_back() {
+    fn dropped_permits_can_be_taken_again() {
         let ceiling = Ceiling::new(1, 10);
-        let place = ceiling.connection();
-        assert!(place.is_some() && ceiling.connection().is_none());
-        drop(place);
-        assert!(ceiling.connection().is_some());
-        let (mut one, mut other) = (ceiling.share(), ceiling.share());
+        let permit = ceiling.connection_permit();
+        assert!(permit.is_some() && ceiling.connection_permit().is_none());
+        drop(permit);
+        assert!(ceiling.connection_permit().is_some());
+        let (mut one, mut other) = (ceiling.memory_permit(), ceiling.memory_permit());
         assert!(one.grow(7) && !other.grow(4) && other.grow(3));
         drop(one);
         assert!(other.grow(7) && !other.grow(1));
         other.clear();
         assert!(other.grow(10));
         ceiling.set(2, 5);
-        assert!(ceiling.connection().is_some() && !one_more(&ceiling, 1));
+        assert!(ceiling.connection_permit().is_some() && !has_room_for(&ceiling, 1));
         other.clear();
-        assert!(one_more(&ceiling, 5) && !one_more(&ceiling, 6));
+        assert!(has_room_for(&ceiling, 5) && !has_room_for(&ceiling, 6));
     }
 }

@@ -1,34 +1,35 @@
-//! Collects bytes that come in: in memory up to a size, beyond it in a file without a name, which
-//! is gone with its last handle, whatever happens to the process.
+//! Collects the bytes of a body: in memory up to a size, beyond it in a file.
+//!
+//! The file has no name, so it disappears with its last handle even if the process crashes.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Bytes while they come in.
+/// The bytes of a body that is being received.
 #[derive(Debug)]
 pub struct BodyBuffer {
     memory: Vec<u8>,
     file: Option<File>,
     size: usize,
-    most_in_memory: usize,
+    max_in_memory: usize,
     dir: PathBuf,
 }
 
 impl BodyBuffer {
-    /// Nothing yet. Beyond `most_in_memory` bytes a file in `dir` is used.
+    /// Creates an empty buffer, which uses a file in `dir` beyond `max_in_memory` bytes.
     #[must_use]
-    pub fn new(most_in_memory: usize, dir: &Path) -> Self {
-        Self { memory: Vec::new(), file: None, size: 0, most_in_memory, dir: dir.to_owned() }
+    pub fn new(max_in_memory: usize, dir: &Path) -> Self {
+        Self { memory: Vec::new(), file: None, size: 0, max_in_memory, dir: dir.to_owned() }
     }
 
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Forgets all of them.
+    /// Removes all bytes.
     pub fn clear(&mut self) {
         self.memory.clear();
         self.memory.shrink_to(64 << 10);
@@ -36,12 +37,12 @@ impl BodyBuffer {
         self.size = 0;
     }
 
-    /// Adds some.
+    /// Appends bytes.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The file cannot be made or written.
     pub fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.file.is_none() && self.memory.len() + bytes.len() > self.most_in_memory {
+        if self.file.is_none() && self.memory.len() + bytes.len() > self.max_in_memory {
             let mut file = unnamed_file(&self.dir)?;
             file.write_all(&self.memory)?;
             self.memory = Vec::new();
@@ -55,10 +56,10 @@ impl BodyBuffer {
         Ok(())
     }
 
-    /// Gives all of them, in memory.
+    /// Returns all bytes and leaves the buffer empty.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The file cannot be read.
     pub fn finish(&mut self) -> io::Result<Vec<u8>> {
         let size = std::mem::take(&mut self.size);
         match self.file.take() {
@@ -73,6 +74,7 @@ impl BodyBuffer {
     }
 }
 
+/// Creates a file that has no name (`O_TMPFILE`).
 fn unnamed_file(dir: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let flags = i32::try_from(rustix::fs::OFlags::TMPFILE.bits()).unwrap_or_default();
@@ -84,18 +86,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_memory_or_in_a_file_it_is_the_same() {
+    fn returns_the_same_bytes_from_memory_and_from_a_file() {
         let dir = tempfile::tempdir().unwrap();
-        for most_in_memory in [0, 5, 100] {
-            let mut collected = BodyBuffer::new(most_in_memory, dir.path());
-            for piece in [&b"one "[..], b"two ", b"", b"three"] {
-                collected.add(piece).unwrap();
+        for max_in_memory in [0, 5, 100] {
+            let mut body = BodyBuffer::new(max_in_memory, dir.path());
+            for chunk in [&b"one "[..], b"two ", b"", b"three"] {
+                body.add(chunk).unwrap();
             }
-            assert_eq!((collected.size(), collected.file.is_some()), (13, most_in_memory < 13));
-            assert_eq!(collected.finish().unwrap(), b"one two three");
-            collected.add(b"again").unwrap();
-            collected.clear();
-            assert_eq!((collected.size(), collected.finish().unwrap()), (0, Vec::new()));
+            assert_eq!((body.size(), body.file.is_some()), (13, max_in_memory < 13));
+            assert_eq!(body.finish().unwrap(), b"one two three");
+            body.add(b"again").unwrap();
+            body.clear();
+            assert_eq!((body.size(), body.finish().unwrap()), (0, Vec::new()));
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         assert!(BodyBuffer::new(0, &dir.path().join("none")).add(b"x").is_err());

@@ -91,10 +91,10 @@ pub struct ControlSettings {
     pub max_request: usize,
     /// Octets of a message that is appended.
     pub max_message: u64,
-    /// Bytes of a body that are collected in memory; more in a file.
+    /// A body of more bytes is collected in a file.
     pub body_in_memory: usize,
-    /// Where such files are.
-    pub spill: PathBuf,
+    /// The directory for these files.
+    pub spill_dir: PathBuf,
 }
 
 /// What is served, by whichever door.

@@ -1,4 +1,7 @@
-//! Listeners: `unix:PATH`, `tcp:HOST:PORT`, and sockets passed by systemd (`fd:NAME`).
+//! Listeners: `unix:PATH`, `tcp:HOST:PORT`, and sockets that systemd passes (`fd:NAME`).
+//!
+//! - A Unix socket is removed when its listener is dropped, or when its permissions cannot be set.
+//! - A failing accept(2) never ends a listener.
 
 use std::fmt;
 use std::io;
@@ -13,12 +16,12 @@ use tokio::time::sleep;
 
 use super::stop::StopSignal;
 
-/// Where to listen.
+/// An address to listen at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// A Unix socket.
+    /// The path of a Unix socket.
     Unix(PathBuf),
-    /// A TCP port.
+    /// A host and a TCP port.
     Tcp(String, u16),
     /// A socket that systemd passes under this name (`FileDescriptorName=`).
     Fd(String),
@@ -28,17 +31,18 @@ impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is no listener: write unix:PATH, tcp:HOST:PORT or fd:NAME");
-        match text.split_once(':').ok_or_else(bad)? {
+        let invalid =
+            || format!("`{text}` is not a listener: write unix:PATH, tcp:HOST:PORT or fd:NAME");
+        match text.split_once(':').ok_or_else(invalid)? {
             ("unix", path) if path.starts_with('/') || path.starts_with('.') => {
                 Ok(Self::Unix(path.into()))
             }
-            ("tcp", place) => {
-                let (host, port) = place.rsplit_once(':').ok_or_else(bad)?;
-                Ok(Self::Tcp(host.to_owned(), port.parse().map_err(|_| bad())?))
+            ("tcp", address) => {
+                let (host, port) = address.rsplit_once(':').ok_or_else(invalid)?;
+                Ok(Self::Tcp(host.to_owned(), port.parse().map_err(|_| invalid())?))
             }
             ("fd", name) if !name.is_empty() => Ok(Self::Fd(name.to_owned())),
-            _ => Err(bad()),
+            _ => Err(invalid()),
         }
     }
 }
@@ -53,17 +57,18 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Who may connect to a Unix socket that the service makes.
+/// Who may connect to a Unix socket that the service creates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody on this machine: for a socket whose peers are known by their credentials.
+    /// Every user of this machine: for a socket whose clients are identified by the kernel.
     Everybody,
     /// The service's user, and the users of one group.
     Group {
-        /// The group, by name or number; it is an error if the socket cannot be given to it.
+        /// The group, by name or number. Binding fails if the socket cannot be given to this group.
         name: Option<String>,
-        /// The group that is taken where none is named, if there is such a group.
-        usual: Option<&'static str>,
+        /// The group if `name` is `None`. If there is no such group, or the socket cannot be given
+        /// to it, the socket keeps the service's own group.
+        default_group: Option<&'static str>,
     },
 }
 
@@ -76,8 +81,8 @@ impl Access {
                 set_group(socket, name)?;
                 0o660
             }
-            Self::Group { name: None, usual } => {
-                if let Some(name) = usual.filter(|name| group_id(name).is_some())
+            Self::Group { name: None, default_group } => {
+                if let Some(name) = default_group.filter(|name| group_id(name).is_some())
                     && let Err(error) = set_group(socket, name)
                 {
                     let socket = socket.display();
@@ -91,42 +96,43 @@ impl Access {
 }
 
 fn set_group(socket: &Path, group: &str) -> io::Result<()> {
-    let none = || {
+    let no_group = || {
         io::Error::new(io::ErrorKind::NotFound, format!("there is no group {group} in /etc/group"))
     };
-    let id = group_id(group).ok_or_else(none)?;
+    let id = group_id(group).ok_or_else(no_group)?;
     chown(socket, None, Some(id)).map_err(|error| {
-        let why =
-            format!("cannot give the socket to the group {group}: {error}; put the service's user into that group");
-        io::Error::new(error.kind(), why)
+        let problem = format!(
+            "cannot give the socket to the group {group}: {error}; \
+             put the service's user into that group"
+        );
+        io::Error::new(error.kind(), problem)
     })
 }
 
-/// The number of a Unix group, by its name in `/etc/group` or its number.
+/// Returns the number of a Unix group that is given by its name in `/etc/group` or its number.
 #[must_use]
 pub fn group_id(group: &str) -> Option<u32> {
     let lines = std::fs::read_to_string("/etc/group").unwrap_or_default();
-    let known = lines.lines().find_map(|line| {
+    let by_name = lines.lines().find_map(|line| {
         let mut fields = line.split(':');
-        let named = fields.next() == Some(group);
-        fields.nth(1).filter(|_| named)?.parse().ok()
+        let is_named = fields.next() == Some(group);
+        fields.nth(1).filter(|_| is_named)?.parse().ok()
     });
-    known.or_else(|| group.parse().ok())
+    by_name.or_else(|| group.parse().ok())
 }
 
 /// A bound listener.
 #[derive(Debug)]
 pub enum BoundListener {
-    /// Of a Unix socket.
+    /// A Unix socket, with its path if the service created it.
     Unix(
         UnixListener,
         #[expect(dead_code, reason = "removes the path when it is dropped")] Option<OwnPath>,
     ),
-    /// Of a TCP port.
     Tcp(TcpListener),
 }
 
-/// The path of a Unix socket of our own making; it goes with the listener.
+/// The path of a Unix socket that the service created. Dropping it removes the socket.
 #[derive(Debug)]
 pub struct OwnPath(PathBuf);
 
@@ -136,15 +142,17 @@ impl Drop for OwnPath {
     }
 }
 
-/// Anything that octets go through both ways.
+/// A connection that bytes can be read from and written to.
 pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
 impl BoundListener {
-    /// Binds. A socket file that nobody answers at is a leftover, and is replaced.
+    /// Binds an address. Replaces a Unix socket that no process listens at.
     ///
     /// # Errors
-    /// Those of the operating system, and that systemd passed no such socket.
+    /// - `AddrInUse`: another process listens at the address.
+    /// - `NotFound`: systemd passes no socket with this name, or there is no such group.
+    /// - Any other error of the operating system.
     pub async fn bind(listen: &ListenAddress, access: &Access) -> io::Result<Vec<Self>> {
         match listen {
             ListenAddress::Unix(path) => Ok(vec![Self::unix(path, access).await?]),
@@ -157,13 +165,13 @@ impl BoundListener {
     }
 
     async fn unix(path: &Path, access: &Access) -> io::Result<Self> {
-        if let Ok(there) = std::fs::symlink_metadata(path)
-            && there.file_type().is_socket()
+        if let Ok(existing) = std::fs::symlink_metadata(path)
+            && existing.file_type().is_socket()
         {
             if tokio::net::UnixStream::connect(path).await.is_ok() {
                 return Err(io::Error::new(
                     io::ErrorKind::AddrInUse,
-                    "another process listens there",
+                    "another process listens at this socket",
                 ));
             }
             std::fs::remove_file(path)?;
@@ -174,19 +182,20 @@ impl BoundListener {
         Ok(Self::Unix(listener, Some(own)))
     }
 
-    /// The TCP port that it was given, where it is one.
+    /// Returns the port of a TCP listener.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         match self {
-            Self::Tcp(listener) => listener.local_addr().ok().map(|at| at.port()),
+            Self::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
             Self::Unix(..) => None,
         }
     }
 
-    /// The next connection, and whom it is from. `None` once the service stops.
+    /// Waits for the next connection and returns it with its peer. Returns `None` once the service
+    /// stops.
     ///
-    /// What the operating system refuses is tried again: at once where one client went away, after
-    /// a pause where the service is out of descriptors or memory, which passes.
+    /// Errors of accept(2) are retried: at once if the client went away, otherwise (the service is
+    /// out of descriptors or memory) after a pause.
     pub async fn next(&self, stop: &mut StopSignal) -> Option<(Box<dyn ByteStream>, Peer)> {
         let mut failures = 0_u32;
         loop {
@@ -201,11 +210,11 @@ impl BoundListener {
                     }
                     return Some(connection);
                 }
-                Err(error) if is_of_the_client(&error) => {}
+                Err(error) if is_caused_by_client(&error) => {}
                 Err(error) => {
-                    // Once every ten seconds or so is enough for the log.
+                    // Log about every ten seconds.
                     if failures.is_multiple_of(100) {
-                        tracing::warn!(%error, "cannot accept");
+                        tracing::warn!(%error, "cannot accept connections");
                     }
                     failures = failures.saturating_add(1);
                     sleep(ACCEPT_PAUSE).await;
@@ -224,7 +233,7 @@ impl BoundListener {
             }
             Self::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
-                // Refused for a client that is gone already: the connection ends at its first read.
+                // Fails if the client is already gone; then the first read fails, too.
                 stream.set_nodelay(true).ok();
                 Ok((Box::new(stream), Peer::Tcp(from.ip())))
             }
@@ -235,16 +244,16 @@ impl BoundListener {
 /// The pause after the operating system refused to accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Whether accepting failed because of one client, which says nothing about the next (accept(2)).
-fn is_of_the_client(error: &io::Error) -> bool {
+/// Whether accept(2) failed because of one client, so that the next call may succeed.
+fn is_caused_by_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// Whom a connection is from.
+/// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// Someone on this machine who may open the socket; as which user, where the kernel tells.
+    /// A process on this machine, with its user if the kernel tells.
     Unix(Option<User>),
     Tcp(std::net::IpAddr),
 }
@@ -252,9 +261,7 @@ pub enum Peer {
 /// The Unix user and group that a process had when it connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct User {
-    /// The user's number.
     pub uid: u32,
-    /// The group's number.
     pub gid: u32,
 }
 
@@ -275,24 +282,24 @@ impl fmt::Display for Peer {
     }
 }
 
-/// The sockets that systemd passes under a name (`sd_listen_fds_with_names(3)`).
+/// Takes the sockets that systemd passes under a name (`sd_listen_fds_with_names(3)`).
 fn sockets_from_systemd(name: &str) -> io::Result<Vec<BoundListener>> {
-    let none = || {
+    let not_passed = || {
         io::Error::new(io::ErrorKind::NotFound, format!("systemd passes no socket named {name}"))
     };
-    let names = std::env::var("LISTEN_FDNAMES").map_err(|_| none())?;
+    let names = std::env::var("LISTEN_FDNAMES").map_err(|_| not_passed())?;
     let mut fds = listenfd::ListenFd::from_env();
     let mut bound = Vec::new();
-    for (at, _) in names.split(':').enumerate().filter(|(_, given)| *given == name) {
-        if let Ok(Some(listener)) = fds.take_unix_listener(at) {
+    for (index, _) in names.split(':').enumerate().filter(|(_, passed)| *passed == name) {
+        if let Ok(Some(listener)) = fds.take_unix_listener(index) {
             listener.set_nonblocking(true)?;
             bound.push(BoundListener::Unix(UnixListener::from_std(listener)?, None));
-        } else if let Ok(Some(listener)) = fds.take_tcp_listener(at) {
+        } else if let Ok(Some(listener)) = fds.take_tcp_listener(index) {
             listener.set_nonblocking(true)?;
             bound.push(BoundListener::Tcp(TcpListener::from_std(listener)?));
         }
     }
-    if bound.is_empty() { Err(none()) } else { Ok(bound) }
+    if bound.is_empty() { Err(not_passed()) } else { Ok(bound) }
 }
 
 #[cfg(test)]
@@ -302,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listeners_as_text() {
+    fn addresses_survive_parsing_and_printing() {
         for text in ["unix:/run/x", "tcp:127.0.0.1:24", "tcp:[::1]:24", "fd:lmtp"] {
             assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
         }
@@ -312,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_leftover_socket_is_replaced_and_a_live_one_is_not() {
+    async fn replaces_an_abandoned_socket_but_not_one_in_use() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
@@ -325,31 +332,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_is_open_to_one_group() {
+    async fn gives_a_socket_to_the_named_or_default_group() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listen = ListenAddress::Unix(path.clone());
         let own = rustix::process::getegid().as_raw();
-        let named = |name: &str| Access::Group { name: Some(name.to_owned()), usual: None };
-        let usual = |usual| Access::Group { name: None, usual };
+        let named = |name: &str| Access::Group { name: Some(name.to_owned()), default_group: None };
+        let by_default = |default_group| Access::Group { name: None, default_group };
         // Root may give a file to any group, another user to its own groups.
         let other = if rustix::process::geteuid().is_root() { 1 } else { own };
         for (access, group) in [
             (named(&other.to_string()), other),
-            (usual(None), own),
-            (usual(Some("no-such-group")), own),
-            (usual(Some("root")), if other == 1 { 0 } else { own }),
+            (by_default(None), own),
+            (by_default(Some("no-such-group")), own),
+            (by_default(Some("root")), if other == 1 { 0 } else { own }),
         ] {
             let bound = BoundListener::bind(&listen, &access).await.unwrap();
-            let about = std::fs::metadata(&path).unwrap();
+            let metadata = std::fs::metadata(&path).unwrap();
             assert_eq!(
-                (about.permissions().mode() & 0o777, about.gid()),
+                (metadata.permissions().mode() & 0o777, metadata.gid()),
                 (0o660, group),
                 "{access:?}"
             );
             drop(bound);
         }
-        // It is not left behind, open or not, where the group cannot have it.
+        // If the socket cannot be given to the group, no socket is left behind.
         let refused = BoundListener::bind(&listen, &named("no-such-group")).await.unwrap_err();
         assert!(refused.to_string().contains("no group no-such-group"), "{refused}");
         assert!(!path.exists());

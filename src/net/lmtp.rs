@@ -1,8 +1,10 @@
-//! Pumps octets between a socket and an LMTP session, and does what its steps say.
+//! The LMTP server: moves bytes between a socket and the session of `wire::lmtp`, and does what the
+//! steps of the session say.
 //!
-//! A body is collected in memory within the budget of all connections, above a size in a file that
-//! has no name. Every wait is bounded: for input by the idle time, for the whole session by its
-//! own. All replies that a batch of pipelined commands gave go out in one write.
+//! - The body of a message is buffer in memory, beyond a size in a file. The bodies of all
+//!   connections together are bounded.
+//! - Every wait for input is bounded, and so is the whole session.
+//! - The replies to pipelined commands are written together.
 
 use std::io;
 use std::net::IpAddr;
@@ -22,31 +24,31 @@ use crate::deliver::DeliveryService;
 use crate::model::{LiveValue, limits};
 use crate::proof;
 use crate::trace::count;
-use crate::wire::lmtp::{Session, Settings as Grammar, Step};
+use crate::wire::lmtp::{Session, Settings as SessionSettings, Step};
 use crate::wire::smtp::Reply;
 
-/// What a site sets.
+/// The site's settings of the LMTP server.
 #[derive(Debug, Clone)]
 pub struct LmtpSettings {
     /// The name in the greeting.
     pub hostname: String,
-    /// Octets of the largest message.
+    /// The largest message, in bytes.
     pub max_message: u64,
-    /// Recipients a transaction.
+    /// The most recipients of a transaction.
     pub max_recipients: usize,
-    /// Peers that may say XFORWARD and XCLIENT.
+    /// TCP clients that may use XFORWARD and XCLIENT.
     pub trusted: Vec<IpAddr>,
-    /// Whether those of a Unix socket may, too: its directory says who opens it.
+    /// Whether clients of a Unix socket may use XFORWARD and XCLIENT.
     pub trust_unix: bool,
-    /// Idle time of a session.
+    /// How long a client may be silent.
     pub idle: Duration,
-    /// Whole time of a session.
+    /// How long a session may take.
     pub session: Duration,
-    /// Bodies of more bytes are collected in a file.
+    /// A body of more bytes is buffer in a file.
     pub body_in_memory: usize,
-    /// Where such files are.
-    pub spill: PathBuf,
-    /// Whose verdicts about senders are believed.
+    /// The directory for these files.
+    pub spill_dir: PathBuf,
+    /// How senders are checked for forgery.
     pub proof: proof::Settings,
     /// Certificate and key for STARTTLS.
     pub tls: Option<Arc<rustls::ServerConfig>>,
@@ -63,15 +65,21 @@ impl Default for LmtpSettings {
             idle: limits::LMTP_IDLE_TIMEOUT,
             session: limits::LMTP_SESSION_TIMEOUT,
             body_in_memory: limits::MAX_BODY_BYTES_IN_MEMORY,
-            spill: std::env::temp_dir(),
+            spill_dir: std::env::temp_dir(),
             proof: proof::Settings::default(),
             tls: None,
         }
     }
 }
 
-/// Serves one listener until the end; each connection is a task of its own, and keeps the settings
-/// that it began with.
+/// The longest wait until the client has taken the replies.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
+/// The least free space of the input buffer when it is read into.
+const READ_BYTES: usize = 16 << 10;
+
+/// Serves one listener until the service stops.
+///
+/// Each connection has a task of its own and keeps the settings with which it began.
 pub async fn serve<D: DeliveryService>(
     listener: BoundListener,
     settings: LiveValue<LmtpSettings>,
@@ -87,10 +95,11 @@ pub async fn serve<D: DeliveryService>(
             stop: stop.clone(),
             peer,
         };
-        tokio::spawn(driver.run(stream, ceiling.connection()));
+        tokio::spawn(driver.run(stream, ceiling.connection_permit()));
     }
 }
 
+/// Serves one connection.
 struct Driver<D: DeliveryService> {
     settings: Arc<LmtpSettings>,
     ceiling: Ceiling,
@@ -99,75 +108,79 @@ struct Driver<D: DeliveryService> {
     peer: Peer,
 }
 
-/// How a conversation ended.
+/// Why a session ended.
 enum SessionEnd {
     Closed,
     StartTls,
 }
 
 impl<D: DeliveryService> Driver<D> {
-    async fn run(mut self, mut stream: Box<dyn ByteStream>, place: Option<ConnectionPermit>) {
-        let Some(_place) = place else {
+    /// Serves the connection, or refuses it with 421 if there is no permit.
+    async fn run(mut self, mut stream: Box<dyn ByteStream>, permit: Option<ConnectionPermit>) {
+        let Some(_permit) = permit else {
             count::turned_away();
             let mut out = Vec::new();
             Reply::new(421, [4, 3, 2], "too many connections: try again later").write(&mut out);
             drop(timeout(Duration::from_secs(5), stream.write_all(&out)).await);
             return;
         };
-        let _counted = count::SessionGauge::begin();
-        let grammar = self.grammar();
-        let whole = self.settings.session;
-        let talk = async {
-            match self.talk(&mut *stream, Session::new(grammar.clone())).await? {
+        let _gauge = count::SessionGauge::begin();
+        let session_settings = self.session_settings();
+        let session_timeout = self.settings.session;
+        let session = async {
+            match self.run_session(&mut *stream, Session::new(session_settings.clone())).await? {
                 SessionEnd::Closed => Ok(()),
                 SessionEnd::StartTls => match &self.settings.tls {
                     Some(config) => {
                         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(config));
                         let mut stream =
                             timeout(self.settings.idle, acceptor.accept(stream)).await??;
-                        self.talk(&mut stream, Session::after_starttls(grammar)).await.map(drop)
+                        self.run_session(&mut stream, Session::after_starttls(session_settings))
+                            .await
+                            .map(drop)
                     }
                     None => Ok(()),
                 },
             }
         };
-        match timeout(whole, talk).await {
+        match timeout(session_timeout, session).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(peer = %self.peer, %error, "connection lost"),
             Err(_) => tracing::info!(peer = %self.peer, "session took too long"),
         }
     }
 
-    fn grammar(&self) -> Grammar {
+    fn session_settings(&self) -> SessionSettings {
         let trusted = match self.peer {
             Peer::Unix(_) => self.settings.trust_unix,
             Peer::Tcp(address) => self.settings.trusted.contains(&address),
         };
-        Grammar {
+        SessionSettings {
             hostname: self.settings.hostname.clone(),
             max_message: self.settings.max_message,
             max_recipients: self.settings.max_recipients,
             trusted,
             starttls: self.settings.tls.is_some(),
-            ..Grammar::default()
+            ..SessionSettings::default()
         }
     }
 
-    async fn talk(
+    /// Runs a session until it ends or the client sends STARTTLS.
+    async fn run_session(
         &mut self,
         stream: &mut (impl ByteStream + ?Sized),
         mut session: Session,
     ) -> io::Result<SessionEnd> {
         let mut input = Buffer::new();
-        let mut body = IncomingBody::new(self.ceiling.share(), &self.settings);
+        let mut body = IncomingBody::new(self.ceiling.memory_permit(), &self.settings);
         let mut transaction = D::Session::default();
         loop {
-            let (taken, step) = session.step(input.left());
-            input.take(taken);
+            let (consumed, step) = session.step(input.unread());
+            input.consume(consumed);
             match step {
-                Step::NeedInput if taken == 0 => {
+                Step::NeedInput if consumed == 0 => {
                     flush(stream, session.output()).await?;
-                    if !self.more(stream, &mut session, &mut input).await? {
+                    if !self.read_more(stream, &mut session, &mut input).await? {
                         return Ok(SessionEnd::Closed);
                     }
                 }
@@ -208,8 +221,8 @@ impl<D: DeliveryService> Driver<D> {
                 }
                 Step::StartTls => {
                     flush(stream, session.output()).await?;
-                    // What was pipelined behind STARTTLS was said in the clear: it is thrown away
-                    // (RFC 3207 §6).
+                    // Commands that were pipelined behind STARTTLS came unencrypted; they are
+                    // discarded with `input` (RFC 3207 §6).
                     return Ok(SessionEnd::StartTls);
                 }
                 Step::Close => {
@@ -220,20 +233,21 @@ impl<D: DeliveryService> Driver<D> {
         }
     }
 
-    /// Reads more; `false` where the session is over.
-    async fn more(
+    /// Reads more input. Returns `false` if the session is over: the client closed the connection
+    /// or was silent for too long, or the service stops outside a message.
+    async fn read_more(
         &mut self,
         stream: &mut (impl ByteStream + ?Sized),
         session: &mut Session,
         input: &mut Buffer,
     ) -> io::Result<bool> {
-        let idle = Instant::now() + self.settings.idle;
-        let waiting = session.in_message();
+        let idle_deadline = Instant::now() + self.settings.idle;
+        let in_message = session.in_message();
         let read = tokio::select! {
             biased;
             read = input.read(stream) => Some(read?),
-            () = self.stop.wait(), if !waiting => None,
-            () = sleep_until(idle) => {
+            () = self.stop.wait(), if !in_message => None,
+            () = sleep_until(idle_deadline) => {
                 session.shut([4, 4, 2], "idle for too long");
                 flush(stream, session.output()).await?;
                 return Ok(false);
@@ -248,81 +262,83 @@ impl<D: DeliveryService> Driver<D> {
     }
 }
 
+/// Writes and clears the pending replies.
 async fn flush(stream: &mut (impl ByteStream + ?Sized), out: &mut Vec<u8>) -> io::Result<()> {
     if !out.is_empty() {
-        timeout(Duration::from_secs(300), stream.write_all(out)).await??;
+        timeout(WRITE_TIMEOUT, stream.write_all(out)).await??;
         stream.flush().await?;
         out.clear();
     }
     Ok(())
 }
 
-/// What was read and not yet taken.
+/// Input that was read.
 struct Buffer {
-    octets: Vec<u8>,
-    at: usize,
+    bytes: Vec<u8>,
+    /// The number of bytes that the session has consumed.
+    start: usize,
 }
 
 impl Buffer {
     fn new() -> Self {
-        Self { octets: Vec::with_capacity(16 << 10), at: 0 }
+        Self { bytes: Vec::with_capacity(READ_BYTES), start: 0 }
     }
 
-    fn left(&self) -> &[u8] {
-        self.octets.get(self.at..).unwrap_or_default()
+    fn unread(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
     }
 
-    fn take(&mut self, taken: usize) {
-        self.at += taken;
-        if self.at >= self.octets.len() {
-            self.octets.clear();
-            self.at = 0;
+    fn consume(&mut self, count: usize) {
+        self.start += count;
+        if self.start >= self.bytes.len() {
+            self.bytes.clear();
+            self.start = 0;
         }
     }
 
     async fn read(&mut self, stream: &mut (impl ByteStream + ?Sized)) -> io::Result<usize> {
-        if self.at > 0 {
-            self.octets.drain(..self.at);
-            self.at = 0;
+        if self.start > 0 {
+            self.bytes.drain(..self.start);
+            self.start = 0;
         }
-        self.octets.reserve(16 << 10);
-        stream.read_buf(&mut self.octets).await
+        self.bytes.reserve(READ_BYTES);
+        stream.read_buf(&mut self.bytes).await
     }
 }
 
-/// The body of a message while it comes in, and its share of what all may hold.
+/// The body of a message that is being received, and the permit for its memory.
 struct IncomingBody {
-    collected: BodyBuffer,
-    share: MemoryPermit,
+    buffer: BodyBuffer,
+    permit: MemoryPermit,
 }
 
 impl IncomingBody {
-    fn new(share: MemoryPermit, settings: &LmtpSettings) -> Self {
-        Self { collected: BodyBuffer::new(settings.body_in_memory, &settings.spill), share }
+    fn new(permit: MemoryPermit, settings: &LmtpSettings) -> Self {
+        Self { buffer: BodyBuffer::new(settings.body_in_memory, &settings.spill_dir), permit }
     }
 
     fn clear(&mut self) {
-        self.collected.clear();
-        self.share.clear();
+        self.buffer.clear();
+        self.permit.clear();
     }
 
-    fn add(&mut self, octets: &[u8]) -> Result<(), Reply> {
-        if !self.share.grow(octets.len()) {
+    fn add(&mut self, bytes: &[u8]) -> Result<(), Reply> {
+        if !self.permit.grow(bytes.len()) {
             return Err(Reply::new(452, [4, 3, 1], "too much mail at once: try again later"));
         }
-        self.collected.add(octets).map_err(|error| no_file(&error))
+        self.buffer.add(bytes).map_err(|error| cannot_buffer(&error))
     }
 
     fn finish(&mut self) -> Result<Vec<u8>, Reply> {
-        // On its way into the store it is there as a row, and in the batch that is written.
-        if !self.share.grow(self.collected.size().saturating_mul(limits::FILING_COPIES)) {
+        // While a message is stored, its bytes exist several times: as a row and in the batch.
+        if !self.permit.grow(self.buffer.size().saturating_mul(limits::FILING_COPIES)) {
             return Err(Reply::new(452, [4, 3, 1], "too much mail at once: try again later"));
         }
-        self.collected.finish().map_err(|error| no_file(&error))
+        self.buffer.finish().map_err(|error| cannot_buffer(&error))
     }
 }
 
-fn no_file(error: &io::Error) -> Reply {
+fn cannot_buffer(error: &io::Error) -> Reply {
     tracing::warn!(%error, "cannot collect a large message");
     Reply::new(452, [4, 3, 1], "no space for a message of this size: try again later")
 }

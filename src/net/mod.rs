@@ -1,7 +1,8 @@
-//! L5: sockets, tasks, time-outs.
+//! L5: sockets, tasks and timeouts of the LMTP server, the HTTP server and push delivery.
 //!
-//! A driver reads and writes, keeps time, counts what it holds, and does what a protocol's steps
-//! say. It knows no grammar and decides nothing about mail. Every wait here is bounded.
+//! - `wire` has the grammars of the protocols: the code here moves bytes and does what `wire` says.
+//! - Nothing here decides about mail.
+//! - Every wait is bounded, and so is the memory that connections hold.
 
 pub mod ceiling;
 pub mod collect;

@@ -1,9 +1,9 @@
-//! What surrounds the delivery of one message, whether it came over LMTP or the control socket.
+//! Delivers one message that came over LMTP or the control socket.
 //!
-//! - The header is split here, once; whatever is read of it afterwards is read by that.
-//! - Who sent the message is found out only where somebody may be answered, or be told of the
-//!   delivery: it may cost questions to name servers.
-//! - There is one reply for each accepted recipient, whatever happens.
+//! - The header is parsed here, once; later readers use the result.
+//! - The sender is checked for forgery only if a reply or a notification may be sent, because the
+//!   check may ask name servers.
+//! - There is exactly one reply for each accepted recipient.
 
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ use crate::model::Envelope;
 use crate::proof;
 use crate::wire::smtp::Reply;
 
-/// Delivers a message to the recipients of its envelope, which were all admitted in `transaction`:
-/// one reply for each, in order.
+/// Delivers a message to the recipients of its envelope, which were all admitted in `transaction`.
+///
+/// Returns one reply for each recipient, in order.
 pub(super) async fn deliver<D: DeliveryService>(
     service: &Arc<D>,
     transaction: D::Session,
@@ -32,7 +33,7 @@ pub(super) async fn deliver<D: DeliveryService>(
     replies
 }
 
-/// What is said to a recipient of whom the store said nothing.
+/// The reply for a recipient for whom the delivery returned no reply.
 pub(super) fn no_answer() -> Reply {
     Reply::new(451, [4, 3, 0], "no answer from the mail store")
 }

@@ -1,5 +1,7 @@
-//! The driver of reports on return: files them when a response ends, by its time or by its owner's
-//! hand, and looks again from time to time.
+//! Files the report on return in an account when its vacation response has ended.
+//!
+//! A pass is made when a response changes, when the next response ends, and regularly, so that a
+//! report that could not be filed is tried again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +13,12 @@ use crate::deliver::Deliverer;
 use crate::model::DataType;
 use crate::store::Store;
 
-/// It looks at least so often: what could not be filed is tried again then.
+/// The longest wait between two passes.
 const MAX_PASS_INTERVAL: Duration = Duration::from_secs(600);
-/// And waits at least so long between two looks.
+/// The shortest wait between two passes.
 const MIN_PASS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Files reports until the end has come.
+/// Files reports until the service stops.
 pub async fn run(store: Store, deliver: Arc<Deliverer>, mut stop: StopSignal) {
     let changed = Arc::new(Notify::new());
     let bell = Arc::clone(&changed);
@@ -26,15 +28,15 @@ pub async fn run(store: Store, deliver: Arc<Deliverer>, mut stop: StopSignal) {
         }
     });
     while !stop.is_stopping() {
-        let own = Arc::clone(&deliver);
-        let next = match tokio::task::spawn_blocking(move || own.file_reports()).await {
+        let deliverer = Arc::clone(&deliver);
+        let next = match tokio::task::spawn_blocking(move || deliverer.file_reports()).await {
             Ok(Ok(next)) => next,
             Ok(Err(error)) => {
-                tracing::warn!(%error, "which reports are owed cannot be read; tried again");
+                tracing::warn!(%error, "cannot read which reports are due; will try again");
                 None
             }
             Err(error) => {
-                tracing::error!(%error, "a report failed");
+                tracing::error!(%error, "filing a report failed");
                 None
             }
         };

@@ -1,20 +1,22 @@
-//! The orderly end: no new sessions, idle ones are told to go, those in a message finish within a
-//! bound.
+//! Stops the service in an orderly way.
+//!
+//! - Once stopped, no new session begins, and idle sessions end.
+//! - A session within a message may finish it; the caller waits for it with a bound.
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Says that the end has come. Cheap to clone.
+/// Tells a task that the service stops. The service counts as drained when all signals are dropped.
 #[derive(Debug, Clone)]
 pub struct StopSignal(watch::Receiver<bool>);
 
-/// The hand on the switch. `StopSignal`s wake when it is pulled or dropped.
+/// Stops the service. Its signals wake when it is used or dropped.
 #[derive(Debug)]
 pub struct Switch {
     sender: watch::Sender<bool>,
 }
 
-/// A switch and its signal.
+/// Creates a switch and its signal.
 #[must_use]
 pub fn switch() -> (Switch, StopSignal) {
     let (sender, receiver) = watch::channel(false);
@@ -22,27 +24,26 @@ pub fn switch() -> (Switch, StopSignal) {
 }
 
 impl Switch {
-    /// Says that the end has come.
+    /// Wakes all signals.
     pub fn stop(&self) {
         self.sender.send_replace(true);
     }
 
-    /// Waits until nobody holds a `StopSignal` any more, or that instant has come; says which.
+    /// Waits until all signals are dropped, at most until `until`. Returns whether they are.
     pub async fn wait_until_drained(&self, until: Instant) -> bool {
         tokio::time::timeout_at(until, self.sender.closed()).await.is_ok()
     }
 }
 
 impl StopSignal {
-    /// Whether the end has come.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits for the end.
+    /// Waits until the service stops.
     pub async fn wait(&mut self) {
-        // An error means that the switch is gone: that is the end, too.
-        drop(self.0.wait_for(|pulled| *pulled).await);
+        // An error means that the switch was dropped, which stops the service, too.
+        drop(self.0.wait_for(|is_stopping| *is_stopping).await);
     }
 }

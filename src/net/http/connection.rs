@@ -91,12 +91,12 @@ impl HttpLimits {
     /// A place for a connection of `whose`, who may have `most` of them.
     pub(super) fn permit_for(&self, whose: String, most: usize) -> Option<HttpPermit> {
         let of_one = self.each.enter_within(whose, most)?;
-        Some(HttpPermit { _of_all: Some(self.all.connection()?), _of_one: Some(of_one) })
+        Some(HttpPermit { _of_all: Some(self.all.connection_permit()?), _of_one: Some(of_one) })
     }
 
     /// A place that only the ceiling bounds.
     pub(super) fn permit(&self) -> Option<HttpPermit> {
-        Some(HttpPermit { _of_all: Some(self.all.connection()?), _of_one: None })
+        Some(HttpPermit { _of_all: Some(self.all.connection_permit()?), _of_one: None })
     }
 
     /// A place that does not count among all: others cannot take it away. Of those, too, `whose`
@@ -107,7 +107,7 @@ impl HttpLimits {
 
     /// How many there may be in all.
     pub(super) fn most(&self) -> usize {
-        self.all.most_connections()
+        self.all.max_connections()
     }
 }
 

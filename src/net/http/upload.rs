@@ -142,7 +142,7 @@ pub(super) async fn collect(
         .max(limits::MAX_INCOMING_UPLOAD_BYTES_PER_ACCOUNT);
     let bounds = Bounds { all: each.saturating_mul(limits::MAX_FULL_UPLOADERS), each, free: 0 };
     let mut room = backend.coming.room(who.key(), bounds);
-    let mut collected = BodyBuffer::new(settings.body_in_memory, &settings.spill);
+    let mut collected = BodyBuffer::new(settings.body_in_memory, &settings.spill_dir);
     while let Some(piece) = body.next().await? {
         if collected.size() + piece.len() > most {
             return Ok(None);

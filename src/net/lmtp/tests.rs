@@ -8,7 +8,7 @@ use crate::model::{Envelope, Recipient};
 use crate::net::listen::{Access, ListenAddress};
 use crate::net::stop::{Switch, switch};
 
-/// Takes everything and remembers it.
+/// Accepts every message and keeps its bytes.
 #[derive(Default)]
 struct RecordingService(parking_lot::Mutex<Vec<Vec<u8>>>);
 
@@ -33,7 +33,7 @@ impl DeliveryService for RecordingService {
         message: IncomingMessage,
     ) -> Vec<Reply> {
         sleep(Duration::from_millis(20)).await;
-        let text = format!("{} octets", message.size());
+        let text = format!("{} bytes", message.size());
         self.0.lock().push(message.header().raw().to_vec());
         vec![Reply::new(250, [2, 0, 0], text); envelope.recipients.len()]
     }
@@ -42,16 +42,19 @@ impl DeliveryService for RecordingService {
 struct Server {
     dir: tempfile::TempDir,
     port: u16,
-    kept: Arc<RecordingService>,
+    service: Arc<RecordingService>,
     switch: Switch,
 }
 
 async fn server(edit: impl FnOnce(&mut LmtpSettings), ceiling: Ceiling) -> Server {
     let dir = tempfile::tempdir().unwrap();
-    let mut settings =
-        LmtpSettings { spill: dir.path().into(), body_in_memory: 1000, ..LmtpSettings::default() };
+    let mut settings = LmtpSettings {
+        spill_dir: dir.path().into(),
+        body_in_memory: 1000,
+        ..LmtpSettings::default()
+    };
     edit(&mut settings);
-    let (settings, kept, (switch, stop)) =
+    let (settings, service, (switch, stop)) =
         (LiveValue::new(settings), Arc::new(RecordingService::default()), switch());
     let mut port = 0;
     for listen in
@@ -63,73 +66,76 @@ async fn server(edit: impl FnOnce(&mut LmtpSettings), ceiling: Ceiling) -> Serve
                 bound,
                 settings.clone(),
                 ceiling.clone(),
-                kept.clone(),
+                service.clone(),
                 stop.clone(),
             ));
         }
     }
-    Server { dir, port, kept, switch }
+    Server { dir, port, service, switch }
 }
 
-/// Sends all at once, as a pipelining client may, and reads until `QUIT`'s reply or the end.
-async fn converse(stream: impl ByteStream + 'static, talk: &[u8]) -> Vec<String> {
+/// Sends all commands at once, as a pipelining client may, and returns the lines of the replies
+/// until the server closes the connection.
+async fn converse(stream: impl ByteStream + 'static, commands: &[u8]) -> Vec<String> {
     let (read, mut write) = tokio::io::split(stream);
-    let talk = talk.to_vec();
+    let commands = commands.to_vec();
     let writer = tokio::spawn(async move {
-        let sent = write.write_all(&talk).await;
+        let sent = write.write_all(&commands).await;
         (sent.is_ok(), write)
     });
     let mut lines = BufReader::new(read).lines();
-    let mut said = Vec::new();
+    let mut replies = Vec::new();
     while let Ok(Some(line)) = lines.next_line().await {
-        said.push(line);
+        replies.push(line);
     }
     drop(writer);
-    said
+    replies
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_kinds_of_sockets_and_bodies_of_every_size() {
+async fn receives_bodies_of_every_size_over_unix_and_tcp_sockets() {
     let server = server(|_| {}, Ceiling::new(10, 1 << 20)).await;
     for size in [0, 10, 999, 1001, 300_000] {
         let line = "x".repeat(size);
-        let talk = format!(
-            "LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nRCPT TO:<unknown@b>\r\nRCPT TO:<c@b>\r\nDATA\r\n{line}\r\n.\r\nQUIT\r\n"
+        let commands = format!(
+            "LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nRCPT TO:<unknown@b>\r\nRCPT TO:<c@b>\r\n\
+             DATA\r\n{line}\r\n.\r\nQUIT\r\n"
         );
         let unix = converse(
             UnixStream::connect(server.dir.path().join("s")).await.unwrap(),
-            talk.as_bytes(),
+            commands.as_bytes(),
         )
         .await;
         let tcp = converse(
             TcpStream::connect(("127.0.0.1", server.port)).await.unwrap(),
-            talk.as_bytes(),
+            commands.as_bytes(),
         )
         .await;
-        let wanted = format!("250 2.0.0 {} octets", size + 2);
-        let answers = |said: &[String]| said.iter().filter(|line| **line == wanted).count();
-        assert_eq!((answers(&unix), answers(&tcp)), (2, 2), "{unix:?}");
-        // A Unix peer is trusted with XFORWARD, a TCP one is not unless it is named.
+        let expected = format!("250 2.0.0 {} bytes", size + 2);
+        let accepted = |lines: &[String]| lines.iter().filter(|line| **line == expected).count();
+        assert_eq!((accepted(&unix), accepted(&tcp)), (2, 2), "{unix:?}");
+        // A Unix client is trusted with XFORWARD; a TCP client is not unless it is configured.
         assert!(
             unix.iter().any(|line| line.contains("XFORWARD"))
                 && !tcp.iter().any(|line| line.contains("XFORWARD"))
         );
     }
-    assert_eq!(server.kept.0.lock().len(), 10);
-    assert!(std::fs::read_dir(server.dir.path()).unwrap().count() <= 1, "a spill file has no name");
+    assert_eq!(server.service.0.lock().len(), 10);
+    let files = std::fs::read_dir(server.dir.path()).unwrap().count();
+    assert!(files <= 1, "a file of a body must have no name");
 }
 
 #[tokio::test]
-async fn beyond_the_ceilings_is_said_and_nothing_breaks() {
+async fn refuses_messages_and_connections_beyond_the_limits() {
     let server = server(|_| {}, Ceiling::new(1, 5000)).await;
     let connect = || UnixStream::connect(server.dir.path().join("s"));
-    let talk = format!(
+    let commands = format!(
         "LHLO c\r\nMAIL FROM:<>\r\nRCPT TO:<a@b>\r\nDATA\r\n{}\r\n.\r\nNOOP\r\nQUIT\r\n",
         "x".repeat(6000)
     );
-    let said = converse(connect().await.unwrap(), talk.as_bytes()).await;
-    assert!(said[said.len() - 3].starts_with("452 4.3.1"), "{said:?}");
-    assert!(said[said.len() - 2].starts_with("250 2.0.0"));
+    let replies = converse(connect().await.unwrap(), commands.as_bytes()).await;
+    assert!(replies[replies.len() - 3].starts_with("452 4.3.1"), "{replies:?}");
+    assert!(replies[replies.len() - 2].starts_with("250 2.0.0"));
     sleep(Duration::from_millis(20)).await;
     let first = connect().await.unwrap();
     sleep(Duration::from_millis(20)).await;
@@ -139,17 +145,17 @@ async fn beyond_the_ceilings_is_said_and_nothing_breaks() {
 }
 
 #[tokio::test]
-async fn an_idle_session_is_ended() {
+async fn ends_an_idle_session() {
     let server =
         server(|settings| settings.idle = Duration::from_millis(50), Ceiling::new(9, 5000)).await;
-    let said =
+    let replies =
         converse(UnixStream::connect(server.dir.path().join("s")).await.unwrap(), b"LHLO c\r\n")
             .await;
-    assert!(said.last().unwrap().starts_with("421 4.4.2"));
+    assert!(replies.last().unwrap().starts_with("421 4.4.2"));
 }
 
 #[tokio::test]
-async fn a_drain_ends_idle_sessions_and_lets_a_message_finish() {
+async fn stop_ends_idle_sessions_and_lets_a_message_finish() {
     let server = server(|_| {}, Ceiling::new(9, 5000)).await;
     let path = server.dir.path().join("s");
     let mut busy = UnixStream::connect(&path).await.unwrap();
@@ -159,10 +165,10 @@ async fn a_drain_ends_idle_sessions_and_lets_a_message_finish() {
     server.switch.stop();
     assert!(idle.await.unwrap().last().unwrap().starts_with("421 4.3.2"));
     assert!(!server.switch.wait_until_drained(Instant::now() + Duration::from_millis(50)).await);
-    let said = tokio::spawn(converse(busy, b" done\r\n.\r\n"));
-    let said = said.await.unwrap();
-    assert!(said[said.len() - 2].starts_with("250 2.0.0 11 octets"), "{said:?}");
-    assert!(said[said.len() - 1].starts_with("421"));
+    let replies = tokio::spawn(converse(busy, b" done\r\n.\r\n"));
+    let replies = replies.await.unwrap();
+    assert!(replies[replies.len() - 2].starts_with("250 2.0.0 11 bytes"), "{replies:?}");
+    assert!(replies[replies.len() - 1].starts_with("421"));
     assert!(server.switch.wait_until_drained(Instant::now() + Duration::from_secs(5)).await);
     assert!(UnixStream::connect(&path).await.is_err());
 }

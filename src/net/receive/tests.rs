@@ -10,13 +10,15 @@ use crate::store::engine::memory::MemoryEngine;
 use crate::store::{Options, Store};
 
 const TOP: &str = "X-First: 1\r\n";
-const REST: &str = "Received: from a by b id c\r\nFrom: Bob <bob@example.net>\r\nSubject: lunch\r\nMessage-ID: <1@x>\r\n";
-const REPORT: &str = "Content-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n\
-    --b\r\n\r\nlost\r\n--b\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; x\r\n\r\n\
+const REST: &str = "Received: from a by b id c\r\nFrom: Bob <bob@example.net>\r\n\
+    Subject: lunch\r\nMessage-ID: <1@x>\r\n";
+const REPORT: &str = "Content-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\
+    \r\n--b\r\n\r\nlost\r\n--b\r\nContent-Type: message/delivery-status\r\n\r\n\
+    Reporting-MTA: dns; x\r\n\r\n\
     Final-Recipient: rfc822; x@y.example\r\nAction: failed\r\nStatus: 5.0.0\r\n--b--\r\n";
 
-/// Delivers a message to ann from bob; returns what became of the reply and how often the header of
-/// the message was walked over.
+/// Delivers a message from bob to ann. Returns the vacation decision, and how often the header of
+/// the message was parsed.
 fn deliver_counted(is_away: bool, settings: &proof::Settings, message: &str) -> (String, usize) {
     let clock = Arc::new(FixedClock::at(UtcMillis(1_795_251_600_000)));
     let store =
@@ -56,7 +58,7 @@ fn deliver_counted(is_away: bool, settings: &proof::Settings, message: &str) -> 
 }
 
 #[test]
-fn header_of_a_delivered_message_is_walked_once() {
+fn parses_the_header_of_a_delivered_message_once() {
     let silent_server = proof::VerifySettings {
         nameservers: vec!["127.0.0.1:9".parse().unwrap()],
         timeout: Duration::from_millis(100),
@@ -71,9 +73,10 @@ fn header_of_a_delivered_message_is_walked_once() {
         ..proof::Settings::default()
     };
     let to = "To: ann@example.org\r\n";
-    let attached = "Content-Type: multipart/mixed; boundary=b\r\nMIME-Version: 1.0\r\n\r\n--b\r\n\r\nhello\r\n--b\r\n\
-        Content-Type: image/png; name=a.png\r\nContent-Disposition: attachment\r\n\r\nx\r\n--b--\r\n";
-    for (is_away, settings, rest, wanted) in [
+    let attached = "Content-Type: multipart/mixed; boundary=b\r\nMIME-Version: 1.0\r\n\r\n\
+        --b\r\n\r\nhello\r\n--b\r\nContent-Type: image/png; name=a.png\r\n\
+        Content-Disposition: attachment\r\n\r\nx\r\n--b--\r\n";
+    for (is_away, settings, rest, expected) in [
         (false, &plain, "\r\nAt noon?\r\n", "disabled"),
         (false, &plain, attached, "disabled"),
         (false, &plain, REPORT, "disabled"),
@@ -84,6 +87,6 @@ fn header_of_a_delivered_message_is_walked_once() {
     ] {
         let message = format!("{TOP}{REST}{rest}");
         let (outcome, walks) = deliver_counted(is_away, settings, &message);
-        assert_eq!((outcome.as_str(), walks), (wanted, 1), "{message}");
+        assert_eq!((outcome.as_str(), walks), (expected, 1), "{message}");
     }
 }
