@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::http::check_http;
 use super::load::ConfigProblem;
 use super::store::check_store;
-use super::{Config, ListenValue, TlsValue};
+use super::{Config, ListenValue, ReportProblem, TlsValue};
 use crate::model::address::domain_is_well_formed;
 use crate::model::{Address, clock, limits};
 use crate::trace;
@@ -49,9 +49,6 @@ pub fn check(config: &Config, text: &str, file: &Path) -> Vec<ConfigProblem> {
     check_limits(config, &mut report);
     problems
 }
-
-/// The function that a check calls for each problem, with table, key, problem and remedy.
-pub(super) type ReportProblem<'a> = &'a mut dyn FnMut(&str, &str, String, &str);
 
 fn check_lmtp(config: &Config, report: ReportProblem<'_>) {
     for listener in config.lmtp.listen.iter().flatten() {

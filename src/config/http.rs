@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::check::ReportProblem;
 use super::convert::{listen_address, read_tls_config};
-use super::{ByteSize, Config, ListenValue};
+use super::{ByteSize, Config, ListenValue, ReportProblem};
 use crate::jmap::UploadSettings;
 use crate::model::limits;
 use crate::net::ceiling::Ceiling;

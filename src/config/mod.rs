@@ -36,6 +36,9 @@ pub use load::{DEFAULT_PATH, load};
 pub use store::StoreSection;
 pub use value::{ByteSize, DurationValue, ListenValue, NameServer};
 
+/// The function that a check calls for each problem, with table, key, problem and remedy.
+type ReportProblem<'a> = &'a mut dyn FnMut(&str, &str, String, &str);
+
 /// The configuration file, a field for each table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::ByteSize;
-use super::check::ReportProblem;
+use super::{ByteSize, ReportProblem};
 use crate::model::limits;
 use crate::store::Options;
 

@@ -1,19 +1,15 @@
-//! JMAP over HTTP: on the control socket, where the peer's credentials say who asks, and in public,
-//! where the client logs in.
+//! JMAP over HTTP, on the control socket and on public listeners.
 //!
-//! - `control` and `public` are the two doors; each says of a request `who` asks. Behind them are
-//!   the same `routes`.
-//! - `connection` serves the connections of both within bounds, `unread` lets a client that is
-//!   refused see the answer.
-//! - `auth` and `origin` see to logins and to where a client is; `cors` lets the scripts of named
-//!   web pages in.
-//! - `session`, `api`, `upload`, `download`, `events` answer RFC 8620 §2, §3, §6.1, §6.2 and §7.3,
-//!   `socket` RFC 8887 over `websocket`; `hub` wakes who waits for changes.
-//! - `transfer` takes in and gives out messages for the command line.
-//!
-//! What must hold: a request is answered within bounds of time and octets that were set before it
-//! was read; what it is refused with is problem details (RFC 7807). What methods do is `jmap`'s
-//! business.
+//! - `control` identifies the caller by the Unix user of the client; `public` by a login (`auth`).
+//!   Both serve the same `routes`.
+//! - `connection` serves the connections of both within limits; `unread_body` lets a client see the
+//!   response although its request was refused before it was read.
+//! - `origin` finds the client's address; `cors` admits the scripts of configured web pages.
+//! - `session`, `api`, `upload`, `download`, `events` implement RFC 8620 §2, §3, §6.1, §6.2 and
+//!   §7.3, `socket` RFC 8887 over `websocket`. `hub` wakes those that wait for changes.
+//! - `transfer` imports and exports messages for the command line.
+//! - Time and memory of a request are bounded before it is read.
+//! - A refusal has problem details (RFC 7807).
 
 mod api;
 mod auth;
@@ -31,13 +27,13 @@ mod events;
 mod hub;
 mod in_flight;
 mod origin;
-mod piece_body;
 mod problem;
 mod public;
 mod request_context;
 mod response_pace;
 mod session;
 mod socket;
+mod streamed_body;
 mod transfer;
 mod unread_body;
 mod upload;
@@ -77,19 +73,19 @@ use hub::Hub;
 use in_flight::InFlight;
 use request_context::RequestContext;
 
-/// What a site sets, for both doors.
+/// The site's settings that apply to the control socket and to public listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlSettings {
-    /// The site's vacation settings.
     pub vacation: vacation::Settings,
-    /// How long what was destroyed can be restored.
+    /// How long a destroyed email can be restored.
     pub restore: Duration,
-    /// Unix users who may manage everything, beside root and the service's own.
+    /// Unix users who may manage every account, besides root and the service's own user; a name
+    /// with a leading `@` is a group.
     pub administrators: Vec<String>,
-    /// Octets of an administrator's request, for it may carry a message; others have
-    /// `limits::MAX_REQUEST_BYTES`.
+    /// The largest request of an administrator, in bytes; it may contain a message. Other requests
+    /// are bounded by `limits::MAX_REQUEST_BYTES`.
     pub max_request: usize,
-    /// Octets of a message that is appended.
+    /// The largest message that is imported, in bytes.
     pub max_message: u64,
     /// A body of more bytes is collected in a file.
     pub body_in_memory: usize,
@@ -97,76 +93,79 @@ pub struct ControlSettings {
     pub spill_dir: PathBuf,
 }
 
-/// What is served, by whichever door.
+/// The state that the handlers of the control socket and of public listeners share.
 pub struct Backend {
     pub store: Store,
     pub directory: Directory,
-    /// The way in.
+    /// Delivers messages for `Mail/deliver`.
     pub deliver: Arc<DeliverFn>,
-    /// A request keeps those that it began with.
+    /// A request keeps the settings with which it began.
     pub settings: LiveValue<ControlSettings>,
-    /// Those of the public door.
+    /// The settings of the public listeners.
     pub http: LiveValue<HttpSettings>,
     pub jobs: Jobs,
-    /// Push subscriptions that were made of late.
+    /// When push subscriptions were made recently, for their rate limit.
     subscription_times: SubscriptionTimes,
-    /// Why nothing is sent, while the relay is out of order.
+    /// Why nothing is sent, while the relay has failed.
     pub relay: LiveValue<Option<RelayTrouble>>,
     logins: Logins,
-    /// Passwords that are hashed at once.
+    /// Bounds the passwords that are hashed at a time.
     hashing: Arc<Semaphore>,
-    /// What requests hold while they are read and answered.
-    held: InFlight,
-    /// What uploads hold while they come in, mostly in files.
-    coming: InFlight,
-    /// Memory for what came in whole and goes into the store: that takes as long as the disk does,
-    /// however fast the client is.
-    storing: ByteSemaphore,
-    /// Messages on their way out.
-    out_flight: ByteSemaphore,
-    /// Requests under way, by caller.
+    /// The bytes of requests that are being read and answered.
+    request_bytes: InFlight,
+    /// The bytes of uploads that are being received, mostly in files.
+    upload_bytes: InFlight,
+    /// Memory for uploads that are complete and are being stored. Storing depends on the speed of
+    /// the disk, not of the client.
+    storing_memory: ByteSemaphore,
+    /// Memory for messages that are being sent to clients.
+    outgoing_memory: ByteSemaphore,
+    /// Bounds each caller's concurrent requests.
     requests: ConcurrencyLimit,
     uploads: ConcurrencyLimit,
-    /// What was uploaded of late.
+    /// Recent uploads of each account, for their rate limit.
     upload_rates: UploadRates,
     downloads: ConcurrencyLimit,
-    /// Event streams and connections by WebSocket.
+    /// Bounds each caller's event streams and WebSockets.
     streams: ConcurrencyLimit,
-    /// Who waits for changes.
     hub: Hub,
     stop: StopSignal,
 }
 
-/// Octets that may be held at once, in KiB.
+/// Bounds the bytes that are held at a time; counts in KiB.
 #[derive(Debug, Clone)]
-struct ByteSemaphore(Arc<Semaphore>, u32);
+struct ByteSemaphore {
+    semaphore: Arc<Semaphore>,
+    /// The size of the semaphore.
+    kib: u32,
+}
 
 impl ByteSemaphore {
     fn new(kib: u32) -> Self {
-        Self(Arc::new(Semaphore::new(usize::try_from(kib).unwrap_or(usize::MAX))), kib)
+        let permits = usize::try_from(kib).unwrap_or(usize::MAX);
+        Self { semaphore: Arc::new(Semaphore::new(permits)), kib }
     }
 
-    /// Waits for room for `octets`, or for all the room there is where they are more. `None` where
-    /// the wait is too long.
-    async fn take(&self, octets: usize) -> Option<OwnedSemaphorePermit> {
-        let kib = u32::try_from(octets.div_ceil(KIB)).unwrap_or(u32::MAX).clamp(1, self.1);
-        timeout(ROOM_TIMEOUT, Arc::clone(&self.0).acquire_many_owned(kib)).await.ok()?.ok()
+    /// Waits for a permit for `bytes`, or for the whole semaphore if `bytes` are more than it has.
+    /// Returns `None` if the wait exceeds `MEMORY_TIMEOUT`.
+    async fn acquire(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let kib = u32::try_from(bytes.div_ceil(KIB)).unwrap_or(u32::MAX).clamp(1, self.kib);
+        let acquired = Arc::clone(&self.semaphore).acquire_many_owned(kib);
+        timeout(MEMORY_TIMEOUT, acquired).await.ok()?.ok()
     }
 }
 
 const KIB: usize = 1024;
-/// KiB of uploads and appended messages that are stored at once, their copies with them.
+/// The most memory for uploads and imported messages that are being stored, with their copies.
 const MAX_STORING_KIB: u32 = 256 * 1024;
-/// KiB of messages that are handed out at once.
+/// The most memory for messages that are being sent to clients.
 const MAX_OUTGOING_KIB: u32 = 128 * 1024;
-/// The longest wait for such room.
-const ROOM_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest wait for a permit of a `ByteSemaphore`.
+const MEMORY_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Backend {
-    /// What is served over a store, its accounts and the way in.
-    ///
     /// # Errors
-    /// The machine has no randomness.
+    /// The random generator of the machine fails.
     pub fn new(
         store: Store,
         directory: Directory,
@@ -176,7 +175,7 @@ impl Backend {
         stop: StopSignal,
     ) -> Result<Self, Error> {
         let logins = Logins::new(directory.clone(), Arc::clone(store.clock()))?;
-        let hub = Hub::of(&store);
+        let hub = Hub::new(&store);
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Ok(Self {
             store,
@@ -189,10 +188,10 @@ impl Backend {
             relay: LiveValue::default(),
             logins,
             hashing: Arc::new(Semaphore::new(cores.div_ceil(2))),
-            held: InFlight::default(),
-            coming: InFlight::default(),
-            storing: ByteSemaphore::new(MAX_STORING_KIB),
-            out_flight: ByteSemaphore::new(MAX_OUTGOING_KIB),
+            request_bytes: InFlight::default(),
+            upload_bytes: InFlight::default(),
+            storing_memory: ByteSemaphore::new(MAX_STORING_KIB),
+            outgoing_memory: ByteSemaphore::new(MAX_OUTGOING_KIB),
             requests: ConcurrencyLimit::new(limits::MAX_CONCURRENT_REQUESTS),
             uploads: ConcurrencyLimit::new(limits::MAX_CONCURRENT_UPLOADS),
             upload_rates: UploadRates::default(),
@@ -204,15 +203,15 @@ impl Backend {
     }
 
     /// Whether the password or token with which a connected user logged in is still valid.
-    fn is_still_logged_in(&self, who: &RequestContext) -> bool {
-        match (&who.caller.account, &who.caller.credential) {
+    fn is_still_logged_in(&self, request: &RequestContext) -> bool {
+        match (&request.caller.account, &request.caller.credential) {
             (Some(account), Some(credential)) => self.logins.is_valid(*account, credential),
             _ => true,
         }
     }
 
-    /// What a request of this caller is answered by.
-    fn context(&self, settings: &ControlSettings, who: &RequestContext) -> Context {
+    /// Returns the context in which the methods of a request run.
+    fn context(&self, settings: &ControlSettings, request: &RequestContext) -> Context {
         Context {
             store: self.store.clone(),
             directory: self.directory.clone(),
@@ -224,8 +223,8 @@ impl Backend {
             relay: self.relay.clone(),
             uploads: Arc::clone(&self.http.get().uploads),
             upload_rates: self.upload_rates.clone(),
-            caller: who.caller.clone(),
-            base_url: Arc::clone(&who.base),
+            caller: request.caller.clone(),
+            base_url: Arc::clone(&request.base),
             budget: Budget::default(),
         }
     }
@@ -237,7 +236,7 @@ impl std::fmt::Debug for Backend {
     }
 }
 
-/// What both doors lead to.
+/// The routes of JMAP, for the control socket and for public listeners.
 fn routes() -> Router<Arc<Backend>> {
     Router::new()
         .route(path::WELL_KNOWN, get(session::get))
@@ -250,6 +249,6 @@ fn routes() -> Router<Arc<Backend>> {
         .route(path::SOCKET, any(socket::open))
 }
 
-fn answer(status: StatusCode, kind: &'static str, value: &Value) -> Response {
-    (status, [("content-type", kind)], json::write(value)).into_response()
+fn json_response(status: StatusCode, media_type: &'static str, value: &Value) -> Response {
+    (status, [("content-type", media_type)], json::write(value)).into_response()
 }

@@ -1,10 +1,11 @@
-//! Logins over HTTP: a password (Basic, RFC 7617) or a token (Bearer, RFC 6750), looked at on every
-//! request.
+//! Authenticates public requests by a password (Basic, RFC 7617) or a token (Bearer, RFC 6750).
 //!
-//! A password that was right of late costs nothing; any other is hashed on a thread that may wait,
-//! few at once, after the source and the account were found not to have guessed too often. What the
-//! log says of a failure is where it came from, never the name: people type passwords into the
-//! wrong field.
+//! - Every request is authenticated.
+//! - A password that was recently verified is found in a cache. Any other is hashed on a thread of
+//!   its own, a few at a time, and only if neither the source nor the account has had too many
+//!   failures.
+//! - The log names the address of a failed login but not the user name, because people type
+//!   passwords into the wrong field.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,19 +18,19 @@ use tokio::time::timeout;
 
 use super::Backend;
 use super::blocking::blocking;
-use super::origin::{ConnectionInfo, RequestSource, origin};
+use super::origin::{ConnectionInfo, RequestSource, request_source};
 use super::problem::Problem;
 use super::request_context::RequestContext;
 use crate::account::Login;
 use crate::jmap::Caller;
 use crate::wire::http::{Credentials, credentials};
 
-/// The longest wait for a turn at hashing.
+/// The longest wait until a password can be hashed.
 const HASHING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why nobody was let in.
+/// Why a request was not authenticated.
 enum AuthFailure {
-    /// Nobody, or not known. Whether a token was shown.
+    /// The request has no valid credentials; `token` tells whether it has a token.
     Unknown {
         token: bool,
     },
@@ -42,7 +43,7 @@ impl<T: Into<Problem>> From<T> for AuthFailure {
     }
 }
 
-/// Passes a request on with its authenticated caller, or answers how to log in.
+/// Passes a request on with its authenticated caller, or answers 401 with the ways to log in.
 pub(super) async fn authenticate(
     State(backend): State<Arc<Backend>>,
     mut request: Request,
@@ -53,20 +54,20 @@ pub(super) async fn authenticate(
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "no connection").into_response();
     };
     let settings = backend.http.get();
-    let origin = match origin(&settings, &connection, request.uri(), request.headers()) {
-        Ok(origin) => origin,
+    let source = match request_source(&settings, &connection, request.uri(), request.headers()) {
+        Ok(source) => source,
         Err(problem) => return problem.into_response(),
     };
     let mut fields = request.headers().get_all("authorization").iter();
-    let shown = match (fields.next(), fields.next()) {
+    let credentials = match (fields.next(), fields.next()) {
         (Some(field), None) => credentials(field.as_bytes()),
         _ => None,
     };
-    match log_in(&backend, &origin, shown).await {
+    match log_in(&backend, &source, credentials).await {
         Ok(login) => {
             let (account, credential) = (Some(login.account), Some(login.credential));
             let caller = Caller { account, credential, ..Caller::default() };
-            request.extensions_mut().insert(RequestContext { caller, base: origin.base.into() });
+            request.extensions_mut().insert(RequestContext { caller, base: source.base.into() });
             next.run(request).await
         }
         Err(AuthFailure::Unknown { token }) => {
@@ -74,7 +75,7 @@ pub(super) async fn authenticate(
                 Problem::new(StatusCode::UNAUTHORIZED, "log in with a password or a token")
                     .into_response();
             let basic = HeaderValue::from_static("Basic realm=\"JMAP\", charset=\"UTF-8\"");
-            // RFC 6750 §3.1: what was wrong is said of a token alone.
+            // RFC 6750 §3.1: the error is only for requests that have a token.
             let bearer = if token {
                 "Bearer realm=\"JMAP\", error=\"invalid_token\""
             } else {
@@ -90,23 +91,23 @@ pub(super) async fn authenticate(
 
 async fn log_in(
     backend: &Arc<Backend>,
-    origin: &RequestSource,
-    shown: Option<Credentials>,
+    source: &RequestSource,
+    credentials: Option<Credentials>,
 ) -> Result<Login, AuthFailure> {
     let logins = backend.logins.clone();
     let too_many = |wait: crate::account::TooManyFailures| {
-        tracing::warn!(from = ?origin.address, "too many logins that failed");
+        tracing::warn!(from = ?source.address, "too many failed logins");
         AuthFailure::Problem(
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).after(wait.0),
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).with_retry_after(wait.0),
         )
     };
-    match shown {
+    match credentials {
         None => Err(AuthFailure::Unknown { token: false }),
         Some(Credentials::Bearer(token)) => match logins.log_in_with_token(&token)? {
             Some(login) => Ok(login),
             None => {
-                drop(logins.attempt(origin.source, "").map_err(too_many)?);
-                tracing::info!(from = ?origin.address, "a token that is none");
+                drop(logins.attempt(source.source, "").map_err(too_many)?);
+                tracing::info!(from = ?source.address, "invalid token");
                 Err(AuthFailure::Unknown { token: true })
             }
         },
@@ -114,21 +115,22 @@ async fn log_in(
             if let Some(login) = logins.log_in_from_cache(&name, &password)? {
                 return Ok(login);
             }
-            let attempt = logins.attempt(origin.source, &name).map_err(too_many)?;
-            let turn = timeout(HASHING_TIMEOUT, Arc::clone(&backend.hashing).acquire_owned()).await;
-            let Ok(Ok(turn)) = turn else {
-                return Err(Problem::busy("too many log in at once").into());
+            let attempt = logins.attempt(source.source, &name).map_err(too_many)?;
+            let permit =
+                timeout(HASHING_TIMEOUT, Arc::clone(&backend.hashing).acquire_owned()).await;
+            let Ok(Ok(permit)) = permit else {
+                return Err(Problem::busy("too many logins at once").into());
             };
-            let (hashing, name) = (logins.clone(), name.clone());
-            let verified = blocking(turn, move || hashing.verify(&name, &password)).await;
-            let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "a login failed");
+            let (logins, name) = (logins.clone(), name.clone());
+            let verified = blocking(permit, move || logins.verify(&name, &password)).await;
+            let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the login failed");
             match verified.map_err(failed)?.0? {
                 Some(login) => {
                     attempt.cancel_charge();
                     Ok(login)
                 }
                 None => {
-                    tracing::info!(from = ?origin.address, "a login that failed");
+                    tracing::info!(from = ?source.address, "login failed");
                     Err(AuthFailure::Unknown { token: false })
                 }
             }

@@ -1,10 +1,11 @@
-//! Work that waits for the disk, on a thread of its own.
+//! Runs work that waits for the disk on a thread of its own.
 
 use tokio::task::{JoinError, spawn_blocking};
 
-/// Runs `work`. `held` is held until the work has ended, even where the client has gone and nothing
-/// awaits the result any more: a thread at work cannot be stopped, so that what bounds such work
-/// must not be given back before. Both come back.
+/// Runs `work` and returns its result with `held`.
+///
+/// `held`, such as a permit, is not dropped before the work has ended. This holds even if the
+/// client disconnects and the future is dropped, because the thread cannot be stopped.
 ///
 /// # Errors
 /// The work panicked.
@@ -15,8 +16,8 @@ where
     W: FnOnce() -> T + Send + 'static,
 {
     spawn_blocking(move || {
-        let done = work();
-        (done, held)
+        let result = work();
+        (result, held)
     })
     .await
 }
@@ -29,22 +30,22 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_bounds_the_work_is_held_until_it_ends_though_nobody_waits() {
-        let tally = ConcurrencyLimit::new(1);
-        let (go, may_end) = channel::<()>();
+    async fn permit_is_held_until_the_work_ends_even_if_the_future_is_dropped() {
+        let limit = ConcurrencyLimit::new(1);
+        let (end, may_end) = channel::<()>();
         let (begun, has_begun) = tokio::sync::oneshot::channel();
-        let counted = tally.enter("ann".into()).unwrap();
-        let work = blocking(counted, move || {
+        let permit = limit.enter("ann".into()).unwrap();
+        let work = blocking(permit, move || {
             begun.send(()).unwrap();
             may_end.recv().ok();
         });
-        let waits = tokio::spawn(work);
+        let task = tokio::spawn(work);
         has_begun.await.unwrap();
-        waits.abort();
-        assert!(waits.await.unwrap_err().is_cancelled());
-        assert!(tally.enter("ann".into()).is_none(), "the work goes on");
-        go.send(()).unwrap();
-        while tally.enter("ann".into()).is_none() {
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+        assert!(limit.enter("ann".into()).is_none(), "the work goes on");
+        end.send(()).unwrap();
+        while limit.enter("ann".into()).is_none() {
             tokio::task::yield_now().await;
         }
     }

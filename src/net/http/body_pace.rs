@@ -1,5 +1,5 @@
-//! The least pace at which the body of a request must come, so that nobody holds room by sending
-//! next to nothing.
+//! The minimum rate at which a client must send the body of a request, so that a slow client does
+//! not hold memory for long.
 
 use std::time::Duration;
 
@@ -9,69 +9,66 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::model::limits;
 
-/// How fast a body must come.
+/// A minimum rate: at least `min_bytes` in each `window`, and the whole body within `total`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BodyPace {
-    /// In each time of this length
     pub(super) window: Duration,
-    /// the client must send at least this number of bytes.
-    pub(super) least: usize,
-    /// The longest that all of it may take.
-    pub(super) whole: Duration,
+    pub(super) min_bytes: usize,
+    pub(super) total: Duration,
 }
 
 impl BodyPace {
-    /// The pace of a body that may take so long in all.
-    pub(super) fn within(whole: Duration) -> Self {
-        Self { window: limits::BODY_PACE_WINDOW, least: limits::MIN_BODY_PACE_BYTES, whole }
+    /// The usual rate, for a body that may take `total`.
+    pub(super) fn within(total: Duration) -> Self {
+        Self { window: limits::BODY_PACE_WINDOW, min_bytes: limits::MIN_BODY_PACE_BYTES, total }
     }
 }
 
-/// A body that is read at a pace.
+/// A body that must come at a minimum rate.
 #[derive(Debug)]
 pub(super) struct PacedBody {
     body: Body,
     pace: BodyPace,
     window_end: Instant,
-    /// Bytes that came in this window.
-    came: usize,
-    end: Instant,
+    /// Bytes that were received in this window.
+    received: usize,
+    deadline: Instant,
 }
 
-/// Why no more comes.
+/// Why the rest of a body cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyError {
-    /// It came too slowly.
+    /// The client sent too slowly.
     Slow,
-    /// The client went away, or what it sent is no body.
-    Off,
+    /// The client disconnected or sent a malformed body.
+    Broken,
 }
 
 impl PacedBody {
     pub(super) fn new(body: Body, pace: BodyPace) -> Self {
         let now = Instant::now();
-        Self { body, pace, window_end: now + pace.window, came: 0, end: now + pace.whole }
+        Self { body, pace, window_end: now + pace.window, received: 0, deadline: now + pace.total }
     }
 
-    /// The next bytes. `None` at the end.
+    /// Waits for the next bytes. Returns `None` at the end of the body.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
-            match timeout_at(self.window_end.min(self.end), self.body.frame()).await {
+            match timeout_at(self.window_end.min(self.deadline), self.body.frame()).await {
                 Ok(None) => return Ok(None),
-                Ok(Some(Err(_))) => return Err(BodyError::Off),
-                // Trailers say nothing here.
+                Ok(Some(Err(_))) => return Err(BodyError::Broken),
+                // Trailers are ignored.
                 Ok(Some(Ok(frame))) => {
                     if let Ok(bytes) = frame.into_data() {
-                        self.came += bytes.len();
+                        self.received += bytes.len();
                         return Ok(Some(bytes));
                     }
                 }
                 Err(_) => {
                     let now = Instant::now();
-                    if self.came < self.pace.least || now >= self.end {
+                    if self.received < self.pace.min_bytes || now >= self.deadline {
                         return Err(BodyError::Slow);
                     }
-                    (self.window_end, self.came) = (now + self.pace.window, 0);
+                    (self.window_end, self.received) = (now + self.pace.window, 0);
                 }
             }
         }
@@ -86,35 +83,35 @@ mod tests {
 
     use super::*;
 
-    /// A body of pieces, each of which comes after a number of milliseconds.
-    fn body(pieces: Vec<(u64, usize)>) -> Body {
+    /// Returns a body of chunks, each given by its delay in milliseconds and its size.
+    fn body(chunks: Vec<(u64, usize)>) -> Body {
         let (sender, mut receiver) = mpsc::channel(1);
         tokio::spawn(async move {
-            for (wait, size) in pieces {
-                tokio::time::sleep(Duration::from_millis(wait)).await;
+            for (delay, size) in chunks {
+                tokio::time::sleep(Duration::from_millis(delay)).await;
                 drop(sender.send(Ok::<_, io::Error>(Bytes::from(vec![0; size]))).await);
             }
         });
         Body::from_stream(futures_util::stream::poll_fn(move |cx| receiver.poll_recv(cx)))
     }
 
-    async fn read(pieces: Vec<(u64, usize)>, whole: u64) -> Result<usize, BodyError> {
+    async fn read(chunks: Vec<(u64, usize)>, total: u64) -> Result<usize, BodyError> {
         let pace = BodyPace {
             window: Duration::from_millis(200),
-            least: 10,
-            whole: Duration::from_millis(whole),
+            min_bytes: 10,
+            total: Duration::from_millis(total),
         };
-        let (mut paced, mut bytes) = (PacedBody::new(body(pieces), pace), 0);
-        while let Some(piece) = paced.next().await? {
-            bytes += piece.len();
+        let (mut paced, mut bytes) = (PacedBody::new(body(chunks), pace), 0);
+        while let Some(chunk) = paced.next().await? {
+            bytes += chunk.len();
         }
         Ok(bytes)
     }
 
     #[tokio::test]
-    async fn a_body_that_comes_too_slowly_is_given_up() {
+    async fn reading_a_slow_body_fails() {
         assert_eq!(read(vec![(0, 5), (0, 5)], 60_000).await, Ok(10));
-        // Fast enough in each window; and one that sent much at once may not rest on it.
+        // Each window counts alone: many bytes in one window do not help in the next.
         assert_eq!(read(vec![(50, 20); 12], 60_000).await, Ok(240));
         assert_eq!(
             read(vec![(0, 1_000_000), (50, 1), (60_000, 1)], 600_000).await,

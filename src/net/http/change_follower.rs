@@ -1,6 +1,7 @@
-//! What one connection follows: the changes of the accounts that its user may reach. Which those
-//! are is asked each time, for mailboxes may be shared with the user, or no longer be, while the
-//! connection lasts.
+//! Follows the changes of the accounts that the user of one connection may access.
+//!
+//! The accounts are determined anew each time, because shares may begin and end while the
+//! connection is open.
 
 use std::sync::Arc;
 
@@ -12,66 +13,70 @@ use super::request_context::RequestContext;
 use crate::jmap::{ObservedAccount, PushState};
 use crate::wire::jmap::MethodError;
 
-/// A connection's changes.
 pub(super) struct ChangeFollower {
     backend: Arc<Backend>,
-    who: RequestContext,
+    context: RequestContext,
     accounts: Vec<ObservedAccount>,
-    known: PushState,
-    watch: HubWaiter,
+    /// The states that the client knows.
+    state: PushState,
+    waiter: HubWaiter,
 }
 
 impl ChangeFollower {
-    /// From what the client says that it knows (`PushState::text`), or from now on.
+    /// Begins at the state that the client sent (`PushState::text`), otherwise now.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The accounts or their states cannot be read.
     pub(super) fn begin(
         backend: &Arc<Backend>,
-        who: &RequestContext,
-        said: Option<&str>,
+        context: &RequestContext,
+        client_state: Option<&str>,
     ) -> Result<Self, MethodError> {
-        let accounts = accounts(backend, who)?;
-        // Before it is looked what there is, so that nothing falls between.
-        let watch = watch(backend, &accounts);
-        let known = match said.and_then(|said| PushState::parse(said, &backend.store, &accounts)) {
-            Some(known) => known,
+        let accounts = accounts(backend, context)?;
+        // Waiting begins before the states are read, so that no change is missed in between.
+        let waiter = watch(backend, &accounts);
+        let client_state =
+            client_state.and_then(|text| PushState::parse(text, &backend.store, &accounts));
+        let state = match client_state {
+            Some(state) => state,
             None => PushState::now(&backend.store, &accounts)?,
         };
-        Ok(Self { backend: Arc::clone(backend), who: who.clone(), accounts, known, watch })
+        Ok(Self { backend: Arc::clone(backend), context: context.clone(), accounts, state, waiter })
     }
 
-    /// What changed since the last time, as a `StateChange`; of these types alone, if any are
-    /// named.
+    /// Returns the changes since the last call as a `StateChange`, of all types or of `types` only.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The accounts or their states cannot be read.
     pub(super) fn catch_up(
         &mut self,
         types: Option<&[String]>,
     ) -> Result<Option<Value>, MethodError> {
-        let accounts = accounts(&self.backend, &self.who)?;
+        let accounts = accounts(&self.backend, &self.context)?;
         if accounts != self.accounts {
-            self.watch = watch(&self.backend, &accounts);
-            self.known.set_accounts(&accounts);
+            self.waiter = watch(&self.backend, &accounts);
+            self.state.set_accounts(&accounts);
             self.accounts = accounts;
         }
-        Ok(self.known.catch_up(&self.backend.store, types)?)
+        Ok(self.state.catch_up(&self.backend.store, types)?)
     }
 
-    /// What the client knows then, to come back with.
+    /// Returns the client's state as text, with which it can reconnect.
     pub(super) fn text(&self) -> String {
-        self.known.text()
+        self.state.text()
     }
 
-    /// Until something changed, since the last time or since the beginning.
+    /// Waits until something has changed since the last wait, or since the beginning.
     pub(super) async fn wait_for_change(&self) {
-        self.watch.wait_for_change().await;
+        self.waiter.wait_for_change().await;
     }
 }
 
-fn accounts(backend: &Backend, who: &RequestContext) -> Result<Vec<ObservedAccount>, MethodError> {
-    let context = backend.context(&backend.settings.get(), who);
+fn accounts(
+    backend: &Backend,
+    context: &RequestContext,
+) -> Result<Vec<ObservedAccount>, MethodError> {
+    let context = backend.context(&backend.settings.get(), context);
     Ok(context.accessible_accounts()?.iter().map(ObservedAccount::from).collect())
 }
 

@@ -1,4 +1,4 @@
-//! How many of a kind are under way, by whose they are (RFC 8620 §2: maxConcurrentRequests,
+//! Bounds the concurrent operations of each caller (RFC 8620 §2: maxConcurrentRequests,
 //! maxConcurrentUpload).
 
 use std::collections::HashMap;
@@ -6,50 +6,51 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// A bound on what each key may have under way at once.
+/// Bounds the operations of each key at a time.
 #[derive(Debug, Clone)]
 pub(super) struct ConcurrencyLimit {
-    most: usize,
-    under_way: Arc<Mutex<HashMap<String, usize>>>,
+    max: usize,
+    /// The current operations of each key; a key without any has no entry.
+    counts: Arc<Mutex<HashMap<String, usize>>>,
 }
 
-/// One that is under way, until it is dropped.
+/// Counts as one operation until dropped.
 #[derive(Debug)]
 pub(super) struct ConcurrencyPermit {
-    of: ConcurrencyLimit,
+    limit: ConcurrencyLimit,
     key: String,
 }
 
 impl ConcurrencyLimit {
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, under_way: Arc::default() }
+    pub(super) fn new(max: usize) -> Self {
+        Self { max, counts: Arc::default() }
     }
 
-    /// One more of this key; `None` where there are as many as may be.
+    /// Takes a permit for an operation of `key`. Returns `None` at the limit.
     pub(super) fn enter(&self, key: String) -> Option<ConcurrencyPermit> {
-        self.enter_within(key, self.most)
+        self.enter_within(key, self.max)
     }
 
-    /// One more of this key, of which there may be `most`.
-    pub(super) fn enter_within(&self, key: String, most: usize) -> Option<ConcurrencyPermit> {
-        let mut under_way = self.under_way.lock();
-        let count = under_way.get(&key).copied().unwrap_or_default();
-        if count >= most {
+    /// As [`enter`](Self::enter), with another limit.
+    pub(super) fn enter_within(&self, key: String, max: usize) -> Option<ConcurrencyPermit> {
+        let mut counts = self.counts.lock();
+        let count = counts.get(&key).copied().unwrap_or_default();
+        if count >= max {
             return None;
         }
-        under_way.insert(key.clone(), count + 1);
-        drop(under_way);
-        Some(ConcurrencyPermit { of: self.clone(), key })
+        counts.insert(key.clone(), count + 1);
+        drop(counts);
+        Some(ConcurrencyPermit { limit: self.clone(), key })
     }
 }
 
 impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
-        let mut under_way = self.of.under_way.lock();
-        if let Some(count) = under_way.get_mut(&self.key) {
+        let mut counts = self.limit.counts.lock();
+        if let Some(count) = counts.get_mut(&self.key) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                under_way.remove(&self.key);
+                counts.remove(&self.key);
             }
         }
     }
@@ -60,12 +61,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_as_many_as_may_be() {
-        let tally = ConcurrencyLimit::new(2);
-        let held = [tally.enter("ann".into()), tally.enter("ann".into())];
-        assert!(held.iter().all(Option::is_some) && tally.enter("ann".into()).is_none());
-        assert!(tally.enter("bob".into()).is_some());
-        drop(held);
-        assert!(tally.under_way.lock().is_empty() && tally.enter("ann".into()).is_some());
+    fn each_key_has_a_limit_of_its_own() {
+        let limit = ConcurrencyLimit::new(2);
+        let permits = [limit.enter("ann".into()), limit.enter("ann".into())];
+        assert!(permits.iter().all(Option::is_some) && limit.enter("ann".into()).is_none());
+        assert!(limit.enter("bob".into()).is_some());
+        drop(permits);
+        assert!(limit.counts.lock().is_empty() && limit.enter("ann".into()).is_some());
     }
 }

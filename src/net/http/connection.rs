@@ -1,16 +1,16 @@
-//! Serves the connections of one HTTP listener, whichever door it is, within bounds.
+//! Serves the connections of one HTTP listener within limits.
 //!
 //! - Connections are bounded, in all and for each user or address, so that no client keeps the
 //!   others out.
-//! - A connection on which no request is under way is closed after `Times::idle`: one that never
-//!   says anything, one that sends a head too slowly, and one of HTTP/2 that only answers pings. An
-//!   event stream and a WebSocket are under way.
-//! - A client that does not read what it is sent, or too slowly (`reading`), or does not answer
-//!   pings, is left within a minute or so, and its other requests on the connection with it.
-//! - What of a request is still unread when it is answered is read on for a while (`unread`), so
-//!   that the client sees the answer.
+//! - A connection without an active request is closed after `Timeouts::idle`, also if the client
+//!   sends a request head too slowly or only answers HTTP/2 pings. An event stream and a WebSocket
+//!   are active requests.
+//! - A connection is closed within about a minute, with all its requests, if the client does not
+//!   read a response, reads it too slowly (`response_pace`), or does not answer pings.
+//! - The unread rest of a request is drained after the response (`unread_body`), so that the client
+//!   sees the response.
 //!
-//! Who asks, and whether they may, is the business of the two doors (`control`, `public`).
+//! `control` and `public` identify the callers.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -43,40 +43,43 @@ use crate::net::ceiling::{Ceiling, ConnectionPermit};
 use crate::net::listen::{BoundListener, ByteStream, Peer};
 use crate::net::stop::StopSignal;
 
-/// The longest handshake of TLS.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often an HTTP/2 client is asked whether it is there, and how long it may take to say so.
-const HTTP2_PING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(20));
-/// Bytes of a request's head.
+/// The interval of pings to an HTTP/2 client.
+const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(60);
+/// The longest wait for the answer to a ping.
+const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// The largest request head.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
-/// Bytes of an answer that are handed over at once.
+/// The most bytes of a response that are passed to hyper at a time.
 const WRITE_CHUNK: usize = 16 * 1024;
-/// Requests of one HTTP/2 connection at once.
+/// The most concurrent requests of an HTTP/2 connection.
 const MAX_HTTP2_STREAMS: u32 = 64;
 
-/// How long a connection may do nothing.
+/// How long a connection may be inactive.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    /// Without a request under way.
+pub(super) struct Timeouts {
+    /// How long a connection may be without an active request.
     pub(super) idle: Duration,
-    /// Without reading what it is sent, or `limits::MIN_RESPONSE_PACE_BYTES` of it.
+    /// The time in which a client must read `limits::MIN_RESPONSE_PACE_BYTES` of a response.
     pub(super) unread: Duration,
 }
 
-impl Default for Times {
+impl Default for Timeouts {
     fn default() -> Self {
         Self { idle: limits::HTTP_IDLE_TIMEOUT, unread: limits::HTTP_WRITE_TIMEOUT }
     }
 }
 
-/// A connection's place under the ceiling, and among those of its user or address.
+/// Permits one connection until dropped.
 #[derive(Debug)]
 pub(super) struct HttpPermit {
+    /// Counts among all connections.
     _of_all: Option<ConnectionPermit>,
-    _of_one: Option<ConcurrencyPermit>,
+    /// Counts among the connections of one user or address.
+    _of_client: Option<ConcurrencyPermit>,
 }
 
-/// How many connections there may be.
+/// The limits of connections: in all, and for each user or address.
 #[derive(Debug, Clone)]
 pub(super) struct HttpLimits {
     all: Ceiling,
@@ -88,38 +91,39 @@ impl HttpLimits {
         Self { all, each: ConcurrencyLimit::new(usize::MAX) }
     }
 
-    /// A place for a connection of `whose`, who may have `most` of them.
-    pub(super) fn permit_for(&self, whose: String, most: usize) -> Option<HttpPermit> {
-        let of_one = self.each.enter_within(whose, most)?;
-        Some(HttpPermit { _of_all: Some(self.all.connection_permit()?), _of_one: Some(of_one) })
+    /// Takes a permit for a connection of `client`, which may have at most `max` of them.
+    pub(super) fn permit_for(&self, client: String, max: usize) -> Option<HttpPermit> {
+        let of_client = self.each.enter_within(client, max)?;
+        let of_all = self.all.connection_permit()?;
+        Some(HttpPermit { _of_all: Some(of_all), _of_client: Some(of_client) })
     }
 
-    /// A place that only the ceiling bounds.
+    /// Takes a permit that is bounded only by the limit of all connections.
     pub(super) fn permit(&self) -> Option<HttpPermit> {
-        Some(HttpPermit { _of_all: Some(self.all.connection_permit()?), _of_one: None })
+        Some(HttpPermit { _of_all: Some(self.all.connection_permit()?), _of_client: None })
     }
 
-    /// A place that does not count among all: others cannot take it away. Of those, too, `whose`
-    /// may have `most`.
-    pub(super) fn reserved_permit_for(&self, whose: String, most: usize) -> Option<HttpPermit> {
-        Some(HttpPermit { _of_all: None, _of_one: Some(self.each.enter_within(whose, most)?) })
+    /// Takes one of `max` permits that are reserved for `client`: they do not count among all
+    /// connections, so that other clients cannot use them up.
+    pub(super) fn reserved_permit_for(&self, client: String, max: usize) -> Option<HttpPermit> {
+        Some(HttpPermit { _of_all: None, _of_client: Some(self.each.enter_within(client, max)?) })
     }
 
-    /// How many there may be in all.
-    pub(super) fn most(&self) -> usize {
+    /// Returns the limit of all connections.
+    pub(super) fn max_connections(&self) -> usize {
         self.all.max_connections()
     }
 }
 
-/// One listener: what is behind it and by which bounds.
+/// A listener with its routes and limits.
 #[derive(Debug, Clone)]
 pub(super) struct HttpListener<F, G> {
     pub(super) router: Router,
-    /// Gives a new connection its place.
-    pub(super) place: F,
-    /// What to speak TLS with to a peer.
+    /// Returns a permit for a new connection, or `None` to refuse it.
+    pub(super) permit: F,
+    /// Returns the TLS configuration for a peer, or `None` for plain HTTP.
     pub(super) tls: G,
-    pub(super) times: Times,
+    pub(super) timeouts: Timeouts,
 }
 
 impl<F, G> HttpListener<F, G>
@@ -127,33 +131,38 @@ where
     F: Fn(Peer) -> Option<HttpPermit>,
     G: Fn(Peer) -> Option<Arc<rustls::ServerConfig>>,
 {
-    /// Serves until the end.
+    /// Serves until the service stops.
     pub(super) async fn serve(self, bound: BoundListener, mut stop: StopSignal) {
         while let Some((stream, peer)) = bound.next(&mut stop).await {
             let tls = (self.tls)(peer);
-            let Some(place) = (self.place)(peer) else {
-                turn_away(stream, tls.is_some()).await;
+            let Some(permit) = (self.permit)(peer) else {
+                refuse(stream, tls.is_some()).await;
                 continue;
             };
             let connection = ConnectionInfo {
                 peer,
-                secured: tls.is_some(),
-                _place: Arc::new(place),
-                _under_way: None,
+                is_tls: tls.is_some(),
+                _permit: Arc::new(permit),
+                _request: None,
             };
-            let spoken =
-                ConnectionService { router: self.router.clone(), connection, times: self.times };
-            tokio::spawn(spoken.serve_stream(stream, tls, stop.clone()));
+            let service = ConnectionService {
+                router: self.router.clone(),
+                connection,
+                timeouts: self.timeouts,
+            };
+            tokio::spawn(service.serve_stream(stream, tls, stop.clone()));
         }
     }
 }
 
-/// Says that there is no place, as far as that can be said at once: nobody is waited for.
-async fn turn_away(mut stream: Box<dyn ByteStream>, secured: bool) {
-    const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
+/// Answers 503 if this is possible without waiting for the client. With TLS it is not.
+async fn refuse(mut stream: Box<dyn ByteStream>, is_tls: bool) {
+    const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+        retry-after: 1\r\nconnection: close\r\n\
         content-type: application/problem+json\r\ncontent-length: 84\r\n\r\n\
-        {\"type\":\"about:blank\",\"status\":503,\"detail\":\"too many connections: try again later\"}";
-    if !secured {
+        {\"type\":\"about:blank\",\"status\":503,\
+        \"detail\":\"too many connections: try again later\"}";
+    if !is_tls {
         let write = std::future::poll_fn(|cx| {
             Poll::Ready(Pin::new(&mut stream).poll_write(cx, REFUSAL).is_ready())
         });
@@ -161,11 +170,11 @@ async fn turn_away(mut stream: Box<dyn ByteStream>, secured: bool) {
     }
 }
 
-/// What is spoken on one connection.
+/// Serves one connection.
 struct ConnectionService {
     router: Router,
     connection: ConnectionInfo,
-    times: Times,
+    timeouts: Timeouts,
 }
 
 impl ConnectionService {
@@ -175,164 +184,165 @@ impl ConnectionService {
         tls: Option<Arc<rustls::ServerConfig>>,
         stop: StopSignal,
     ) {
-        let (stream, peer) = (WriteTimeout::new(stream, self.times.unread), self.connection.peer);
+        let (stream, peer) =
+            (WriteTimeout::new(stream, self.timeouts.unread), self.connection.peer);
         match tls {
             None => self.serve_http(stream, stop).await,
             Some(config) => {
                 match timeout(TLS_HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await
                 {
                     Ok(Ok(stream)) => self.serve_http(stream, stop).await,
-                    Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS"),
-                    Err(_) => tracing::debug!(%peer, "TLS took too long"),
+                    Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+                    Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
                 }
             }
         }
     }
 
     async fn serve_http(self, stream: impl ByteStream + 'static, mut stop: StopSignal) {
-        let Self { router, connection, times } = self;
+        let Self { router, connection, timeouts } = self;
         let mut builder = Builder::new(TokioExecutor::new());
         builder
             .http1()
             .timer(TokioTimer::new())
-            .header_read_timeout(times.idle)
+            .header_read_timeout(timeouts.idle)
             .max_buf_size(MAX_HEAD_BYTES);
         builder
             .http2()
             .timer(TokioTimer::new())
-            .keep_alive_interval(HTTP2_PING.0)
-            .keep_alive_timeout(HTTP2_PING.1)
+            .keep_alive_interval(HTTP2_PING_INTERVAL)
+            .keep_alive_timeout(HTTP2_PING_TIMEOUT)
             .max_concurrent_streams(MAX_HTTP2_STREAMS)
             .max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX))
             .enable_connect_protocol();
         let peer = connection.peer;
         let activity = Arc::new(Activity::default());
-        let begun = Arc::clone(&activity);
+        let service_activity = Arc::clone(&activity);
         let service = service_fn(move |request: Request<Incoming>| {
-            let under_way = Arc::new(RequestGuard::begin(&begun));
+            let guard = Arc::new(RequestGuard::begin(&service_activity));
             let connection =
-                ConnectionInfo { _under_way: Some(Arc::clone(&under_way)), ..connection.clone() };
+                ConnectionInfo { _request: Some(Arc::clone(&guard)), ..connection.clone() };
             let router = TowerToHyperService::new(router.clone());
-            let answers = Arc::clone(&begun);
+            let activity = Arc::clone(&service_activity);
             async move {
                 let (mut request, rest) = unread_body::split_body(request);
                 request.extensions_mut().insert(connection);
                 let mut response = router.call(request).await?;
-                rest.drain(Arc::clone(&under_way));
-                let held = response.extensions_mut().remove::<ResponseHold>();
-                let reading = answers.answer(Instant::now());
+                rest.drain(Arc::clone(&guard));
+                let hold = response.extensions_mut().remove::<ResponseHold>();
+                let pace = activity.begin_response(Instant::now());
                 Ok::<_, Infallible>(response.map(|body| {
                     Body::new(ResponseBody {
                         body,
                         rest: Bytes::new(),
-                        reading,
-                        _under_way: under_way,
-                        _held: held,
+                        pace,
+                        _request: guard,
+                        _hold: hold,
                     })
                 }))
             }
         });
         let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         tokio::pin!(served);
-        let look = times.idle / 4;
-        let mut look = interval_at(Instant::now() + look, look);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut active, mut requests) = (Instant::now(), 0);
-        let (mut stopping, mut ending) = (false, false);
-        let done = loop {
+        let check_interval = timeouts.idle / 4;
+        let mut check = interval_at(Instant::now() + check_interval, check_interval);
+        check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut last_active, mut last_total) = (Instant::now(), 0);
+        let (mut is_stopping, mut is_closing) = (false, false);
+        let result = loop {
             tokio::select! {
-                done = served.as_mut() => break done,
-                () = stop.wait(), if !stopping => {
-                    stopping = true;
+                result = served.as_mut() => break result,
+                () = stop.wait(), if !is_stopping => {
+                    is_stopping = true;
                     served.as_mut().graceful_shutdown();
                 }
-                now = look.tick() => {
-                    if activity.is_read_slowly(now, times.unread) {
-                        tracing::debug!(%peer, "an answer is read too slowly");
+                now = check.tick() => {
+                    if activity.is_read_slowly(now, timeouts.unread) {
+                        tracing::debug!(%peer, "the client reads a response too slowly");
                         return;
                     }
-                    let begun = activity.requests.load(Ordering::Acquire);
-                    if activity.under_way.load(Ordering::Acquire) > 0 || begun != requests {
-                        (active, requests) = (now, begun);
-                    } else if now.duration_since(active) >= times.idle {
-                        if ending {
+                    let total = activity.total_requests.load(Ordering::Acquire);
+                    if activity.active_requests.load(Ordering::Acquire) > 0 || total != last_total {
+                        (last_active, last_total) = (now, total);
+                    } else if now.duration_since(last_active) >= timeouts.idle {
+                        if is_closing {
                             return;
                         }
-                        // It has as long again to go by itself.
-                        (active, ending) = (now, true);
+                        // The client has the idle time once more to close the connection itself.
+                        (last_active, is_closing) = (now, true);
                         served.as_mut().graceful_shutdown();
                     }
                 }
             }
         };
-        if let Err(error) = done {
+        if let Err(error) = result {
             tracing::debug!(%peer, %error, "connection lost");
         }
     }
 }
 
-/// What happens on a connection.
+/// The requests and responses of a connection.
 #[derive(Debug, Default)]
 struct Activity {
-    /// Requests since its beginning.
-    requests: AtomicU64,
-    /// Those that are not answered to the end.
-    under_way: AtomicUsize,
-    /// How the answers that go out are read.
-    answers: Mutex<Vec<Weak<Mutex<ResponsePace>>>>,
+    /// The requests since the connection began.
+    total_requests: AtomicU64,
+    /// The requests whose responses have not been sent completely.
+    active_requests: AtomicUsize,
+    /// How fast the client reads each response that is being sent.
+    responses: Mutex<Vec<Weak<Mutex<ResponsePace>>>>,
 }
 
 impl Activity {
-    /// Takes note of an answer that goes out.
-    fn answer(&self, now: Instant) -> Arc<Mutex<ResponsePace>> {
-        let reading = Arc::new(Mutex::new(ResponsePace::begin(now)));
-        let mut answers = self.answers.lock();
-        answers.retain(|answer| answer.strong_count() > 0);
-        answers.push(Arc::downgrade(&reading));
-        reading
+    fn begin_response(&self, now: Instant) -> Arc<Mutex<ResponsePace>> {
+        let pace = Arc::new(Mutex::new(ResponsePace::begin(now)));
+        let mut responses = self.responses.lock();
+        responses.retain(|response| response.strong_count() > 0);
+        responses.push(Arc::downgrade(&pace));
+        pace
     }
 
-    /// Whether the client takes too little of any of them.
+    /// Whether the client reads any response too slowly.
     fn is_read_slowly(&self, now: Instant, window: Duration) -> bool {
-        let answers = self.answers.lock();
-        answers.iter().filter_map(Weak::upgrade).any(|reading| reading.lock().is_slow(now, window))
+        let responses = self.responses.lock();
+        responses.iter().filter_map(Weak::upgrade).any(|pace| pace.lock().is_slow(now, window))
     }
 }
 
-/// One request that is under way, until it is dropped.
+/// Counts as an active request until dropped.
 #[derive(Debug)]
 pub(super) struct RequestGuard(Arc<Activity>);
 
 impl RequestGuard {
-    fn begin(of: &Arc<Activity>) -> Self {
-        of.requests.fetch_add(1, Ordering::AcqRel);
-        of.under_way.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(of))
+    fn begin(activity: &Arc<Activity>) -> Self {
+        activity.total_requests.fetch_add(1, Ordering::AcqRel);
+        activity.active_requests.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(activity))
     }
 }
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::AcqRel);
+        self.0.active_requests.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// What an answer holds until it is sent, or the client has gone.
+/// A value, such as a permit, that a response keeps until it is sent or the connection ends.
 #[derive(Clone)]
 pub(super) struct ResponseHold(
-    #[expect(dead_code, reason = "dropped with the answer")] pub(super) Arc<dyn Any + Send + Sync>,
+    #[expect(dead_code, reason = "held until dropped")] pub(super) Arc<dyn Any + Send + Sync>,
 );
 
-/// The body of an answer, whose request is under way until it is sent. It goes out in pieces: what
-/// is handed over to hyper is buffered there whatever the client takes, and the rest of the answer
-/// counts as unsent only while it is here.
+/// The body of a response. The request is active until the body is sent.
+///
+/// The body is passed to hyper in chunks, because hyper buffers what it gets: only bytes that are
+/// still here count as unsent.
 struct ResponseBody {
     body: Body,
-    /// What was taken from the body and is not handed over yet.
+    /// Bytes that were taken from `body` and not yet passed to hyper.
     rest: Bytes,
-    reading: Arc<Mutex<ResponsePace>>,
-    _under_way: Arc<RequestGuard>,
-    _held: Option<ResponseHold>,
+    pace: Arc<Mutex<ResponsePace>>,
+    _request: Arc<RequestGuard>,
+    _hold: Option<ResponseHold>,
 }
 
 impl HttpBody for ResponseBody {
@@ -343,10 +353,10 @@ impl HttpBody for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.reading.lock().piece_wanted(Instant::now());
+        self.pace.lock().chunk_requested(Instant::now());
         if self.rest.is_empty() {
             let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else {
-                self.reading.lock().restart();
+                self.pace.lock().restart();
                 return Poll::Pending;
             };
             match next {
@@ -357,9 +367,9 @@ impl HttpBody for ResponseBody {
                 end => return Poll::Ready(end),
             }
         }
-        let piece = self.rest.len().min(WRITE_CHUNK);
-        self.reading.lock().piece_sent(piece, Instant::now());
-        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
+        let length = self.rest.len().min(WRITE_CHUNK);
+        self.pace.lock().chunk_sent(length, Instant::now());
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -379,13 +389,13 @@ impl HttpBody for ResponseBody {
 
 #[cfg(test)]
 impl ConnectionInfo {
-    /// One that counts nowhere.
-    pub(super) fn alone(peer: Peer, secured: bool) -> Self {
+    /// A connection that no limit counts.
+    pub(super) fn uncounted(peer: Peer, is_tls: bool) -> Self {
         Self {
             peer,
-            secured,
-            _place: Arc::new(HttpPermit { _of_all: None, _of_one: None }),
-            _under_way: None,
+            is_tls,
+            _permit: Arc::new(HttpPermit { _of_all: None, _of_client: None }),
+            _request: None,
         }
     }
 }

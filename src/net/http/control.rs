@@ -1,6 +1,9 @@
-//! The control socket: JMAP over HTTP on a Unix socket. Who asks is known by the peer's
-//! credentials: root, the service's own user and the named administrators (users, or `@` and a
-//! group) may manage everything, any other Unix user the account that is mapped to that user.
+//! The control socket: JMAP over HTTP on a Unix socket, and the listener for metrics.
+//!
+//! - The kernel identifies the caller by the Unix user of the client.
+//! - Root, the service's own user and the configured administrators (users, or groups with a
+//!   leading `@`) may manage every account.
+//! - Any other Unix user may use the account that is mapped to that user.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 
-use super::connection::{HttpLimits, HttpListener, HttpPermit, Times};
+use super::connection::{HttpLimits, HttpListener, HttpPermit, Timeouts};
 use super::origin::ConnectionInfo;
 use super::problem::Problem;
 use super::request_context::RequestContext;
@@ -28,15 +31,15 @@ use crate::trace::count;
 /// Binds the control socket.
 ///
 /// # Errors
-/// Those of the operating system.
+/// The operating system refuses, or another process listens at `path`.
 pub async fn bind(path: &Path) -> std::io::Result<BoundListener> {
     let mut bound =
         BoundListener::bind(&ListenAddress::Unix(path.to_owned()), &Access::Everybody).await?;
     bound.pop().ok_or_else(|| std::io::Error::other("no socket"))
 }
 
-/// Serves the control socket until the end. Whatever other users do, root and the service's own
-/// user have places left.
+/// Serves the control socket until the service stops. Connections are reserved for root and the
+/// service's own user, so that other users cannot use them up.
 pub async fn serve(bound: BoundListener, backend: Arc<Backend>, stop: StopSignal) {
     let router = Router::new()
         .route("/append", post(transfer::import_message))
@@ -44,29 +47,31 @@ pub async fn serve(bound: BoundListener, backend: Arc<Backend>, stop: StopSignal
         .route("/metrics", get(metrics))
         .route("/health", get(health))
         .merge(routes())
-        .layer(from_fn(problem::shape))
+        .layer(from_fn(problem::add_problem_details))
         .layer(from_fn_with_state(Arc::clone(&backend), identify_peer))
         .with_state(backend);
-    let place = control_permits(HttpLimits::new(Ceiling::new(limits::MAX_CONTROL_CONNECTIONS, 0)));
-    HttpListener { router, place, tls: |_| None, times: Times::default() }.serve(bound, stop).await;
+    let permit = control_permits(HttpLimits::new(Ceiling::new(limits::MAX_CONTROL_CONNECTIONS, 0)));
+    HttpListener { router, permit, tls: |_| None, timeouts: Timeouts::default() }
+        .serve(bound, stop)
+        .await;
 }
 
-/// The places on the control socket, by Unix user.
-pub(super) fn control_permits(places: HttpLimits) -> impl Fn(Peer) -> Option<HttpPermit> {
+/// Returns the function that takes a permit for a connection to the control socket, by Unix user.
+pub(super) fn control_permits(http_limits: HttpLimits) -> impl Fn(Peer) -> Option<HttpPermit> {
     move |peer| match peer {
         Peer::Unix(Some(user)) if user.is_own() => {
-            places.reserved_permit_for("own".into(), limits::MAX_CONTROL_CONNECTIONS)
+            http_limits.reserved_permit_for("own".into(), limits::MAX_CONTROL_CONNECTIONS)
         }
         Peer::Unix(Some(user)) => {
-            places.permit_for(user.uid.to_string(), limits::MAX_CONTROL_CONNECTIONS_PER_USER)
+            http_limits.permit_for(user.uid.to_string(), limits::MAX_CONTROL_CONNECTIONS_PER_USER)
         }
         Peer::Unix(None) | Peer::Tcp(_) => {
-            places.permit_for("nobody".into(), limits::MAX_CONTROL_CONNECTIONS_PER_USER)
+            http_limits.permit_for("nobody".into(), limits::MAX_CONTROL_CONNECTIONS_PER_USER)
         }
     }
 }
 
-/// Adds to each request its caller, by the credentials of the peer.
+/// Adds the caller to each request, by the Unix user of the client.
 async fn identify_peer(
     State(backend): State<Arc<Backend>>,
     mut request: Request,
@@ -83,20 +88,19 @@ async fn identify_peer(
     next.run(request).await
 }
 
-/// Serves what was counted, and nothing else, on a listener of its own. Every client that can
-/// connect may read it.
+/// Serves metrics, and nothing else, to every client that can connect.
 pub async fn serve_metrics(bound: BoundListener, store: Store, stop: StopSignal) {
     let router = Router::new().route(
         "/metrics",
         get(|State(store): State<Store>| async move { metrics_response(&store) }),
     );
-    let router = router.layer(from_fn(problem::shape)).with_state(store);
-    let places = HttpLimits::new(Ceiling::new(limits::MAX_METRICS_CONNECTIONS, 0));
+    let router = router.layer(from_fn(problem::add_problem_details)).with_state(store);
+    let http_limits = HttpLimits::new(Ceiling::new(limits::MAX_METRICS_CONNECTIONS, 0));
     HttpListener {
         router,
-        place: move |_| places.permit(),
+        permit: move |_| http_limits.permit(),
         tls: |_| None,
-        times: Times::default(),
+        timeouts: Timeouts::default(),
     }
     .serve(bound, stop)
     .await;
@@ -113,21 +117,23 @@ async fn health(State(backend): State<Arc<Backend>>) -> Response {
 
 async fn metrics(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<RequestContext>,
+    Extension(context): Extension<RequestContext>,
 ) -> Response {
-    if !who.caller.admin {
+    if !context.caller.admin {
         return Problem::new(StatusCode::FORBIDDEN, "for administrators").into_response();
     }
     metrics_response(&backend.store)
 }
 
-/// What was counted, as Prometheus reads it.
+/// Returns the metrics as OpenMetrics text.
 fn metrics_response(store: &Store) -> Response {
-    let done = store.statistics();
-    for (what, value) in
-        [("syncs", done.syncs), ("log_octets", done.log_bytes), ("table_octets", done.table_bytes)]
-    {
-        count::store(what, value);
+    let statistics = store.statistics();
+    for (name, value) in [
+        ("syncs", statistics.syncs),
+        ("log_octets", statistics.log_bytes),
+        ("table_octets", statistics.table_bytes),
+    ] {
+        count::store(name, value);
     }
     match store.snapshot().queue_counts() {
         Ok(queued) => {
@@ -138,11 +144,11 @@ fn metrics_response(store: &Store) -> Response {
                 count::queued(kind.name(), state.name(), actions);
             }
         }
-        Err(error) => tracing::warn!(%error, "the queue cannot be counted"),
+        Err(error) => tracing::warn!(%error, "cannot count the queue"),
     }
     match store.snapshot().queue_mark() {
         Ok(mark) => count::held(mark.is_some_and(|mark| mark.held.is_some())),
-        Err(error) => tracing::warn!(%error, "whether the queue is held cannot be read"),
+        Err(error) => tracing::warn!(%error, "cannot read whether the queue is held"),
     }
     (
         [("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")],
@@ -155,19 +161,19 @@ fn caller(user: Option<User>, administrators: &[String]) -> Caller {
     let Some(User { uid, gid }) = user else { return Caller::default() };
     let is_own = User { uid, gid }.is_own();
     let user = user_name(uid);
-    let grouped = administrators.iter().any(|name| name.starts_with('@'));
-    let groups = if grouped { std::fs::read_to_string("/etc/group").ok() } else { None };
-    let named = administrators.iter().any(|name| match name.strip_prefix('@') {
+    let has_groups = administrators.iter().any(|name| name.starts_with('@'));
+    let groups = if has_groups { std::fs::read_to_string("/etc/group").ok() } else { None };
+    let is_administrator = administrators.iter().any(|name| match name.strip_prefix('@') {
         Some(group) => {
             groups.as_deref().is_some_and(|groups| is_member(groups, group, user.as_deref(), gid))
         }
         None => user.as_ref() == Some(name),
     });
-    Caller { admin: is_own || named, user, ..Caller::default() }
+    Caller { admin: is_own || is_administrator, user, ..Caller::default() }
 }
 
-/// Whether a user is in a Unix group, by the lines of `/etc/group` or as the own group of the
-/// user's process.
+/// Whether a user is in a Unix group: as a member in `groups` (the text of `/etc/group`), or by the
+/// group `gid` of the process.
 fn is_member(groups: &str, group: &str, user: Option<&str>, gid: u32) -> bool {
     groups.lines().any(|line| {
         let mut fields = line.split(':');
@@ -179,7 +185,7 @@ fn is_member(groups: &str, group: &str, user: Option<&str>, gid: u32) -> bool {
     })
 }
 
-/// The name of a Unix user, by `/etc/passwd`.
+/// Returns the name of a Unix user from `/etc/passwd`.
 fn user_name(uid: u32) -> Option<String> {
     let text = std::fs::read_to_string("/etc/passwd").ok()?;
     text.lines().find_map(|line| {
@@ -195,22 +201,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_in_a_group() {
+    fn user_is_in_a_group_as_member_or_by_the_group_of_the_process() {
         let groups = "root:x:0:\nrestante:x:990:ann,bob\nrest:x:991:eve\nbroken\nempty:x:992:\n";
-        let is = |group: &str, user: Option<&str>, gid| is_member(groups, group, user, gid);
-        assert!(is("restante", Some("ann"), 100) && is("restante", Some("bob"), 100));
-        // By the group of the process; but not by another's.
+        let in_group = |group: &str, user: Option<&str>, gid| is_member(groups, group, user, gid);
+        assert!(in_group("restante", Some("ann"), 100) && in_group("restante", Some("bob"), 100));
         assert!(
-            is("restante", Some("eve"), 990)
-                && is("restante", None, 990)
-                && !is("restante", Some("eve"), 991)
+            in_group("restante", Some("eve"), 990)
+                && in_group("restante", None, 990)
+                && !in_group("restante", Some("eve"), 991)
         );
-        assert!(!is("restante", Some("an"), 100) && !is("restante", None, 100));
-        assert!(!is("empty", Some("ann"), 100) && is("empty", Some("ann"), 992));
+        assert!(!in_group("restante", Some("an"), 100) && !in_group("restante", None, 100));
+        assert!(!in_group("empty", Some("ann"), 100) && in_group("empty", Some("ann"), 992));
         assert!(
-            !is("broken", Some("ann"), 0)
-                && !is("nowhere", Some("ann"), 990)
-                && !is("", Some("ann"), 990)
+            !in_group("broken", Some("ann"), 0)
+                && !in_group("nowhere", Some("ann"), 990)
+                && !in_group("", Some("ann"), 990)
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Delivers what `Mail/deliver` brings over the control socket, by the bounds of LMTP.
+//! Delivers the messages of `Mail/deliver`, within the limits of LMTP.
 
 use std::sync::Arc;
 
@@ -9,8 +9,10 @@ use crate::net::lmtp::LmtpSettings;
 use crate::net::receive;
 use crate::wire::smtp::Reply;
 
-/// Returns the function by which `Mail/deliver` delivers: as LMTP does, with the same bounds. To be
-/// called from a thread that may wait.
+/// Returns the function with which `Mail/deliver` delivers a message.
+///
+/// The function blocks until the message is delivered, so it must run on a thread that may wait. It
+/// returns a reply for each recipient, in order.
 pub fn deliver_fn<D: DeliveryService>(
     deliver: Arc<D>,
     settings: LiveValue<LmtpSettings>,
@@ -28,7 +30,7 @@ pub fn deliver_fn<D: DeliveryService>(
                 Reply::new(
                     552,
                     [5, 3, 4],
-                    format!("the message is larger than {} octets", settings.max_message),
+                    format!("the message is larger than {} bytes", settings.max_message),
                 )
             } else if envelope.recipients.len() >= settings.max_recipients {
                 Reply::new(452, [4, 5, 3], "too many recipients at once")
@@ -41,7 +43,7 @@ pub fn deliver_fn<D: DeliveryService>(
                 envelope.recipients.push(recipient);
             }
         }
-        let answers = if envelope.recipients.is_empty() {
+        let delivered = if envelope.recipients.is_empty() {
             Vec::new()
         } else {
             runtime.block_on(receive::deliver(
@@ -52,11 +54,11 @@ pub fn deliver_fn<D: DeliveryService>(
                 &settings.proof,
             ))
         };
-        let mut answers = answers.into_iter();
+        let mut delivered = delivered.into_iter();
         replies
             .into_iter()
             .map(|(address, refusal)| {
-                (address, refusal.or_else(|| answers.next()).unwrap_or_else(receive::no_answer))
+                (address, refusal.or_else(|| delivered.next()).unwrap_or_else(receive::no_answer))
             })
             .collect()
     })

@@ -1,14 +1,14 @@
-//! Web pages: those of the named origins may ask and read the answers (the CORS protocol of the
-//! Fetch standard); what any other page sends is refused.
+//! Admits requests of web pages from configured origins (the CORS protocol of the Fetch standard)
+//! and refuses those of all other pages.
 //!
-//! - A browser adds a login by Basic that it remembers to whatever any page sends here: to a form,
-//!   to a WebSocket, to an event stream. So CORS alone, which only hides answers, is not enough.
-//! - A page is known by `Origin`, and where a browser leaves that out by `Sec-Fetch-Site`. Other
-//!   clients send neither.
-//! - Our own pages are those of the host that the request went to, and of `[http] url`.
-//! - A browser never sends a token by itself, so a request with one is not looked at; but a
-//!   WebSocket always is.
-//! - No cookie is ever looked at, so none needs to be allowed.
+//! - A browser adds a remembered Basic login to any request that any page sends here: a form, a
+//!   WebSocket, an event stream. So CORS alone, which only hides responses, is not enough.
+//! - A page is identified by `Origin`, or by `Sec-Fetch-Site` if the browser leaves `Origin` out.
+//!   Clients that are not browsers send neither.
+//! - Pages of the request's host and of `[http] url` are always admitted.
+//! - A browser never adds a token on its own, so a request with a token is not checked, unless it
+//!   opens a WebSocket.
+//! - Cookies are ignored, so none need to be allowed.
 
 use std::sync::Arc;
 
@@ -23,34 +23,35 @@ use super::problem::Problem;
 use super::public::HttpSettings;
 use crate::wire::http::{Credentials, authority, credentials};
 
-/// Answers for pages that may ask, and refuses the others.
+/// Refuses requests of pages that are not admitted, and adds the CORS fields to other responses.
 pub(super) async fn guard(
     State(backend): State<Arc<Backend>>,
     request: Request,
     next: Next,
 ) -> Response {
     let settings = backend.http.get();
-    let secured =
-        request.extensions().get::<ConnectionInfo>().is_some_and(|connection| connection.secured);
-    let asked = CorsRequest {
-        secured,
+    let is_tls =
+        request.extensions().get::<ConnectionInfo>().is_some_and(|connection| connection.is_tls);
+    let cors_request = CorsRequest {
+        is_tls,
         method: request.method(),
         uri: request.uri(),
         headers: request.headers(),
     };
-    let is_foreign = asked.is_foreign(&settings);
+    let is_foreign = cors_request.is_foreign(&settings);
     let origin = request.headers().get("origin").cloned();
     let allowed =
         origin.filter(|origin| settings.origins.all || is_named(&settings, origin.as_bytes()));
-    let asks_first = request.method() == Method::OPTIONS
+    let is_preflight = request.method() == Method::OPTIONS
         && request.headers().contains_key("access-control-request-method");
-    let mut response = match (&allowed, asks_first) {
+    let mut response = match (&allowed, is_preflight) {
         (Some(_), true) => StatusCode::NO_CONTENT.into_response(),
         _ if is_foreign => {
-            tracing::info!(origin = ?request.headers().get("origin"), "a web page that may not ask");
+            let origin = request.headers().get("origin");
+            tracing::info!(?origin, "refused a request of a foreign web page");
             Problem::new(
                 StatusCode::FORBIDDEN,
-                "this web page may not ask: its origin is not configured here",
+                "this web page may not use the API: its origin is not configured here",
             )
             .into_response()
         }
@@ -59,44 +60,43 @@ pub(super) async fn guard(
     let headers = response.headers_mut();
     headers.append("vary", HeaderValue::from_static("origin"));
     if let Some(origin) = allowed {
-        allow(headers, origin, asks_first);
+        allow(headers, origin, is_preflight);
     }
     response
 }
 
-/// What of a request tells which page sent it.
+/// The parts of a request that identify the page that sent it.
 #[derive(Clone, Copy)]
 struct CorsRequest<'a> {
-    /// Whether it came by TLS.
-    secured: bool,
+    is_tls: bool,
     method: &'a Method,
     uri: &'a Uri,
     headers: &'a HeaderMap,
 }
 
 impl CorsRequest<'_> {
-    /// Whether a page sent it that is neither named nor our own.
+    /// Whether the request was sent by a page that is not admitted.
     fn is_foreign(&self, settings: &HttpSettings) -> bool {
         let is_socket = self.is_socket();
         if !is_socket && self.has_token() {
             return false;
         }
-        // Only a login that the browser remembers comes with a page's WebSocket: every page is not
-        // enough for that.
-        let any = settings.origins.all && !is_socket;
+        // A WebSocket of a page always has the login that the browser remembers, so `*` does not
+        // admit WebSockets.
+        let all_admitted = settings.origins.all && !is_socket;
         let mut origins = self.headers.get_all("origin").iter().map(HeaderValue::as_bytes);
         match (origins.next(), origins.next()) {
             (Some(origin), None) => {
-                !any && !is_named(settings, origin) && !self.is_own(settings, origin)
+                !all_admitted && !is_named(settings, origin) && !self.is_own(settings, origin)
             }
             (Some(_), Some(_)) => true,
             (None, _) => match self.field("sec-fetch-site") {
                 None | Some(b"none" | b"same-origin") => false,
-                // A link that the user followed, to a download for example.
-                Some(_) if self.reads() && self.field("sec-fetch-mode") == Some(b"navigate") => {
+                // The user followed a link, for example to a download.
+                Some(_) if self.is_read() && self.field("sec-fetch-mode") == Some(b"navigate") => {
                     false
                 }
-                Some(_) => !any,
+                Some(_) => !all_admitted,
             },
         }
     }
@@ -105,11 +105,11 @@ impl CorsRequest<'_> {
         self.headers.get(name).map(HeaderValue::as_bytes)
     }
 
-    fn reads(&self) -> bool {
+    fn is_read(&self) -> bool {
         [Method::GET, Method::HEAD].contains(self.method)
     }
 
-    /// Whether it opens a WebSocket, by HTTP/1.1 (RFC 6455) or HTTP/2 (RFC 8441).
+    /// Whether the request opens a WebSocket, by HTTP/1.1 (RFC 6455) or HTTP/2 (RFC 8441).
     fn is_socket(&self) -> bool {
         *self.method == Method::CONNECT
             || self.field("upgrade").is_some_and(|field| field.eq_ignore_ascii_case(b"websocket"))
@@ -119,60 +119,66 @@ impl CorsRequest<'_> {
         matches!(self.field("authorization").and_then(credentials), Some(Credentials::Bearer(_)))
     }
 
-    /// Whether an origin is that of `[http] url`, or of the host that the request went to. Where
-    /// TLS ends at a proxy, ours may be `https` though the request came in the clear; never the
-    /// other way round.
+    /// Whether an origin is that of `[http] url` or of the request's host.
+    ///
+    /// A request without TLS may come from an `https` page, because a proxy may do TLS. A request
+    /// with TLS cannot come from an own `http` page.
     fn is_own(&self, settings: &HttpSettings, origin: &[u8]) -> bool {
-        let Some(origin) = std::str::from_utf8(origin).ok().and_then(normal) else { return false };
-        if settings.url.as_deref().and_then(normal).is_some_and(|own| own == origin) {
+        let Some(origin) = std::str::from_utf8(origin).ok().and_then(origin_of_url) else {
+            return false;
+        };
+        if settings.url.as_deref().and_then(origin_of_url).is_some_and(|own| own == origin) {
             return true;
         }
-        let said = self
+        let host = self
             .uri
             .authority()
-            .map(|said| said.as_str().as_bytes())
+            .map(|authority| authority.as_str().as_bytes())
             .or_else(|| self.field("host"));
-        let Some(host) = said.and_then(authority) else { return false };
-        let schemes: &[&str] = if self.secured { &["https"] } else { &["https", "http"] };
-        schemes
-            .iter()
-            .any(|scheme| normal(&format!("{scheme}://{host}")).is_some_and(|own| own == origin))
+        let Some(host) = host.and_then(authority) else { return false };
+        let schemes: &[&str] = if self.is_tls { &["https"] } else { &["https", "http"] };
+        schemes.iter().any(|scheme| {
+            origin_of_url(&format!("{scheme}://{host}")).is_some_and(|own| own == origin)
+        })
     }
 }
 
-/// The origin of a URL (RFC 6454 §6.2): scheme and host in lower case, the port where it is not the
-/// scheme's own.
-fn normal(url: &str) -> Option<String> {
+/// Returns the origin of a URL (RFC 6454 §6.2): scheme and host in lower case, with the port unless
+/// it is the default of the scheme.
+fn origin_of_url(url: &str) -> Option<String> {
     let url = url.to_ascii_lowercase();
     let (scheme, rest) = url.split_once("://")?;
     let host = rest.split('/').next().filter(|host| !host.is_empty())?;
-    let usual = match scheme {
+    let default_port = match scheme {
         "https" => ":443",
         "http" => ":80",
         _ => "",
     };
-    Some(format!("{scheme}://{}", host.strip_suffix(usual).unwrap_or(host)))
+    Some(format!("{scheme}://{}", host.strip_suffix(default_port).unwrap_or(host)))
 }
 
 fn is_named(settings: &HttpSettings, origin: &[u8]) -> bool {
-    settings.origins.named.iter().any(|known| origin.eq_ignore_ascii_case(known.as_bytes()))
+    settings.origins.named.iter().any(|named| origin.eq_ignore_ascii_case(named.as_bytes()))
 }
 
-fn allow(headers: &mut HeaderMap, origin: HeaderValue, asks_first: bool) {
+/// Adds the fields that let a page read the response, or send the request after a preflight.
+fn allow(headers: &mut HeaderMap, origin: HeaderValue, is_preflight: bool) {
     headers.insert("access-control-allow-origin", origin);
-    if asks_first {
+    if is_preflight {
         for (name, value) in [
             ("access-control-allow-methods", "GET, HEAD, POST, OPTIONS"),
             (
                 "access-control-allow-headers",
-                "authorization, content-type, range, if-range, if-none-match, last-event-id, x-jmap-accountid",
+                "authorization, content-type, range, if-range, if-none-match, last-event-id, \
+                 x-jmap-accountid",
             ),
             ("access-control-max-age", "86400"),
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
     } else {
-        let exposed = "accept-ranges, content-disposition, content-range, etag, retry-after, www-authenticate";
+        let exposed = "accept-ranges, content-disposition, content-range, etag, retry-after, \
+                       www-authenticate";
         headers.insert("access-control-expose-headers", HeaderValue::from_static(exposed));
     }
 }

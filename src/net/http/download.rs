@@ -1,9 +1,9 @@
-//! `GET` of a blob (RFC 8620 §6.2), whole or a range of it (RFC 9110 §14).
+//! Answers downloads of blobs (RFC 8620 §6.2), whole or a range (RFC 9110 §14).
 //!
-//! It is read a piece at a time as the client takes it, so that of an attachment of any size some
-//! hundred KiB are held; who does not take a piece within a minute is left. What a blob is never
-//! changes, so it may be kept for ever; and a browser must neither guess what it is nor run what is
-//! in it.
+//! - A blob is read in chunks as the client takes them, so a download holds a few hundred KiB.
+//! - A download ends if the client does not take a chunk within a minute.
+//! - A blob never changes, so clients may cache it forever.
+//! - A browser must neither guess the media type of a blob nor run its contents.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 
 use super::blocking::blocking;
-use super::piece_body::{Pieces, pieces};
 use super::problem::Problem;
 use super::request_context::RequestContext;
-use super::upload::account;
+use super::streamed_body::{BodySender, streamed_body};
+use super::upload::find_account;
 use super::{Backend, concurrency};
 use crate::jmap::{Blob, BlobReader};
 use crate::model::BlobId;
@@ -30,13 +30,13 @@ use crate::wire::query;
 
 pub(super) async fn download(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<RequestContext>,
+    Extension(request_context): Extension<RequestContext>,
     method: Method,
     uri: Uri,
     Path(path): Path<(String, String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    match try_download(&backend, &who, &method, &uri, &path, &headers).await {
+    match try_download(&backend, &request_context, &method, &uri, &path, &headers).await {
         Ok(response) => response,
         Err(problem) => problem.into_response(),
     }
@@ -44,75 +44,81 @@ pub(super) async fn download(
 
 pub(super) async fn download_unnamed(
     backend: State<Arc<Backend>>,
-    who: Extension<RequestContext>,
+    request_context: Extension<RequestContext>,
     method: Method,
     uri: Uri,
     Path((account, blob)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    download(backend, who, method, uri, Path((account, blob, String::new())), headers).await
+    download(backend, request_context, method, uri, Path((account, blob, String::new())), headers)
+        .await
 }
 
 async fn try_download(
     backend: &Arc<Backend>,
-    who: &RequestContext,
+    request_context: &RequestContext,
     method: &Method,
     uri: &Uri,
-    (named, blob, name): &(String, String, String),
+    (account, blob, name): &(String, String, String),
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
+    let bad_request = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
     let missing = || Problem::new(StatusCode::NOT_FOUND, "no such blob");
-    let account = account(backend, who, named)?;
+    let account = find_account(backend, request_context, account)?;
     let id = blob.parse::<BlobId>().map_err(|_| missing())?;
-    let wish =
-        query::read(uri.query().unwrap_or_default()).map_err(|_| bad("the query is none"))?;
-    let accept = wish.iter().find(|(name, _)| name == "accept").map(|(_, value)| value.as_str());
-    let accept = accept.filter(|kind| !kind.is_empty());
+    let arguments = query::read(uri.query().unwrap_or_default())
+        .map_err(|_| bad_request("the query of the URL is malformed"))?;
+    let accept =
+        arguments.iter().find(|(name, _)| name == "accept").map(|(_, value)| value.as_str());
+    let accept = accept.filter(|value| !value.is_empty());
     let accept = accept
-        .map(|kind| media_type(kind).ok_or_else(|| bad("accept: no media type")))
+        .map(|value| media_type(value).ok_or_else(|| bad_request("accept: not a media type")))
         .transpose()?;
-    let counted = backend.downloads.enter(who.key());
-    let counted = counted
+    let permit = backend.downloads.enter(request_context.key());
+    let permit = permit
         .ok_or_else(|| Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many downloads at once"))?;
 
-    let context = backend.context(&backend.settings.get(), who);
-    // What is parsed to find a part counts among the messages that are held at once.
-    let (asked, of, part) = (context.clone(), account.clone(), id.clone());
+    let context = backend.context(&backend.settings.get(), request_context);
+    // A message that is parsed to find a part counts as outgoing.
+    let (part_context, part_account, part_id) = (context.clone(), account.clone(), id.clone());
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the download failed");
-    let (needed, counted) =
-        blocking(counted, move || asked.blob_room(&of, &part)).await.map_err(failed)?;
+    let (needed, permit) =
+        blocking(permit, move || part_context.blob_room(&part_account, &part_id))
+            .await
+            .map_err(failed)?;
     let needed = needed?;
-    let room = match usize::try_from(needed).unwrap_or(usize::MAX) {
+    let memory = match usize::try_from(needed).unwrap_or(usize::MAX) {
         0 => None,
         bytes => Some(
             backend
-                .out_flight
-                .take(bytes)
+                .outgoing_memory
+                .acquire(bytes)
                 .await
                 .ok_or_else(|| Problem::busy("too many downloads at once"))?,
         ),
     };
-    let found = blocking((counted, room), move || {
+    let found = blocking((permit, memory), move || {
         let blob = context.blob(&account, &id)?.ok_or(MethodError::NotFound("blob".into()))?;
         let size = blob.size(&context.store)?;
         Ok::<_, MethodError>((blob, size))
     });
-    let (found, (counted, _)) = found.await.map_err(failed)?;
-    let (found, size) = found.map_err(|error| match error {
+    let (found, (permit, _)) = found.await.map_err(failed)?;
+    let (found_blob, size) = found.map_err(|error| match error {
         MethodError::NotFound(_) => missing(),
         error => error.into(),
     })?;
 
-    let kind = accept.or(found.media_type()).unwrap_or("application/octet-stream").to_owned();
+    let content_type =
+        accept.or(found_blob.media_type()).unwrap_or("application/octet-stream").to_owned();
     let tag = format!("\"{blob}\"");
     let field = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
     let mut response = Response::new(Body::empty());
     let text = |value: String| {
-        HeaderValue::from_str(&value).map_err(|_| bad("a name that no field can hold"))
+        HeaderValue::from_str(&value)
+            .map_err(|_| bad_request("the name cannot stand in a header field"))
     };
     for (name, value) in [
-        ("content-type", text(kind)?),
+        ("content-type", text(content_type)?),
         ("content-disposition", text(attachment(name))?),
         ("etag", text(tag.clone())?),
         ("cache-control", HeaderValue::from_static("private, immutable, max-age=31536000")),
@@ -126,66 +132,68 @@ async fn try_download(
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(response);
     }
-    // Of another than the client has, it gets the whole (RFC 9110 §13.1.5).
-    let asked =
+    // If If-Range names another blob, the range is ignored (RFC 9110 §13.1.5).
+    let range_field =
         field("range").filter(|_| field("if-range").is_none_or(|field| same_tag(field, &tag)));
-    let wanted = match asked.map_or(RangeSelection::Whole, |asked| range(asked, size)) {
+    let selected = match range_field.map_or(RangeSelection::Whole, |field| range(field, size)) {
         RangeSelection::Whole => 0..size,
         RangeSelection::Part(part) => {
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-            let place = format!("bytes {}-{}/{size}", part.start, part.end.saturating_sub(1));
-            response.headers_mut().insert("content-range", text(place)?);
+            let content_range =
+                format!("bytes {}-{}/{size}", part.start, part.end.saturating_sub(1));
+            response.headers_mut().insert("content-range", text(content_range)?);
             part
         }
         RangeSelection::Nothing => {
             let mut refused =
-                Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "no such octets").into_response();
+                Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "the range is beyond the blob")
+                    .into_response();
             refused.headers_mut().insert("content-range", text(format!("bytes */{size}"))?);
             return Ok(refused);
         }
     };
     response
         .headers_mut()
-        .insert("content-length", HeaderValue::from(wanted.end.saturating_sub(wanted.start)));
+        .insert("content-length", HeaderValue::from(selected.end.saturating_sub(selected.start)));
     if method != Method::HEAD {
-        *response.body_mut() = read(backend.store.clone(), found, wanted, counted);
+        *response.body_mut() = stream(backend.store.clone(), found_blob, selected, permit);
     }
     Ok(response)
 }
 
-/// The octets of a blob, as they are taken.
-fn read(
+/// Returns a body that reads a range of a blob as the client takes it.
+fn stream(
     store: Store,
     blob: Blob,
-    wanted: Range<u64>,
-    counted: concurrency::ConcurrencyPermit,
+    range: Range<u64>,
+    permit: concurrency::ConcurrencyPermit,
 ) -> Body {
-    let (into, body) = pieces(counted);
-    tokio::spawn(pump(store, blob.reader(wanted), into));
+    let (sender, body) = streamed_body(permit);
+    tokio::spawn(send_blob(store, blob.reader(range), sender));
     body
 }
 
-async fn pump(store: Store, mut reader: BlobReader, into: Pieces) {
+async fn send_blob(store: Store, mut reader: BlobReader, sender: BodySender) {
     loop {
         let store = store.clone();
         let read = tokio::task::spawn_blocking(move || {
-            let piece = reader.next(&store);
-            (reader, piece)
+            let chunk = reader.next(&store);
+            (reader, chunk)
         });
-        let Ok((again, piece)) = read.await else {
-            return into.fail("a download failed".into()).await;
+        let Ok((returned, chunk)) = read.await else {
+            return sender.fail("the download failed".into()).await;
         };
-        reader = again;
-        match piece {
-            Ok(Some(piece)) => {
-                if !into.push(piece).await {
+        reader = returned;
+        match chunk {
+            Ok(Some(chunk)) => {
+                if !sender.send(chunk).await {
                     return;
                 }
             }
             Ok(None) => return,
             Err(error) => {
-                tracing::warn!(%error, "a download broke off");
-                return into.fail(error.to_string()).await;
+                tracing::warn!(%error, "a download was aborted");
+                return sender.fail(error.to_string()).await;
             }
         }
     }

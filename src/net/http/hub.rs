@@ -1,5 +1,5 @@
-//! Who waits for changes of which account. A change only wakes them; what it was they read
-//! themselves.
+//! Wakes connections when an account changes that they follow. A wake-up has no content: each
+//! connection reads the changes itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,58 +10,58 @@ use tokio::sync::Notify;
 use crate::model::AccountId;
 use crate::store::Store;
 
-/// All who wait. Cheap to clone.
+/// The waiters of each account. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Hub(Arc<Mutex<HashMap<AccountId, Vec<Arc<Notify>>>>>);
 
-/// One who waits, until it is dropped.
+/// Waits for changes of some accounts, until dropped.
 #[derive(Debug)]
 pub(super) struct HubWaiter {
     hub: Hub,
     accounts: Vec<AccountId>,
-    woken: Arc<Notify>,
+    notify: Arc<Notify>,
 }
 
 impl Hub {
-    /// Wakes who waits with every durable change of a store.
-    pub(super) fn of(store: &Store) -> Self {
+    /// Creates a hub that every durable change of a store wakes.
+    pub(super) fn new(store: &Store) -> Self {
         let hub = Self::default();
-        let waking = hub.clone();
+        let listener = hub.clone();
         store.on_change(move |change| {
-            for waiting in waking.0.lock().get(&change.account).into_iter().flatten() {
-                waiting.notify_one();
+            for waiter in listener.0.lock().get(&change.account).into_iter().flatten() {
+                waiter.notify_one();
             }
         });
         hub
     }
 
-    /// Waits for changes of these accounts.
+    /// Begins to wait for changes of these accounts.
     pub(super) fn watch(&self, accounts: Vec<AccountId>) -> HubWaiter {
-        let woken = Arc::new(Notify::new());
-        let mut all = self.0.lock();
+        let notify = Arc::new(Notify::new());
+        let mut waiters = self.0.lock();
         for account in &accounts {
-            all.entry(*account).or_default().push(Arc::clone(&woken));
+            waiters.entry(*account).or_default().push(Arc::clone(&notify));
         }
-        drop(all);
-        HubWaiter { hub: self.clone(), accounts, woken }
+        drop(waiters);
+        HubWaiter { hub: self.clone(), accounts, notify }
     }
 }
 
 impl HubWaiter {
-    /// Until something changed, since the last time or since the beginning.
+    /// Waits until an account has changed since the last wait, or since the beginning.
     pub(super) async fn wait_for_change(&self) {
-        self.woken.notified().await;
+        self.notify.notified().await;
     }
 }
 
 impl Drop for HubWaiter {
     fn drop(&mut self) {
-        let mut all = self.hub.0.lock();
+        let mut waiters = self.hub.0.lock();
         for account in &self.accounts {
-            if let Some(waiting) = all.get_mut(account) {
-                waiting.retain(|other| !Arc::ptr_eq(other, &self.woken));
-                if waiting.is_empty() {
-                    all.remove(account);
+            if let Some(of_account) = waiters.get_mut(account) {
+                of_account.retain(|other| !Arc::ptr_eq(other, &self.notify));
+                if of_account.is_empty() {
+                    waiters.remove(account);
                 }
             }
         }
@@ -82,14 +82,14 @@ mod tests {
     use crate::store::engine::memory::MemoryEngine;
 
     #[test]
-    fn a_change_wakes_who_waits_for_that_account() {
+    fn change_wakes_the_waiters_of_its_account() {
         let store = Store::open_engine(
             Arc::new(MemoryEngine::new()),
             &Options::small(),
             Arc::new(SystemClock),
         )
         .unwrap();
-        let hub = Hub::of(&store);
+        let hub = Hub::new(&store);
         let directory = crate::account::Directory::new(store.clone(), Settings::default());
         let add =
             |name: &str| directory.add(&NewAccount::at(Address::parse(name).unwrap())).unwrap();
@@ -97,14 +97,14 @@ mod tests {
         let (one, other, both) =
             (hub.watch(vec![ann]), hub.watch(vec![bob]), hub.watch(vec![ann, bob]));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let wakes = |watch: &HubWaiter| {
+        let wakes = |waiter: &HubWaiter| {
             runtime.block_on(async {
-                timeout(Duration::from_millis(200), watch.wait_for_change()).await.is_ok()
+                timeout(Duration::from_millis(200), waiter.wait_for_change()).await.is_ok()
             })
         };
         directory.update(ann, |row| row.active = false).unwrap();
         assert!(wakes(&one) && wakes(&both) && !wakes(&other));
-        // What came before somebody waited again is not lost.
+        // A change before the next wait is not missed.
         directory.update(ann, |row| row.active = true).unwrap();
         assert!(wakes(&one));
         drop((one, both));

@@ -1,9 +1,10 @@
-//! Bytes that requests may hold at once: in all, and of each account a share, so that nobody takes
-//! what the others need.
+//! Bounds the memory of requests that are being received: in all, and for each account, so that no
+//! account keeps the others out.
 //!
-//! Room is taken as bytes arrive, never for what was only announced. Nobody waits for room: who
-//! finds none is refused, so that those who hold some come to an end. The first bytes of each
-//! request are free: an ordinary one always finds room.
+//! - Memory is reserved as bytes arrive, never for an announced length.
+//! - A request that finds no memory is refused. It does not wait, so that requests that hold memory
+//!   can complete.
+//! - The first bytes of each request are not counted, so that an ordinary request always succeeds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,114 +13,117 @@ use parking_lot::Mutex;
 
 use super::problem::Problem;
 
-/// What is held now.
+/// The memory that is reserved now. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InFlight(Arc<Mutex<InFlightTotals>>);
 
 #[derive(Debug, Default)]
 struct InFlightTotals {
     all: u64,
-    by: HashMap<String, u64>,
+    /// The bytes of each account; an account without any has no entry.
+    accounts: HashMap<String, u64>,
 }
 
-/// What may be held.
+/// The bounds of reserved memory, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) all: u64,
-    /// By one account.
-    pub(super) each: u64,
-    /// By each request without being counted.
+    pub(super) per_account: u64,
+    /// The bytes of each request that are not counted.
     pub(super) free: u64,
 }
 
-/// What one request holds, until it is dropped.
+/// The memory that one request has reserved until dropped.
 #[derive(Debug)]
 pub(super) struct Reservation {
-    of: InFlight,
-    whose: String,
+    in_flight: InFlight,
+    account: String,
     bounds: Bounds,
+    /// The free bytes that are left.
     free: u64,
-    held: u64,
+    /// The bytes that are counted.
+    counted: u64,
 }
 
-/// Why there is no room.
+/// Why memory could not be reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CapacityError {
-    /// The account's other requests have taken its share.
-    #[error("too much of this account is under way at once: try again later")]
-    Share,
-    /// All accounts together have taken all.
-    #[error("too much is under way at once: try again later")]
+    /// The account is at its bound.
+    #[error("this account has too many bytes in flight: try again later")]
+    Account,
+    /// All accounts together are at the bound.
+    #[error("too many bytes are in flight: try again later")]
     All,
 }
 
 impl CapacityError {
-    /// The refusal; `which` is the limit of RFC 8620 §2 that bounds an account's share.
-    pub(super) fn problem(self, which: &'static str) -> Problem {
+    /// Returns the refusal. `account_limit` is the limit of RFC 8620 §2 that bounds an account.
+    pub(super) fn problem(self, account_limit: &'static str) -> Problem {
         match self {
-            Self::Share => Problem::limit(which),
+            Self::Account => Problem::limit(account_limit),
             Self::All => Problem::busy(&self.to_string()),
         }
     }
 }
 
 impl From<CapacityError> for Problem {
-    fn from(full: CapacityError) -> Self {
-        full.problem("maxConcurrentRequests")
+    fn from(error: CapacityError) -> Self {
+        error.problem("maxConcurrentRequests")
     }
 }
 
 impl InFlight {
-    /// An empty room of `whose`.
-    pub(super) fn room(&self, whose: String, bounds: Bounds) -> Reservation {
-        Reservation { of: self.clone(), whose, bounds, free: bounds.free, held: 0 }
+    /// Returns an empty reservation of an account.
+    pub(super) fn reservation(&self, account: String, bounds: Bounds) -> Reservation {
+        Reservation { in_flight: self.clone(), account, bounds, free: bounds.free, counted: 0 }
     }
 }
 
 impl Reservation {
-    /// Takes room for `bytes` more, if there is room.
+    /// Reserves `by` more bytes.
     ///
     /// # Errors
-    /// There is none; what was held stays held.
+    /// `CapacityError` if a bound would be exceeded; then the reservation is unchanged.
     pub(super) fn grow(&mut self, by: usize) -> Result<(), CapacityError> {
         let by = by as u64;
         let counted = by.saturating_sub(self.free);
         if counted > 0 {
-            let mut held = self.of.0.lock();
-            let own = held.by.get(&self.whose).copied().unwrap_or_default().saturating_add(counted);
-            let all = held.all.saturating_add(counted);
-            if own > self.bounds.each {
-                return Err(CapacityError::Share);
+            let mut totals = self.in_flight.0.lock();
+            let of_account = totals.accounts.get(&self.account).copied().unwrap_or_default();
+            let of_account = of_account.saturating_add(counted);
+            let all = totals.all.saturating_add(counted);
+            if of_account > self.bounds.per_account {
+                return Err(CapacityError::Account);
             }
             if all > self.bounds.all {
                 return Err(CapacityError::All);
             }
-            held.all = all;
-            held.by.insert(self.whose.clone(), own);
+            totals.all = all;
+            totals.accounts.insert(self.account.clone(), of_account);
         }
-        self.held += counted;
+        self.counted += counted;
         self.free = self.free.saturating_sub(by);
         Ok(())
     }
 
-    /// Hands what is held on, and is empty.
+    /// Returns the reserved memory as a reservation of its own, and leaves this one empty.
     pub(super) fn take(&mut self) -> Self {
-        let empty = self.of.room(self.whose.clone(), self.bounds);
+        let empty = self.in_flight.reservation(self.account.clone(), self.bounds);
         std::mem::replace(self, empty)
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.held == 0 {
+        if self.counted == 0 {
             return;
         }
-        let mut held = self.of.0.lock();
-        held.all = held.all.saturating_sub(self.held);
-        if let Some(own) = held.by.get_mut(&self.whose) {
-            *own = own.saturating_sub(self.held);
-            if *own == 0 {
-                held.by.remove(&self.whose);
+        let mut totals = self.in_flight.0.lock();
+        totals.all = totals.all.saturating_sub(self.counted);
+        if let Some(of_account) = totals.accounts.get_mut(&self.account) {
+            *of_account = of_account.saturating_sub(self.counted);
+            if *of_account == 0 {
+                totals.accounts.remove(&self.account);
             }
         }
     }
@@ -129,42 +133,41 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    /// An upload is bounded by another limit than a request.
     #[test]
-    fn refusal_names_the_limit_that_bounds_the_share() {
+    fn refusal_names_the_limit_that_bounds_the_account() {
         assert_eq!(
-            CapacityError::Share.problem("maxConcurrentUpload").body()["limit"],
+            CapacityError::Account.problem("maxConcurrentUpload").body()["limit"],
             "maxConcurrentUpload"
         );
-        assert_eq!(Problem::from(CapacityError::Share).body()["limit"], "maxConcurrentRequests");
+        assert_eq!(Problem::from(CapacityError::Account).body()["limit"], "maxConcurrentRequests");
         assert_eq!(CapacityError::All.problem("maxConcurrentUpload").status(), 503);
     }
 
     #[test]
-    fn each_has_a_share_and_what_is_dropped_is_given_back() {
+    fn each_account_has_a_bound_and_dropped_bytes_can_be_reserved_again() {
         let in_flight = InFlight::default();
-        let bounds = Bounds { all: 100, each: 60, free: 10 };
-        let room = |whose: &str| in_flight.room(whose.into(), bounds);
-        let (mut one, mut other) = (room("ann"), room("ann"));
-        assert_eq!((one.grow(70), other.grow(11)), (Ok(()), Err(CapacityError::Share)));
-        // What is free needs no room, and can be taken piece by piece.
+        let bounds = Bounds { all: 100, per_account: 60, free: 10 };
+        let reservation = |account: &str| in_flight.reservation(account.into(), bounds);
+        let (mut one, mut other) = (reservation("ann"), reservation("ann"));
+        assert_eq!((one.grow(70), other.grow(11)), (Ok(()), Err(CapacityError::Account)));
+        // The free bytes are not counted, and can be reserved in several steps.
         assert_eq!(
             (other.grow(7), other.grow(3), other.grow(1)),
-            (Ok(()), Ok(()), Err(CapacityError::Share))
+            (Ok(()), Ok(()), Err(CapacityError::Account))
         );
-        let mut bob = room("bob");
+        let mut bob = reservation("bob");
         assert_eq!(
             (bob.grow(51), bob.grow(0), bob.grow(9)),
             (Err(CapacityError::All), Ok(()), Ok(()))
         );
         assert_eq!((bob.grow(41), bob.grow(1)), (Ok(()), Err(CapacityError::All)));
-        // What was handed on is still held.
+        // Memory that was taken out of a reservation stays reserved.
         let taken = one.take();
-        assert_eq!((one.grow(10), one.grow(1)), (Ok(()), Err(CapacityError::Share)));
+        assert_eq!((one.grow(10), one.grow(1)), (Ok(()), Err(CapacityError::Account)));
         drop(taken);
         assert_eq!(one.grow(60), Ok(()));
         drop((one, other, bob));
-        let held = in_flight.0.lock();
-        assert!(held.all == 0 && held.by.is_empty());
+        let totals = in_flight.0.lock();
+        assert!(totals.all == 0 && totals.accounts.is_empty());
     }
 }

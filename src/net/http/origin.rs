@@ -1,4 +1,5 @@
-//! Where a client is, and by which URL it came: of the connection, or as a trusted proxy says.
+//! Finds the address of a client and the base of its URLs, from the connection or from the fields
+//! of a trusted proxy.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,32 +13,30 @@ use crate::account::LoginSource;
 use crate::net::listen::Peer;
 use crate::wire::http::{Network, authority, client, forwarded, x_forwarded_for};
 
-/// Proxies that say whom they speak for.
+/// The proxies that are trusted to name the client's address.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proxies {
-    /// Every process that may open the Unix socket.
+    /// Whether every process that connects to a Unix socket is trusted.
     pub unix: bool,
-    /// Those at these addresses.
+    /// The networks of trusted proxies.
     pub networks: Vec<Network>,
-    /// Whether they say it in `Forwarded` (RFC 7239), not in `X-Forwarded-For`.
+    /// Whether proxies use `Forwarded` (RFC 7239) instead of `X-Forwarded-For`.
     pub standard: bool,
 }
 
+/// The connection of a request; an extension of every request.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionInfo {
-    /// Who is at the other end.
     pub(super) peer: Peer,
-    /// Whether by TLS.
-    pub(super) secured: bool,
-    /// Its place among those that may be; a WebSocket keeps it.
-    pub(super) _place: Arc<HttpPermit>,
-    /// The request that this stands with, which is under way as long as it is held; none outside of
-    /// a request.
-    pub(super) _under_way: Option<Arc<RequestGuard>>,
+    pub(super) is_tls: bool,
+    /// Kept until the connection ends, also by a WebSocket.
+    pub(super) _permit: Arc<HttpPermit>,
+    /// Keeps the request active; `None` outside of a request.
+    pub(super) _request: Option<Arc<RequestGuard>>,
 }
 
 impl HttpSettings {
-    /// Whether a peer says whom it speaks for.
+    /// Whether a peer is trusted to name the client's address.
     pub(super) fn trusts(&self, peer: Peer) -> bool {
         match peer {
             Peer::Unix(_) => self.proxies.unix,
@@ -48,22 +47,23 @@ impl HttpSettings {
     }
 }
 
-/// Where a request is from.
+/// The client of a request.
 #[derive(Debug, PartialEq)]
 pub(super) struct RequestSource {
-    /// By what failures are counted.
+    /// The source under which failed logins are counted.
     pub(super) source: LoginSource,
-    /// The address, for the log.
+    /// The client's address, for the log.
     pub(super) address: Option<IpAddr>,
-    /// What URLs begin with.
+    /// The base of URLs in responses.
     pub(super) base: String,
 }
 
-/// Finds out where a request is from.
+/// Finds the client of a request.
 ///
 /// # Errors
-/// It came in the clear over a network; its Host is none.
-pub(super) fn origin(
+/// - 403: the request came unencrypted over a network.
+/// - 400: no URL is configured, and the request has no valid host.
+pub(super) fn request_source(
     settings: &HttpSettings,
     connection: &ConnectionInfo,
     uri: &Uri,
@@ -74,8 +74,9 @@ pub(super) fn origin(
         Peer::Tcp(address) => Some(address.to_canonical()),
     };
     let (proxies, trusted) = (&settings.proxies, settings.trusts(connection.peer));
-    if !connection.secured && !trusted && peer.is_some_and(|address| !address.is_loopback()) {
-        let detail = "nothing is served in the clear over a network: use https, or a proxy that is trusted here";
+    if !connection.is_tls && !trusted && peer.is_some_and(|address| !address.is_loopback()) {
+        let detail = "requests over a network must be encrypted: \
+                      use https, or a proxy that is trusted here";
         return Err(Problem::new(StatusCode::FORBIDDEN, detail));
     }
     let address = if trusted {
@@ -89,16 +90,16 @@ pub(super) fn origin(
     let base = match &settings.url {
         Some(url) => url.clone(),
         None => {
-            // HTTP/2 says it in `:authority`.
-            let said = uri.authority().map(axum::http::uri::Authority::as_str);
-            let said = said
+            // HTTP/2 has the host in `:authority`.
+            let host = uri.authority().map(axum::http::uri::Authority::as_str);
+            let host = host
                 .map(str::as_bytes)
                 .or_else(|| headers.get("host").map(axum::http::HeaderValue::as_bytes));
-            let host = said.and_then(authority);
+            let host = host.and_then(authority);
             let host = host.ok_or_else(|| {
-                Problem::new(StatusCode::BAD_REQUEST, "no Host that a URL can be made of")
+                Problem::new(StatusCode::BAD_REQUEST, "the request has no valid Host field")
             })?;
-            format!("{}://{host}", if connection.secured || trusted { "https" } else { "http" })
+            format!("{}://{host}", if connection.is_tls || trusted { "https" } else { "http" })
         }
     };
     Ok(RequestSource {
@@ -118,10 +119,10 @@ mod tests {
         HttpSettings { url: url.map(str::to_owned), proxies, ..HttpSettings::default() }
     }
 
-    fn from(
+    fn source(
         settings: &HttpSettings,
         peer: Option<&str>,
-        secured: bool,
+        is_tls: bool,
         fields: &[(&'static str, &str)],
     ) -> Result<RequestSource, u16> {
         let peer = peer.map_or(Peer::Unix(None), |text| Peer::Tcp(text.parse().unwrap()));
@@ -131,9 +132,9 @@ mod tests {
                 value.parse::<axum::http::HeaderValue>().unwrap(),
             )
         });
-        let found = origin(
+        let found = request_source(
             settings,
-            &ConnectionInfo::alone(peer, secured),
+            &ConnectionInfo::uncounted(peer, is_tls),
             &Uri::from_static("/jmap"),
             &headers.collect(),
         );
@@ -141,32 +142,35 @@ mod tests {
     }
 
     #[test]
-    fn in_the_clear_only_on_this_machine_or_behind_a_proxy() {
+    fn admits_unencrypted_requests_only_from_this_machine_or_a_proxy() {
         let (none, host) = (settings(None, &[], false), [("host", "mail.example.org")]);
-        assert_eq!(from(&none, Some("192.0.2.1"), false, &host), Err(403));
+        assert_eq!(source(&none, Some("192.0.2.1"), false, &host), Err(403));
         assert_eq!(
-            from(&none, Some("192.0.2.1"), true, &host).unwrap().base,
+            source(&none, Some("192.0.2.1"), true, &host).unwrap().base,
             "https://mail.example.org"
         );
-        assert_eq!(from(&none, Some("::1"), false, &host).unwrap().base, "http://mail.example.org");
         assert_eq!(
-            from(&none, Some("::ffff:127.0.0.1"), false, &host).unwrap().base,
+            source(&none, Some("::1"), false, &host).unwrap().base,
             "http://mail.example.org"
         );
-        assert_eq!(from(&none, None, false, &host).unwrap().source, LoginSource::LOCAL);
+        assert_eq!(
+            source(&none, Some("::ffff:127.0.0.1"), false, &host).unwrap().base,
+            "http://mail.example.org"
+        );
+        assert_eq!(source(&none, None, false, &host).unwrap().source, LoginSource::LOCAL);
         let proxied = settings(None, &["192.0.2.0/24"], false);
         assert_eq!(
-            from(&proxied, Some("192.0.2.1"), false, &host).unwrap().base,
+            source(&proxied, Some("192.0.2.1"), false, &host).unwrap().base,
             "https://mail.example.org"
         );
     }
 
     #[test]
-    fn who_a_trusted_proxy_speaks_for_and_nobody_else() {
+    fn takes_the_address_from_the_fields_of_trusted_proxies_only() {
         let host = ("host", "mail.example.org");
         let fields = [host, ("x-forwarded-for", "203.0.113.9"), ("forwarded", "for=198.51.100.1")];
-        let address = |settings: &HttpSettings, peer, secured| {
-            from(settings, peer, secured, &fields)
+        let address = |settings: &HttpSettings, peer, is_tls| {
+            source(settings, peer, is_tls, &fields)
                 .unwrap()
                 .address
                 .map(|address| address.to_string())
@@ -182,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn the_base_is_what_is_set_or_a_host_that_can_be_one() {
-        let set = settings(Some("https://jmap.example.org"), &[], false);
+    fn base_is_the_configured_url_or_a_valid_host() {
+        let configured = settings(Some("https://jmap.example.org"), &[], false);
         assert_eq!(
-            from(&set, None, false, &[("host", "a b")]).unwrap().base,
+            source(&configured, None, false, &[("host", "a b")]).unwrap().base,
             "https://jmap.example.org"
         );
         let none = settings(None, &[], false);
-        assert_eq!(from(&none, None, false, &[("host", "evil.example/\"")]), Err(400));
-        assert_eq!(from(&none, None, false, &[]), Err(400));
+        assert_eq!(source(&none, None, false, &[("host", "evil.example/\"")]), Err(400));
+        assert_eq!(source(&none, None, false, &[]), Err(400));
     }
 }

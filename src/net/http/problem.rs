@@ -1,4 +1,5 @@
-//! Refusals, as problem details (RFC 7807) with the types of RFC 8620 §3.6.1 where it has one.
+//! Responses for refused requests: problem details (RFC 7807), with a type of RFC 8620 §3.6.1 if
+//! there is one.
 
 use std::time::Duration;
 
@@ -8,12 +9,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::answer;
 use super::body_pace::BodyError;
+use super::json_response;
 use crate::store::Error;
 use crate::wire::jmap::{MethodError, RequestError};
 
-/// Why nothing came of it.
+/// A refusal: the status, the problem details and the field `Retry-After`.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -22,18 +23,21 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// One without a type of its own.
+    /// A problem of the type `about:blank`.
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or_default();
         let body = json!({
-            "type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail.into(),
+            "type": "about:blank",
+            "title": title,
+            "status": status.as_u16(),
+            "detail": detail.into(),
         });
         Self { status, body, retry_after: None }
     }
 
-    /// A limit of RFC 8620 §2 that would be exceeded, which passes.
-    pub(super) fn limit(which: &'static str) -> Self {
-        let mut body = RequestError::Limit(which).problem();
+    /// 429: a limit of RFC 8620 §2 is exceeded for now.
+    pub(super) fn limit(name: &'static str) -> Self {
+        let mut body = RequestError::Limit(name).problem();
         body["status"] = StatusCode::TOO_MANY_REQUESTS.as_u16().into();
         Self {
             status: StatusCode::TOO_MANY_REQUESTS,
@@ -42,45 +46,44 @@ impl Problem {
         }
     }
 
-    /// A limit of RFC 8620 §2 that what was sent is beyond, whenever it is sent.
-    pub(super) fn too_large(which: &'static str) -> Self {
-        let mut body = RequestError::Limit(which).problem();
+    /// 413: a limit of RFC 8620 §2 would be exceeded at any time.
+    pub(super) fn too_large(name: &'static str) -> Self {
+        let mut body = RequestError::Limit(name).problem();
         body["status"] = StatusCode::PAYLOAD_TOO_LARGE.as_u16().into();
         Self { status: StatusCode::PAYLOAD_TOO_LARGE, body, retry_after: None }
     }
 
-    /// The problem details.
+    /// Returns the problem details.
     pub(super) fn body(&self) -> &Value {
         &self.body
     }
 
-    /// This problem with a `Retry-After`.
-    pub(super) fn after(self, wait: Duration) -> Self {
+    /// Adds the field `Retry-After`.
+    pub(super) fn with_retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }
     }
 
-    /// Try again later.
+    /// 503 with `Retry-After`.
     pub(super) fn busy(detail: &str) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).after(Duration::from_secs(5))
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).with_retry_after(Duration::from_secs(5))
     }
 
     pub(super) fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// What went wrong, in words.
     pub(super) fn detail(&self) -> &str {
         self.body.get("detail").and_then(Value::as_str).unwrap_or_default()
     }
 }
 
 impl From<BodyError> for Problem {
-    fn from(broken: BodyError) -> Self {
-        match broken {
+    fn from(error: BodyError) -> Self {
+        match error {
             BodyError::Slow => {
-                Self::new(StatusCode::REQUEST_TIMEOUT, "the request comes too slowly")
+                Self::new(StatusCode::REQUEST_TIMEOUT, "the request was sent too slowly")
             }
-            BodyError::Off => Self::new(StatusCode::BAD_REQUEST, "the request broke off"),
+            BodyError::Broken => Self::new(StatusCode::BAD_REQUEST, "the request is incomplete"),
         }
     }
 }
@@ -124,35 +127,35 @@ impl From<MethodError> for Problem {
     }
 }
 
-/// Gives refusals that are not ours, such as those of a router, the form of all others. Their
-/// fields stay: of 405 `Allow`.
-pub(super) async fn shape(request: Request, next: Next) -> Response {
+/// Turns error responses of libraries, such as the router, into problem details. Their other
+/// fields, such as `Allow` of 405, are kept.
+pub(super) async fn add_problem_details(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let status = response.status();
-    let is_problem = response.headers().get("content-type").is_some_and(|kind| kind == PROBLEM);
+    let is_problem =
+        response.headers().get("content-type").is_some_and(|value| value == PROBLEM_MEDIA_TYPE);
     if is_problem || !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
     let detail = match status {
         StatusCode::NOT_FOUND => "there is nothing at this path",
-        StatusCode::METHOD_NOT_ALLOWED => "this path does not take this method",
+        StatusCode::METHOD_NOT_ALLOWED => "this path does not support this method",
         _ => "the request cannot be read",
     };
-    let mut shaped = Problem::new(status, detail).into_response();
+    let mut converted = Problem::new(status, detail).into_response();
     for (name, value) in response.headers() {
         if !["content-type", "content-length"].contains(&name.as_str()) {
-            shaped.headers_mut().append(name, value.clone());
+            converted.headers_mut().append(name, value.clone());
         }
     }
-    shaped
+    converted
 }
 
-/// The media type of problem details.
-const PROBLEM: &str = "application/problem+json";
+const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = answer(self.status, PROBLEM, &self.body);
+        let mut response = json_response(self.status, PROBLEM_MEDIA_TYPE, &self.body);
         if let Some(wait) = self.retry_after {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             response.headers_mut().insert("retry-after", HeaderValue::from(seconds.max(1)));

@@ -1,15 +1,14 @@
-//! The public door: TCP with TLS by rustls (HTTP/2 and HTTP/1.1 by ALPN), plain TCP on this machine
-//! and behind a proxy, and Unix sockets for a proxy.
+//! The public listeners: TCP with TLS by rustls (HTTP/2 and HTTP/1.1 by ALPN), plain TCP on this
+//! machine and behind a proxy, and Unix sockets for a proxy.
 //!
-//! Certificate and settings are taken for each connection anew, so a reload holds from the next one
-//! on. Of one address there are at most a quarter of all connections that may be, unless it is a
-//! trusted proxy's.
+//! - Certificate and settings are read for each connection, so a reload applies to new connections.
+//! - One address may have a share of all connections, except the address of a trusted proxy.
 
 use std::sync::Arc;
 
 use axum::middleware::{from_fn, from_fn_with_state};
 
-use super::connection::{HttpLimits, HttpListener, Times};
+use super::connection::{HttpLimits, HttpListener, Timeouts};
 use super::origin::Proxies;
 use super::{Backend, auth, compress, cors, problem, routes};
 use crate::account::LoginSource;
@@ -19,33 +18,30 @@ use crate::net::ceiling::Ceiling;
 use crate::net::listen::{BoundListener, Peer};
 use crate::net::stop::StopSignal;
 
-/// What a site sets.
+/// The site's settings of the public listeners.
 #[derive(Debug, Clone, Default)]
 pub struct HttpSettings {
-    /// TLS for TCP; `None`: in the clear, for this machine and for proxies.
+    /// TLS for TCP listeners; `None`: unencrypted, for this machine and for proxies.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// What URLs begin with, no slash at the end; `None`: as the client's Host says.
+    /// The base of URLs, without a slash at the end; `None`: as the client's Host field says.
     pub url: Option<String>,
-    /// Proxies that are trusted to say for which client a request is.
     pub proxies: Proxies,
-    /// Whose scripts may ask.
     pub origins: AllowedOrigins,
-    /// What may be uploaded.
     pub uploads: Arc<UploadSettings>,
-    /// Whether changes may be pushed to addresses of the inside.
+    /// Whether changes may be pushed to loopback and private addresses.
     pub push_to_private: bool,
 }
 
-/// Web pages whose scripts may ask, by their origins (RFC 6454).
+/// The origins (RFC 6454) of web pages whose scripts may use the API.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllowedOrigins {
-    /// Whether every page may ask; a WebSocket is still opened for `named` ones alone.
+    /// Whether every page may use the API. WebSockets are still limited to `named`.
     pub all: bool,
-    /// Origins that may ask, and open a WebSocket.
+    /// The origins that may use the API and open a WebSocket.
     pub named: Vec<String>,
 }
 
-/// Serves one listener until the end.
+/// Serves one listener until the service stops.
 pub async fn serve_public(
     bound: BoundListener,
     backend: Arc<Backend>,
@@ -54,26 +50,26 @@ pub async fn serve_public(
 ) {
     let router = routes()
         .route_layer(from_fn_with_state(Arc::clone(&backend), auth::authenticate))
-        .layer(from_fn(problem::shape))
+        .layer(from_fn(problem::add_problem_details))
         .layer(from_fn_with_state(Arc::clone(&backend), cors::guard))
         .layer(from_fn(compress::zstd))
         .layer(compress::layer())
         .with_state(Arc::clone(&backend));
-    let places = HttpLimits::new(ceiling);
+    let http_limits = HttpLimits::new(ceiling);
     let settings = backend.http.clone();
-    let place = move |peer| match peer {
-        // A proxy brings many people.
-        peer if settings.get().trusts(peer) => places.permit(),
-        Peer::Unix(_) => places.permit(),
+    let permit = move |peer| match peer {
+        // A proxy has the connections of many users.
+        peer if settings.get().trusts(peer) => http_limits.permit(),
+        Peer::Unix(_) => http_limits.permit(),
         Peer::Tcp(address) => {
-            let most = (places.most() / limits::HTTP_ADDRESS_DIVISOR)
+            let max = (http_limits.max_connections() / limits::HTTP_ADDRESS_DIVISOR)
                 .max(limits::MIN_HTTP_CONNECTIONS_PER_ADDRESS);
-            places.permit_for(format!("{:?}", LoginSource::from(address)), most)
+            http_limits.permit_for(format!("{:?}", LoginSource::from(address)), max)
         }
     };
     let tls = move |peer| match peer {
         Peer::Tcp(_) => backend.http.get().tls.clone(),
         Peer::Unix(_) => None,
     };
-    HttpListener { router, place, tls, times: Times::default() }.serve(bound, stop).await;
+    HttpListener { router, permit, tls, timeouts: Timeouts::default() }.serve(bound, stop).await;
 }

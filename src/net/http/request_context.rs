@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::jmap::Caller;
 
-/// What the listener knows of a request: an extension of every request that was let in.
+/// The caller of a request and the base of its URLs. Every admitted request has this extension.
 #[derive(Debug, Clone)]
 pub(super) struct RequestContext {
     pub(super) caller: Caller,

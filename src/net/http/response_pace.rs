@@ -1,12 +1,12 @@
-//! The least pace at which a client must read an answer, so that nobody holds one by taking next to
-//! nothing of it.
+//! The minimum rate at which a client must read a response, so that a slow client does not hold it
+//! for long.
 //!
-//! - Only the time counts in which the client is waited for. While the service makes the next
-//!   piece, none passes.
-//! - In so much of that time it must take `limits::MIN_RESPONSE_PACE_BYTES`, or the rest of the
-//!   answer.
-//! - It holds for every version of HTTP: of HTTP/2 a client may read the connection, and not the
-//!   answer.
+//! - Only the time counts in which the service waits for the client, not the time in which the
+//!   service produces the next chunk.
+//! - In each window of that time the client must read `limits::MIN_RESPONSE_PACE_BYTES`, or the
+//!   rest of the response.
+//! - The rate is measured for each response, because an HTTP/2 client can read the connection
+//!   without reading a response.
 
 use std::time::Duration;
 
@@ -14,48 +14,49 @@ use tokio::time::Instant;
 
 use crate::model::limits;
 
-/// How a client reads one answer.
+/// How fast a client reads one response.
 #[derive(Debug)]
 pub(super) struct ResponsePace {
-    /// Since when the client is waited for.
-    since: Option<Instant>,
-    /// How long it was waited for before, and what it took meanwhile.
+    /// Since when the service waits for the client; `None` while it produces a chunk.
+    waiting_since: Option<Instant>,
+    /// How long the service waited for the client in this window, before `waiting_since`.
     waited: Duration,
+    /// The bytes that the client took in this window.
     taken: usize,
-    /// Bytes that were handed over last.
-    piece: usize,
+    /// The size of the last chunk, which the client has not taken yet.
+    last_chunk: usize,
 }
 
 impl ResponsePace {
-    /// Begins with the answer, of which nothing was asked for yet.
+    /// Begins when the response is ready: the service waits until the first chunk is requested.
     pub(super) fn begin(now: Instant) -> Self {
-        Self { since: Some(now), waited: Duration::ZERO, taken: 0, piece: 0 }
+        Self { waiting_since: Some(now), waited: Duration::ZERO, taken: 0, last_chunk: 0 }
     }
 
-    /// There is room for the next piece: what was handed over before is on its way.
-    pub(super) fn piece_wanted(&mut self, now: Instant) {
-        if let Some(since) = self.since.take() {
+    /// Records that the next chunk is requested, so the last one is on its way to the client.
+    pub(super) fn chunk_requested(&mut self, now: Instant) {
+        if let Some(since) = self.waiting_since.take() {
             self.waited += now.duration_since(since);
-            self.taken += std::mem::take(&mut self.piece);
+            self.taken += std::mem::take(&mut self.last_chunk);
         }
         if self.taken >= limits::MIN_RESPONSE_PACE_BYTES {
             self.restart();
         }
     }
 
-    /// All that there is was handed over, and more is asked for.
+    /// Begins a new window: the client has taken everything that was produced so far.
     pub(super) fn restart(&mut self) {
         (self.waited, self.taken) = (Duration::ZERO, 0);
     }
 
-    /// A piece is handed over.
-    pub(super) fn piece_sent(&mut self, bytes: usize, now: Instant) {
-        (self.piece, self.since) = (bytes, Some(now));
+    /// Records that a chunk was passed on.
+    pub(super) fn chunk_sent(&mut self, bytes: usize, now: Instant) {
+        (self.last_chunk, self.waiting_since) = (bytes, Some(now));
     }
 
-    /// Whether the client takes too little.
+    /// Whether the client has read too little for `window`.
     pub(super) fn is_slow(&self, now: Instant, window: Duration) -> bool {
-        self.since.is_some_and(|since| self.waited + now.duration_since(since) >= window)
+        self.waiting_since.is_some_and(|since| self.waited + now.duration_since(since) >= window)
     }
 }
 
@@ -66,35 +67,35 @@ mod tests {
     const WINDOW: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_client_that_takes_too_little_is_slow_and_one_that_waits_for_us_is_not() {
+    fn client_is_slow_if_it_reads_too_little_but_not_while_it_waits() {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
-        let mut reading = ResponsePace::begin(begun);
+        let mut pace = ResponsePace::begin(begun);
         assert!(
-            !reading.is_slow(at(59), WINDOW) && reading.is_slow(at(60), WINDOW),
-            "nothing was asked for"
+            !pace.is_slow(at(59), WINDOW) && pace.is_slow(at(60), WINDOW),
+            "no chunk was requested"
         );
-        // A little now and then is not enough; much is, and the next of it begins anew.
+        // Four fifths of the minimum are too little. The fifth fifth begins a new window.
         let each = limits::MIN_RESPONSE_PACE_BYTES.div_ceil(5);
         for n in 0..4 {
-            reading.piece_wanted(at(10 * n));
-            reading.piece_sent(each, at(10 * n));
+            pace.chunk_requested(at(10 * n));
+            pace.chunk_sent(each, at(10 * n));
         }
-        assert!(!reading.is_slow(at(59), WINDOW) && reading.is_slow(at(60), WINDOW));
-        reading.piece_wanted(at(59));
-        reading.piece_sent(each, at(59));
-        reading.piece_wanted(at(59));
-        reading.piece_sent(each, at(59));
-        assert!(!reading.is_slow(at(118), WINDOW) && reading.is_slow(at(119), WINDOW));
-        // While the next piece is made, the client is not waited for.
-        reading.piece_wanted(at(118));
-        assert!(!reading.is_slow(at(1000), WINDOW));
-        reading.piece_sent(each, at(1000));
-        assert!(!reading.is_slow(at(1000), WINDOW) && reading.is_slow(at(1001), WINDOW));
-        // Who has all that there is starts again.
-        reading.piece_wanted(at(1000));
-        reading.restart();
-        reading.piece_sent(each, at(2000));
-        assert!(!reading.is_slow(at(2059), WINDOW) && reading.is_slow(at(2060), WINDOW));
+        assert!(!pace.is_slow(at(59), WINDOW) && pace.is_slow(at(60), WINDOW));
+        pace.chunk_requested(at(59));
+        pace.chunk_sent(each, at(59));
+        pace.chunk_requested(at(59));
+        pace.chunk_sent(each, at(59));
+        assert!(!pace.is_slow(at(118), WINDOW) && pace.is_slow(at(119), WINDOW));
+        // The time in which the next chunk is produced does not count.
+        pace.chunk_requested(at(118));
+        assert!(!pace.is_slow(at(1000), WINDOW));
+        pace.chunk_sent(each, at(1000));
+        assert!(!pace.is_slow(at(1000), WINDOW) && pace.is_slow(at(1001), WINDOW));
+        // A client that has read everything so far begins a new window.
+        pace.chunk_requested(at(1000));
+        pace.restart();
+        pace.chunk_sent(each, at(2000));
+        assert!(!pace.is_slow(at(2059), WINDOW) && pace.is_slow(at(2060), WINDOW));
     }
 }

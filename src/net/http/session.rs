@@ -1,6 +1,7 @@
-//! `GET` of the session (RFC 8620 §2). The well-known place (§2.2) gives the session itself and
-//! leads nowhere else: scripts of web pages may not follow a redirection when they had to ask
-//! first.
+//! Answers requests for the session (RFC 8620 §2).
+//!
+//! The well-known URL (§2.2) returns the session itself instead of a redirect, because scripts of
+//! web pages cannot follow a redirect after a CORS preflight.
 
 use std::sync::Arc;
 
@@ -11,19 +12,20 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::problem::Problem;
 use super::request_context::RequestContext;
-use super::{Backend, answer};
+use super::{Backend, json_response};
 use crate::jmap;
 
 pub(super) async fn get(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<RequestContext>,
+    Extension(context): Extension<RequestContext>,
 ) -> Response {
-    let context = backend.context(&backend.settings.get(), &who);
+    let context = backend.context(&backend.settings.get(), &context);
     match jmap::session(&context) {
         Ok(session) => {
-            let mut response = answer(StatusCode::OK, "application/json", &session.json());
-            let fresh = axum::http::HeaderValue::from_static("no-cache, no-store, must-revalidate");
-            response.headers_mut().insert("cache-control", fresh);
+            let mut response = json_response(StatusCode::OK, "application/json", &session.json());
+            let no_cache =
+                axum::http::HeaderValue::from_static("no-cache, no-store, must-revalidate");
+            response.headers_mut().insert("cache-control", no_cache);
             response
         }
         Err(error) => Problem::from(error).into_response(),

@@ -1,10 +1,11 @@
-//! The WebSocket (RFC 8887): requests, several at once, their answers in whatever order they come;
-//! and changes, where they are asked for.
+//! JMAP over WebSocket (RFC 8887): concurrent requests, answered in any order, and pushed changes.
 //!
-//! It logs in as every request does, and is closed when what it logged in with is taken away. Of a
-//! client that sends faster than it is answered no more is read; one that does not read is left. A
-//! message that is too large, or for which there is no room, is answered with `limit` and ends the
-//! connection, as does one that comes too slowly.
+//! - The client logs in as for any request. The connection is closed when the client's password or
+//!   token is removed.
+//! - Nothing is read while as many requests are active as a caller may have.
+//! - The connection is closed if the client does not read, or sends a message too slowly.
+//! - A message that is too large, or for which there is no memory, is answered with `limit`; then
+//!   the connection is closed.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ use crate::model::limits;
 use crate::wire::jmap::socket::{PROTOCOL, SocketMessage, change, read, refusal, response};
 use crate::wire::jmap::{Request, RequestError, json};
 
-/// Why a connection is closed (RFC 6455 §7.4.1 and its registry).
+/// Status codes of close frames (RFC 6455 §7.4.1 and its registry).
 mod code {
     pub(super) const AWAY: u16 = 1001;
     pub(super) const UNSUPPORTED: u16 = 1003;
@@ -43,32 +44,33 @@ mod code {
 
 pub(super) async fn open(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<RequestContext>,
+    Extension(context): Extension<RequestContext>,
     mut request: HttpRequest,
 ) -> Response {
-    let handshake = match Handshake::of(&mut request) {
+    let handshake = match Handshake::parse(&mut request) {
         Ok(handshake) => handshake,
         Err(problem) => return problem.into_response(),
     };
     if !handshake.offers(PROTOCOL) {
-        // RFC 8887 §4.1: both must speak of JMAP.
-        return Problem::new(StatusCode::BAD_REQUEST, "the subprotocol is jmap").into_response();
+        // RFC 8887 §4.1 requires the subprotocol of both sides.
+        return Problem::new(StatusCode::BAD_REQUEST, "the subprotocol must be jmap")
+            .into_response();
     }
-    let Some(counted) = backend.streams.enter(who.key()) else {
+    let Some(permit) = backend.streams.enter(context.key()) else {
         return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many streams at once")
             .into_response();
     };
     let connection = request.extensions_mut().remove::<ConnectionInfo>();
-    let room = backend.held.room(who.key(), api::bounds(&who));
-    handshake.accept(PROTOCOL, room, move |socket| async move {
+    let reservation = backend.request_bytes.reservation(context.key(), api::bounds(&context));
+    handshake.accept(PROTOCOL, reservation, move |socket| async move {
         let _connection = connection;
         WebSocketSession {
             backend,
-            who,
+            context: context,
             socket,
-            under_way: JoinSet::new(),
+            requests: JoinSet::new(),
             push: None,
-            _counted: counted,
+            _permit: permit,
         }
         .run()
         .await;
@@ -77,132 +79,146 @@ pub(super) async fn open(
 
 struct WebSocketSession {
     backend: Arc<Backend>,
-    who: RequestContext,
+    context: RequestContext,
     socket: Socket,
-    /// Requests at work; each comes back with what counts it, which is held until the answer is
-    /// sent.
-    under_way: JoinSet<(Value, Option<(ConcurrencyPermit, Reservation)>)>,
+    /// The active requests. Each returns its permits, which are kept until the response is sent.
+    requests: JoinSet<(Value, Option<(ConcurrencyPermit, Reservation)>)>,
+    /// The changes that the client asked for.
     push: Option<PushFeed>,
-    _counted: ConcurrencyPermit,
+    _permit: ConcurrencyPermit,
 }
 
-/// What a client hears of.
+/// The changes that are pushed to a client.
 struct PushFeed {
+    /// The types that the client named; `None` is all types.
     types: Option<Vec<String>>,
-    follow: ChangeFollower,
+    follower: ChangeFollower,
 }
 
-/// Why a conversation ends.
+/// Why a session ends.
 enum CloseReason {
-    /// The other side went, or does not read.
+    /// The client disconnected or does not read.
     Gone,
-    /// We end it, for this reason (RFC 6455 §7.4.1).
+    /// The service closes the connection with a code and a reason (RFC 6455 §7.4.1).
     Close(u16, &'static str),
 }
 
 impl WebSocketSession {
     async fn run(mut self) {
-        if let Err(CloseReason::Close(code, reason)) = self.talk().await {
+        if let Err(CloseReason::Close(code, reason)) = self.serve().await {
             self.socket.close(code, reason, &self.backend.stop).await;
         }
     }
 
-    async fn talk(&mut self) -> Result<(), CloseReason> {
+    async fn serve(&mut self) -> Result<(), CloseReason> {
         let mut stop = self.backend.stop.clone();
         let pace = BodyPace::within(limits::REQUEST_TIMEOUT);
-        let mut tick = interval_at(Instant::now() + ACCESS_CHECK_INTERVAL, ACCESS_CHECK_INTERVAL);
-        let mut look = interval_at(Instant::now() + pace.window / 4, pace.window / 4);
-        for interval in [&mut tick, &mut look] {
+        let mut access_check =
+            interval_at(Instant::now() + ACCESS_CHECK_INTERVAL, ACCESS_CHECK_INTERVAL);
+        let mut pace_check = interval_at(Instant::now() + pace.window / 4, pace.window / 4);
+        for interval in [&mut access_check, &mut pace_check] {
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
         loop {
             self.send_changes().await?;
-            let has_room = self.under_way.len() < limits::MAX_CONCURRENT_REQUESTS;
+            let may_read = self.requests.len() < limits::MAX_CONCURRENT_REQUESTS;
             tokio::select! {
                 () = stop.wait() => return Err(CloseReason::Close(code::AWAY, "the service stops")),
-                Some(done) = self.under_way.join_next() => if let Ok((answer, _held)) = done {
-                    self.send_json(&answer).await?;
+                Some(done) = self.requests.join_next() => if let Ok((response, _permits)) = done {
+                    self.send_json(&response).await?;
                 },
                 () = wait_for_change(self.push.as_ref()) => {}
-                _ = tick.tick() => {
-                    if !self.backend.is_still_logged_in(&self.who) {
+                _ = access_check.tick() => {
+                    if !self.backend.is_still_logged_in(&self.context) {
                         return Err(CloseReason::Close(code::POLICY, "log in again"));
                     }
                     if !self.socket.ping().await {
                         return Err(CloseReason::Gone);
                     }
                 }
-                _ = look.tick() => if self.socket.is_slow(pace, has_room) {
-                    return Err(CloseReason::Close(code::POLICY, "the message comes too slowly"));
+                _ = pace_check.tick() => if self.socket.is_slow(pace, may_read) {
+                    let reason = "the message was sent too slowly";
+                    return Err(CloseReason::Close(code::POLICY, reason));
                 },
-                heard = self.socket.receive(), if has_room => match heard {
-                    Ok(ClientMessage::Text(text, room)) => self.handle_message(text.as_bytes(), room).await?,
-                    Ok(ClientMessage::Bytes) => return Err(CloseReason::Close(code::UNSUPPORTED, "messages are texts")),
+                received = self.socket.receive(), if may_read => match received {
+                    Ok(ClientMessage::Text(text, reservation)) => {
+                        self.handle_message(text.as_bytes(), reservation).await?;
+                    }
+                    Ok(ClientMessage::Bytes) => {
+                        let reason = "messages must be text";
+                        return Err(CloseReason::Close(code::UNSUPPORTED, reason));
+                    }
                     Ok(ClientMessage::Control) => {}
-                    Err(unheard) => return Err(self.refuse(unheard).await?),
+                    Err(error) => return Err(self.refuse(error).await?),
                 },
             }
         }
     }
 
-    /// Says why a message is refused that was not heard to its end. Nothing can follow it.
-    async fn refuse(&mut self, unheard: ReceiveError) -> Result<CloseReason, CloseReason> {
-        let (problem, end) = match unheard {
+    /// Answers a message that could not be received completely. Returns why the session ends.
+    async fn refuse(&mut self, error: ReceiveError) -> Result<CloseReason, CloseReason> {
+        let (problem, reason) = match error {
             ReceiveError::Gone => return Err(CloseReason::Gone),
             ReceiveError::TooLarge => {
                 let problem = RequestError::Limit("maxSizeRequest").problem();
                 (problem, CloseReason::Close(code::TOO_LARGE, "the message is too large"))
             }
-            ReceiveError::Full(full) => (
-                Problem::from(full).body().clone(),
+            ReceiveError::NoMemory(error) => (
+                Problem::from(error).body().clone(),
                 CloseReason::Close(code::TRY_AGAIN_LATER, "too much at once"),
             ),
         };
-        // Which request it was is not known: its id was in it.
+        // The id of the request is unknown, because it is in the message.
         self.send_json(&refusal(&problem, None)).await?;
-        Ok(end)
+        Ok(reason)
     }
 
-    async fn handle_message(&mut self, text: &[u8], room: Reservation) -> Result<(), CloseReason> {
-        if !self.backend.is_still_logged_in(&self.who) {
+    async fn handle_message(
+        &mut self,
+        text: &[u8],
+        reservation: Reservation,
+    ) -> Result<(), CloseReason> {
+        if !self.backend.is_still_logged_in(&self.context) {
             return Err(CloseReason::Close(code::POLICY, "log in again"));
         }
         match read(text, CAPABILITIES) {
             Ok(SocketMessage::Request(request, id)) => {
-                let (backend, who) = (Arc::clone(&self.backend), self.who.clone());
-                self.under_way
-                    .spawn(async move { answer_request(&backend, &who, request, id, room).await });
+                let (backend, context) = (Arc::clone(&self.backend), self.context.clone());
+                self.requests.spawn(async move {
+                    answer_request(&backend, &context, request, id, reservation).await
+                });
                 Ok(())
             }
             Ok(SocketMessage::PushEnable(types, state)) => {
-                let unread = |_| CloseReason::Close(code::ERROR, "changes cannot be read");
-                let follow = ChangeFollower::begin(&self.backend, &self.who, state.as_deref())
-                    .map_err(unread)?;
-                self.push = Some(PushFeed { types, follow });
+                let failed = |_| CloseReason::Close(code::ERROR, "changes cannot be read");
+                let follower =
+                    ChangeFollower::begin(&self.backend, &self.context, state.as_deref())
+                        .map_err(failed)?;
+                self.push = Some(PushFeed { types, follower });
                 Ok(())
             }
             Ok(SocketMessage::PushDisable) => {
                 self.push = None;
                 Ok(())
             }
-            Err(refused) => self.send_json(&refused).await,
+            Err(refusal) => self.send_json(&refusal).await,
         }
     }
 
-    /// Tells what changed, where that is wanted.
+    /// Sends the changes since the last time, if the client asked for changes.
     async fn send_changes(&mut self) -> Result<(), CloseReason> {
         let Some(push) = &mut self.push else { return Ok(()) };
-        match push.follow.catch_up(push.types.as_deref()) {
+        match push.follower.catch_up(push.types.as_deref()) {
             Ok(None) => Ok(()),
             Ok(Some(changed)) => {
-                let told = change(changed, &push.follow.text());
-                self.send_json(&told).await?;
+                let message = change(changed, &push.follower.text());
+                self.send_json(&message).await?;
                 sleep(MIN_EVENT_INTERVAL).await;
                 self.socket.pause_reading(MIN_EVENT_INTERVAL);
                 Ok(())
             }
             Err(error) => {
-                tracing::warn!(?error, "changes cannot be read");
+                tracing::warn!(?error, "a WebSocket is closed: cannot read the changes");
                 Err(CloseReason::Close(code::ERROR, "changes cannot be read"))
             }
         }
@@ -210,34 +226,38 @@ impl WebSocketSession {
 
     async fn send_json(&mut self, value: &Value) -> Result<(), CloseReason> {
         let text = String::from_utf8(json::write(value)).unwrap_or_default();
-        let (backend, who) = (&self.backend, &self.who);
-        // A large answer may take long; the service need not wait for it, nor a log-in that was
-        // taken back.
-        let goes_on = || !backend.stop.is_stopping() && backend.is_still_logged_in(who);
-        if self.socket.send_text(text, goes_on).await { Ok(()) } else { Err(CloseReason::Gone) }
+        let (backend, context) = (&self.backend, &self.context);
+        // A large response may take long. It is aborted if the service stops or if the client's
+        // password or token is removed.
+        let may_continue = || !backend.stop.is_stopping() && backend.is_still_logged_in(context);
+        if self.socket.send_text(text, may_continue).await {
+            Ok(())
+        } else {
+            Err(CloseReason::Gone)
+        }
     }
 }
 
 async fn wait_for_change(push: Option<&PushFeed>) {
     match push {
-        Some(push) => push.follow.wait_for_change().await,
+        Some(push) => push.follower.wait_for_change().await,
         None => std::future::pending().await,
     }
 }
 
 async fn answer_request(
     backend: &Arc<Backend>,
-    who: &RequestContext,
+    context: &RequestContext,
     request: Request,
     id: Option<String>,
-    room: Reservation,
+    reservation: Reservation,
 ) -> (Value, Option<(ConcurrencyPermit, Reservation)>) {
-    let ran = match backend.requests.enter(who.key()) {
-        Some(counted) => api::run(backend, who, request, (counted, room)).await,
+    let result = match backend.requests.enter(context.key()) {
+        Some(permit) => api::run(backend, context, request, (permit, reservation)).await,
         None => Err(Problem::limit("maxConcurrentRequests")),
     };
-    match ran {
-        Ok((whole, held)) => (response(whole, id.as_deref()), Some(held)),
+    match result {
+        Ok((value, permits)) => (response(value, id.as_deref()), Some(permits)),
         Err(problem) => (refusal(problem.body(), id.as_deref()), None),
     }
 }

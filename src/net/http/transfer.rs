@@ -1,15 +1,19 @@
-//! Messages as octets, beside JMAP on the control socket: one way in, one way out.
+//! Imports and exports messages as bytes, on the control socket.
 //!
 //! ```text
-//! POST /append?account=&mailbox=&keywords=&receivedAt=&known=   body: the message; answer: {emailId, threadId, outcome}
-//! GET  /octets?account=&email=                                  answer: the message, our trace fields on top
+//! POST /append?account=&mailbox=&keywords=&receivedAt=&known=
+//!      body: the message; response: {emailId, threadId, outcome}
+//! GET  /octets?account=&email=
+//!      response: the message, with the trace prefix
 //! ```
 //!
-//! `account` is an id, a name or an address, `mailbox` and `email` are ids, `keywords` stand
-//! between spaces, `receivedAt` is a date of RFC 3339, `known` the email that an export of the
-//! account wrote the file of. Administrators may do it for every account, others for the one that
-//! is mapped to their Unix user. What is sent again is not added again. A refusal is problem
-//! details (RFC 7807) of a type `urn:restante:problem:…`.
+//! - `account` is an id, a name or an address; `mailbox` and `email` are ids; `keywords` are
+//!   separated by spaces; `receivedAt` is a date (RFC 3339); `known` is the email from which an
+//!   export of the account wrote the message.
+//! - Administrators may use every account, other users the account that is mapped to their Unix
+//!   user.
+//! - A message that is imported again is not added again.
+//! - A refusal has problem details (RFC 7807) of a type `urn:restante:problem:…`.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -28,17 +32,17 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::body_pace::{BodyPace, PacedBody};
 use super::problem::Problem;
 use super::request_context::RequestContext;
-use super::{Backend, answer, upload};
+use super::{Backend, json_response, upload};
 use crate::model::{AccountId, EmailId, MailboxUid, UtcMillis, keyword, limits};
 use crate::store::Error;
 use crate::transfer::{AppendRequest, append};
 use crate::wire::jmap::MethodError;
 use crate::wire::query;
 
-/// Keywords that an email is filed with.
+/// The most keywords of an imported email.
 const MAX_KEYWORDS: usize = 1000;
 
-/// Why nothing came of it: the problem's type, and words.
+/// Why a request is refused: the status, the last part of the problem's type, and the detail.
 struct Refusal(StatusCode, &'static str, String);
 
 impl Refusal {
@@ -49,9 +53,11 @@ impl Refusal {
     fn response(self) -> Response {
         let Self(status, kind, detail) = self;
         let problem = json!({
-            "type": format!("urn:restante:problem:{kind}"), "status": status.as_u16(), "detail": detail,
+            "type": format!("urn:restante:problem:{kind}"),
+            "status": status.as_u16(),
+            "detail": detail,
         });
-        answer(status, "application/problem+json", &problem)
+        json_response(status, "application/problem+json", &problem)
     }
 }
 
@@ -102,18 +108,18 @@ impl From<MethodError> for Refusal {
     }
 }
 
-/// Which room there was none for.
+/// Too many messages are being sent.
 fn busy() -> Refusal {
-    Refusal(StatusCode::SERVICE_UNAVAILABLE, "busy", "too much at once: try again".into())
+    Refusal(StatusCode::SERVICE_UNAVAILABLE, "busy", "too much at once: try again later".into())
 }
 
 pub(super) async fn import_message(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<RequestContext>,
+    Extension(request_context): Extension<RequestContext>,
     uri: Uri,
     body: Body,
 ) -> Response {
-    match try_import(&backend, &who, &uri, body).await {
+    match try_import(&backend, &request_context, &uri, body).await {
         Ok(response) => response,
         Err(refusal) => refusal.response(),
     }
@@ -121,61 +127,64 @@ pub(super) async fn import_message(
 
 async fn try_import(
     backend: &Backend,
-    who: &RequestContext,
+    request_context: &RequestContext,
     uri: &Uri,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let wish = Arguments::of(uri)?;
-    let account = open_account(backend, who, wish.text("account")?)?;
-    let mailbox = wish
-        .text("mailbox")?
+    let arguments = Arguments::parse(uri)?;
+    let account = open_account(backend, request_context, arguments.required("account")?)?;
+    let mailbox = arguments
+        .required("mailbox")?
         .parse::<MailboxUid>()
-        .map_err(|_| Refusal::bad_request("mailbox: no id"))?;
-    let keywords = keywords(wish.optional("keywords").unwrap_or_default())?;
-    let received_at = match wish.optional("receivedAt") {
+        .map_err(|_| Refusal::bad_request("mailbox: not an id"))?;
+    let keywords = parse_keywords(arguments.optional("keywords").unwrap_or_default())?;
+    let received_at = match arguments.optional("receivedAt") {
         Some(text) => UtcMillis::parse_rfc3339(text)
-            .ok_or_else(|| Refusal::bad_request("receivedAt: no date"))?,
+            .ok_or_else(|| Refusal::bad_request("receivedAt: not a date (RFC 3339)"))?,
         None => backend.store.clock().now(),
     };
-    let known = wish.optional("known").map(str::parse::<EmailId>).transpose();
-    let known_as = known.map_err(|_| Refusal::bad_request("known: no id"))?;
+    let known_as = arguments.optional("known").map(str::parse::<EmailId>).transpose();
+    let known_as = known_as.map_err(|_| Refusal::bad_request("known: not an id"))?;
 
     let max_message = backend.settings.get().max_message;
-    let most = usize::try_from(max_message).unwrap_or(usize::MAX);
+    let max = usize::try_from(max_message).unwrap_or(usize::MAX);
     let too_large = || {
-        let detail = format!("the message is larger than {max_message} octets");
+        let detail = format!("the message is larger than {max_message} bytes");
         Refusal(StatusCode::PAYLOAD_TOO_LARGE, "tooLarge", detail)
     };
     if body.size_hint().lower() > max_message {
         return Err(too_large());
     }
     let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT));
-    let (collected, room) =
-        upload::collect(backend, who, paced, most).await?.ok_or_else(too_large)?;
-    let into = backend.store.clone();
+    let (collected, reservation) =
+        upload::collect(backend, request_context, paced, max).await?.ok_or_else(too_large)?;
+    let store = backend.store.clone();
     let appended = upload::store(backend, collected, move |raw| {
         append(
-            &into,
+            &store,
             account,
             &AppendRequest { raw: &raw, mailbox, keywords, received_at, known_as },
         )
     });
-    let (done, ticket) = appended.await??;
+    let (result, ticket) = appended.await??;
     ticket.wait().await?;
-    drop(room);
-    tracing::debug!(%account, email = %done.email, outcome = done.outcome.name(), "appended");
-    let done = json!({
-        "emailId": done.email.to_string(), "threadId": done.thread.to_string(), "outcome": done.outcome.name(),
+    drop(reservation);
+    let outcome = result.outcome.name();
+    tracing::debug!(%account, email = %result.email, outcome, "imported a message");
+    let response = json!({
+        "emailId": result.email.to_string(),
+        "threadId": result.thread.to_string(),
+        "outcome": outcome,
     });
-    Ok(answer(StatusCode::OK, "application/json", &done))
+    Ok(json_response(StatusCode::OK, "application/json", &response))
 }
 
 pub(super) async fn export_message(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<RequestContext>,
+    Extension(request_context): Extension<RequestContext>,
     uri: Uri,
 ) -> Response {
-    match try_export(&backend, &who, &uri).await {
+    match try_export(&backend, &request_context, &uri).await {
         Ok(response) => response,
         Err(refusal) => refusal.response(),
     }
@@ -183,74 +192,74 @@ pub(super) async fn export_message(
 
 async fn try_export(
     backend: &Backend,
-    who: &RequestContext,
+    request_context: &RequestContext,
     uri: &Uri,
 ) -> Result<Response, Refusal> {
-    let wish = Arguments::of(uri)?;
-    let account = open_account(backend, who, wish.text("account")?)?;
+    let arguments = Arguments::parse(uri)?;
+    let account = open_account(backend, request_context, arguments.required("account")?)?;
     let missing = || Refusal::from(Error::NotFound("email"));
-    let id = wish.text("email")?.parse::<EmailId>().map_err(|_| missing())?;
+    let id = arguments.required("email")?.parse::<EmailId>().map_err(|_| missing())?;
     let email = backend.store.snapshot().email(account, id)?.ok_or_else(missing)?;
-    let octets = usize::try_from(email.size).unwrap_or(usize::MAX);
-    // Who reads slowly keeps others from reading, and nobody from writing.
-    let held = backend.out_flight.take(octets).await.ok_or_else(busy)?;
+    let size = usize::try_from(email.size).unwrap_or(usize::MAX);
+    // A client that reads slowly may delay other exports, but not imports.
+    let memory = backend.outgoing_memory.acquire(size).await.ok_or_else(busy)?;
     let store = backend.store.clone();
     let read = tokio::task::spawn_blocking(move || store.snapshot().message(account, id));
-    let octets = read.await.map_err(|error| Error::Io(error.to_string()))??.ok_or_else(missing)?;
-    let body = Body::new(OutgoingMessage { octets: Some(octets.into()), _room: held });
+    let bytes = read.await.map_err(|error| Error::Io(error.to_string()))??.ok_or_else(missing)?;
+    let body = Body::new(OutgoingMessage { bytes: Some(bytes.into()), _memory: memory });
     Ok(([("content-type", "message/rfc822")], body).into_response())
 }
 
 fn open_account(
     backend: &Backend,
-    who: &RequestContext,
+    request_context: &RequestContext,
     account: &str,
 ) -> Result<AccountId, Refusal> {
-    let settings = backend.settings.get();
-    let context = backend.context(&settings, who);
+    let context = backend.context(&backend.settings.get(), request_context);
     Ok(context.managed_account(account)?.0)
 }
 
-fn keywords(words: &str) -> Result<BTreeSet<String>, Refusal> {
-    let wrong =
-        |word: &str| Refusal::bad_request(format!("keywords: {word} is none (RFC 8621 §4.1.1)"));
-    let words: Result<BTreeSet<String>, Refusal> = words
+fn parse_keywords(text: &str) -> Result<BTreeSet<String>, Refusal> {
+    let invalid = |word: &str| {
+        Refusal::bad_request(format!("keywords: {word} is not a keyword (RFC 8621 §4.1.1)"))
+    };
+    let keywords: Result<BTreeSet<String>, Refusal> = text
         .split(' ')
         .filter(|word| !word.is_empty())
-        .map(|word| keyword::normalize(word).ok_or_else(|| wrong(word)))
+        .map(|word| keyword::normalize(word).ok_or_else(|| invalid(word)))
         .collect();
-    words.and_then(|words| {
-        if words.len() <= MAX_KEYWORDS {
-            Ok(words)
+    keywords.and_then(|keywords| {
+        if keywords.len() <= MAX_KEYWORDS {
+            Ok(keywords)
         } else {
             Err(Refusal::bad_request("keywords: too many"))
         }
     })
 }
 
-/// What a query says.
+/// The arguments in the query of a URL.
 struct Arguments(Vec<(String, String)>);
 
 impl Arguments {
-    fn of(uri: &Uri) -> Result<Self, Refusal> {
+    fn parse(uri: &Uri) -> Result<Self, Refusal> {
         query::read(uri.query().unwrap_or_default())
             .map(Self)
             .map_err(|error| Refusal::bad_request(error.to_string()))
     }
 
     fn optional(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    fn text(&self, name: &str) -> Result<&str, Refusal> {
-        self.optional(name).ok_or_else(|| Refusal::bad_request(format!("{name} is wanted")))
+    fn required(&self, name: &str) -> Result<&str, Refusal> {
+        self.optional(name).ok_or_else(|| Refusal::bad_request(format!("{name} is missing")))
     }
 }
 
-/// A message on its way out, which takes its room until it is gone.
+/// A response body that holds its memory permit until it is dropped.
 struct OutgoingMessage {
-    octets: Option<Bytes>,
-    _room: OwnedSemaphorePermit,
+    bytes: Option<Bytes>,
+    _memory: OwnedSemaphorePermit,
 }
 
 impl hyper::body::Body for OutgoingMessage {
@@ -261,14 +270,14 @@ impl hyper::body::Body for OutgoingMessage {
         mut self: Pin<&mut Self>,
         _: &mut Waker<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Poll::Ready(self.octets.take().map(|octets| Ok(Frame::data(octets))))
+        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.octets.is_none()
+        self.bytes.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.octets.as_ref().map_or(0, |octets| octets.len() as u64))
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
     }
 }

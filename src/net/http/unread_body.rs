@@ -1,11 +1,10 @@
-//! Reads on what of a request is unread when it is answered.
+//! Reads and discards the rest of a request body that was not read before the response.
 //!
-//! A request may be refused before its body has come: it is too large, its login is wrong, there is
-//! no room. If the connection were closed then, the kernel would answer the rest of the body with a
-//! reset, and the client would lose the answer. So the rest is read and thrown away, for a bounded
-//! time and size; the answer goes out meanwhile.
-//!
-//! A client that waits for `100 Continue` (RFC 9110 §10.1.1) has sent nothing yet and need not.
+//! - A request may be refused before its body was received. If the connection were closed then, the
+//!   kernel would answer the rest of the body with a reset, and the client would lose the response.
+//! - The rest is read while the response is sent, within bounds of time and size.
+//! - The body of a client that waits for `100 Continue` (RFC 9110 §10.1.1) is not read, because the
+//!   client has not sent it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,45 +19,47 @@ use super::body_pace::{BodyPace, PacedBody};
 use super::connection::RequestGuard;
 use crate::model::limits;
 
-/// A body that is put aside when it is dropped unread.
+/// A request body that puts its unread rest into `rest` when it is dropped.
 struct ReclaimableBody {
     body: Option<Incoming>,
-    /// Whether the client sends it only when it is asked for, and was not asked yet.
-    waits: bool,
+    /// Whether the client waits for `100 Continue` before it sends the body.
+    awaits_continue: bool,
     rest: Arc<Mutex<Option<Incoming>>>,
 }
 
-/// What is left of a request's body.
+/// The unread rest of a request body, once the handler has dropped the request.
 #[derive(Debug)]
 pub(super) struct UnreadBody(Arc<Mutex<Option<Incoming>>>);
 
-/// The same request, of whose body the rest can be had after it was dropped.
+/// Returns the request for the handler, and the unread rest of its body for later.
 pub(super) fn split_body(request: Request<Incoming>) -> (Request<Body>, UnreadBody) {
     let rest = Arc::new(Mutex::new(None));
     let expects = request.headers().get("expect");
-    let waits = expects.is_some_and(|field| field.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    let awaits_continue =
+        expects.is_some_and(|field| field.as_bytes().eq_ignore_ascii_case(b"100-continue"));
     let request = request.map(|body| {
-        Body::new(ReclaimableBody { body: Some(body), waits, rest: Arc::clone(&rest) })
+        Body::new(ReclaimableBody { body: Some(body), awaits_continue, rest: Arc::clone(&rest) })
     });
     (request, UnreadBody(rest))
 }
 
 impl UnreadBody {
-    /// Reads what is left, within bounds, in a task of its own.
-    pub(super) fn drain(self, under_way: Arc<RequestGuard>) {
+    /// Reads and discards the rest, within bounds, in a task of its own. The request is active
+    /// meanwhile.
+    pub(super) fn drain(self, request: Arc<RequestGuard>) {
         let Some(body) = self.0.lock().take() else { return };
         tokio::spawn(async move {
-            let _under_way = under_way;
+            let _request = request;
             let pace = BodyPace {
                 window: limits::DRAIN_PACE_WINDOW,
-                least: limits::MIN_DRAIN_PACE_BYTES,
-                whole: limits::DRAIN_TIMEOUT,
+                min_bytes: limits::MIN_DRAIN_PACE_BYTES,
+                total: limits::DRAIN_TIMEOUT,
             };
             let (mut paced, mut bytes) = (PacedBody::new(Body::new(body), pace), 0);
             while bytes <= limits::MAX_DRAINED_BYTES
-                && let Ok(Some(piece)) = paced.next().await
+                && let Ok(Some(chunk)) = paced.next().await
             {
-                bytes += piece.len();
+                bytes += chunk.len();
             }
         });
     }
@@ -67,7 +68,7 @@ impl UnreadBody {
 impl Drop for ReclaimableBody {
     fn drop(&mut self) {
         if let Some(body) = self.body.take()
-            && !self.waits
+            && !self.awaits_continue
             && !body.is_end_stream()
         {
             *self.rest.lock() = Some(body);
@@ -83,7 +84,7 @@ impl HttpBody for ReclaimableBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        self.waits = false;
+        self.awaits_continue = false;
         match &mut self.body {
             Some(body) => Pin::new(body).poll_frame(cx),
             None => Poll::Ready(None),

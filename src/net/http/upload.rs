@@ -1,14 +1,18 @@
-//! `POST` of octets (RFC 8620 §6.1). They are kept as an upload: their id is their hash, so the
-//! same octets again are the same blob.
+//! Answers uploads (RFC 8620 §6.1).
 //!
-//! While they come they are in a file, of which each account has a share; memory is taken when they
-//! are all there, for no longer than the store needs. So a client that sends slowly keeps nobody
-//! waiting; one that sends next to nothing is left.
+//! - The id of an upload is its hash, so uploading the same bytes again returns the same blob.
+//! - An upload is collected in a file; all files of an account are bounded. Memory is taken only
+//!   when the upload is complete, and only until it is stored. So a slow client does not delay
+//!   others; a very slow one is refused.
 //!
-//! Refused with: 400 (`X-JMAP-AccountId` names another account or none, or the type is none), 404
-//! (no such account), 413 (larger than maxSizeUpload), 415 (a type that the site refuses, or a
-//! form), 408 (too slow), 429 with Retry-After (maxConcurrentUpload, or too many uploads in a
-//! minute).
+//! | Status | When |
+//! |---|---|
+//! | 400 | `X-JMAP-AccountId` does not name the account of the URL; the media type is invalid |
+//! | 404 | there is no such account |
+//! | 408 | the client sends too slowly |
+//! | 413 | the upload is larger than maxSizeUpload |
+//! | 415 | the site refuses this media type; the body is a form |
+//! | 429, with Retry-After | maxConcurrentUpload is exceeded; too many uploads in a minute |
 
 use std::sync::Arc;
 
@@ -23,7 +27,7 @@ use super::body_pace::{BodyPace, PacedBody};
 use super::in_flight::{Bounds, Reservation};
 use super::problem::Problem;
 use super::request_context::RequestContext;
-use super::{Backend, answer};
+use super::{Backend, json_response};
 use crate::jmap::Account;
 use crate::model::{AccountId, limits};
 use crate::net::collect::BodyBuffer;
@@ -31,37 +35,37 @@ use crate::store::Error;
 use crate::wire::http::media_type;
 use crate::wire::jmap::MethodError;
 
-/// The limit of RFC 8620 §2 for uploads under way: their number, and what they hold.
+/// The limit of RFC 8620 §2 that bounds concurrent uploads: their number, and their bytes.
 const UPLOAD_LIMIT_NAME: &str = "maxConcurrentUpload";
 
 pub(super) async fn upload(
     State(backend): State<Arc<Backend>>,
-    Extension(who): Extension<RequestContext>,
+    Extension(context): Extension<RequestContext>,
     Path(account): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    match try_upload(&backend, who, &account, &headers, body).await {
-        // RFC 8620 §6.1 names no status; aerc takes any but this one for a failure.
-        Ok(value) => answer(StatusCode::OK, "application/json", &value),
+    match try_upload(&backend, context, &account, &headers, body).await {
+        // RFC 8620 §6.1 names no status; the client aerc takes any other one for a failure.
+        Ok(value) => json_response(StatusCode::OK, "application/json", &value),
         Err(problem) => problem.into_response(),
     }
 }
 
-/// The account that a path names: the user's own, or one in which something is shared with the
-/// user.
+/// Finds the account that a path names: the user's own, or one with a mailbox that is shared with
+/// the user.
 ///
 /// # Errors
-/// 404 where the user may not know of it.
-pub(super) fn account(
+/// 404 for any other account, whether it exists or not.
+pub(super) fn find_account(
     backend: &Backend,
-    who: &RequestContext,
-    named: &str,
+    context: &RequestContext,
+    text: &str,
 ) -> Result<Account, Problem> {
     let missing = || Problem::new(StatusCode::NOT_FOUND, "no such account");
-    let id = named.parse::<AccountId>().map_err(|_| missing())?;
-    let context = backend.context(&backend.settings.get(), who);
-    context.accessible_account(id).map_err(|error| match error {
+    let id = text.parse::<AccountId>().map_err(|_| missing())?;
+    let methods = backend.context(&backend.settings.get(), context);
+    methods.accessible_account(id).map_err(|error| match error {
         MethodError::AccountNotFound => missing(),
         error => error.into(),
     })
@@ -69,86 +73,91 @@ pub(super) fn account(
 
 async fn try_upload(
     backend: &Arc<Backend>,
-    who: RequestContext,
-    named: &str,
+    context: RequestContext,
+    account: &str,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Value, Problem> {
-    let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
-    let account = account(backend, &who, named)?.id;
+    let bad_request = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
+    let account = find_account(backend, &context, account)?.id;
     if let Some(field) = headers.get("x-jmap-accountid")
         && field.to_str().ok().and_then(|text| text.trim().parse::<AccountId>().ok())
             != Some(account)
     {
-        return Err(bad("X-JMAP-AccountId names no account, or another than the URL"));
+        return Err(bad_request("X-JMAP-AccountId does not name the account of the URL"));
     }
-    let kind = match headers.get("content-type") {
+    let content_type = match headers.get("content-type") {
         None => "application/octet-stream",
-        Some(kind) => kind
+        Some(value) => value
             .to_str()
             .ok()
             .and_then(media_type)
-            .ok_or_else(|| bad("Content-Type is no media type"))?,
+            .ok_or_else(|| bad_request("Content-Type is not a media type"))?,
     };
-    if is_form(kind, headers) {
-        let detail = "a form is not taken: send the bytes themselves, under their own type";
+    if is_form(content_type, headers) {
+        let detail = "forms are not accepted: send the bytes themselves, with their media type";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    let context = backend.context(&backend.settings.get(), &who);
-    if context.uploads.refuses(kind) {
-        let detail = format!("{kind} is not taken here");
+    let methods = backend.context(&backend.settings.get(), &context);
+    if methods.uploads.refuses(content_type) {
+        let detail = format!("uploads of the media type {content_type} are not accepted here");
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    let counted =
-        backend.uploads.enter(who.key()).ok_or_else(|| Problem::limit(UPLOAD_LIMIT_NAME))?;
-    let most = usize::try_from(context.uploads.max).unwrap_or(usize::MAX);
+    let permit =
+        backend.uploads.enter(context.key()).ok_or_else(|| Problem::limit(UPLOAD_LIMIT_NAME))?;
+    let max = usize::try_from(methods.uploads.max).unwrap_or(usize::MAX);
     let too_large = || Problem::too_large("maxSizeUpload");
-    if body.size_hint().lower() > context.uploads.max {
+    if body.size_hint().lower() > methods.uploads.max {
         return Err(too_large());
     }
-    let begun = context.begin_upload(account);
+    let begun = methods.begin_upload(account);
     begun.map_err(|wait| {
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).after(wait.0)
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, wait.to_string()).with_retry_after(wait.0)
     })?;
     let paced = PacedBody::new(body, BodyPace::within(limits::UPLOAD_TIMEOUT));
-    let (collected, room) = collect(backend, &who, paced, most).await?.ok_or_else(too_large)?;
+    let (collected, reservation) =
+        collect(backend, &context, paced, max).await?.ok_or_else(too_large)?;
     let size = collected.size();
-    context.count_uploaded_bytes(account, size);
-    let kept_as = kind.to_owned();
-    let kept =
-        store(backend, collected, move |octets| context.keep_upload(account, &octets, &kept_as))
+    methods.count_uploaded_bytes(account, size);
+    let stored_type = content_type.to_owned();
+    let stored =
+        store(backend, collected, move |bytes| methods.keep_upload(account, &bytes, &stored_type))
             .await?;
-    drop((room, counted));
-    let id = kept.map_err(|error| match error {
+    drop((reservation, permit));
+    let id = stored.map_err(|error| match error {
         Error::Quota => too_large(),
         error => error.into(),
     })?;
-    Ok(
-        json!({"accountId": account.to_string(), "blobId": id.to_string(), "type": kind, "size": size}),
-    )
+    Ok(json!({
+        "accountId": account.to_string(),
+        "blobId": id.to_string(),
+        "type": content_type,
+        "size": size,
+    }))
 }
 
-/// Collects a body as it comes, and takes room for it meanwhile; mostly it goes into a file. `None`
-/// where it is larger than `most`.
+/// Collects a body, mostly in a file, and reserves its bytes as they arrive. Returns `None` if the
+/// body is larger than `max`.
 pub(super) async fn collect(
     backend: &Backend,
-    who: &RequestContext,
+    context: &RequestContext,
     mut body: PacedBody,
-    most: usize,
+    max: usize,
 ) -> Result<Option<(BodyBuffer, Reservation)>, Problem> {
     let settings = backend.settings.get();
-    let each = (most as u64)
+    let per_account = (max as u64)
         .saturating_mul(limits::MAX_CONCURRENT_UPLOADS as u64)
         .max(limits::MAX_INCOMING_UPLOAD_BYTES_PER_ACCOUNT);
-    let bounds = Bounds { all: each.saturating_mul(limits::MAX_FULL_UPLOADERS), each, free: 0 };
-    let mut room = backend.coming.room(who.key(), bounds);
+    let all = per_account.saturating_mul(limits::MAX_FULL_UPLOADERS);
+    let bounds = Bounds { all, per_account, free: 0 };
+    let mut reservation = backend.upload_bytes.reservation(context.key(), bounds);
     let mut collected = BodyBuffer::new(settings.body_in_memory, &settings.spill_dir);
-    while let Some(piece) = body.next().await? {
-        if collected.size() + piece.len() > most {
+    while let Some(chunk) = body.next().await? {
+        if collected.size() + chunk.len() > max {
             return Ok(None);
         }
-        room.grow(piece.len()).map_err(|full| full.problem(UPLOAD_LIMIT_NAME))?;
-        collected.add(&piece).map_err(|error| {
+        reservation.grow(chunk.len()).map_err(|error| error.problem(UPLOAD_LIMIT_NAME))?;
+        collected.add(&chunk).map_err(|error| {
             tracing::warn!(%error, "cannot collect an upload");
             Problem::new(
                 StatusCode::INSUFFICIENT_STORAGE,
@@ -156,43 +165,43 @@ pub(super) async fn collect(
             )
         })?;
     }
-    Ok(Some((collected, room)))
+    Ok(Some((collected, reservation)))
 }
 
-/// Stores what came in whole, as soon as there is memory for it and for the copies that storing
-/// makes.
+/// Calls `write` with a collected body, on a thread that may wait, once there is memory for the
+/// body and the copies that storing makes.
 pub(super) async fn store<T: Send + 'static>(
     backend: &Backend,
     mut collected: BodyBuffer,
-    kept: impl FnOnce(Vec<u8>) -> T + Send + 'static,
+    write: impl FnOnce(Vec<u8>) -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    let room =
-        backend.storing.take(collected.size().saturating_mul(1 + limits::FILING_COPIES)).await;
-    let room = room.ok_or_else(|| Problem::busy("too much at once: try again"))?;
-    let done = tokio::task::spawn_blocking(move || {
-        let done = collected.finish().map(kept);
-        drop(room);
-        done
+    let bytes = collected.size().saturating_mul(1 + limits::FILING_COPIES);
+    let memory = backend.storing_memory.acquire(bytes).await;
+    let memory = memory.ok_or_else(|| Problem::busy("too much at once: try again later"))?;
+    let written = tokio::task::spawn_blocking(move || {
+        let result = collected.finish().map(write);
+        drop(memory);
+        result
     });
     let failed = |error: &dyn std::fmt::Display| {
         tracing::error!(%error, "an upload failed");
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the upload failed")
     };
-    done.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+    written.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
 }
 
-/// Whether a form of a web page is sent: it goes out without asking first, with the login that the
-/// browser remembers.
+/// Whether the body may be a form of a web page, which a browser sends without a CORS preflight and
+/// with the login that it remembers.
 ///
-/// Nobody means to upload `multipart/form-data`. The other types that forms have are also used by
-/// clients, which do not wish to be shown a page.
-fn is_form(kind: &str, headers: &HeaderMap) -> bool {
-    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+/// Clients never upload `multipart/form-data`. They do use the other media types of forms, but
+/// unlike a browser do not accept HTML as the response.
+fn is_form(content_type: &str, headers: &HeaderMap) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let accepted = headers.get_all("accept").iter().filter_map(|field| field.to_str().ok());
     match essence.as_str() {
         "multipart/form-data" => true,
         "application/x-www-form-urlencoded" | "text/plain" => {
-            accepted.into_iter().any(|kinds| kinds.contains("text/html"))
+            accepted.into_iter().any(|types| types.contains("text/html"))
         }
         _ => false,
     }

@@ -1,12 +1,12 @@
-//! The transport of a WebSocket (RFC 6455, over HTTP/2 RFC 8441): the handshake, messages within
-//! bounds, and the end.
+//! The WebSocket protocol (RFC 6455, over HTTP/2 RFC 8441): the handshake, messages within limits,
+//! and the close.
 //!
-//! - The bytes of a message take room as they arrive, long before it is complete, and must come at
-//!   a pace.
-//! - A message that is refused is answered before the connection ends: the client is told why, then
-//!   the rest of what it sends is read for a while, so that no reset overtakes the answer.
+//! - The bytes of a message are reserved as they arrive, long before the message is complete, and
+//!   must come at a minimum rate.
+//! - After the close frame, further input is read and discarded for a while, so that a reset does
+//!   not destroy the last message to the client.
 //!
-//! What the messages say is the business of `socket`.
+//! `socket` interprets the messages.
 
 use std::io;
 use std::pin::Pin;
@@ -37,13 +37,13 @@ use super::problem::Problem;
 use crate::model::limits;
 use crate::net::stop::StopSignal;
 
-/// Bytes that are read at once.
+/// The most bytes that are read at a time.
 const READ_CHUNK: usize = 16 * 1024;
 
-/// A handshake that a client began.
+/// The opening handshake of a client.
 #[derive(Debug)]
 pub(super) struct Handshake {
-    /// What HTTP/1.1 proves by that it was understood.
+    /// `Sec-WebSocket-Key`; `None` over HTTP/2.
     key: Option<HeaderValue>,
     upgrade: OnUpgrade,
     protocols: Vec<HeaderValue>,
@@ -53,50 +53,55 @@ impl Handshake {
     /// Reads the handshake of a request.
     ///
     /// # Errors
-    /// It is none, or one of another version.
-    pub(super) fn of(request: &mut Request) -> Result<Self, Problem> {
-        let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
-        let says = |headers: &HeaderMap, name: &str, wanted: &str| {
+    /// - 400: the handshake is malformed.
+    /// - 405: the method is neither GET nor CONNECT.
+    /// - 426: the request does not ask for a WebSocket of version 13.
+    pub(super) fn parse(request: &mut Request) -> Result<Self, Problem> {
+        let bad_request = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, detail);
+        let contains = |headers: &HeaderMap, name: &str, token: &str| {
             let fields = headers.get_all(name).iter().filter_map(|field| field.to_str().ok());
             fields
                 .flat_map(|field| field.split(','))
-                .any(|word| word.trim().eq_ignore_ascii_case(wanted))
+                .any(|word| word.trim().eq_ignore_ascii_case(token))
         };
         let headers = request.headers();
         let key = if *request.method() == Method::CONNECT {
             let protocol = request.extensions().get::<hyper::ext::Protocol>();
             if protocol.is_none_or(|protocol| protocol.as_str() != "websocket") {
-                return Err(bad(":protocol is not websocket"));
+                return Err(bad_request(":protocol is not websocket"));
             }
             None
         } else {
             if *request.method() != Method::GET {
                 return Err(Problem::new(
                     StatusCode::METHOD_NOT_ALLOWED,
-                    "a WebSocket is opened by GET",
+                    "a WebSocket must be opened by GET",
                 ));
             }
-            if !says(headers, "connection", "upgrade") || !says(headers, "upgrade", "websocket") {
-                return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, "a WebSocket is wanted"));
+            if !contains(headers, "connection", "upgrade")
+                || !contains(headers, "upgrade", "websocket")
+            {
+                let detail = "this URL must be used with a WebSocket";
+                return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, detail));
             }
             Some(
                 headers
                     .get("sec-websocket-key")
                     .cloned()
-                    .ok_or_else(|| bad("no Sec-WebSocket-Key"))?,
+                    .ok_or_else(|| bad_request("Sec-WebSocket-Key is missing"))?,
             )
         };
         if headers.get("sec-websocket-version").is_none_or(|version| version != "13") {
             return Err(Problem::new(
                 StatusCode::UPGRADE_REQUIRED,
-                "version 13 of the WebSocket protocol is wanted",
+                "only version 13 of the WebSocket protocol is supported",
             ));
         }
         let protocols = headers.get_all("sec-websocket-protocol").iter().cloned().collect();
         let upgrade = request.extensions_mut().remove::<OnUpgrade>();
         Ok(Self {
             key,
-            upgrade: upgrade.ok_or_else(|| bad("this connection cannot be upgraded"))?,
+            upgrade: upgrade.ok_or_else(|| bad_request("this connection cannot be upgraded"))?,
             protocols,
         })
     }
@@ -107,12 +112,13 @@ impl Handshake {
         offered.flat_map(|field| field.split(',')).any(|offer| offer.trim() == name)
     }
 
-    /// Agrees to it with a subprotocol; `talk` begins when the client has the answer.
+    /// Returns the response that accepts the handshake with a subprotocol. `serve` is called when
+    /// the client has received it.
     pub(super) fn accept<F>(
         self,
         protocol: &'static str,
-        room: Reservation,
-        talk: impl FnOnce(Socket) -> F + Send + 'static,
+        reservation: Reservation,
+        serve: impl FnOnce(Socket) -> F + Send + 'static,
     ) -> Response
     where
         F: Future<Output = ()> + Send + 'static,
@@ -121,12 +127,10 @@ impl Handshake {
         tokio::spawn(async move {
             match upgrade.await {
                 Ok(upgraded) => {
-                    talk(
-                        Socket::new(TokioIo::new(upgraded), room, limits::HTTP_WRITE_TIMEOUT).await,
-                    )
-                    .await
+                    let stream = TokioIo::new(upgraded);
+                    serve(Socket::new(stream, reservation, limits::HTTP_WRITE_TIMEOUT).await).await
                 }
-                Err(error) => tracing::debug!(%error, "no WebSocket"),
+                Err(error) => tracing::debug!(%error, "a WebSocket was not opened"),
             }
         });
         let mut response = Response::new(Body::empty());
@@ -135,7 +139,8 @@ impl Handshake {
         set("sec-websocket-protocol", HeaderValue::from_static(protocol));
         let Some(key) = self.key else { return response };
         let Ok(accepted) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) else {
-            return Problem::new(StatusCode::BAD_REQUEST, "no Sec-WebSocket-Key").into_response();
+            let detail = "Sec-WebSocket-Key is invalid";
+            return Problem::new(StatusCode::BAD_REQUEST, detail).into_response();
         };
         set("connection", HeaderValue::from_static("upgrade"));
         set("upgrade", HeaderValue::from_static("websocket"));
@@ -148,41 +153,42 @@ impl Handshake {
 /// A message of the client.
 #[derive(Debug)]
 pub(super) enum ClientMessage {
-    /// A text, and the room that it takes.
+    /// A text, and the memory that is reserved for it.
     Text(String, Reservation),
-    /// Bytes, which mean nothing here.
+    /// A binary message, which JMAP does not use.
     Bytes,
-    /// A ping, or an answer to one.
+    /// A ping or pong.
     Control,
 }
 
-/// Why no more is heard.
+/// Why the next message cannot be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReceiveError {
-    /// The client went away, or does not speak the protocol.
+    /// The client disconnected or violates the protocol.
     Gone,
-    /// A message is larger than a request may be.
+    /// The message is larger than a request may be.
     TooLarge,
-    /// There is no room for the message now.
-    Full(CapacityError),
+    /// No memory could be reserved for the message.
+    NoMemory(CapacityError),
 }
 
-/// A WebSocket that is open.
+/// An open WebSocket.
 #[derive(Debug)]
 pub(super) struct Socket<S = TokioIo<Upgraded>> {
     stream: WebSocketStream<MeteredStream<S>>,
     meter: Arc<Mutex<MessageMeter>>,
-    /// In so much time `limits::MIN_RESPONSE_PACE_BYTES` of a message must be taken, or its rest.
+    /// The time in which the client must read `limits::MIN_RESPONSE_PACE_BYTES` of a message, or
+    /// the rest of it.
     unread: Duration,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
-    async fn new(stream: S, room: Reservation, unread: Duration) -> Self {
+    async fn new(stream: S, reservation: Reservation, unread: Duration) -> Self {
         let meter = Arc::new(Mutex::new(MessageMeter {
-            room,
+            reservation,
             bytes: 0,
             window: None,
-            full: None,
+            error: None,
             written: 0,
         }));
         let config = WebSocketConfig::default()
@@ -197,46 +203,51 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         }
     }
 
-    /// The next message.
+    /// Waits for the next message.
     ///
     /// # Errors
-    /// There is none any more, or this one is refused.
+    /// `ReceiveError`; then no message can be received any more.
     pub(super) async fn receive(&mut self) -> Result<ClientMessage, ReceiveError> {
         match self.stream.next().await {
             Some(Ok(Message::Text(text))) => Ok(ClientMessage::Text(
                 text.as_str().to_owned(),
-                self.meter.lock().take_message_room(),
+                self.meter.lock().take_message_reservation(),
             )),
             Some(Ok(Message::Binary(_))) => Ok(ClientMessage::Bytes),
-            // Two bytes of a control frame say what it is, four are its mask (RFC 6455 §5.2).
+            // A control frame has two bytes of head and four of mask (RFC 6455 §5.2).
             Some(Ok(Message::Ping(bytes) | Message::Pong(bytes))) => {
                 self.meter.lock().discount_received(bytes.len() + 6);
                 Ok(ClientMessage::Control)
             }
             Some(Err(Error::Capacity(_))) => Err(ReceiveError::TooLarge),
             Some(Ok(Message::Close(_))) => {
-                // The answer to it goes out when more is read.
+                // The library sends its close frame when more is read.
                 drop(timeout(limits::HTTP_WRITE_TIMEOUT, self.stream.next()).await);
                 Err(ReceiveError::Gone)
             }
             Some(Ok(Message::Frame(_)) | Err(_)) | None => {
-                Err(self.meter.lock().full.map_or(ReceiveError::Gone, ReceiveError::Full))
+                Err(self.meter.lock().error.map_or(ReceiveError::Gone, ReceiveError::NoMemory))
             }
         }
     }
 
-    /// Sends a text; whether the client took it, at a pace. After each window of time `goes_on` may
-    /// end it.
-    pub(super) async fn send_text(&mut self, text: String, goes_on: impl Fn() -> bool) -> bool {
-        self.send(Message::Text(text.into()), goes_on).await
+    /// Sends a text. Returns whether the client read it at the minimum rate.
+    ///
+    /// `may_continue` is asked after each window of time; `false` aborts.
+    pub(super) async fn send_text(
+        &mut self,
+        text: String,
+        may_continue: impl Fn() -> bool,
+    ) -> bool {
+        self.send(Message::Text(text.into()), may_continue).await
     }
 
-    /// Asks whether the client is still there.
+    /// Sends a ping. Returns whether the client took it.
     pub(super) async fn ping(&mut self) -> bool {
         self.send(Message::Ping(Vec::new().into()), || true).await
     }
 
-    async fn send(&mut self, message: Message, goes_on: impl Fn() -> bool) -> bool {
+    async fn send(&mut self, message: Message, may_continue: impl Fn() -> bool) -> bool {
         let begun = Instant::now();
         let sent = {
             let mut sending = std::pin::pin!(self.stream.send(message));
@@ -244,44 +255,44 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                 let before = self.meter.lock().written;
                 match timeout(self.unread, &mut sending).await {
                     Ok(sent) => break sent.is_ok(),
-                    Err(_) if !self.meter.lock().is_read(before) || !goes_on() => break false,
+                    Err(_) if !self.meter.lock().is_read(before) || !may_continue() => break false,
                     Err(_) => {}
                 }
             }
         };
-        // Nothing was read meanwhile.
+        // Nothing was read while the message was sent.
         self.pause_reading(begun.elapsed());
         sent
     }
 
-    /// Takes note that for so long nothing was read: what did not come in this time is not slow.
+    /// Records that nothing was read for `time`, so that the client is not taken for slow.
     pub(super) fn pause_reading(&self, time: Duration) {
         self.meter.lock().pause_reading(time);
     }
 
-    /// Whether a message that was begun comes too slowly. Asked from time to time; `reads` says
-    /// whether it could come.
-    pub(super) fn is_slow(&self, pace: BodyPace, reads: bool) -> bool {
-        self.meter.lock().is_slow(Instant::now(), pace, reads)
+    /// Whether an incomplete message comes too slowly. To be called regularly; `is_reading` tells
+    /// whether the socket is being read.
+    pub(super) fn is_slow(&self, pace: BodyPace, is_reading: bool) -> bool {
+        self.meter.lock().is_slow(Instant::now(), pace, is_reading)
     }
 
-    /// Closes for a reason (RFC 6455 §7.4.1), and reads what the client still sends for a while; at
-    /// once where the service stops.
+    /// Sends a close frame (RFC 6455 §7.4.1), then reads and discards further input for a while,
+    /// unless the service stops.
     pub(super) async fn close(mut self, code: u16, reason: &'static str, stop: &StopSignal) {
         let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
         if !self.send(Message::Close(Some(frame)), || true).await || stop.is_stopping() {
             return;
         }
-        // What came of a message, and its room, are given back before the rest is waited for.
+        // Buffers and reserved memory are released before the wait.
         let mut stream = self.stream.into_inner().stream;
-        drop(self.meter.lock().take_message_room());
+        drop(self.meter.lock().take_message_reservation());
         if timeout(limits::HTTP_WRITE_TIMEOUT, stream.shutdown()).await.is_err() {
             return;
         }
-        let until = Instant::now() + limits::DRAIN_TIMEOUT;
+        let deadline = Instant::now() + limits::DRAIN_TIMEOUT;
         let (mut buffer, mut bytes) = (vec![0; READ_CHUNK], 0);
         while bytes <= limits::MAX_DRAINED_BYTES {
-            match timeout_at(until, timeout(limits::DRAIN_PACE_WINDOW, stream.read(&mut buffer)))
+            match timeout_at(deadline, timeout(limits::DRAIN_PACE_WINDOW, stream.read(&mut buffer)))
                 .await
             {
                 Ok(Ok(Ok(read))) if read > 0 => bytes += read,
@@ -291,57 +302,58 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 }
 
-/// What came of the message that is not complete.
+/// Measures the incomplete message that is being received, and the bytes that are written.
 #[derive(Debug)]
 struct MessageMeter {
-    room: Reservation,
+    reservation: Reservation,
+    /// The bytes of the incomplete message.
     bytes: usize,
-    /// Since when its pace is looked at, and what had come then.
+    /// The begin of the current window, and `bytes` at that time.
     window: Option<(Instant, usize)>,
-    /// Why nothing more is read.
-    full: Option<CapacityError>,
-    /// Bytes that were written to the client.
+    /// Why no more memory could be reserved.
+    error: Option<CapacityError>,
+    /// The bytes that were written to the client.
     written: u64,
 }
 
 impl MessageMeter {
     fn count_received(&mut self, bytes: usize) -> io::Result<()> {
         self.bytes += bytes;
-        self.room.grow(bytes).map_err(|full| {
-            self.full = Some(full);
-            io::Error::other(full)
+        self.reservation.grow(bytes).map_err(|error| {
+            self.error = Some(error);
+            io::Error::other(error)
         })
     }
 
-    /// The message is complete: what it took goes with it.
-    fn take_message_room(&mut self) -> Reservation {
+    /// Returns the memory of a message that is complete.
+    fn take_message_reservation(&mut self) -> Reservation {
         (self.bytes, self.window) = (0, None);
-        self.room.take()
+        self.reservation.take()
     }
 
-    /// For so long nothing was read.
+    /// Extends the window by a time in which nothing was read.
     fn pause_reading(&mut self, time: Duration) {
         if let Some((since, _)) = &mut self.window {
             *since += time;
         }
     }
 
-    /// Whether the client took enough since so much had been written.
+    /// Whether the client read enough since `written` was `before`.
     fn is_read(&self, before: u64) -> bool {
         self.written.saturating_sub(before) >= limits::MIN_RESPONSE_PACE_BYTES as u64
     }
 
-    /// Some of what came was not of the message.
+    /// Subtracts bytes that belong to a control frame.
     fn discount_received(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
         if self.bytes == 0 {
-            self.take_message_room();
+            self.take_message_reservation();
         }
     }
 
-    fn is_slow(&mut self, now: Instant, pace: BodyPace, reads: bool) -> bool {
+    fn is_slow(&mut self, now: Instant, pace: BodyPace, is_reading: bool) -> bool {
         let (since, before) = match self.window {
-            Some(window) if reads && self.bytes > 0 => window,
+            Some(window) if is_reading && self.bytes > 0 => window,
             _ => {
                 self.window = (self.bytes > 0).then_some((now, self.bytes));
                 return false;
@@ -351,11 +363,11 @@ impl MessageMeter {
             return false;
         }
         self.window = Some((now, self.bytes));
-        self.bytes.saturating_sub(before) < pace.least
+        self.bytes.saturating_sub(before) < pace.min_bytes
     }
 }
 
-/// A stream of which is counted what was read.
+/// A stream that counts the bytes that are read and written.
 #[derive(Debug)]
 struct MeteredStream<S> {
     stream: S,
@@ -366,12 +378,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
+        buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = into.filled().len();
-        match Pin::new(&mut self.stream).poll_read(cx, into) {
+        let before = buffer.filled().len();
+        match Pin::new(&mut self.stream).poll_read(cx, buffer) {
             Poll::Ready(Ok(())) => {
-                let read = into.filled().len().saturating_sub(before);
+                let read = buffer.filled().len().saturating_sub(before);
                 Poll::Ready(if read > 0 { self.meter.lock().count_received(read) } else { Ok(()) })
             }
             other => other,
@@ -406,78 +418,83 @@ mod tests {
     use super::*;
     use crate::net::http::in_flight::{Bounds, InFlight};
 
+    const BOUNDS: Bounds = Bounds { all: 1000, per_account: 1000, free: 0 };
+
     fn meter(in_flight: &InFlight) -> MessageMeter {
-        let room = in_flight.room("ann".into(), Bounds { all: 1000, each: 1000, free: 0 });
-        MessageMeter { room, bytes: 0, window: None, full: None, written: 0 }
+        let reservation = in_flight.reservation("ann".into(), BOUNDS);
+        MessageMeter { reservation, bytes: 0, window: None, error: None, written: 0 }
     }
 
     #[test]
-    fn a_message_that_stays_unfinished_is_slow_and_an_idle_socket_is_not() {
+    fn incomplete_message_is_slow_but_an_idle_socket_is_not() {
         let mut meter = meter(&InFlight::default());
         let pace = BodyPace {
             window: Duration::from_secs(10),
-            least: 100,
-            whole: Duration::from_secs(60),
+            min_bytes: 100,
+            total: Duration::from_secs(60),
         };
         let begun = Instant::now();
-        let slow = |meter: &mut MessageMeter, seconds, reads| {
-            meter.is_slow(begun + Duration::from_secs(seconds), pace, reads)
+        let slow = |meter: &mut MessageMeter, seconds, is_reading| {
+            meter.is_slow(begun + Duration::from_secs(seconds), pace, is_reading)
         };
-        assert!(!slow(&mut meter, 0, true) && !slow(&mut meter, 1000, true), "nothing was begun");
+        assert!(
+            !slow(&mut meter, 0, true) && !slow(&mut meter, 1000, true),
+            "no message was begun"
+        );
         meter.count_received(50).unwrap();
         assert!(!slow(&mut meter, 1010, true) && !slow(&mut meter, 1019, true));
         meter.count_received(100).unwrap();
         assert!(!slow(&mut meter, 1020, true), "fast enough");
         assert!(!slow(&mut meter, 1029, true));
-        assert!(slow(&mut meter, 1030, true), "nothing came of the rest");
-        // While it is not read it cannot come.
+        assert!(slow(&mut meter, 1030, true), "the rest did not come");
+        // Time in which the socket is not read does not count.
         assert!(!slow(&mut meter, 1050, false) && !slow(&mut meter, 1051, true));
-        // Nor while the service sends, which may take long, and no less afterwards.
+        // Time in which the service sends does not count, either.
         assert!(!slow(&mut meter, 1059, true));
         meter.pause_reading(Duration::from_secs(600));
         assert!(!slow(&mut meter, 1659, true) && slow(&mut meter, 1660, true));
-        drop(meter.take_message_room());
+        drop(meter.take_message_reservation());
         assert!(!slow(&mut meter, 2000, true) && !slow(&mut meter, 3000, true));
-        // A ping is no message.
+        // A ping is not part of a message.
         meter.count_received(8).unwrap();
         meter.discount_received(8);
         assert!(!slow(&mut meter, 4000, true) && !slow(&mut meter, 5000, true));
     }
 
     #[test]
-    fn what_came_takes_room_until_its_message_is_answered() {
+    fn bytes_stay_reserved_until_the_message_is_answered() {
         let in_flight = InFlight::default();
         let (mut one, mut other) = (meter(&in_flight), meter(&in_flight));
         one.count_received(900).unwrap();
-        assert!(other.count_received(101).is_err() && other.full == Some(CapacityError::Share));
-        let held = one.take_message_room();
+        assert!(other.count_received(101).is_err() && other.error == Some(CapacityError::Account));
+        let reservation = one.take_message_reservation();
         assert!(one.count_received(101).is_err());
-        drop(held);
+        drop(reservation);
         one.count_received(101).unwrap();
     }
 
-    /// A client that reads on gets a large answer however long that takes, unless the service stops
-    /// meanwhile; a client that takes next to nothing is left.
+    /// A client that reads fast enough gets a large message however long it takes, unless
+    /// `may_continue` returns `false`.
     #[tokio::test]
-    async fn a_message_is_sent_as_long_as_the_client_takes_enough_of_it() {
+    async fn sends_a_message_as_long_as_the_client_reads_fast_enough() {
         let in_flight = InFlight::default();
-        for (step, goes_on, is_taken) in
+        for (step, may_continue, is_sent) in
             [(1 << 18, true, true), (1 << 10, true, false), (1 << 18, false, false)]
         {
             let (near, mut far) = tokio::io::duplex(1 << 10);
-            let room = in_flight.room("ann".into(), Bounds { all: 1000, each: 1000, free: 0 });
-            let mut socket = Socket::new(near, room, Duration::from_secs(1)).await;
+            let reservation = in_flight.reservation("ann".into(), BOUNDS);
+            let mut socket = Socket::new(near, reservation, Duration::from_secs(1)).await;
             let reader = tokio::spawn(async move {
-                let mut piece = vec![0; step];
-                while far.read_exact(&mut piece).await.is_ok() {
+                let mut chunk = vec![0; step];
+                while far.read_exact(&mut chunk).await.is_ok() {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             });
-            // Twice as long as a client may read nothing.
+            // This takes longer than a client may read nothing.
             assert_eq!(
-                socket.send_text("x".repeat(4 << 20), || goes_on).await,
-                is_taken,
-                "{step} {goes_on}"
+                socket.send_text("x".repeat(4 << 20), || may_continue).await,
+                is_sent,
+                "{step} {may_continue}"
             );
             drop(socket);
             reader.await.unwrap();

@@ -1,5 +1,5 @@
-//! Encryption of a push message for the client alone (RFC 8291): aes128gcm (RFC 8188) of one
-//! record.
+//! Encrypts a push message so that only the client can read it (RFC 8291): aes128gcm (RFC 8188)
+//! with one record.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
@@ -7,18 +7,17 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 
 use crate::model::PushKeys;
 
-/// The size of a record (RFC 8188 §2.1): ours are one, and smaller.
+/// The record size in the header (RFC 8188 §2.1). A body has one record, which is smaller.
 const RECORD_BYTES: u32 = 4096;
-/// Octets of a message that fit into it: the tag takes 16, the delimiter one, the header 86.
+/// The longest message: a record also has a tag of 16 bytes, a delimiter of 1 and a header of 86.
 pub(super) const MAX_MESSAGE_BYTES: usize = 3993;
 
-/// It could not be encrypted: the client's key is no point of the curve, or the message is too
-/// long.
+/// The client's key is not a point of the curve, or the message is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be encrypted with the client's keys")]
 pub(super) struct EncryptionError;
 
-/// The body of a request that only the client can read.
+/// Returns the encrypted body of a push request.
 pub(super) fn encrypt(plain: &[u8], keys: &PushKeys) -> Result<Vec<u8>, EncryptionError> {
     let mut salt = [0; 16];
     getrandom::fill(&mut salt).map_err(|_| EncryptionError)?;
@@ -40,19 +39,19 @@ fn encrypt_with(
     // RFC 8291 §3.4.
     let input: [u8; 32] = agree(private, peer, EncryptionError, |secret| {
         let key = Salt::new(HKDF_SHA256, &keys.auth).extract(secret);
-        fill(&key, &[b"WebPush: info\0", &keys.p256dh, public.as_ref()])
+        expand(&key, &[b"WebPush: info\0", &keys.p256dh, public.as_ref()])
     })?;
     let key = Salt::new(HKDF_SHA256, salt).extract(&input);
-    let content: [u8; 16] = fill(&key, &[b"Content-Encoding: aes128gcm\0"])?;
-    let nonce: [u8; 12] = fill(&key, &[b"Content-Encoding: nonce\0"])?;
+    let content: [u8; 16] = expand(&key, &[b"Content-Encoding: aes128gcm\0"])?;
+    let nonce: [u8; 12] = expand(&key, &[b"Content-Encoding: nonce\0"])?;
 
     let mut sealed = plain.to_vec();
     // The delimiter of the last record (RFC 8188 §2).
     sealed.push(2);
     let content = UnboundKey::new(&AES_128_GCM, &content).map_err(|_| EncryptionError)?;
     let nonce = Nonce::assume_unique_for_key(nonce);
-    let done = LessSafeKey::new(content).seal_in_place_append_tag(nonce, Aad::empty(), &mut sealed);
-    done.map_err(|_| EncryptionError)?;
+    let key = LessSafeKey::new(content);
+    key.seal_in_place_append_tag(nonce, Aad::empty(), &mut sealed).map_err(|_| EncryptionError)?;
 
     let id = public.as_ref();
     let mut body = Vec::with_capacity(21 + id.len() + sealed.len());
@@ -64,7 +63,7 @@ fn encrypt_with(
     Ok(body)
 }
 
-/// Length of key material, in bytes.
+/// The length of key material, in bytes.
 #[derive(Clone, Copy)]
 struct Length(usize);
 
@@ -74,7 +73,8 @@ impl KeyType for Length {
     }
 }
 
-fn fill<const N: usize>(
+/// Expands a key (HKDF) to `N` bytes.
+fn expand<const N: usize>(
     key: &aws_lc_rs::hkdf::Prk,
     info: &[&[u8]],
 ) -> Result<[u8; N], EncryptionError> {
@@ -91,36 +91,36 @@ mod tests {
 
     use super::*;
 
-    fn octets(text: &str) -> Vec<u8> {
+    const P256DH: &str = concat!(
+        "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AY",
+        "WXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
+    );
+
+    fn decode(text: &str) -> Vec<u8> {
         URL_SAFE_NO_PAD.decode(text).unwrap()
     }
 
     /// The example of RFC 8291 §5, with the values of its Appendix A.
     #[test]
-    fn the_example_of_rfc_8291() {
-        let keys = PushKeys {
-            p256dh: octets(
-                "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
-            ),
-            auth: octets("BTBZMqHH6r4Tts7J_aSIgg"),
-        };
-        let private = octets("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw");
+    fn encrypts_the_example_of_rfc_8291() {
+        let keys = PushKeys { p256dh: decode(P256DH), auth: decode("BTBZMqHH6r4Tts7J_aSIgg") };
+        let private = decode("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw");
         let private = PrivateKey::from_private_key(&ECDH_P256, &private).unwrap();
-        let salt = octets("DGv6ra1nlYgDCS1FRnbzlw").try_into().unwrap();
+        let salt = decode("DGv6ra1nlYgDCS1FRnbzlw").try_into().unwrap();
         let body =
             encrypt_with(b"When I grow up, I want to be a watermelon", &keys, &private, &salt)
                 .unwrap();
-        let wanted = "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8\
-            wEqKK6PBru3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN";
-        assert_eq!(URL_SAFE_NO_PAD.encode(body), wanted);
+        let expected = concat!(
+            "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLoc",
+            "InmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLV",
+            "WGNWQexSgSxsj_Qulcy4a-fN"
+        );
+        assert_eq!(URL_SAFE_NO_PAD.encode(body), expected);
     }
 
     #[test]
-    fn what_is_no_key_or_too_long_is_refused() {
-        let point = octets(
-            "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
-        );
-        let keys = PushKeys { p256dh: point, auth: vec![0; 16] };
+    fn refuses_an_invalid_key_and_a_message_that_is_too_long() {
+        let keys = PushKeys { p256dh: decode(P256DH), auth: vec![0; 16] };
         let (first, second) = (encrypt(b"x", &keys).unwrap(), encrypt(b"x", &keys).unwrap());
         assert!(first != second && first.len() == 86 + 2 + 16);
         assert!(encrypt(&[0; MAX_MESSAGE_BYTES], &keys).unwrap().len() <= RECORD_BYTES as usize);

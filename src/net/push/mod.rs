@@ -1,13 +1,13 @@
-//! Changes pushed to the URLs that clients chose (RFC 8620 §7.2), encrypted for them where they
-//! gave keys (RFC 8291).
+//! Pushes changes to the URLs of push subscriptions (RFC 8620 §7.2), encrypted if the client gave
+//! keys (RFC 8291).
 //!
-//! Each subscription with something to hear has a task of its own. It sends the code that verifies
-//! the subscription once, and nothing else before the client gave it back; then the newest states,
-//! whenever they change, a second apart at least. What cannot be sent is tried again with longer
-//! and longer waits, and what changes meanwhile goes with it. A subscription is destroyed when what
-//! it was made with is taken away, and when its URL says that there is nobody any more.
-//!
-//! What changed while the service was down is not pushed; the next change is.
+//! - Each subscription has a task of its own once one of its accounts changes.
+//! - The verification code is sent once. Nothing else is sent until the client has returned it.
+//! - Pushes of one subscription are at least a second apart and contain the newest states.
+//! - A push that fails for now is retried with growing waits; later changes go with it.
+//! - A subscription is destroyed when the password or token with which it was made is removed, or
+//!   when its URL answers that it is gone.
+//! - Changes while the service was down are not pushed before the next change.
 
 mod encrypt;
 mod target;
@@ -32,25 +32,25 @@ use target::{PushResult, send};
 
 /// The least time between two pushes of one subscription.
 const MIN_PUSH_INTERVAL: Duration = Duration::from_secs(1);
-/// The first wait after a push that failed; it doubles.
+/// The first wait after a push that failed. It doubles with each retry.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(30);
-/// The longest wait, also where the other side wants a longer one.
+/// The longest wait, even if the push server asks for a longer one.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(3600);
-/// So often it is tried; then it waits for the next change.
+/// The most retries. After them, the subscription waits for the next change.
 const MAX_TRIES: u32 = 8;
-/// Pushes under way at once.
+/// The most pushes at a time.
 const MAX_CONCURRENT_PUSHES: usize = 64;
-/// A subscription that hears nothing for so long is looked at: its time may be over.
+/// How often a subscription without changes is read, because it may have expired.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Accounts in which something changed, and the first change of each that was not looked at.
+/// The accounts that have changed, each with its first change that was not processed.
 #[derive(Debug, Default)]
 struct ChangedAccounts {
     accounts: Mutex<HashMap<AccountId, ModSeq>>,
-    woken: Notify,
+    notify: Notify,
 }
 
-/// Pushes until the end.
+/// Pushes changes until the service stops.
 pub async fn run(
     store: Store,
     directory: Directory,
@@ -58,73 +58,74 @@ pub async fn run(
     mut stop: StopSignal,
 ) {
     let changed = Arc::new(ChangedAccounts::default());
-    let noting = Arc::clone(&changed);
+    let listener = Arc::clone(&changed);
     store.on_change(move |change| {
         let first =
             change.types.iter().map(|(_, modseq)| *modseq).min().unwrap_or(ModSeq(u64::MAX));
-        let mut accounts = noting.accounts.lock();
-        let known = accounts.entry(change.account).or_insert(first);
-        *known = first.min(*known);
+        let mut accounts = listener.accounts.lock();
+        let first_change = accounts.entry(change.account).or_insert(first);
+        *first_change = first.min(*first_change);
         drop(accounts);
-        noting.woken.notify_one();
+        listener.notify.notify_one();
     });
-    let turns = Arc::new(Semaphore::new(MAX_CONCURRENT_PUSHES));
-    let mut own_turns: HashMap<AccountId, Arc<Semaphore>> = HashMap::new();
-    let mut woken: HashMap<(AccountId, ObjectId), Arc<Notify>> = HashMap::new();
+    let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_PUSHES));
+    let mut account_permits: HashMap<AccountId, Arc<Semaphore>> = HashMap::new();
+    // The subscriptions that have a task, with the means to wake it.
+    let mut active: HashMap<(AccountId, ObjectId), Arc<Notify>> = HashMap::new();
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
             () = stop.wait() => return,
-            () = changed.woken.notified() => {}
-            Some(Ok(ended)) = tasks.join_next() => drop(woken.remove(&ended)),
+            () = changed.notify.notified() => {}
+            Some(Ok(ended)) = tasks.join_next() => drop(active.remove(&ended)),
         }
         let accounts = std::mem::take(&mut *changed.accounts.lock());
         for (changed, first) in accounts {
-            let all = match subscriptions(&store, changed) {
-                Ok(all) => all,
-                // Of an account that is being repaired nothing is known; the next change wakes us.
+            let subscriptions = match subscriptions(&store, changed) {
+                Ok(subscriptions) => subscriptions,
+                // An account under repair cannot be read. Its next change is processed again.
                 Err(error) => {
-                    tracing::debug!(account = %changed, %error, "push subscriptions cannot be read");
+                    tracing::debug!(account = %changed, %error, "cannot read push subscriptions");
                     continue;
                 }
             };
-            for (account, id) in all {
-                if let Some(waiting) = woken.get(&(account, id)) {
-                    waiting.notify_one();
+            for (account, id) in subscriptions {
+                if let Some(notify) = active.get(&(account, id)) {
+                    notify.notify_one();
                     continue;
                 }
-                let known = observed_accounts(&store, account)
-                    .and_then(|followed| PushState::now(&store, &followed));
-                let Ok(mut known) = known else { continue };
-                known.forget_from(changed, first);
-                let waking = Arc::new(Notify::new());
-                woken.insert((account, id), Arc::clone(&waking));
-                let one = SubscriptionTask {
+                let state = observed_accounts(&store, account)
+                    .and_then(|observed| PushState::now(&store, &observed));
+                let Ok(mut state) = state else { continue };
+                state.forget_from(changed, first);
+                let notify = Arc::new(Notify::new());
+                active.insert((account, id), Arc::clone(&notify));
+                let task = SubscriptionTask {
                     store: store.clone(),
                     directory: directory.clone(),
                     settings: settings.clone(),
-                    own_turns: Arc::clone(
-                        own_turns.entry(account).or_insert_with(account_push_permits),
+                    account_permits: Arc::clone(
+                        account_permits.entry(account).or_insert_with(new_account_permits),
                     ),
-                    turns: Arc::clone(&turns),
+                    permits: Arc::clone(&permits),
                     account,
                     id,
-                    known,
+                    state,
                     code_sent: false,
                 };
-                tasks.spawn(one.run(waking));
+                tasks.spawn(task.run(notify));
             }
         }
     }
 }
 
-/// The pushes that one account may have under way.
-fn account_push_permits() -> Arc<Semaphore> {
+/// Bounds the concurrent pushes of one account.
+fn new_account_permits() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(limits::MAX_CONCURRENT_PUSHES_PER_USER))
 }
 
-/// The subscriptions of who hears of an account: its owner, and those to whom something in it was
-/// opened.
+/// Returns the subscriptions of the users who see changes of an account: its owner and the guests
+/// of its mailboxes.
 fn subscriptions(store: &Store, account: AccountId) -> Result<Vec<(AccountId, ObjectId)>, Error> {
     let snapshot = store.snapshot();
     let mut users = BTreeSet::from([account]);
@@ -140,8 +141,8 @@ fn subscriptions(store: &Store, account: AccountId) -> Result<Vec<(AccountId, Ob
     Ok(all)
 }
 
-/// What the subscriptions of an account are about: it, and those in which something was opened to
-/// it.
+/// Returns the accounts that the subscriptions of an account observe: the account itself, and those
+/// with mailboxes that are shared with it.
 fn observed_accounts(store: &Store, account: AccountId) -> Result<Vec<ObservedAccount>, Error> {
     let shared = store
         .snapshot()
@@ -155,59 +156,62 @@ struct SubscriptionTask {
     store: Store,
     directory: Directory,
     settings: LiveValue<HttpSettings>,
-    /// Those of all subscriptions of the account.
-    own_turns: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
+    /// Bounds the pushes of all subscriptions of the account.
+    account_permits: Arc<Semaphore>,
+    /// Bounds all pushes.
+    permits: Arc<Semaphore>,
     account: AccountId,
     id: ObjectId,
-    known: PushState,
+    /// The states that the client knows.
+    state: PushState,
     code_sent: bool,
 }
 
-/// What is next.
+/// What a task does next.
 #[derive(Debug, PartialEq, Eq)]
 enum PushStep {
-    /// Wait for a change.
+    /// Wait for a change, or for `IDLE_CHECK_INTERVAL`.
     Wait,
-    /// Look again after this.
+    /// Continue after this time.
     Again(Duration),
-    /// It is over.
+    /// End: the subscription is gone.
     End,
 }
 
 impl SubscriptionTask {
-    async fn run(mut self, woken: Arc<Notify>) -> (AccountId, ObjectId) {
+    async fn run(mut self, notify: Arc<Notify>) -> (AccountId, ObjectId) {
         let mut tries = 0;
         loop {
             match self.step(&mut tries).await {
                 PushStep::End => return (self.account, self.id),
                 PushStep::Again(wait) => sleep(wait).await,
-                // Woken or not, it is looked at.
-                PushStep::Wait => drop(timeout(IDLE_CHECK_INTERVAL, woken.notified()).await),
+                PushStep::Wait => drop(timeout(IDLE_CHECK_INTERVAL, notify.notified()).await),
             }
         }
     }
 
+    /// Pushes what is due, and returns what to do next. `tries` counts the failed pushes in a row.
     async fn step(&mut self, tries: &mut u32) -> PushStep {
         let now = self.store.clock().now();
-        let one = match self.store.snapshot().object::<PushSubscription>(self.account, self.id) {
-            Ok(Some(one)) if now < one.expires => one,
+        let read = self.store.snapshot().object::<PushSubscription>(self.account, self.id);
+        let subscription = match read {
+            Ok(Some(subscription)) if now < subscription.expires => subscription,
             Ok(_) => return PushStep::End,
             Err(_) => return PushStep::Again(FIRST_RETRY_PAUSE),
         };
-        let holds = one.credential.as_ref().is_none_or(|credential| {
+        let is_authorized = subscription.credential.as_ref().is_none_or(|credential| {
             self.directory.is_valid(self.account, credential, now).unwrap_or(true)
         });
-        if !holds {
+        if !is_authorized {
             return self.destroy().await;
         }
         match observed_accounts(&self.store, self.account) {
-            Ok(followed) => self.known.set_accounts(&followed),
+            Ok(observed) => self.state.set_accounts(&observed),
             Err(_) => return PushStep::Again(FIRST_RETRY_PAUSE),
         }
-        let before = self.known.clone();
-        let message = if one.is_verified {
-            match self.known.catch_up(&self.store, one.types.as_deref()) {
+        let before = self.state.clone();
+        let message = if subscription.is_verified {
+            match self.state.catch_up(&self.store, subscription.types.as_deref()) {
                 Ok(Some(change)) => change,
                 Ok(None) => return PushStep::Wait,
                 Err(_) => return PushStep::Again(FIRST_RETRY_PAUSE),
@@ -215,58 +219,63 @@ impl SubscriptionTask {
         } else if self.code_sent {
             return PushStep::Wait;
         } else {
-            json!({"@type": "PushVerification", "pushSubscriptionId": self.id.to_string(), "verificationCode": one.code})
+            json!({
+                "@type": "PushVerification",
+                "pushSubscriptionId": self.id.to_string(),
+                "verificationCode": subscription.code,
+            })
         };
-        match self.push(&one, &message).await {
-            PushResult::Taken => {
+        match self.push(&subscription, &message).await {
+            PushResult::Accepted => {
                 *tries = 0;
                 self.code_sent = true;
                 PushStep::Again(MIN_PUSH_INTERVAL)
             }
             PushResult::Gone => self.destroy().await,
-            PushResult::Later(why, wait) if *tries < MAX_TRIES => {
+            PushResult::Later(reason, wait) if *tries < MAX_TRIES => {
                 let doubled = FIRST_RETRY_PAUSE.saturating_mul(1 << (*tries).min(16));
                 *tries += 1;
-                tracing::debug!(account = %self.account, why, "a push waits");
-                self.known = before;
+                tracing::debug!(account = %self.account, reason, "a push will be retried");
+                self.state = before;
                 PushStep::Again(wait.unwrap_or(doubled).clamp(FIRST_RETRY_PAUSE, MAX_RETRY_PAUSE))
             }
-            PushResult::Later(why, _) | PushResult::Refused(why) => {
+            PushResult::Later(reason, _) | PushResult::Refused(reason) => {
                 *tries = 0;
                 self.code_sent = true;
-                tracing::info!(account = %self.account, why, "a push is given up");
+                tracing::info!(account = %self.account, reason, "a push is given up");
                 PushStep::Wait
             }
         }
     }
 
-    async fn push(&self, one: &PushSubscription, message: &Value) -> PushResult {
+    async fn push(&self, subscription: &PushSubscription, message: &Value) -> PushResult {
         let plain = message.to_string().into_bytes();
-        let body = match &one.keys {
+        let body = match &subscription.keys {
             None => plain,
             Some(keys) => match encrypt::encrypt(&plain, keys) {
                 Ok(body) => body,
                 Err(error) => return PushResult::Refused(error.to_string()),
             },
         };
-        // First of one's own share, so that who waits for that keeps no others waiting.
-        let Ok(_own) = self.own_turns.acquire().await else {
-            return PushResult::Later("the end".into(), None);
+        // The account's permit comes first, so that a wait for it does not delay other accounts.
+        let Ok(_account_permit) = self.account_permits.acquire().await else {
+            return PushResult::Later("the service stops".into(), None);
         };
-        let Ok(_turn) = self.turns.acquire().await else {
-            return PushResult::Later("the end".into(), None);
+        let Ok(_permit) = self.permits.acquire().await else {
+            return PushResult::Later("the service stops".into(), None);
         };
-        send(&one.url, body, one.keys.is_some(), self.settings.get().push_to_private).await
+        let is_encrypted = subscription.keys.is_some();
+        send(&subscription.url, body, is_encrypted, self.settings.get().push_to_private).await
     }
 
     async fn destroy(&self) -> PushStep {
         let (store, account, id) = (self.store.clone(), self.account, self.id);
-        let done = tokio::task::spawn_blocking(move || {
+        let destroyed = tokio::task::spawn_blocking(move || {
             let (_, ticket) =
                 store.commit(account, |txn| txn.destroy_object::<PushSubscription>(id))?;
             ticket.wait_blocking()
         });
-        match done.await {
+        match destroyed.await {
             Ok(Ok(()) | Err(Error::NotFound(_))) => PushStep::End,
             _ => PushStep::Again(FIRST_RETRY_PAUSE),
         }

@@ -1,9 +1,11 @@
-//! Where a push goes: a URL that a client chose, and so not a way to what this machine can reach
-//! and the client cannot.
+//! Sends a push to the URL that a client chose.
 //!
-//! The name is looked up once, each address is looked at, and the connection is made to one that
-//! was: what the name means a moment later does not matter. Nothing is followed that the other side
-//! says.
+//! The URL must not give the client access to servers that only this machine can reach:
+//!
+//! - The host name is resolved once. Every address is checked, and the connection is made to one of
+//!   these addresses, so that a later change of the name does not matter.
+//! - Internal addresses and the addresses of this machine are refused, unless the site allows them.
+//! - Redirects are not followed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
@@ -22,63 +24,67 @@ use tokio_rustls::TlsConnector;
 /// The longest that one push may take.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What came of a push.
+/// The result of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PushResult {
-    /// It was taken.
-    Taken,
-    /// There is nobody there for good.
+    Accepted,
+    /// The URL is gone for good.
     Gone,
-    /// It is refused; it would be again.
+    /// The push was refused for good, with the reason.
     Refused(String),
-    /// It may work later, and not before that.
+    /// The push failed for now, with the reason and the wait that the server asks for.
     Later(String, Option<Duration>),
 }
 
-/// Sends a push.
-pub(super) async fn send(url: &str, body: Vec<u8>, encrypted: bool, private: bool) -> PushResult {
-    match timeout(PUSH_TIMEOUT, try_send(url, body, encrypted, private)).await {
-        Ok(Ok(sent) | Err(sent)) => sent,
-        Err(_) => PushResult::Later("too slow".into(), None),
+/// Sends a push. `allow_private` permits internal addresses.
+pub(super) async fn send(
+    url: &str,
+    body: Vec<u8>,
+    is_encrypted: bool,
+    allow_private: bool,
+) -> PushResult {
+    match timeout(PUSH_TIMEOUT, try_send(url, body, is_encrypted, allow_private)).await {
+        Ok(Ok(result) | Err(result)) => result,
+        Err(_) => PushResult::Later("timeout".into(), None),
     }
 }
 
 async fn try_send(
     url: &str,
     body: Vec<u8>,
-    encrypted: bool,
-    private: bool,
+    is_encrypted: bool,
+    allow_private: bool,
 ) -> Result<PushResult, PushResult> {
     let later = |error: &dyn std::fmt::Display| PushResult::Later(error.to_string(), None);
-    let uri: Uri = url.parse().map_err(|_| PushResult::Refused("no URL".into()))?;
+    let uri: Uri = url.parse().map_err(|_| PushResult::Refused("invalid URL".into()))?;
     let host =
         uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
     let port = uri.port_u16().unwrap_or(443);
-    let found =
+    let addresses =
         tokio::net::lookup_host((host.as_str(), port)).await.map_err(|error| later(&error))?;
-    let address = pick_address(found, private, is_own)?;
+    let address = pick_address(addresses, allow_private, is_own)?;
     let stream = TcpStream::connect(address).await.map_err(|error| later(&error))?;
-    // Whatever was found out before: who is reached from the same address is this machine.
-    let here = stream.local_addr().map_err(|error| later(&error))?;
-    if !private && is_within(here.ip(), address.ip()) {
+    // The check after the connection is certain: the kernel has chosen the local address.
+    let local = stream.local_addr().map_err(|error| later(&error))?;
+    if !allow_private && is_within_machine(local.ip(), address.ip()) {
         return Err(PushResult::Refused("an address of this machine".into()));
     }
     let name = ServerName::try_from(host.clone())
-        .map_err(|_| PushResult::Refused("no name for TLS".into()))?;
+        .map_err(|_| PushResult::Refused("invalid host name for TLS".into()))?;
     let connector = connector()
-        .ok_or_else(|| PushResult::Later("no certificates are believed here".into(), None))?;
+        .ok_or_else(|| PushResult::Later("this machine trusts no certificates".into(), None))?;
     let stream = connector.connect(name, stream).await.map_err(|error| later(&error))?;
-    let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = shaken.map_err(|error| later(&error))?;
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|error| later(&error))?;
     let driver = tokio::spawn(connection);
-    let place = uri.path_and_query().map_or("/", |place| place.as_str());
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let authority = uri.authority().map_or(host.as_str(), |authority| authority.as_str());
-    let mut request = Request::post(place)
+    let mut request = Request::post(path)
         .header("host", authority)
-        // Whatever it is encoded as (RFC 8620 §7.2).
+        // The type of the content before encryption (RFC 8620 §7.2).
         .header("content-type", "application/json")
         .header("ttl", "86400");
-    if encrypted {
+    if is_encrypted {
         request = request.header("content-encoding", "aes128gcm");
     }
     let request = request
@@ -92,10 +98,10 @@ async fn try_send(
     Ok(result_of_status(response.status(), wait.map(Duration::from_secs)))
 }
 
-/// What a status says (RFC 8030 §5, §7.3).
+/// Interprets the status of a response (RFC 8030 §5, §7.3).
 fn result_of_status(status: StatusCode, wait: Option<Duration>) -> PushResult {
     match status {
-        status if status.is_success() => PushResult::Taken,
+        status if status.is_success() => PushResult::Accepted,
         StatusCode::NOT_FOUND | StatusCode::GONE => PushResult::Gone,
         StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
             PushResult::Later(status.to_string(), wait)
@@ -105,25 +111,30 @@ fn result_of_status(status: StatusCode, wait: Option<Duration>) -> PushResult {
     }
 }
 
-/// An address of these that may be gone to: none at all where any of them is of the inside, or this
-/// machine's own.
+/// Returns the first address.
+///
+/// # Errors
+/// - `Refused`: any of the addresses is internal or one of this machine, and `allow_private` is not
+///   set.
+/// - `Later`: there is no address.
 fn pick_address(
-    found: impl Iterator<Item = SocketAddr>,
-    private: bool,
+    addresses: impl Iterator<Item = SocketAddr>,
+    allow_private: bool,
     is_own: impl Fn(IpAddr) -> bool,
 ) -> Result<SocketAddr, PushResult> {
-    let all: Vec<SocketAddr> = found.collect();
-    if !private && all.iter().any(|address| is_inside(address.ip()) || is_own(address.ip())) {
-        return Err(PushResult::Refused("an address of the inside".into()));
+    let all: Vec<SocketAddr> = addresses.collect();
+    if !allow_private && all.iter().any(|address| is_internal(address.ip()) || is_own(address.ip()))
+    {
+        return Err(PushResult::Refused("an internal address".into()));
     }
     all.first().copied().ok_or_else(|| PushResult::Later("no address".into(), None))
 }
 
-/// Whether an address is one of this machine's, however public: what it serves to itself alone is
-/// reached there, too.
+/// Whether an address belongs to this machine. Even if it is public, services that are meant only
+/// for this machine can be reached at it.
 ///
-/// The kernel goes to an address of the machine from that very address, or from the loopback. So it
-/// is asked from where it would go; a socket of UDP sends nothing when it is connected.
+/// The kernel connects to an address of the machine from the same address or from the loopback
+/// address. So a UDP socket is connected, which sends nothing, and its local address is compared.
 fn is_own(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let any: IpAddr =
@@ -132,18 +143,17 @@ fn is_own(address: IpAddr) -> bool {
         socket.connect((address, 9))?;
         socket.local_addr()
     });
-    from.is_ok_and(|from| is_within(from.ip(), address))
+    from.is_ok_and(|from| is_within_machine(from.ip(), address))
 }
 
-/// Whether what goes from one of these addresses to the other does not leave this machine.
-fn is_within(from: IpAddr, to: IpAddr) -> bool {
+/// Whether a connection between these addresses stays within this machine.
+fn is_within_machine(from: IpAddr, to: IpAddr) -> bool {
     let (from, to) = (from.to_canonical(), to.to_canonical());
     from == to || from.is_loopback()
 }
 
-/// Whether an address is one that the world at large does not share: of this machine, of a private
-/// network, of none.
-fn is_inside(address: IpAddr) -> bool {
+/// Whether an address is not globally reachable: loopback, private or reserved.
+fn is_internal(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {
             let [first, second, third, _] = address.octets();
@@ -164,7 +174,7 @@ fn is_inside(address: IpAddr) -> bool {
             let [first, second, ..] = segments;
             let embedded = |high: u16, low: u16| {
                 let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-                is_inside(IpAddr::from([a, b, c, d]))
+                is_internal(IpAddr::from([a, b, c, d]))
             };
             let [.., next, last] = segments;
             address.is_loopback()
@@ -174,8 +184,8 @@ fn is_inside(address: IpAddr) -> bool {
                 || first & 0xfe00 == 0xfc00
                 || first & 0xff80 == 0xfe80
                 || (first == 0x2001 && second == 0xdb8)
-                // What goes through a translator or a tunnel to an address of the inside: RFC 6052,
-                // RFC 3056, and the old form of RFC 4291 §2.5.5.1.
+                // An internal IPv4 address behind a translator or tunnel: RFC 6052, RFC 3056, and
+                // the deprecated form of RFC 4291 §2.5.5.1.
                 || (first == 0x64 && second == 0xff9b && embedded(next, last))
                 || (first == 0x2002 && embedded(second, segments[2]))
                 || (segments[..6] == [0; 6] && embedded(next, last))
@@ -183,16 +193,16 @@ fn is_inside(address: IpAddr) -> bool {
     }
 }
 
-/// TLS with the certificates that the machine believes.
+/// Returns a TLS client with the machine's trusted certificates, or `None` if there are none.
 fn connector() -> Option<TlsConnector> {
     static CONFIG: OnceLock<Option<Arc<ClientConfig>>> = OnceLock::new();
     let config = CONFIG.get_or_init(|| {
         let mut roots = RootCertStore::empty();
-        let found = rustls_native_certs::load_native_certs();
-        for error in &found.errors {
-            tracing::warn!(%error, "a certificate of the machine");
+        let loaded = rustls_native_certs::load_native_certs();
+        for error in &loaded.errors {
+            tracing::warn!(%error, "cannot read a trusted certificate of the machine");
         }
-        roots.add_parsable_certificates(found.certs);
+        roots.add_parsable_certificates(loaded.certs);
         if roots.is_empty() {
             return None;
         }
@@ -207,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_inside_is_not_gone_to() {
+    fn refuses_internal_addresses() {
         for text in [
             "127.0.0.1",
             "10.1.2.3",
@@ -236,7 +246,7 @@ mod tests {
             "2002:c0a8:101::",
             "2001:db8::1",
         ] {
-            assert!(is_inside(text.parse().unwrap()), "{text}");
+            assert!(is_internal(text.parse().unwrap()), "{text}");
         }
         for text in [
             "8.8.8.8",
@@ -252,27 +262,27 @@ mod tests {
             "2002:808:808::",
             "::ffff:8.8.8.8",
         ] {
-            assert!(!is_inside(text.parse().unwrap()), "{text}");
+            assert!(!is_internal(text.parse().unwrap()), "{text}");
         }
         let at = |text: &str| SocketAddr::new(text.parse().unwrap(), 443);
-        // A name that leads to both is not gone to at all.
+        // One internal address is enough to refuse a name.
         let none = |_| false;
         assert!(pick_address([at("8.8.8.8"), at("127.0.0.1")].into_iter(), false, none).is_err());
         assert_eq!(pick_address([at("8.8.8.8")].into_iter(), false, none), Ok(at("8.8.8.8")));
         assert_eq!(pick_address([at("127.0.0.1")].into_iter(), true, none), Ok(at("127.0.0.1")));
         assert!(pick_address(std::iter::empty(), true, none).is_err());
-        // A public address that this machine has.
+        // Public addresses of this machine are refused, too.
         let own = |address: IpAddr| address == at("8.8.4.4").ip();
         assert!(pick_address([at("8.8.8.8"), at("8.8.4.4")].into_iter(), false, own).is_err());
         assert_eq!(pick_address([at("8.8.4.4")].into_iter(), true, own), Ok(at("8.8.4.4")));
     }
 
     #[test]
-    fn addresses_of_this_machine_are_known() {
+    fn recognises_addresses_of_this_machine() {
         for own in ["127.0.0.1", "127.3.2.1", "::ffff:127.0.0.1"] {
             assert!(is_own(own.parse().unwrap()), "{own}");
         }
-        // From where it would go out is an address of its own, whichever that is.
+        // The local address of an outgoing connection belongs to this machine.
         let out = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
             socket.connect("8.8.8.8:9")?;
             socket.local_addr()
@@ -286,18 +296,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_status_says() {
-        let of = |status: u16, wait| result_of_status(StatusCode::from_u16(status).unwrap(), wait);
+    fn status_tells_whether_a_push_is_retried() {
+        let result =
+            |status: u16, wait| result_of_status(StatusCode::from_u16(status).unwrap(), wait);
         assert_eq!(
-            (of(201, None), of(204, None), of(410, None)),
-            (PushResult::Taken, PushResult::Taken, PushResult::Gone)
+            (result(201, None), result(204, None), result(410, None)),
+            (PushResult::Accepted, PushResult::Accepted, PushResult::Gone)
         );
         let wait = Some(Duration::from_secs(7));
-        assert!(matches!(of(429, wait), PushResult::Later(_, Some(after)) if Some(after) == wait));
-        assert!(matches!(of(503, None), PushResult::Later(_, None)));
-        // Nothing that it says is followed.
+        let retried = result(429, wait);
+        assert!(matches!(retried, PushResult::Later(_, Some(after)) if Some(after) == wait));
+        assert!(matches!(result(503, None), PushResult::Later(_, None)));
+        // Redirects are not followed.
         assert!(matches!(
-            (of(301, None), of(400, None)),
+            (result(301, None), result(400, None)),
             (PushResult::Refused(_), PushResult::Refused(_))
         ));
     }

@@ -10,9 +10,9 @@ fn settings(url: Option<&str>, all: bool) -> HttpSettings {
 }
 
 /// Whether a request to `mail.example.org` is refused.
-fn refused(
+fn is_refused(
     settings: &HttpSettings,
-    secured: bool,
+    is_tls: bool,
     method: &str,
     fields: &[(&'static str, &str)],
 ) -> bool {
@@ -22,49 +22,52 @@ fn refused(
         headers.append(*name, HeaderValue::from_str(value).unwrap());
     }
     let method = method.parse().unwrap();
-    CorsRequest { secured, method: &method, uri: &Uri::from_static("/jmap"), headers: &headers }
+    CorsRequest { is_tls, method: &method, uri: &Uri::from_static("/jmap"), headers: &headers }
         .is_foreign(settings)
 }
 
 #[test]
-fn pages_of_other_origins_are_refused() {
+fn refuses_pages_of_other_origins() {
     let site = settings(None, false);
     for method in ["GET", "HEAD", "POST", "OPTIONS", "CONNECT"] {
-        assert!(refused(&site, true, method, &[("origin", EVIL)]), "{method}");
-        assert!(refused(&site, true, method, &[("origin", "null")]), "{method}");
-        assert!(refused(&site, true, method, &[("origin", WEBMAIL), ("origin", EVIL)]), "{method}");
+        assert!(is_refused(&site, true, method, &[("origin", EVIL)]), "{method}");
+        assert!(is_refused(&site, true, method, &[("origin", "null")]), "{method}");
+        assert!(
+            is_refused(&site, true, method, &[("origin", WEBMAIL), ("origin", EVIL)]),
+            "{method}"
+        );
         for good in [
             WEBMAIL,
             "HTTPS://Webmail.Example.org",
             "https://mail.example.org",
             "https://mail.example.org:443",
         ] {
-            assert!(!refused(&site, true, method, &[("origin", good)]), "{method} {good}");
+            assert!(!is_refused(&site, true, method, &[("origin", good)]), "{method} {good}");
         }
-        assert!(!refused(&site, true, method, &[]), "{method}: no browser");
+        assert!(!is_refused(&site, true, method, &[]), "{method}: no browser");
     }
-    for near in [
+    for similar in [
         "https://mail.example.org.evil.example",
         "https://evil.example/mail.example.org",
         "mail.example.org",
     ] {
-        assert!(refused(&site, true, "POST", &[("origin", near)]), "{near}");
+        assert!(is_refused(&site, true, "POST", &[("origin", similar)]), "{similar}");
     }
 }
 
 #[test]
-fn our_own_origin_by_url_and_by_host() {
+fn admits_the_origins_of_url_and_host() {
     let (by_url, by_host) =
         (settings(Some("https://jmap.example.org:8443/base"), false), settings(None, false));
-    let own = |settings: &HttpSettings, secured, origin| {
-        !refused(settings, secured, "POST", &[("origin", origin)])
+    let own = |settings: &HttpSettings, is_tls, origin| {
+        !is_refused(settings, is_tls, "POST", &[("origin", origin)])
     };
     assert!(
         own(&by_url, true, "https://jmap.example.org:8443")
             && !own(&by_url, true, "https://jmap.example.org")
     );
     assert!(!own(&by_host, true, "https://jmap.example.org:8443"));
-    // Behind a proxy that does TLS the page is `https`. Over TLS a page in the clear is another's.
+    // Behind a proxy that does TLS the page is `https`. With TLS here, a page cannot be `http`.
     assert!(
         own(&by_host, false, "https://mail.example.org")
             && own(&by_host, false, "http://mail.example.org")
@@ -77,46 +80,45 @@ fn our_own_origin_by_url_and_by_host() {
 }
 
 #[test]
-fn without_an_origin_the_browser_says_whether_the_page_is_ours() {
+fn sec_fetch_site_identifies_a_page_without_origin() {
     let site = settings(None, false);
     for other in ["cross-site", "same-site", "something new"] {
-        let of = |method, mode| {
-            refused(&site, true, method, &[("sec-fetch-site", other), ("sec-fetch-mode", mode)])
+        let refused = |method, mode| {
+            is_refused(&site, true, method, &[("sec-fetch-site", other), ("sec-fetch-mode", mode)])
         };
-        assert!(of("POST", "navigate") && of("POST", "no-cors"), "{other}");
-        // An image of a download, or an event stream that nobody reads, would take up what its user
-        // may have at once.
-        assert!(of("GET", "no-cors") && !of("GET", "navigate"), "{other}");
+        assert!(refused("POST", "navigate") && refused("POST", "no-cors"), "{other}");
+        // A foreign page could use up the user's concurrent downloads or event streams.
+        assert!(refused("GET", "no-cors") && !refused("GET", "navigate"), "{other}");
     }
     for own in ["same-origin", "none"] {
-        assert!(!refused(&site, true, "POST", &[("sec-fetch-site", own)]), "{own}");
+        assert!(!is_refused(&site, true, "POST", &[("sec-fetch-site", own)]), "{own}");
     }
-    // Node's fetch says how it asks, though it is no browser.
-    assert!(!refused(&site, true, "POST", &[("sec-fetch-mode", "cors")]));
+    // Node's fetch sends Sec-Fetch-Mode, although it is not a browser.
+    assert!(!is_refused(&site, true, "POST", &[("sec-fetch-mode", "cors")]));
 }
 
 #[test]
-fn a_token_is_never_sent_by_a_browser_alone() {
+fn requests_with_a_token_are_admitted_except_websockets() {
     let site = settings(None, false);
-    let asked = |authorization, more: &[(&'static str, &str)]| {
+    let refused = |authorization, more: &[(&'static str, &str)]| {
         let fields = [&[("origin", EVIL), ("authorization", authorization)], more].concat();
-        refused(&site, true, "GET", &fields)
+        is_refused(&site, true, "GET", &fields)
     };
-    assert!(!asked("Bearer 0123456789abcdef", &[]));
-    assert!(asked("Basic YW5uOng=", &[]));
-    assert!(asked("Bearer 0123456789abcdef", &[("upgrade", "WebSocket")]));
+    assert!(!refused("Bearer 0123456789abcdef", &[]));
+    assert!(refused("Basic YW5uOng=", &[]));
+    assert!(refused("Bearer 0123456789abcdef", &[("upgrade", "WebSocket")]));
 }
 
 #[test]
-fn every_page_may_ask_but_not_open_a_websocket() {
+fn wildcard_admits_requests_but_not_websockets() {
     let site = settings(None, true);
-    assert!(!refused(&site, true, "POST", &[("origin", EVIL)]));
-    assert!(!refused(&site, true, "POST", &[("sec-fetch-site", "cross-site")]));
+    assert!(!is_refused(&site, true, "POST", &[("origin", EVIL)]));
+    assert!(!is_refused(&site, true, "POST", &[("sec-fetch-site", "cross-site")]));
     for (method, fields) in [
         ("GET", &[("origin", EVIL), ("upgrade", "websocket")][..]),
         ("CONNECT", &[("origin", EVIL)]),
     ] {
-        assert!(refused(&site, true, method, fields));
+        assert!(is_refused(&site, true, method, fields));
     }
-    assert!(!refused(&site, true, "GET", &[("origin", WEBMAIL), ("upgrade", "websocket")]));
+    assert!(!is_refused(&site, true, "GET", &[("origin", WEBMAIL), ("upgrade", "websocket")]));
 }
