@@ -1,8 +1,10 @@
-//! `mail export`: asks which emails there are, and fetches over several connections those that are
-//! not on the disk yet, mailbox by mailbox, oldest first.
+//! The command `mail export`.
 //!
-//! An email in two mailboxes is written twice. What was moved or destroyed since an earlier export
-//! stays where that wrote it: an export adds, and never removes.
+//! - It asks for the list of emails, and fetches over several connections those that an earlier
+//!   export has not written, mailbox by mailbox, oldest first.
+//! - An email in two mailboxes is written twice.
+//! - It removes nothing: emails that were moved or destroyed since an earlier export stay where that
+//!   wrote them.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -15,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::folder::Folder;
 use super::layout::{ExportStatus, ExportTarget, Layout};
-use super::{ExportArgs, Format, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT};
+use super::{ExportArgs, Format, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT, counted};
 use crate::cli::control::pool::{ControlPool, ControlResponse};
 use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
@@ -28,7 +30,7 @@ use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::mail::{MailIndex, MailIndexArguments};
 use crate::wire::query;
 
-/// A mailbox with its emails, oldest first.
+/// A mailbox and its emails, oldest first, as indexes into the list of all emails.
 struct ExportMailbox {
     place: MailboxPath,
     role: Option<Role>,
@@ -41,19 +43,22 @@ struct Email {
     keywords: BTreeSet<String>,
 }
 
-/// What became of it all.
+/// Counts the emails by what happened to them.
 #[derive(Default)]
 struct ExportCounts {
     mailboxes: usize,
     written: u64,
+    /// Emails that an earlier export wrote.
     there: u64,
-    remarked: u64,
-    gone: u64,
-    octets: u64,
+    /// Emails of `there` whose keywords were updated.
+    updated: u64,
+    /// Emails that were destroyed after the list was made.
+    destroyed: u64,
+    bytes: u64,
 }
 
 impl ExportCounts {
-    fn says(&self) -> String {
+    fn summary(&self) -> String {
         format!("{} messages", self.written + self.there)
     }
 }
@@ -63,16 +68,16 @@ pub(in crate::cli) async fn run(args: ExportArgs, context: &CommandContext) -> R
     let (mailboxes, emails) = index(context, &account.id).await?;
     let total = mailboxes.iter().flat_map(|mailbox| &mailbox.emails);
     let total = total.filter_map(|at| emails.get(*at)).map(|email| email.size).sum();
-    let mut tally = ExportCounts::default();
+    let mut counts = ExportCounts::default();
     if args.dry_run {
-        tally.mailboxes = mailboxes.len();
-        tally.written = mailboxes.iter().map(|mailbox| mailbox.emails.len() as u64).sum();
-        tally.octets = total;
-        report(&args, context, &tally, Duration::ZERO, None);
+        counts.mailboxes = mailboxes.len();
+        counts.written = mailboxes.iter().map(|mailbox| mailbox.emails.len() as u64).sum();
+        counts.bytes = total;
+        report(&args, context, &counts, Duration::ZERO, None);
         return Ok(());
     }
     let root = Folder::create(&args.path)
-        .map_err(|error| wrong(&args.path.display().to_string(), &error))?;
+        .map_err(|error| io_failure(&args.path.display().to_string(), &error))?;
     let mut progress = ByteProgress::new("exporting", total);
     let exporter = Exporter {
         format: args.format,
@@ -80,50 +85,48 @@ pub(in crate::cli) async fn run(args: ExportArgs, context: &CommandContext) -> R
         pool: Arc::new(ControlPool::new(context.client.clone())),
     };
     let ended = tokio::select! {
-        ended = exporter.all(&root, &mailboxes, &emails, &mut progress, &mut tally) => ended,
+        ended = exporter.run(&root, &mailboxes, &emails, &mut progress, &mut counts) => ended,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(exit::TEMPORARY, "interrupted")),
     };
     let ended = ended.and_then(|()| {
-        root.sync().map_err(|error| wrong(&args.path.display().to_string(), &error))
+        root.sync().map_err(|error| io_failure(&args.path.display().to_string(), &error))
     });
     let took = progress.finish();
-    report(&args, context, &tally, took, ended.as_ref().err());
+    report(&args, context, &counts, took, ended.as_ref().err());
     ended.map_err(|failure| {
-        let message = format!(
-            "stopped: {}. What is written stays; run it again, and it goes on",
-            failure.message
-        );
+        let message =
+            format!("stopped: {}. Run the command again to export the rest", failure.message);
         Failure::new(failure.code, message)
     })
 }
 
-/// All mailboxes and emails of the account.
+/// Asks for all mailboxes and emails of the account.
 async fn index(
     context: &CommandContext,
     account: &str,
 ) -> Result<(Vec<ExportMailbox>, Vec<Email>), Failure> {
-    let bad = || Failure::new(exit::SOFTWARE, "the service's answer holds no list of mail");
+    let bad = || Failure::new(exit::SOFTWARE, "the service's answer has an id that is none");
     let (mut mailboxes, mut emails) = (Vec::<ExportMailbox>::new(), Vec::new());
-    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
     let mut after = None;
     loop {
         let args = MailIndexArguments { after, limit: Some(limits::MAX_LISTED_ROWS as u64) };
         let page = context.client.call::<MailIndex>(With(AccountRef::by_id(account), args)).await?;
         for row in page.mailboxes {
-            // One that was made meanwhile is on this page alone.
-            if known.contains_key(&row.id) {
+            // Each page has all mailboxes, because some may have been created meanwhile.
+            if places.contains_key(&row.id) {
                 continue;
             }
             let place = MailboxPath { inbox: row.inbox, names: row.names };
             let role = row.role.as_deref().and_then(Role::from_name);
-            known.insert(row.id, mailboxes.len());
+            places.insert(row.id, mailboxes.len());
             mailboxes.push(ExportMailbox { place, role, emails: Vec::new() });
         }
         after = page.list.last().map(|last| last.id.clone());
         for row in page.list {
             let id: EmailId = row.id.parse().map_err(|_| bad())?;
             for at in &row.mailbox_ids {
-                if let Some(mailbox) = known.get(at).and_then(|at| mailboxes.get_mut(*at)) {
+                if let Some(mailbox) = places.get(at).and_then(|at| mailboxes.get_mut(*at)) {
                     mailbox.emails.push(emails.len());
                 }
             }
@@ -145,49 +148,53 @@ struct Exporter<'a> {
     pool: Arc<ControlPool>,
 }
 
-/// What is under way, in order.
+/// The requests that are running, in order.
 type PendingDownloads<'a> = VecDeque<(&'a Email, JoinHandle<Result<ControlResponse, Failure>>)>;
 
 impl Exporter<'_> {
-    async fn all(
+    /// Writes all mailboxes.
+    async fn run(
         &self,
         root: &Folder,
         mailboxes: &[ExportMailbox],
         emails: &[Email],
         progress: &mut ByteProgress,
-        tally: &mut ExportCounts,
+        counts: &mut ExportCounts,
     ) -> Result<(), Failure> {
         for mailbox in mailboxes {
             let shown = mailbox.place.path();
-            let site = ExportTarget::open(root, self.format, &mailbox.place, mailbox.role)
-                .map_err(|error| wrong(&shown, &error))?;
-            let mut layout = site.layout(self.format).map_err(|error| wrong(&shown, &error))?;
-            tally.mailboxes += 1;
-            let mut window: PendingDownloads<'_> = VecDeque::new();
-            let mut octets = 0;
+            let target = ExportTarget::open(root, self.format, &mailbox.place, mailbox.role)
+                .map_err(|error| io_failure(&shown, &error))?;
+            let mut layout =
+                target.layout(self.format).map_err(|error| io_failure(&shown, &error))?;
+            counts.mailboxes += 1;
+            let mut pending: PendingDownloads<'_> = VecDeque::new();
+            let mut pending_bytes = 0;
             for email in mailbox.emails.iter().filter_map(|at| emails.get(*at)) {
                 match layout
-                    .have(email.id, email.size, &email.keywords)
-                    .map_err(|error| wrong(&shown, &error))?
+                    .find_and_update(email.id, email.size, &email.keywords)
+                    .map_err(|error| io_failure(&shown, &error))?
                 {
                     ExportStatus::Missing => {
-                        window.push_back((email, self.fetch(email.id)));
-                        octets += email.size;
+                        pending.push_back((email, self.fetch(email.id)));
+                        pending_bytes += email.size;
                     }
-                    have => {
-                        tally.there += 1;
-                        tally.remarked += u64::from(have == ExportStatus::Remarked);
-                        progress.advance(email.size, || tally.says());
+                    status => {
+                        counts.there += 1;
+                        counts.updated += u64::from(status == ExportStatus::Updated);
+                        progress.advance(email.size, || counts.summary());
                     }
                 }
-                while window.len() >= MAX_CONCURRENT_REQUESTS
-                    || (window.len() > 1 && octets > u64::from(MAX_KIB_IN_FLIGHT) * 1024)
+                while pending.len() >= MAX_CONCURRENT_REQUESTS
+                    || (pending.len() > 1 && pending_bytes > u64::from(MAX_KIB_IN_FLIGHT) * 1024)
                 {
-                    octets -= self.first(&mut window, &mut layout, &shown, progress, tally).await?;
+                    pending_bytes -= self
+                        .write_first(&mut pending, &mut layout, &shown, progress, counts)
+                        .await?;
                 }
             }
-            while !window.is_empty() {
-                self.first(&mut window, &mut layout, &shown, progress, tally).await?;
+            while !pending.is_empty() {
+                self.write_first(&mut pending, &mut layout, &shown, progress, counts).await?;
             }
         }
         Ok(())
@@ -202,40 +209,40 @@ impl Exporter<'_> {
         )
     }
 
-    /// Writes the first of those under way; its octets.
-    async fn first(
+    /// Waits for the first of the running requests, writes its message, and returns its size.
+    async fn write_first(
         &self,
-        window: &mut PendingDownloads<'_>,
+        pending: &mut PendingDownloads<'_>,
         layout: &mut Layout<'_>,
         shown: &str,
         progress: &mut ByteProgress,
-        tally: &mut ExportCounts,
+        counts: &mut ExportCounts,
     ) -> Result<u64, Failure> {
-        let Some((email, task)) = window.pop_front() else { return Ok(0) };
+        let Some((email, task)) = pending.pop_front() else { return Ok(0) };
         let answer =
             task.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))??;
         if answer.status.is_success() {
             layout
                 .put(email.id, &email.keywords, &answer.body)
-                .map_err(|error| wrong(shown, &error))?;
-            tally.written += 1;
-            tally.octets += email.size;
+                .map_err(|error| io_failure(shown, &error))?;
+            counts.written += 1;
+            counts.bytes += email.size;
         } else if answer.status == StatusCode::NOT_FOUND
             && answer.problem().as_deref() == Some("notFound")
         {
-            // Destroyed since the list was made.
-            tally.gone += 1;
+            // The email was destroyed after the list was made.
+            counts.destroyed += 1;
         } else {
             let failure = answer.failure();
             return Err(Failure::new(failure.code, format!("{}: {}", email.id, failure.message)));
         }
-        progress.advance(email.size, || tally.says());
+        progress.advance(email.size, || counts.summary());
         Ok(email.size)
     }
 }
 
-/// What hindered the writing: for now, or in this place.
-fn wrong(shown: &str, error: &io::Error) -> Failure {
+/// Converts an error of writing below the folder `shown`.
+fn io_failure(shown: &str, error: &io::Error) -> Failure {
     let code = match error.kind() {
         io::ErrorKind::PermissionDenied => exit::NO_PERMISSION,
         io::ErrorKind::AlreadyExists | io::ErrorKind::InvalidData => exit::DATA,
@@ -247,25 +254,32 @@ fn wrong(shown: &str, error: &io::Error) -> Failure {
 fn report(
     args: &ExportArgs,
     context: &CommandContext,
-    tally: &ExportCounts,
+    counts: &ExportCounts,
     took: Duration,
     ended: Option<&Failure>,
 ) {
     if context.json {
         output::json(&json!({
-            "dryRun": args.dry_run, "mailboxes": tally.mailboxes, "written": tally.written, "there": tally.there,
-            "remarked": tally.remarked, "gone": tally.gone, "octets": tally.octets, "seconds": took.as_secs_f64(),
+            "dryRun": args.dry_run,
+            "mailboxes": counts.mailboxes,
+            "written": counts.written,
+            "there": counts.there,
+            "remarked": counts.updated,
+            "gone": counts.destroyed,
+            "octets": counts.bytes,
+            "seconds": took.as_secs_f64(),
             "stopped": ended.map(|failure| &failure.message),
         }));
         return;
     }
     let would = if args.dry_run { "would be " } else { "" };
-    let mut line =
-        format!("{} messages of {} mailboxes {would}written", tally.written, tally.mailboxes);
+    let messages = counted(counts.written, "message", "messages");
+    let mailboxes = counted(counts.mailboxes as u64, "mailbox", "mailboxes");
+    let mut line = format!("{messages} of {mailboxes} {would}written");
     for (count, what) in [
-        (tally.there, "there already"),
-        (tally.remarked, "of these with other keywords now"),
-        (tally.gone, "destroyed meanwhile"),
+        (counts.there, "there already"),
+        (counts.updated, "of these with updated keywords"),
+        (counts.destroyed, "destroyed meanwhile"),
     ] {
         if count > 0 {
             line += &format!(", {count} {what}");

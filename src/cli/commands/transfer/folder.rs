@@ -1,5 +1,7 @@
-//! A folder that is held open, and what is done below it: always one name at a time, and never
-//! through a symbolic link.
+//! Reads and writes files relative to an open folder.
+//!
+//! Each call resolves one name in one open folder and does not follow symbolic links. So a user who
+//! can change the folders cannot make the command read or write outside of them.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -10,14 +12,14 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Timespec, Timestamps
 
 use crate::model::UtcMillis;
 
-/// Folders above one another that are looked into.
+/// The most folders inside one another that are read.
 pub(super) const MAX_FOLDER_DEPTH: usize = 64;
 
 /// An open folder.
 #[derive(Debug)]
 pub(super) struct Folder(OwnedFd);
 
-/// What stands in a folder.
+/// An entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FolderEntry {
     pub(super) name: Vec<u8>,
@@ -32,7 +34,7 @@ pub(super) enum FileKind {
     Other,
 }
 
-/// What is known of a file.
+/// Properties of a file, as stat(2) returns them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileInfo {
     pub(super) kind: FileKind,
@@ -40,33 +42,32 @@ pub(super) struct FileInfo {
     pub(super) modified: UtcMillis,
 }
 
-/// What a name holds.
+/// The result of reading a file of limited size.
 #[derive(Debug)]
 pub(super) enum FileContent {
-    /// No file.
+    /// There is no regular file of this name.
     Absent,
-    /// More than was asked for.
+    /// The file exceeds the limit.
     TooLarge,
-    /// All of it.
     Whole(Vec<u8>, FileInfo),
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl Folder {
-    /// Opens the folder that the user named: symbolic links of that user are followed.
+    /// Opens the folder that the user of the command named. Symbolic links are followed here.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?))
     }
 
-    /// The same, made with those above it where it is not there.
+    /// As `open`, but creates the folder and its parents if they do not exist.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Self::open(path)
     }
 
-    /// A folder in it; `None` where there is none of that name.
+    /// Opens a folder in this one; `None` if there is no folder of that name.
     pub(super) fn sub(&self, name: &[u8]) -> io::Result<Option<Self>> {
         match rustix::fs::openat(&self.0, name, FOLDER.union(OFlags::NOFOLLOW), Mode::empty()) {
             Ok(fd) => Ok(Some(Self(fd))),
@@ -74,10 +75,10 @@ impl Folder {
         }
     }
 
-    /// The folder at the end of a way; `None` where there is none.
-    pub(super) fn at(&self, way: &[Vec<u8>]) -> io::Result<Option<Self>> {
+    /// Opens the folder at a path below this one; `None` if there is none.
+    pub(super) fn at(&self, path: &[Vec<u8>]) -> io::Result<Option<Self>> {
         let mut folder = Self(self.0.try_clone()?);
-        for name in way {
+        for name in path {
             match folder.sub(name)? {
                 Some(below) => folder = below,
                 None => return Ok(None),
@@ -86,8 +87,11 @@ impl Folder {
         Ok(Some(folder))
     }
 
-    /// A folder in it, made where it is not there.
-    pub(super) fn make(&self, name: &str) -> io::Result<Self> {
+    /// Opens a folder in this one, and creates it if it does not exist.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the name is that of something else.
+    pub(super) fn create_sub(&self, name: &str) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.0, name, Mode::RWXU) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
@@ -95,12 +99,12 @@ impl Folder {
         self.sub(name.as_bytes())?.ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::AlreadyExists,
-                format!("{name} is there, and is no folder"),
+                format!("{name} exists and is not a folder"),
             )
         })
     }
 
-    /// What stands in it, by name.
+    /// Returns the entries of the folder, sorted by name.
     pub(super) fn entries(&self) -> io::Result<Vec<FolderEntry>> {
         let mut all = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -110,7 +114,7 @@ impl Folder {
                 continue;
             }
             let kind = match entry.file_type() {
-                FileType::Unknown => self.facts(&name)?.map_or(FileKind::Other, |facts| facts.kind),
+                FileType::Unknown => self.info(&name)?.map_or(FileKind::Other, |info| info.kind),
                 known => kind(known),
             };
             all.push(FolderEntry { name, kind });
@@ -119,27 +123,28 @@ impl Folder {
         Ok(all)
     }
 
-    /// What is known of a name; `None` where it is not there. A link is a link.
-    pub(super) fn facts(&self, name: &[u8]) -> io::Result<Option<FileInfo>> {
+    /// Returns the properties of a name, of a link those of the link; `None` if it does not exist.
+    pub(super) fn info(&self, name: &[u8]) -> io::Result<Option<FileInfo>> {
         match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(facts(&stat))),
+            Ok(stat) => Ok(Some(info(&stat))),
             Err(error) => absent(error),
         }
     }
 
-    /// A file in it, to be read; `None` where there is none of that name, or it is anything else.
+    /// Opens a file for reading; `None` if there is no regular file of that name.
     pub(super) fn file(&self, name: &[u8]) -> io::Result<Option<(File, FileInfo)>> {
-        // A pipe would wait for its other end.
+        // Without NONBLOCK, opening a named pipe would wait for its other end.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         self.regular(name, flags)
     }
 
-    /// A file in it, to be read and written, made where it is not there.
+    /// Opens a file for reading and writing, and creates it if it does not exist.
     pub(super) fn file_to_write(&self, name: &str) -> io::Result<File> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = self.regular(name.as_bytes(), flags)?;
-        file.map(|(file, _)| file).ok_or_else(|| io::Error::other(format!("{name} is no file")))
+        file.map(|(file, _)| file)
+            .ok_or_else(|| io::Error::other(format!("{name} is not a regular file")))
     }
 
     fn regular(&self, name: &[u8], flags: OFlags) -> io::Result<Option<(File, FileInfo)>> {
@@ -147,39 +152,39 @@ impl Folder {
             Ok(fd) => fd,
             Err(error) => return absent(error),
         };
-        let facts = facts(&rustix::fs::fstat(&fd)?);
-        Ok((facts.kind == FileKind::File).then(|| (File::from(fd), facts)))
+        let info = info(&rustix::fs::fstat(&fd)?);
+        Ok((info.kind == FileKind::File).then(|| (File::from(fd), info)))
     }
 
-    /// A file's octets, `most` at most.
-    pub(super) fn read(&self, name: &[u8], most: u64) -> io::Result<FileContent> {
-        let Some((file, facts)) = self.file(name)? else { return Ok(FileContent::Absent) };
-        if facts.size > most {
+    /// Reads a file of at most `max` bytes.
+    pub(super) fn read(&self, name: &[u8], max: u64) -> io::Result<FileContent> {
+        let Some((file, info)) = self.file(name)? else { return Ok(FileContent::Absent) };
+        if info.size > max {
             return Ok(FileContent::TooLarge);
         }
-        let mut octets =
-            Vec::with_capacity(usize::try_from(facts.size).unwrap_or(0).saturating_add(1));
-        file.take(most.saturating_add(1)).read_to_end(&mut octets)?;
-        Ok(if octets.len() as u64 <= most {
-            FileContent::Whole(octets, facts)
+        let mut bytes =
+            Vec::with_capacity(usize::try_from(info.size).unwrap_or(0).saturating_add(1));
+        file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+        Ok(if bytes.len() as u64 <= max {
+            FileContent::Whole(bytes, info)
         } else {
             FileContent::TooLarge
         })
     }
 
     /// Reads a small file of metadata; empty if there is no such file, or it is too large.
-    pub(super) fn note(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
-        match self.read(name.as_bytes(), most)? {
-            FileContent::Whole(octets, _) => Ok(octets),
+    pub(super) fn read_metadata(&self, name: &str, max: u64) -> io::Result<Vec<u8>> {
+        match self.read(name.as_bytes(), max)? {
+            FileContent::Whole(bytes, _) => Ok(bytes),
             FileContent::Absent | FileContent::TooLarge => Ok(Vec::new()),
         }
     }
 
-    /// Writes a new file, in place of an old one that is a remainder.
+    /// Writes a new file. An existing one, which an interrupted command left behind, is removed.
     pub(super) fn write(
         &self,
         name: &str,
-        octets: &[u8],
+        bytes: &[u8],
         modified: Option<UtcMillis>,
     ) -> io::Result<()> {
         let flags =
@@ -193,7 +198,7 @@ impl Folder {
             fd => fd?,
         };
         let mut file = File::from(fd);
-        file.write_all(octets)?;
+        file.write_all(bytes)?;
         if let Some(at) = modified {
             let at = Timespec {
                 tv_sec: at.0.div_euclid(1000),
@@ -204,10 +209,10 @@ impl Folder {
         Ok(())
     }
 
-    /// Puts a whole file in the place of another at once.
-    pub(super) fn replace(&self, name: &str, octets: &[u8]) -> io::Result<()> {
+    /// Replaces a file atomically.
+    pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let part = format!("{name}.part");
-        self.write(&part, octets, None)?;
+        self.write(&part, bytes, None)?;
         self.rename(part.as_bytes(), self, name.as_bytes())
     }
 
@@ -216,7 +221,7 @@ impl Folder {
         Ok(rustix::fs::renameat(&self.0, from, &folder.0, to)?)
     }
 
-    /// Removes a file; one that is not there is no error.
+    /// Removes a file. It is no error if the file does not exist.
     pub(super) fn remove(&self, name: &[u8]) -> io::Result<()> {
         match rustix::fs::unlinkat(&self.0, name, AtFlags::empty()) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
@@ -224,8 +229,8 @@ impl Folder {
         }
     }
 
-    /// Makes a file that must not be there yet; whether it was made.
-    pub(super) fn claim(&self, name: &[u8], says: &[u8]) -> io::Result<bool> {
+    /// Creates a file with this content; returns false if the file exists.
+    pub(super) fn create_new(&self, name: &[u8], content: &[u8]) -> io::Result<bool> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(
@@ -234,19 +239,19 @@ impl Folder {
             flags,
             Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH,
         ) {
-            Ok(fd) => File::from(fd).write_all(says).map(|()| true),
+            Ok(fd) => File::from(fd).write_all(content).map(|()| true),
             Err(rustix::io::Errno::EXIST) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Waits until all that was written on its file system is on the disk.
+    /// Waits until everything that was written to the folder's file system is on the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.0)?)
     }
 }
 
-/// Nothing of that kind is there: no name, a link, or something else than was asked for.
+/// Converts the errors that say that there is no such file or folder, or a link, into `None`.
 fn absent<T>(error: rustix::io::Errno) -> io::Result<Option<T>> {
     use rustix::io::Errno;
     if matches!(error, Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO | Errno::ISDIR) {
@@ -265,7 +270,7 @@ fn kind(kind: FileType) -> FileKind {
     }
 }
 
-fn facts(stat: &rustix::fs::Stat) -> FileInfo {
+fn info(stat: &rustix::fs::Stat) -> FileInfo {
     let millis = i64::try_from(stat.st_mtime_nsec / 1_000_000).unwrap_or(0);
     FileInfo {
         kind: kind(FileType::from_raw_mode(stat.st_mode)),

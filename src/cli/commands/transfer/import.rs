@@ -1,9 +1,12 @@
-//! `mail import`: files are read on a thread of their own, and sent over several connections at
-//! once, so that the service gathers their commits under one sync. Octets under way are bounded;
-//! who reads waits for who sends.
+//! The command `mail import`.
 //!
-//! A message that is refused is told and the rest goes on; a full disk or a quota stops it, and so
-//! does Ctrl-C. Whatever stopped it: run again, it goes on, since what is there is not added again.
+//! - One thread reads the files. The messages are sent over several connections, so that the service
+//!   writes them in groups.
+//! - The bytes of messages that were read and not yet sent are bounded.
+//! - A message that is refused is reported, and the others are imported. A full disk, an exceeded
+//!   quota or Ctrl-C stops the import.
+//! - An import that was stopped can be run again, because messages that are there are not added
+//!   again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,9 +17,9 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use super::read::{self, ImportEntry, words};
+use super::read::{self, ImportEntry, join_keywords};
 use super::survey::{SourceMailbox, Survey, survey};
-use super::{ImportArgs, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT};
+use super::{ImportArgs, MAX_CONCURRENT_REQUESTS, MAX_KIB_IN_FLIGHT, counted};
 use crate::cli::control::pool::{ControlPool, ControlResponse};
 use crate::cli::control::{CommandContext, selected_account};
 use crate::cli::exit::{self, Failure};
@@ -29,75 +32,80 @@ use crate::wire::jmap::admin::AccountRef;
 use crate::wire::jmap::admin::mailboxes::{MailboxEnsure, MailboxEnsureArguments};
 use crate::wire::query;
 
-/// Messages that cannot be imported, of which the summary tells.
+/// The most failures that are listed in the JSON of the summary.
 const MAX_LISTED_FAILURES: usize = 1000;
-/// How often a message is sent that the service could not take just then, with growing pauses.
+/// The most attempts to send a message that the service refuses temporarily.
 const MAX_TRIES: u32 = 6;
+/// The pause after the first attempt; each further pause is twice as long.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// From who reads to who sends.
+/// What the reading thread sends to the importer.
 enum ImportStep {
-    /// What follows is of this mailbox.
+    /// The following messages belong to this mailbox.
     Mailbox(MailboxPath, Option<Role>),
-    /// A message or why it is none; its name and how much of the files it is.
-    Found(String, u64, ImportEntry, OwnedSemaphorePermit),
-    /// All of it could not be read.
-    Broken(String, String),
+    /// An entry of the mailbox, with its name and its size in the files.
+    Entry(String, u64, ImportEntry, OwnedSemaphorePermit),
+    /// The mailbox could not be read: its name and the error.
+    Unreadable(String, String),
 }
 
-/// What became of it all.
+/// Counts the messages by what happened to them.
 #[derive(Default)]
 struct ImportCounts {
     mailboxes: usize,
     added: u64,
+    /// Messages that were there and are now in one more mailbox.
     joined: u64,
+    /// Messages that were there already.
     there: u64,
+    /// Messages that were skipped because they are marked as deleted.
     deleted: u64,
-    octets: u64,
+    bytes: u64,
     failed: u64,
     failures: Vec<(String, String)>,
 }
 
 impl ImportCounts {
-    fn fail(&mut self, progress: &ByteProgress, name: &str, why: &str) {
-        progress.note(&format!("{name}: {why}"));
+    fn fail(&mut self, progress: &ByteProgress, name: &str, error: &str) {
+        progress.note(&format!("{name}: {error}"));
         self.failed += 1;
         if self.failures.len() < MAX_LISTED_FAILURES {
-            self.failures.push((name.to_owned(), why.to_owned()));
+            self.failures.push((name.to_owned(), error.to_owned()));
         }
     }
 
-    fn says(&self) -> String {
+    fn summary(&self) -> String {
         format!("{} messages", self.added + self.joined + self.there)
     }
 }
 
-/// What is under way, in order.
+/// The requests that are running, in order: the name and size of the message, and the task.
 type PendingAppends = VecDeque<(String, u64, JoinHandle<Result<ControlResponse, Failure>>)>;
 
 pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> Result<(), Failure> {
     let account = selected_account::find_account(&args.account.account, context).await?;
     let found = find(&args).await?;
     let sources = sources(&args, found.sources);
-    if sources.is_empty() && found.passed_over.is_empty() {
+    if sources.is_empty() && found.skipped.is_empty() {
         return Err(Failure::new(
             exit::NO_INPUT,
-            "nothing to import there: neither Maildir, mailbox file nor .eml",
+            "no Maildir, .mbox or .eml file there; for mbox files with other names say --format mbox",
         ));
     }
     let mut progress =
-        ByteProgress::new("importing", sources.iter().map(SourceMailbox::octets).sum());
-    let mut tally = ImportCounts::default();
-    for (name, why) in &found.passed_over {
-        tally.fail(&progress, name, why);
+        ByteProgress::new("importing", sources.iter().map(SourceMailbox::size).sum());
+    let mut counts = ImportCounts::default();
+    for (name, error) in &found.skipped {
+        counts.fail(&progress, name, error);
     }
     let (steps, steps_in) = mpsc::channel(MAX_CONCURRENT_REQUESTS);
-    let most = context.config.limits.message.0;
-    let room = Arc::new(Semaphore::new(usize::try_from(MAX_KIB_IN_FLIGHT).unwrap_or(usize::MAX)));
+    let max_bytes = context.config.limits.message.0;
+    let permits = usize::try_from(MAX_KIB_IN_FLIGHT).unwrap_or(usize::MAX);
+    let memory = Arc::new(Semaphore::new(permits));
     let runtime = tokio::runtime::Handle::current();
     let reader = tokio::task::spawn_blocking(move || {
         for source in &sources {
-            if !produce(source, most, &steps, &room, &runtime) {
+            if !read_mailbox(source, max_bytes, &steps, &memory, &runtime) {
                 break;
             }
         }
@@ -107,41 +115,42 @@ pub(in crate::cli) async fn run(args: ImportArgs, context: &CommandContext) -> R
         context,
         account: &account.id,
         pool: Arc::new(ControlPool::new(context.client.clone())),
-        known: HashMap::new(),
-        window: VecDeque::new(),
+        mailbox_ids: HashMap::new(),
+        pending: VecDeque::new(),
     };
     let ended = tokio::select! {
-        ended = importer.take(steps_in, &mut progress, &mut tally) => ended,
+        ended = importer.run(steps_in, &mut progress, &mut counts) => ended,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(exit::TEMPORARY, "interrupted")),
     };
-    // What is under way arrives, or is not there: both are well.
-    while let Some((name, octets, task)) = importer.window.pop_front() {
+    // After a stop, requests that are still running are given up: the next import repeats them.
+    while let Some((name, size, task)) = importer.pending.pop_front() {
         if ended.is_ok() || task.is_finished() {
-            drop(importer.arrived(&name, octets, task, &mut progress, &mut tally).await);
+            drop(importer.finish(&name, size, task, &mut progress, &mut counts).await);
         } else {
             task.abort();
         }
     }
     drop(reader.await);
     let took = progress.finish();
-    report(&args, context, &tally, took, ended.as_ref().err());
+    report(&args, context, &counts, took, ended.as_ref().err());
     match ended {
         Err(failure) => {
-            let message = format!(
-                "stopped: {}. What is there stays; run it again, and it goes on",
-                failure.message
-            );
+            let message =
+                format!("stopped: {}. Run the command again to import the rest", failure.message);
             Err(Failure::new(failure.code, message))
         }
-        Ok(()) if tally.failed > 0 => Err(Failure::new(
+        Ok(()) if counts.failed > 0 => Err(Failure::new(
             exit::DATA,
-            format!("{} messages or files were not imported", tally.failed),
+            match counts.failed {
+                1 => "1 message or file was not imported (see above)".to_owned(),
+                failed => format!("{failed} messages or files were not imported (see above)"),
+            },
         )),
         Ok(()) => Ok(()),
     }
 }
 
-/// All there is to import.
+/// Finds all mailboxes to import.
 async fn find(args: &ImportArgs) -> Result<Survey, Failure> {
     let (paths, format) = (args.paths.clone(), args.format);
     let looking = tokio::task::spawn_blocking(move || {
@@ -156,7 +165,7 @@ async fn find(args: &ImportArgs) -> Result<Survey, Failure> {
     looking.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))?
 }
 
-/// Each where it is to go.
+/// Puts the mailboxes below the one that `--mailbox` names.
 fn sources(args: &ImportArgs, found: Vec<SourceMailbox>) -> Vec<SourceMailbox> {
     let Some(mailbox) = &args.mailbox else { return found };
     let base = MailboxPath::of(
@@ -170,33 +179,33 @@ fn sources(args: &ImportArgs, found: Vec<SourceMailbox>) -> Vec<SourceMailbox> {
     found.into_iter().map(below).collect()
 }
 
-/// Reads a mailbox for who sends; whether to go on.
-fn produce(
+/// Reads a mailbox and sends its entries to the importer. Returns false if the importer has stopped.
+fn read_mailbox(
     source: &SourceMailbox,
-    most: u64,
+    max_bytes: u64,
     steps: &mpsc::Sender<ImportStep>,
-    room: &Arc<Semaphore>,
+    memory: &Arc<Semaphore>,
     runtime: &tokio::runtime::Handle,
 ) -> bool {
     let mut open =
         steps.blocking_send(ImportStep::Mailbox(source.place.clone(), source.role)).is_ok();
-    let done = read::read(source, most, &mut |name, octets, found| {
-        let held = match &found {
-            ImportEntry::Letter(letter) => letter.octets.len(),
+    let result = read::read(source, max_bytes, &mut |name, size, entry| {
+        let bytes = match &entry {
+            ImportEntry::Message(message) => message.bytes.len(),
             ImportEntry::Failed(_) => 0,
         };
         let kib =
-            u32::try_from(held.div_ceil(1024)).unwrap_or(u32::MAX).clamp(1, MAX_KIB_IN_FLIGHT);
-        let Ok(permit) = runtime.block_on(Arc::clone(room).acquire_many_owned(kib)) else {
+            u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).clamp(1, MAX_KIB_IN_FLIGHT);
+        let Ok(permit) = runtime.block_on(Arc::clone(memory).acquire_many_owned(kib)) else {
             return false;
         };
-        open = open && steps.blocking_send(ImportStep::Found(name, octets, found, permit)).is_ok();
+        open = open && steps.blocking_send(ImportStep::Entry(name, size, entry, permit)).is_ok();
         open
     });
-    if let Err(error) = done {
+    if let Err(error) = result {
         open = open
             && steps
-                .blocking_send(ImportStep::Broken(source.shown.clone(), error.to_string()))
+                .blocking_send(ImportStep::Unreadable(source.shown.clone(), error.to_string()))
                 .is_ok();
     }
     open
@@ -207,18 +216,18 @@ struct Importer<'a> {
     context: &'a CommandContext,
     account: &'a str,
     pool: Arc<ControlPool>,
-    /// The id of each mailbox, or why it cannot be.
-    known: HashMap<(MailboxPath, Option<Role>), Result<String, String>>,
-    window: PendingAppends,
+    /// The id of each mailbox, or why it cannot be created.
+    mailbox_ids: HashMap<(MailboxPath, Option<Role>), Result<String, String>>,
+    pending: PendingAppends,
 }
 
 impl Importer<'_> {
-    /// Takes all that is read, until it ends or something stops it.
-    async fn take(
+    /// Sends all messages, until the reading thread ends or an error stops the import.
+    async fn run(
         &mut self,
         mut steps: mpsc::Receiver<ImportStep>,
         progress: &mut ByteProgress,
-        tally: &mut ImportCounts,
+        counts: &mut ImportCounts,
     ) -> Result<(), Failure> {
         let mut mailbox = Err(String::new());
         while let Some(step) = steps.recv().await {
@@ -226,59 +235,63 @@ impl Importer<'_> {
                 ImportStep::Mailbox(place, role) => {
                     mailbox = self.mailbox(place.clone(), role).await?;
                     match &mailbox {
-                        Ok(_) => tally.mailboxes += 1,
-                        Err(why) => tally.fail(progress, &place.path(), why),
+                        Ok(_) => counts.mailboxes += 1,
+                        Err(error) => counts.fail(progress, &place.path(), error),
                     }
                 }
-                ImportStep::Broken(name, why) => tally.fail(progress, &name, &why),
-                ImportStep::Found(name, octets, ImportEntry::Failed(why), _) => {
-                    tally.fail(progress, &name, &why);
-                    progress.advance(octets, || tally.says());
+                ImportStep::Unreadable(name, error) => counts.fail(progress, &name, &error),
+                ImportStep::Entry(name, size, ImportEntry::Failed(error), _) => {
+                    counts.fail(progress, &name, &error);
+                    progress.advance(size, || counts.summary());
                 }
-                ImportStep::Found(name, octets, ImportEntry::Letter(letter), room) => {
-                    let to = if letter.marks.deleted && self.args.with_deleted {
+                ImportStep::Entry(name, size, ImportEntry::Message(message), permit) => {
+                    let target = if message.flags.deleted && self.args.with_deleted {
                         self.mailbox(MailboxPath::of(vec!["Trash".into()]), Some(Role::Trash))
                             .await?
                     } else {
                         mailbox.clone()
                     };
-                    match to {
-                        _ if letter.marks.deleted && !self.args.with_deleted => {
-                            tally.deleted += 1;
-                            progress.advance(octets, || tally.says());
+                    match target {
+                        _ if message.flags.deleted && !self.args.with_deleted => {
+                            counts.deleted += 1;
+                            progress.advance(size, || counts.summary());
                         }
-                        Err(why) => tally.fail(progress, &name, &why),
+                        Err(error) => counts.fail(progress, &name, &error),
                         Ok(_) if self.args.dry_run => {
-                            tally.added += 1;
-                            tally.octets += letter.octets.len() as u64;
-                            progress.advance(octets, || tally.says());
+                            counts.added += 1;
+                            counts.bytes += message.bytes.len() as u64;
+                            progress.advance(size, || counts.summary());
                         }
-                        Ok(mailbox) => self.send(name, octets, letter, &mailbox, room),
+                        Ok(mailbox) => self.send(name, size, message, &mailbox, permit),
                     }
                 }
             }
-            while self.window.len() >= MAX_CONCURRENT_REQUESTS {
-                self.first(progress, tally).await?;
+            while self.pending.len() >= MAX_CONCURRENT_REQUESTS {
+                self.finish_first(progress, counts).await?;
             }
         }
-        while !self.window.is_empty() {
-            self.first(progress, tally).await?;
+        while !self.pending.is_empty() {
+            self.finish_first(progress, counts).await?;
         }
         Ok(())
     }
 
-    async fn first(
+    /// Waits for the first of the running requests.
+    async fn finish_first(
         &mut self,
         progress: &mut ByteProgress,
-        tally: &mut ImportCounts,
+        counts: &mut ImportCounts,
     ) -> Result<(), Failure> {
-        match self.window.pop_front() {
-            Some((name, octets, task)) => self.arrived(&name, octets, task, progress, tally).await,
+        match self.pending.pop_front() {
+            Some((name, size, task)) => self.finish(&name, size, task, progress, counts).await,
             None => Ok(()),
         }
     }
 
-    /// The mailbox at a place, made where it is not there.
+    /// Returns the id of a mailbox, which is created if it does not exist; or why it cannot be.
+    ///
+    /// # Errors
+    /// What stops the whole import.
     async fn mailbox(
         &mut self,
         place: MailboxPath,
@@ -287,8 +300,8 @@ impl Importer<'_> {
         if self.args.dry_run {
             return Ok(Ok(String::new()));
         }
-        if let Some(known) = self.known.get(&(place.clone(), role)) {
-            return Ok(known.clone());
+        if let Some(id) = self.mailbox_ids.get(&(place.clone(), role)) {
+            return Ok(id.clone());
         }
         let args = MailboxEnsureArguments {
             inbox: place.inbox,
@@ -296,26 +309,27 @@ impl Importer<'_> {
             role: role.map(|role| role.name().to_owned()),
         };
         let args = With(AccountRef::by_id(self.account), args);
-        let made = match self.context.client.call::<MailboxEnsure>(args).await {
-            Ok(made) => Ok(made.id),
-            // The name is at fault, or the number of mailboxes: other mailboxes may do.
+        let id = match self.context.client.call::<MailboxEnsure>(args).await {
+            Ok(mailbox) => Ok(mailbox.id),
+            // The name is refused, or there are too many mailboxes: others may be possible.
             Err(failure) if failure.code == exit::USAGE => Err(failure.message),
             Err(failure) => return Err(failure),
         };
-        self.known.insert((place, role), made.clone());
-        Ok(made)
+        self.mailbox_ids.insert((place, role), id.clone());
+        Ok(id)
     }
 
     fn send(
         &mut self,
         name: String,
-        octets: u64,
-        letter: read::ImportMessage,
+        size: u64,
+        message: read::ImportMessage,
         mailbox: &str,
-        room: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) {
-        let (keywords, at) = (words(&letter.marks.keywords), letter.received_at.rfc3339_millis());
-        let id = letter.id.map(|id| id.to_string());
+        let keywords = join_keywords(&message.flags.keywords);
+        let at = message.received_at.rfc3339_millis();
+        let id = message.id.map(|id| id.to_string());
         let mut pairs = vec![
             ("account", self.account),
             ("mailbox", mailbox),
@@ -326,58 +340,58 @@ impl Importer<'_> {
         let path = format!("/append?{}", query::write(&pairs));
         let pool = Arc::clone(&self.pool);
         let task = tokio::spawn(async move {
-            let _room = room;
-            let body = letter.octets.into();
+            let _permit = permit;
+            let body = message.bytes.into();
             let mut tries = 0;
             loop {
                 let answer = pool.exchange(&Method::POST, &path, &body).await?;
                 tries += 1;
-                let later = matches!(answer.problem().as_deref(), Some("busy" | "overtaken"));
-                if !later || tries == MAX_TRIES {
+                let is_busy = matches!(answer.problem().as_deref(), Some("busy" | "overtaken"));
+                if !is_busy || tries == MAX_TRIES {
                     return Ok(answer);
                 }
                 tokio::time::sleep(FIRST_RETRY_PAUSE * 2u32.pow(tries)).await;
             }
         });
-        self.window.push_back((name, octets, task));
+        self.pending.push_back((name, size, task));
     }
 
-    /// Takes in an answer.
+    /// Waits for a request and counts its result.
     ///
     /// # Errors
-    /// What stops the whole import, and where.
-    async fn arrived(
+    /// What stops the whole import, and the name of the message.
+    async fn finish(
         &mut self,
         name: &str,
-        octets: u64,
+        size: u64,
         task: JoinHandle<Result<ControlResponse, Failure>>,
         progress: &mut ByteProgress,
-        tally: &mut ImportCounts,
+        counts: &mut ImportCounts,
     ) -> Result<(), Failure> {
         let answer =
             task.await.map_err(|error| Failure::new(exit::SOFTWARE, error.to_string()))??;
         if answer.status.is_success() {
             let done: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
             match done["outcome"].as_str() {
-                Some("added") => tally.added += 1,
-                Some("joined") => tally.joined += 1,
-                _ => tally.there += 1,
+                Some("added") => counts.added += 1,
+                Some("joined") => counts.joined += 1,
+                _ => counts.there += 1,
             }
-            tally.octets += octets;
-            progress.advance(octets, || tally.says());
+            counts.bytes += size;
+            progress.advance(size, || counts.summary());
             return Ok(());
         }
         let failure = answer.failure();
-        // A mailbox may be destroyed meanwhile; a message may be wrong. All else is wrong with the
-        // next one, too.
-        let alone = match answer.status {
+        // The message may be refused, or its mailbox destroyed meanwhile. Any other error would also
+        // stop the next message.
+        let concerns_one_message = match answer.status {
             StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::CONFLICT => true,
             StatusCode::NOT_FOUND => answer.problem().as_deref() == Some("notFound"),
             _ => false,
         };
-        if alone {
-            tally.fail(progress, name, &failure.message);
-            progress.advance(octets, || tally.says());
+        if concerns_one_message {
+            counts.fail(progress, name, &failure.message);
+            progress.advance(size, || counts.summary());
             return Ok(());
         }
         let code = if answer.status == StatusCode::INSUFFICIENT_STORAGE {
@@ -392,28 +406,42 @@ impl Importer<'_> {
 fn report(
     args: &ImportArgs,
     context: &CommandContext,
-    tally: &ImportCounts,
+    counts: &ImportCounts,
     took: Duration,
     ended: Option<&Failure>,
 ) {
     if context.json {
-        let failures: Vec<Value> =
-            tally.failures.iter().map(|(name, why)| json!({"name": name, "why": why})).collect();
+        let failures: Vec<Value> = counts
+            .failures
+            .iter()
+            .map(|(name, error)| json!({"name": name, "why": error}))
+            .collect();
         output::json(&json!({
-            "dryRun": args.dry_run, "mailboxes": tally.mailboxes, "added": tally.added, "joined": tally.joined,
-            "there": tally.there, "deleted": tally.deleted, "octets": tally.octets, "failed": tally.failed,
-            "failures": failures, "seconds": took.as_secs_f64(), "stopped": ended.map(|failure| &failure.message),
+            "dryRun": args.dry_run,
+            "mailboxes": counts.mailboxes,
+            "added": counts.added,
+            "joined": counts.joined,
+            "there": counts.there,
+            "deleted": counts.deleted,
+            "octets": counts.bytes,
+            "failed": counts.failed,
+            "failures": failures,
+            "seconds": took.as_secs_f64(),
+            "stopped": ended.map(|failure| &failure.message),
         }));
         return;
     }
     let would = if args.dry_run { "would be " } else { "" };
-    let mut line =
-        format!("{} messages {would}imported into {} mailboxes", tally.added, tally.mailboxes);
+    let (messages, mailboxes) = (
+        counted(counts.added, "message", "messages"),
+        counted(counts.mailboxes as u64, "mailbox", "mailboxes"),
+    );
+    let mut line = format!("{messages} {would}imported into {mailboxes}");
     for (count, what) in [
-        (tally.joined, "put into one more mailbox"),
-        (tally.there, "there already"),
-        (tally.deleted, "left out, marked as deleted (--with-deleted files them in the Trash)"),
-        (tally.failed, "failed"),
+        (counts.joined, "added to one more mailbox"),
+        (counts.there, "there already"),
+        (counts.deleted, "skipped because marked as deleted (see --with-deleted)"),
+        (counts.failed, "failed"),
     ] {
         if count > 0 {
             line += &format!(", {count} {what}");

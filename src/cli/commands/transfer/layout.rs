@@ -1,7 +1,8 @@
-//! One mailbox of an export on the disk: what is there already, and one message more.
+//! Writes the messages of one mailbox into an export, and finds those that are there already.
 //!
-//! A message is written under another name and then renamed, or appended and proved by its length:
-//! so whatever is there under its name is whole. What the name cannot hold is written before it.
+//! - A message is written under a temporary name and then renamed, or appended to an mbox file with
+//!   its length. So an interrupted export leaves no incomplete message under its final name.
+//! - Keywords that have no place in the name of the file are written before the message.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
@@ -21,19 +22,19 @@ use crate::transfer::{MailboxPath, name};
 pub(super) enum ExportStatus {
     Missing,
     Same,
-    /// It was there with other keywords, and has these now.
-    Remarked,
+    /// The email was there, and its keywords have been updated.
+    Updated,
 }
 
-/// Where a mailbox is written; it is begun by `ExportTarget::open`.
+/// The place of a mailbox in an export.
 #[derive(Debug)]
 pub(super) struct ExportTarget {
     folder: Folder,
-    /// Its file, of a mailbox file.
+    /// The name of the mbox file; empty in other formats.
     file: String,
 }
 
-/// A mailbox as it is written.
+/// Writes a mailbox in one of the formats.
 #[derive(Debug)]
 pub(super) enum Layout<'a> {
     Maildir(MaildirWriter<'a>),
@@ -42,7 +43,7 @@ pub(super) enum Layout<'a> {
 }
 
 impl ExportTarget {
-    /// Makes the folders of a mailbox, and the file with its path and role.
+    /// Creates the folders of a mailbox, and the file with its path and role.
     pub(super) fn open(
         root: &Folder,
         format: Format,
@@ -54,20 +55,20 @@ impl ExportTarget {
         let mut file = String::new();
         match format {
             Format::Maildir => {
-                // The whole is a Maildir, whichever of its folders comes first.
-                make_maildir(&folder)?;
+                // The top folder is a Maildir even if the Inbox is not written first.
+                create_maildir(&folder)?;
                 if let Some(name) = place.maildir() {
-                    folder = folder.make(&name)?;
-                    folder.claim(metadata_files::MAILDIR_FOLDER.as_bytes(), b"")?;
-                    make_maildir(&folder)?;
+                    folder = folder.create_sub(&name)?;
+                    folder.create_new(metadata_files::MAILDIR_FOLDER.as_bytes(), b"")?;
+                    create_maildir(&folder)?;
                 }
-                keep(&folder, metadata_files::CARD, card.as_bytes())?;
+                update(&folder, metadata_files::CARD, card.as_bytes())?;
             }
             Format::Eml => {
                 for name in place.tree() {
-                    folder = folder.make(&name)?;
+                    folder = folder.create_sub(&name)?;
                 }
-                keep(&folder, metadata_files::TREE_CARD, card.as_bytes())?;
+                update(&folder, metadata_files::TREE_CARD, card.as_bytes())?;
             }
             Format::Mbox => {
                 let names = place.tree();
@@ -75,16 +76,16 @@ impl ExportTarget {
                     return Err(io::ErrorKind::InvalidInput.into());
                 };
                 for name in above {
-                    folder = folder.make(name)?;
+                    folder = folder.create_sub(name)?;
                 }
-                keep(&folder, &metadata_files::mbox_card(last), card.as_bytes())?;
+                update(&folder, &metadata_files::mbox_card(last), card.as_bytes())?;
                 file = format!("{last}.mbox");
             }
         }
         Ok(Self { folder, file })
     }
 
-    /// What is there.
+    /// Reads which emails are there, and returns the writer.
     pub(super) fn layout(&self, format: Format) -> io::Result<Layout<'_>> {
         Ok(match format {
             Format::Maildir => Layout::Maildir(MaildirWriter::of(&self.folder)?),
@@ -94,32 +95,32 @@ impl ExportTarget {
     }
 }
 
-fn make_maildir(folder: &Folder) -> io::Result<()> {
-    ["tmp", "new", "cur"].into_iter().try_for_each(|sub| folder.make(sub).map(drop))
+fn create_maildir(folder: &Folder) -> io::Result<()> {
+    ["tmp", "new", "cur"].into_iter().try_for_each(|sub| folder.create_sub(sub).map(drop))
 }
 
-/// Writes a small file where it is not so already.
-fn keep(folder: &Folder, name: &str, octets: &[u8]) -> io::Result<()> {
-    if folder.note(name, octets.len() as u64)? == octets {
+/// Writes a small file unless it has this content already.
+fn update(folder: &Folder, name: &str, content: &[u8]) -> io::Result<()> {
+    if folder.read_metadata(name, content.len() as u64)? == content {
         Ok(())
     } else {
-        folder.replace(name, octets)
+        folder.replace(name, content)
     }
 }
 
 impl Layout<'_> {
-    /// Whether an email is there, and whole; its keywords are made so where they differ and the
-    /// format can.
-    pub(super) fn have(
+    /// Finds out whether an email is there with its whole size. Updates its keywords if they differ;
+    /// an mbox file keeps the old ones.
+    pub(super) fn find_and_update(
         &mut self,
         id: EmailId,
         size: u64,
         keywords: &BTreeSet<String>,
     ) -> io::Result<ExportStatus> {
         match self {
-            Self::Maildir(maildir) => maildir.have(id, size, keywords),
-            Self::Eml(eml) => eml.have(id, size, keywords),
-            Self::Mbox(mbox) => Ok(if mbox.known.contains(&id) {
+            Self::Maildir(maildir) => maildir.find_and_update(id, size, keywords),
+            Self::Eml(eml) => eml.find_and_update(id, size, keywords),
+            Self::Mbox(mbox) => Ok(if mbox.present.contains(&id) {
                 ExportStatus::Same
             } else {
                 ExportStatus::Missing
@@ -127,22 +128,22 @@ impl Layout<'_> {
         }
     }
 
-    /// Writes an email.
+    /// Writes an email that is not there.
     pub(super) fn put(
         &mut self,
         id: EmailId,
         keywords: &BTreeSet<String>,
-        octets: &[u8],
+        message: &[u8],
     ) -> io::Result<()> {
         match self {
-            Self::Maildir(maildir) => maildir.put(id, keywords, octets),
-            Self::Eml(eml) => eml.put(id, keywords, octets),
-            Self::Mbox(mbox) => mbox.put(id, keywords, octets),
+            Self::Maildir(maildir) => maildir.put(id, keywords, message),
+            Self::Eml(eml) => eml.put(id, keywords, message),
+            Self::Mbox(mbox) => mbox.put(id, keywords, message),
         }
     }
 }
 
-/// A folder of a Maildir++.
+/// Writes one folder of a Maildir++.
 #[derive(Debug)]
 pub(super) struct MaildirWriter<'a> {
     folder: &'a Folder,
@@ -151,75 +152,83 @@ pub(super) struct MaildirWriter<'a> {
     cur: Folder,
     letters: Letters,
     ledger: LedgerWriter<'a>,
-    /// Whether it is in `cur`, and its name.
-    known: HashMap<EmailId, (bool, Vec<u8>)>,
+    /// The emails that are there: whether the file is in `cur`, and its name.
+    present: HashMap<EmailId, (bool, Vec<u8>)>,
 }
 
 impl<'a> MaildirWriter<'a> {
     fn of(folder: &'a Folder) -> io::Result<Self> {
-        let (tmp, new, cur) = (folder.make("tmp")?, folder.make("new")?, folder.make("cur")?);
-        let mut known = HashMap::new();
+        let tmp = folder.create_sub("tmp")?;
+        let (new, cur) = (folder.create_sub("new")?, folder.create_sub("cur")?);
+        let mut present = HashMap::new();
         for (inner, is_cur) in [(&new, false), (&cur, true)] {
             for entry in inner.entries()? {
                 if let Some(id) = name::MaildirName::of(&entry.name).id {
-                    known.insert(id, (is_cur, entry.name));
+                    present.insert(id, (is_cur, entry.name));
                 }
             }
         }
-        let letters =
-            Letters::parse(&folder.note(metadata_files::DOVECOT_KEYWORDS, MAX_TABLE_BYTES as u64)?);
+        let table =
+            folder.read_metadata(metadata_files::DOVECOT_KEYWORDS, MAX_TABLE_BYTES as u64)?;
+        let letters = Letters::parse(&table);
         let ledger = LedgerWriter::of(folder, metadata_files::LEDGER)?;
-        Ok(Self { folder, tmp, new, cur, letters, ledger, known })
+        Ok(Self { folder, tmp, new, cur, letters, ledger, present })
     }
 
-    fn have(
+    fn find_and_update(
         &mut self,
         id: EmailId,
         size: u64,
         keywords: &BTreeSet<String>,
     ) -> io::Result<ExportStatus> {
-        let Some((is_cur, old)) = self.known.get(&id).cloned() else {
+        let Some((is_cur, old_name)) = self.present.get(&id).cloned() else {
             return Ok(ExportStatus::Missing);
         };
         let inner = if is_cur { &self.cur } else { &self.new };
-        if inner.facts(&old)?.is_none_or(|facts| facts.size != size) {
-            inner.remove(&old)?;
-            self.known.remove(&id);
+        if inner.info(&old_name)?.is_none_or(|info| info.size != size) {
+            inner.remove(&old_name)?;
+            self.present.remove(&id);
             return Ok(ExportStatus::Missing);
         }
         let base = name::maildir(id, size);
-        let wanted = self.named(&base, keywords)?;
-        if is_cur && old == wanted.as_bytes() {
+        let new_name = self.name_with_keywords(&base, keywords)?;
+        if is_cur && old_name == new_name.as_bytes() {
             return Ok(ExportStatus::Same);
         }
         let inner = if is_cur { &self.cur } else { &self.new };
-        inner.rename(&old, &self.cur, wanted.as_bytes())?;
-        self.known.insert(id, (true, wanted.into_bytes()));
-        Ok(ExportStatus::Remarked)
+        inner.rename(&old_name, &self.cur, new_name.as_bytes())?;
+        self.present.insert(id, (true, new_name.into_bytes()));
+        Ok(ExportStatus::Updated)
     }
 
-    fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, octets: &[u8]) -> io::Result<()> {
-        let base = name::maildir(id, octets.len() as u64);
-        let wanted = self.named(&base, keywords)?;
-        self.tmp.write(&base, octets, Some(id.received_at()))?;
-        self.tmp.rename(base.as_bytes(), &self.cur, wanted.as_bytes())?;
-        self.known.insert(id, (true, wanted.into_bytes()));
+    fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, message: &[u8]) -> io::Result<()> {
+        let base = name::maildir(id, message.len() as u64);
+        let name = self.name_with_keywords(&base, keywords)?;
+        self.tmp.write(&base, message, Some(id.received_at()))?;
+        self.tmp.rename(base.as_bytes(), &self.cur, name.as_bytes())?;
+        self.present.insert(id, (true, name.into_bytes()));
         Ok(())
     }
 
-    /// The name with these keywords; letters and what has none are written before.
-    fn named(&mut self, base: &str, keywords: &BTreeSet<String>) -> io::Result<String> {
+    /// Returns the name of a file with the letters of its keywords. Writes new letters into Dovecot's
+    /// table, and the keywords into the ledger if some of them have no letter.
+    fn name_with_keywords(
+        &mut self,
+        base: &str,
+        keywords: &BTreeSet<String>,
+    ) -> io::Result<String> {
         if self.letters.learn(keywords) {
             self.folder
                 .replace(metadata_files::DOVECOT_KEYWORDS, self.letters.write().as_bytes())?;
         }
         let none = BTreeSet::new();
-        self.ledger.say(base, if self.letters.cover(keywords) { &none } else { keywords })?;
+        let without_letters = if self.letters.cover(keywords) { &none } else { keywords };
+        self.ledger.set(base, without_letters)?;
         Ok(name::with_letters(base, keywords, &self.letters))
     }
 }
 
-/// A folder of .eml files.
+/// Writes one folder of .eml files.
 #[derive(Debug)]
 pub(super) struct EmlWriter<'a> {
     folder: &'a Folder,
@@ -231,33 +240,33 @@ impl<'a> EmlWriter<'a> {
         Ok(Self { folder, ledger: LedgerWriter::of(folder, metadata_files::TREE_LEDGER)? })
     }
 
-    fn have(
+    fn find_and_update(
         &mut self,
         id: EmailId,
         size: u64,
         keywords: &BTreeSet<String>,
     ) -> io::Result<ExportStatus> {
         let name = name::eml(id);
-        if self.folder.facts(name.as_bytes())?.is_none_or(|facts| facts.size != size) {
+        if self.folder.info(name.as_bytes())?.is_none_or(|info| info.size != size) {
             return Ok(ExportStatus::Missing);
         }
-        Ok(if self.ledger.say(&name, keywords)? {
-            ExportStatus::Remarked
+        Ok(if self.ledger.set(&name, keywords)? {
+            ExportStatus::Updated
         } else {
             ExportStatus::Same
         })
     }
 
-    fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, octets: &[u8]) -> io::Result<()> {
+    fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, message: &[u8]) -> io::Result<()> {
         let name = name::eml(id);
         let part = format!(".{name}.part");
-        self.ledger.say(&name, keywords)?;
-        self.folder.write(&part, octets, Some(id.received_at()))?;
+        self.ledger.set(&name, keywords)?;
+        self.folder.write(&part, message, Some(id.received_at()))?;
         self.folder.rename(part.as_bytes(), self.folder, name.as_bytes())
     }
 }
 
-/// A ledger to which lines are added.
+/// A file of keywords (`Ledger`) to which lines are appended.
 #[derive(Debug)]
 struct LedgerWriter<'a> {
     folder: &'a Folder,
@@ -268,14 +277,14 @@ struct LedgerWriter<'a> {
 
 impl<'a> LedgerWriter<'a> {
     fn of(folder: &'a Folder, name: &'static str) -> io::Result<Self> {
-        let ledger = Ledger::parse(&folder.note(name, ledger::MAX_LEDGER_BYTES)?);
+        let ledger = Ledger::parse(&folder.read_metadata(name, ledger::MAX_LEDGER_BYTES)?);
         Ok(Self { folder, name, ledger, file: None })
     }
 
-    /// Sees to it that the ledger says so; whether it said otherwise.
-    fn say(&mut self, name: &str, keywords: &BTreeSet<String>) -> io::Result<bool> {
-        let known = self.ledger.of(name.as_bytes());
-        if known.map_or(keywords.is_empty(), |known| known == keywords) {
+    /// Sets the keywords of a file; returns whether they were different.
+    fn set(&mut self, name: &str, keywords: &BTreeSet<String>) -> io::Result<bool> {
+        let old = self.ledger.of(name.as_bytes());
+        if old.map_or(keywords.is_empty(), |old| old == keywords) {
             return Ok(false);
         }
         let file = match &mut self.file {
@@ -284,7 +293,7 @@ impl<'a> LedgerWriter<'a> {
                 let mut file = self.folder.file_to_write(self.name)?;
                 let end = file.seek(io::SeekFrom::End(0))?;
                 if end > 0 {
-                    // A line that was cut off is ended, and so is none.
+                    // Ends a line that an interrupted export left incomplete; it is ignored.
                     file.write_all(b"\n")?;
                 }
                 none.insert(file)
@@ -295,11 +304,12 @@ impl<'a> LedgerWriter<'a> {
     }
 }
 
-/// A mailbox file, locked.
+/// Writes one mbox file, which is locked.
 #[derive(Debug)]
 pub(super) struct MboxWriter<'a> {
     file: File,
-    known: HashSet<EmailId>,
+    /// The emails that are in the file.
+    present: HashSet<EmailId>,
     _lock: Lock<'a>,
 }
 
@@ -307,40 +317,40 @@ impl<'a> MboxWriter<'a> {
     fn of(folder: &'a Folder, name: &str) -> io::Result<Self> {
         let mut file = folder.file_to_write(name)?;
         let lock = Lock::take(folder, name.as_bytes(), &file, true)?;
-        let mut known = HashSet::new();
+        let mut present = HashSet::new();
         let mut end = 0;
         let mut reader =
             MboxReader::new(BufReader::with_capacity(256 * 1024, &file), usize::MAX / 4);
-        let strange = || {
-            let what = format!("{name} holds mail that no export wrote: export into another place");
-            io::Error::new(io::ErrorKind::AlreadyExists, what)
+        let foreign = || {
+            let text = format!("{name} has mail that no export wrote: export into another folder");
+            io::Error::new(io::ErrorKind::AlreadyExists, text)
         };
         while let Some(entry) = reader.read()? {
             match entry {
                 MboxEntry::Mail(mail) => match mail.id {
-                    // What was cut off is the last, and is written again.
+                    // An incomplete message is the last one; it is written again.
                     _ if mail.begun => break,
                     Some(_) if !mail.whole => break,
                     Some(id) => {
-                        known.insert(id);
+                        present.insert(id);
                         end = mail.end;
                     }
-                    None => return Err(strange()),
+                    None => return Err(foreign()),
                 },
-                MboxEntry::TooLarge(_) | MboxEntry::Internal => return Err(strange()),
+                MboxEntry::TooLarge(_) | MboxEntry::Internal => return Err(foreign()),
             }
         }
         file.set_len(end)?;
         file.seek(io::SeekFrom::Start(end))?;
-        Ok(Self { file, known, _lock: lock })
+        Ok(Self { file, present, _lock: lock })
     }
 
-    fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, octets: &[u8]) -> io::Result<()> {
-        // In one piece: what a kill leaves is whole or shows that it is not.
-        let mut whole = Vec::with_capacity(octets.len().saturating_add(1024));
-        mbox::write(&mut whole, id, keywords, octets)?;
-        self.file.write_all(&whole)?;
-        self.known.insert(id);
+    fn put(&mut self, id: EmailId, keywords: &BTreeSet<String>, message: &[u8]) -> io::Result<()> {
+        // One write: what an interrupted export leaves is the last message, which has its length.
+        let mut entry = Vec::with_capacity(message.len().saturating_add(1024));
+        mbox::write(&mut entry, id, keywords, message)?;
+        self.file.write_all(&entry)?;
+        self.present.insert(id);
         Ok(())
     }
 }

@@ -1,8 +1,9 @@
-//! The locks of an mbox file, as mail programs take them: a file `NAME.lock` beside it, and
-//! fcntl(2) on itself. While they are held, nobody delivers into it.
+//! Locks an mbox file as mail programs do: with a file `NAME.lock` beside it, and with fcntl(2).
 //!
-//! Where no `NAME.lock` may be made, a reader does without it. One that a program left behind when
-//! it was killed is taken away where it names a process of this machine that is no more.
+//! - While both are held, no other mail program writes into the file.
+//! - A reader that may not create `NAME.lock` does without it.
+//! - A `NAME.lock` that a killed program left behind is removed if it names a process of this machine
+//!   that does not exist any more.
 
 use std::fs::File;
 use std::io;
@@ -14,23 +15,25 @@ use rustix::process::{Pid, test_kill_process};
 use super::folder::{FileContent, Folder};
 use crate::model::clock::Stopwatch;
 
-/// How long somebody else may hold it.
+/// How long to wait for another program that holds the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Octets of a lock that are looked at.
+/// The most bytes of a lock file that are read.
 const MAX_LOCK_FILE_BYTES: u64 = 1024;
 
-/// A locked mailbox file; dropped, it is free. The locks on the file itself go with the file.
+/// The lock of an mbox file. Dropping it removes `NAME.lock`; the fcntl lock ends when the file is
+/// closed.
 #[derive(Debug)]
 pub(super) struct Lock<'a> {
-    metadata_files: Option<(&'a Folder, Vec<u8>)>,
+    /// The folder and the name of the lock file, if one was created.
+    lock_file: Option<(&'a Folder, Vec<u8>)>,
 }
 
 impl<'a> Lock<'a> {
-    /// Locks a file in a folder, to read it or to write into it; waits for others up to 30 seconds.
+    /// Locks a file in a folder, for reading or writing. Waits up to 30 seconds for other programs.
     ///
     /// # Errors
-    /// Those of the system, and `WouldBlock` where somebody holds it.
+    /// `WouldBlock` if another program still holds the lock, and those of the system.
     pub(super) fn take(
         folder: &'a Folder,
         name: &[u8],
@@ -38,27 +41,25 @@ impl<'a> Lock<'a> {
         to_write: bool,
     ) -> io::Result<Self> {
         let watch = Stopwatch::start();
-        let metadata_files = [name, b".lock"].concat();
-        let says = format!("{}:{}", std::process::id(), host());
+        let lock_file = [name, b".lock"].concat();
+        let content = format!("{}:{}", std::process::id(), host());
         let held = || {
-            let what = format!("{} is locked by another program", String::from_utf8_lossy(name));
-            io::Error::new(io::ErrorKind::WouldBlock, what)
+            let text = format!("{} is locked by another program", String::from_utf8_lossy(name));
+            io::Error::new(io::ErrorKind::WouldBlock, text)
         };
-        let mut lock = Self { metadata_files: None };
+        let mut lock = Self { lock_file: None };
         loop {
-            match folder.claim(&metadata_files, says.as_bytes()) {
+            match folder.create_new(&lock_file, content.as_bytes()) {
                 Ok(true) => {
-                    lock.metadata_files = Some((folder, metadata_files));
+                    lock.lock_file = Some((folder, lock_file));
                     break;
                 }
-                Ok(false) if is_left_behind(folder, &metadata_files)? => {
-                    folder.remove(&metadata_files)?
-                }
+                Ok(false) if is_left_behind(folder, &lock_file)? => folder.remove(&lock_file)?,
                 Ok(false) if watch.elapsed() < LOCK_TIMEOUT => {
                     std::thread::sleep(LOCK_POLL_INTERVAL)
                 }
                 Ok(false) => return Err(held()),
-                Err(error) if !to_write && no_right(&error) => break,
+                Err(error) if !to_write && is_permission_error(&error) => break,
                 Err(error) => return Err(error),
             }
         }
@@ -84,27 +85,27 @@ impl<'a> Lock<'a> {
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        if let Some((folder, name)) = &self.metadata_files {
-            // It names a process that will be no more: the next one takes it away.
+        if let Some((folder, name)) = &self.lock_file {
+            // If this fails, the next program removes the file, which names an ended process.
             drop(folder.remove(name));
         }
     }
 }
 
-fn no_right(error: &io::Error) -> bool {
+fn is_permission_error(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Whether it names a process of this machine that is no more.
+/// Whether a lock file names a process of this machine that does not exist any more.
 fn is_left_behind(folder: &Folder, name: &[u8]) -> io::Result<bool> {
-    let FileContent::Whole(says, _) = folder.read(name, MAX_LOCK_FILE_BYTES)? else {
+    let FileContent::Whole(content, _) = folder.read(name, MAX_LOCK_FILE_BYTES)? else {
         return Ok(false);
     };
-    let says = String::from_utf8_lossy(&says);
-    let Some((pid, at)) = says.trim().split_once(':') else { return Ok(false) };
+    let content = String::from_utf8_lossy(&content);
+    let Some((pid, machine)) = content.trim().split_once(':') else { return Ok(false) };
     let pid = pid.parse().ok().and_then(Pid::from_raw);
-    let gone = pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
-    Ok(gone && at == host())
+    let has_ended = pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
+    Ok(has_ended && machine == host())
 }
 
 fn host() -> String {

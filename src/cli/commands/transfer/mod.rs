@@ -80,6 +80,11 @@ pub struct ExportArgs {
     pub path: PathBuf,
 }
 
+/// Formats a number of things: "1 message", "2 messages".
+fn counted(count: u64, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { singular } else { plural })
+}
+
 /// Names of the files with further data about a mailbox.
 mod metadata_files {
     /// The path and the role of the mailbox, in a Maildir folder.

@@ -1,4 +1,4 @@
-//! The messages of a mailbox in files, one after another, each with its marks and its date.
+//! Reads the messages of one mailbox of an import, with their flags and dates.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufReader};
@@ -13,78 +13,80 @@ use crate::transfer::ledger::{self, Ledger};
 use crate::transfer::mbox::{MboxEntry, MboxReader};
 use crate::transfer::{as_mail, date, name};
 
-/// A message to be imported.
+/// A message to import.
 #[derive(Debug)]
 pub(super) struct ImportMessage {
-    pub(super) octets: Vec<u8>,
-    pub(super) marks: MessageFlags,
+    pub(super) bytes: Vec<u8>,
+    pub(super) flags: MessageFlags,
     pub(super) received_at: UtcMillis,
-    /// The email that it is a file of, where we wrote it.
+    /// The id of the email, if an export of this server wrote the file.
     pub(super) id: Option<EmailId>,
 }
 
-/// What came next.
+/// An entry of a mailbox: a message, or why it cannot be imported.
 #[derive(Debug)]
 pub(super) enum ImportEntry {
-    Letter(ImportMessage),
-    /// It cannot be imported.
+    Message(ImportMessage),
     Failed(String),
 }
 
-/// Reads a mailbox: `each` gets what it is called, how many octets of the files it stands for, and
-/// what it is, and says whether to go on.
+/// Reads a mailbox, and calls `each` with the name of each entry, its size in the files, and the
+/// entry itself. Stops if `each` returns false.
 ///
 /// # Errors
-/// The folder or the mailbox file cannot be read.
+/// The folder or the mbox file cannot be read.
 pub(super) fn read(
     source: &SourceMailbox,
-    most: u64,
+    max_bytes: u64,
     each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
 ) -> io::Result<()> {
-    let gone = || io::Error::new(io::ErrorKind::NotFound, "it is no longer there");
-    let folder = source.root.at(&source.way)?.ok_or_else(gone)?;
+    let removed = || io::Error::new(io::ErrorKind::NotFound, "the folder does not exist any more");
+    let folder = source.root.at(&source.path)?.ok_or_else(removed)?;
     match &source.files {
-        Files::Maildir(files) => maildir(&folder, &source.shown, files, most, each),
-        Files::Eml(files) => eml(&folder, &source.shown, files, most, each),
-        Files::Mbox(file, _) => mbox(&folder, &source.shown, file, most, each),
+        Files::Maildir(files) => maildir(&folder, &source.shown, files, max_bytes, each),
+        Files::Eml(files) => eml(&folder, &source.shown, files, max_bytes, each),
+        Files::Mbox(file, _) => mbox(&folder, &source.shown, file, max_bytes, each),
     }
 }
 
-fn too_large(most: u64) -> ImportEntry {
-    ImportEntry::Failed(format!("larger than {most} octets (limits.message)"))
+fn too_large(max_bytes: u64) -> ImportEntry {
+    ImportEntry::Failed(format!("larger than {max_bytes} bytes (limits.message)"))
 }
 
 fn maildir(
     folder: &Folder,
     shown: &str,
     files: &[(&'static str, Vec<u8>, u64)],
-    most: u64,
+    max_bytes: u64,
     each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
 ) -> io::Result<()> {
-    let letters =
-        Letters::parse(&folder.note(metadata_files::DOVECOT_KEYWORDS, MAX_TABLE_BYTES as u64)?);
-    let ledger = Ledger::parse(&folder.note(metadata_files::LEDGER, ledger::MAX_LEDGER_BYTES)?);
-    // A mail program that reads meanwhile renames what it has seen: those are looked for once more
-    // at the end.
+    let table = folder.read_metadata(metadata_files::DOVECOT_KEYWORDS, MAX_TABLE_BYTES as u64)?;
+    let letters = Letters::parse(&table);
+    let ledger = folder.read_metadata(metadata_files::LEDGER, ledger::MAX_LEDGER_BYTES)?;
+    let ledger = Ledger::parse(&ledger);
+    // A mail program may rename files that it has shown meanwhile. They are looked for again at the
+    // end.
     let mut moved: Vec<(&[u8], u64)> = Vec::new();
-    let mut one = |inner: &Folder, sub: &str, file: &[u8], size: u64| -> io::Result<Option<bool>> {
-        let own = name::MaildirName::of(file);
-        let found = match inner.read(file, most) {
-            Ok(FileContent::Absent) => return Ok(None),
-            Ok(FileContent::TooLarge) => too_large(most),
-            Ok(FileContent::Whole(octets, facts)) => {
-                let mut marks = own.marks(&letters);
-                marks.keywords.extend(ledger.of(own.base).into_iter().flatten().cloned());
-                ImportEntry::Letter(letter(octets, marks, own.id, |_| Some(facts.modified)))
-            }
-            Err(error) => ImportEntry::Failed(error.to_string()),
+    // Reads one file. `None`: it is not there; false: stop.
+    let mut read_file =
+        |inner: &Folder, sub: &str, file: &[u8], size: u64| -> io::Result<Option<bool>> {
+            let parsed = name::MaildirName::of(file);
+            let found = match inner.read(file, max_bytes) {
+                Ok(FileContent::Absent) => return Ok(None),
+                Ok(FileContent::TooLarge) => too_large(max_bytes),
+                Ok(FileContent::Whole(bytes, info)) => {
+                    let mut flags = parsed.marks(&letters);
+                    flags.keywords.extend(ledger.of(parsed.base).into_iter().flatten().cloned());
+                    ImportEntry::Message(message(bytes, flags, parsed.id, |_| Some(info.modified)))
+                }
+                Err(error) => ImportEntry::Failed(error.to_string()),
+            };
+            Ok(Some(each(format!("{shown}/{sub}/{}", String::from_utf8_lossy(file)), size, found)))
         };
-        Ok(Some(each(format!("{shown}/{sub}/{}", String::from_utf8_lossy(file)), size, found)))
-    };
     for sub in ["new", "cur"] {
         let Some(inner) = folder.sub(sub.as_bytes())? else { continue };
         for (_, file, size) in files.iter().filter(|(of, ..)| *of == sub) {
-            match one(&inner, sub, file, *size)? {
+            match read_file(&inner, sub, file, *size)? {
                 Some(true) => {}
                 Some(false) => return Ok(()),
                 None => moved.push((name::MaildirName::of(file).base, *size)),
@@ -98,7 +100,7 @@ fn maildir(
     for entry in cur.entries()? {
         let base = name::MaildirName::of(&entry.name).base;
         let Some((_, size)) = moved.iter().find(|(known, _)| *known == base) else { continue };
-        if one(&cur, "cur", &entry.name, *size)? == Some(false) {
+        if read_file(&cur, "cur", &entry.name, *size)? == Some(false) {
             break;
         }
     }
@@ -109,25 +111,25 @@ fn eml(
     folder: &Folder,
     shown: &str,
     files: &[(Vec<u8>, u64)],
-    most: u64,
+    max_bytes: u64,
     each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
 ) -> io::Result<()> {
-    let ledger =
-        Ledger::parse(&folder.note(metadata_files::TREE_LEDGER, ledger::MAX_LEDGER_BYTES)?);
+    let ledger = folder.read_metadata(metadata_files::TREE_LEDGER, ledger::MAX_LEDGER_BYTES)?;
+    let ledger = Ledger::parse(&ledger);
     for (file, size) in files {
-        let found = match folder.read(file, most) {
+        let found = match folder.read(file, max_bytes) {
             Ok(FileContent::Absent) => continue,
-            Ok(FileContent::TooLarge) => too_large(most),
-            Ok(FileContent::Whole(octets, facts)) => {
+            Ok(FileContent::TooLarge) => too_large(max_bytes),
+            Ok(FileContent::Whole(bytes, info)) => {
                 let keywords = ledger.of(file).cloned().unwrap_or_default();
-                let marks = MessageFlags { keywords, deleted: false };
-                ImportEntry::Letter(letter(octets, marks, name::of_eml(file), |raw| {
-                    of_file(raw, facts)
+                let flags = MessageFlags { keywords, deleted: false };
+                ImportEntry::Message(message(bytes, flags, name::of_eml(file), |raw| {
+                    file_date(raw, info)
                 }))
             }
             Err(error) => ImportEntry::Failed(error.to_string()),
         };
-        // A single file is shown by its own path.
+        // A single file has its path in `shown` already.
         let file = String::from_utf8_lossy(file);
         let shown =
             if shown.ends_with(&*file) { shown.to_owned() } else { format!("{shown}/{file}") };
@@ -142,71 +144,72 @@ fn mbox(
     folder: &Folder,
     shown: &str,
     name: &[u8],
-    most: u64,
+    max_bytes: u64,
     each: &mut dyn FnMut(String, u64, ImportEntry) -> bool,
 ) -> io::Result<()> {
     let Some((file, _)) = folder.file(name)? else {
-        return Err(io::Error::other("no file any more"));
+        return Err(io::Error::other("the file does not exist any more"));
     };
     let _lock = Lock::take(folder, name, &file, false)?;
     let mut reader = MboxReader::new(
         BufReader::with_capacity(256 * 1024, &file),
-        usize::try_from(most).unwrap_or(usize::MAX),
+        usize::try_from(max_bytes).unwrap_or(usize::MAX),
     );
     let (mut number, mut end) = (0u64, 0u64);
     while let Some(entry) = reader.read()? {
         number += 1;
         let shown = format!("{shown}, message {number}");
-        let goes_on = match entry {
+        let go_on = match entry {
             MboxEntry::Internal => true,
-            MboxEntry::TooLarge(_) => each(shown, 0, too_large(most)),
+            MboxEntry::TooLarge(_) => each(shown, 0, too_large(max_bytes)),
             MboxEntry::Mail(mail) if mail.begun => true,
             MboxEntry::Mail(mail) => {
                 let size = mail.end.saturating_sub(end);
                 end = mail.end;
                 let from = mail.from_date;
-                let dated = |raw: &[u8]| date::received(raw).or(from).or_else(|| date::sent(raw));
+                let date_of = |raw: &[u8]| date::received(raw).or(from).or_else(|| date::sent(raw));
                 each(
                     shown,
                     size,
-                    ImportEntry::Letter(ImportMessage {
+                    ImportEntry::Message(ImportMessage {
                         received_at: mail.id.map_or_else(
-                            || dated(&mail.octets).unwrap_or_default(),
+                            || date_of(&mail.octets).unwrap_or_default(),
                             EmailId::received_at,
                         ),
-                        octets: mail.octets,
-                        marks: mail.marks,
+                        bytes: mail.octets,
+                        flags: mail.marks,
                         id: mail.id,
                     }),
                 )
             }
         };
-        if !goes_on {
+        if !go_on {
             break;
         }
     }
     Ok(())
 }
 
-/// The date of a message in a file of its own: of the last hop, else of its sender, else of the
-/// file.
-fn of_file(raw: &[u8], facts: FileInfo) -> Option<UtcMillis> {
-    date::received(raw).or_else(|| date::sent(raw)).or(Some(facts.modified))
+/// Returns the date of a message in a file: that of the last Received field, else the sender's Date,
+/// else the time of the file's last change.
+fn file_date(raw: &[u8], info: FileInfo) -> Option<UtcMillis> {
+    date::received(raw).or_else(|| date::sent(raw)).or(Some(info.modified))
 }
 
-/// A message of a file: of ours as it is, of others as mail.
-fn letter(
-    octets: Vec<u8>,
-    marks: MessageFlags,
+/// Makes a message of a file's bytes. Those that an export of this server wrote are used unchanged;
+/// others are converted by `as_mail`.
+fn message(
+    bytes: Vec<u8>,
+    flags: MessageFlags,
     id: Option<EmailId>,
-    dated: impl FnOnce(&[u8]) -> Option<UtcMillis>,
+    date_of: impl FnOnce(&[u8]) -> Option<UtcMillis>,
 ) -> ImportMessage {
-    let octets = if id.is_some() { octets } else { as_mail(&octets).into_owned() };
-    let received_at = id.map(EmailId::received_at).or_else(|| dated(&octets)).unwrap_or_default();
-    ImportMessage { octets, marks, received_at, id }
+    let bytes = if id.is_some() { bytes } else { as_mail(&bytes).into_owned() };
+    let received_at = id.map(EmailId::received_at).or_else(|| date_of(&bytes)).unwrap_or_default();
+    ImportMessage { bytes, flags, received_at, id }
 }
 
-/// Keywords between spaces, as the service takes them.
-pub(super) fn words(keywords: &BTreeSet<String>) -> String {
+/// Joins keywords with spaces, as `/append` expects them.
+pub(super) fn join_keywords(keywords: &BTreeSet<String>) -> String {
     keywords.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,5 @@
-//! What there is to import: every mailbox below the named paths, with its files and their sizes,
-//! before one of them is read.
+//! Finds the mailboxes to import below the given paths, with their files and sizes. Messages are not
+//! read.
 
 use std::io;
 use std::path::Path;
@@ -11,30 +11,31 @@ use crate::model::Role;
 use crate::transfer::MailboxPath;
 use crate::transfer::folder::MAX_CARD_BYTES;
 
-/// A mailbox to be imported.
+/// A mailbox to import.
 #[derive(Debug)]
 pub(super) struct SourceMailbox {
     pub(super) root: Arc<Folder>,
-    /// From the root to the folder that its files are in.
-    pub(super) way: Vec<Vec<u8>>,
-    /// What people call it.
+    /// The path from the root to the folder of the files.
+    pub(super) path: Vec<Vec<u8>>,
+    /// The path as it is printed.
     pub(super) shown: String,
     pub(super) files: Files,
     pub(super) place: MailboxPath,
     pub(super) role: Option<Role>,
 }
 
-/// The files of a mailbox, with their octets.
+/// The files of a mailbox: their names and sizes in bytes.
 #[derive(Debug)]
 pub(super) enum Files {
-    /// In `new` and `cur`.
+    /// The first value of each file is `new` or `cur`.
     Maildir(Vec<(&'static str, Vec<u8>, u64)>),
     Eml(Vec<(Vec<u8>, u64)>),
     Mbox(Vec<u8>, u64),
 }
 
 impl SourceMailbox {
-    pub(super) fn octets(&self) -> u64 {
+    /// Returns the size of all files together.
+    pub(super) fn size(&self) -> u64 {
         match &self.files {
             Files::Maildir(files) => files.iter().map(|(.., size)| size).sum(),
             Files::Eml(files) => files.iter().map(|(_, size)| size).sum(),
@@ -43,17 +44,17 @@ impl SourceMailbox {
     }
 }
 
-/// All that was found, and what was not looked at, with the reason.
+/// The mailboxes that were add, and the paths that were skipped, each with the reason.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) sources: Vec<SourceMailbox>,
-    pub(super) passed_over: Vec<(String, String)>,
+    pub(super) skipped: Vec<(String, String)>,
 }
 
-/// Looks at a path.
+/// Adds the mailboxes at and below a path to the survey.
 ///
 /// # Errors
-/// It cannot be read, or what it is cannot be told.
+/// The path cannot be read, or the format of a single file is unknown.
 pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> io::Result<()> {
     let path = path.canonicalize()?;
     if path.is_dir() {
@@ -65,21 +66,26 @@ pub(super) fn survey(path: &Path, format: Option<Format>, out: &mut Survey) -> i
     };
     let root = Arc::new(Folder::open(above)?);
     let name = std::os::unix::ffi::OsStrExt::as_bytes(name).to_vec();
-    let Some(facts) = root.facts(&name)?.filter(|facts| facts.kind == FileKind::File) else {
+    let Some(info) = root.info(&name)?.filter(|info| info.kind == FileKind::File) else {
         return Err(io::Error::other("neither a file nor a folder"));
     };
     let files = match format {
-        Some(Format::Eml) => Files::Eml(vec![(name, facts.size)]),
-        Some(Format::Mbox) => Files::Mbox(name, facts.size),
-        Some(Format::Maildir) => return Err(io::Error::other("a file: a Maildir is a folder")),
-        None if is_mbox(&root, &name)? => Files::Mbox(name, facts.size),
-        None if ends(&name, b".eml") => Files::Eml(vec![(name, facts.size)]),
-        None => return Err(io::Error::other("what is it? Say --format")),
+        Some(Format::Eml) => Files::Eml(vec![(name, info.size)]),
+        Some(Format::Mbox) => Files::Mbox(name, info.size),
+        Some(Format::Maildir) => {
+            return Err(io::Error::other("this is a file, but a Maildir is a folder"));
+        }
+        None if is_mbox(&root, &name)? => Files::Mbox(name, info.size),
+        None if ends(&name, b".eml") => Files::Eml(vec![(name, info.size)]),
+        None => {
+            let text = "unknown kind of file: say --format maildir, mbox or eml";
+            return Err(io::Error::other(text));
+        }
     };
     let shown = path.display().to_string();
     out.sources.push(SourceMailbox {
         root,
-        way: Vec::new(),
+        path: Vec::new(),
         shown,
         files,
         place: MailboxPath::inbox(),
@@ -100,21 +106,22 @@ impl SurveyWalk<'_> {
         self.format.is_none_or(|wanted| wanted == format)
     }
 
-    fn shown(&self, way: &[Vec<u8>], name: &[u8]) -> String {
-        let names = way.iter().map(Vec::as_slice).chain([name]).filter(|name| !name.is_empty());
+    fn shown(&self, path: &[Vec<u8>], name: &[u8]) -> String {
+        let names = path.iter().map(Vec::as_slice).chain([name]).filter(|name| !name.is_empty());
         let names = names.map(|name| format!("/{}", String::from_utf8_lossy(name)));
         format!("{}{}", self.shown, names.collect::<String>())
     }
 
-    fn pass_over(&mut self, way: &[Vec<u8>], name: &[u8], why: &str) {
-        let shown = self.shown(way, name);
-        self.out.passed_over.push((shown, why.to_owned()));
+    fn skip(&mut self, path: &[Vec<u8>], name: &[u8], reason: &str) {
+        let shown = self.shown(path, name);
+        self.out.skipped.push((shown, reason.to_owned()));
     }
 
-    fn folder(&mut self, way: &[Vec<u8>]) -> io::Result<()> {
-        let Some(folder) = self.root.at(way)? else { return Ok(()) };
-        if way.len() > MAX_FOLDER_DEPTH {
-            self.pass_over(way, b"", "too many folders in one another");
+    /// Adds the mailboxes of a folder and of those below it.
+    fn folder(&mut self, path: &[Vec<u8>]) -> io::Result<()> {
+        let Some(folder) = self.root.at(path)? else { return Ok(()) };
+        if path.len() > MAX_FOLDER_DEPTH {
+            self.skip(path, b"", "too many folders inside one another");
             return Ok(());
         }
         let entries = folder.entries()?;
@@ -122,13 +129,13 @@ impl SurveyWalk<'_> {
             |entry: &FolderEntry, name: &[u8]| entry.kind == FileKind::Folder && entry.name == name;
         let maildir = entries.iter().any(|entry| is(entry, b"cur") || is(entry, b"new"));
         if maildir && self.wants(Format::Maildir) {
-            let place = place_of(way, None);
-            self.maildir(&folder, way, place)?;
+            let place = place_of(path, None);
+            self.maildir(&folder, path, place)?;
         } else if !maildir {
-            self.tree(&folder, &entries, way)?;
+            self.tree(&folder, &entries, path)?;
         }
         for entry in &entries {
-            let below = || [way, std::slice::from_ref(&entry.name)].concat();
+            let below = || [path, std::slice::from_ref(&entry.name)].concat();
             match entry.kind {
                 FileKind::Folder
                     if maildir
@@ -142,7 +149,7 @@ impl SurveyWalk<'_> {
                 }
                 FileKind::Folder if !entry.name.starts_with(b".") => self.folder(&below())?,
                 FileKind::Link => {
-                    self.pass_over(way, &entry.name, "a symbolic link, which is not followed")
+                    self.skip(path, &entry.name, "a symbolic link, which is not followed")
                 }
                 _ => {}
             }
@@ -150,23 +157,24 @@ impl SurveyWalk<'_> {
         Ok(())
     }
 
+    /// Adds a folder with `new` or `cur` in it.
     fn maildir(
         &mut self,
         folder: &Folder,
-        way: &[Vec<u8>],
+        path: &[Vec<u8>],
         place: Option<MailboxPath>,
     ) -> io::Result<()> {
         let mut files = Vec::new();
-        let mut is_one = false;
+        let mut is_maildir = false;
         for sub in ["new", "cur"] {
             let Some(inner) = folder.sub(sub.as_bytes())? else { continue };
-            is_one = true;
+            is_maildir = true;
             for entry in inner.entries()?.into_iter().filter(|entry| !entry.name.starts_with(b"."))
             {
-                match (entry.kind, inner.facts(&entry.name)?) {
-                    (FileKind::File, Some(facts)) => files.push((sub, entry.name, facts.size)),
-                    (FileKind::Link, _) => self.pass_over(
-                        &[way, &[sub.as_bytes().to_vec()]].concat(),
+                match (entry.kind, inner.info(&entry.name)?) {
+                    (FileKind::File, Some(info)) => files.push((sub, entry.name, info.size)),
+                    (FileKind::Link, _) => self.skip(
+                        &[path, &[sub.as_bytes().to_vec()]].concat(),
                         &entry.name,
                         "a symbolic link, which is not followed",
                     ),
@@ -174,25 +182,26 @@ impl SurveyWalk<'_> {
                 }
             }
         }
-        let card = folder.note(metadata_files::CARD, MAX_CARD_BYTES as u64)?;
-        if is_one {
-            self.found(way, b"", Files::Maildir(files), &card, place);
+        let card = folder.read_metadata(metadata_files::CARD, MAX_CARD_BYTES as u64)?;
+        if is_maildir {
+            self.add(path, b"", Files::Maildir(files), &card, place);
         }
         Ok(())
     }
 
+    /// Adds the mbox files and the .eml files of a folder that is no Maildir.
     fn tree(
         &mut self,
         folder: &Folder,
         entries: &[FolderEntry],
-        way: &[Vec<u8>],
+        path: &[Vec<u8>],
     ) -> io::Result<()> {
         let mut messages = Vec::new();
         for entry in entries
             .iter()
             .filter(|entry| entry.kind == FileKind::File && !entry.name.starts_with(b"."))
         {
-            let size = folder.facts(&entry.name)?.map_or(0, |facts| facts.size);
+            let size = folder.info(&entry.name)?.map_or(0, |info| info.size);
             if ends(&entry.name, b".eml") {
                 messages.push((entry.name.clone(), size));
             } else if self.wants(Format::Mbox) {
@@ -205,36 +214,38 @@ impl SurveyWalk<'_> {
                         Some(entry.name.as_slice())
                     };
                     let stem = stem.unwrap_or_default();
-                    let card = folder.note(
+                    let card = folder.read_metadata(
                         &metadata_files::mbox_card(&String::from_utf8_lossy(stem)),
                         MAX_CARD_BYTES as u64,
                     )?;
-                    self.found(
-                        way,
+                    self.add(
+                        path,
                         &entry.name,
                         Files::Mbox(entry.name.clone(), size),
                         &card,
-                        place_of(way, Some(stem)),
+                        place_of(path, Some(stem)),
                     );
                 } else if named {
-                    self.pass_over(
-                        way,
+                    self.skip(
+                        path,
                         &entry.name,
-                        "no mailbox file: it does not begin with a line \"From \"",
+                        "not an mbox file: it does not begin with a line \"From \"",
                     );
                 }
             }
         }
-        let card = folder.note(metadata_files::TREE_CARD, MAX_CARD_BYTES as u64)?;
+        let card = folder.read_metadata(metadata_files::TREE_CARD, MAX_CARD_BYTES as u64)?;
         if self.wants(Format::Eml) && (!messages.is_empty() || !card.is_empty()) {
-            self.found(way, b"", Files::Eml(messages), &card, place_of(way, None));
+            self.add(path, b"", Files::Eml(messages), &card, place_of(path, None));
         }
         Ok(())
     }
 
-    fn found(
+    /// Adds a mailbox. The file with its path and role, if there is one, names it better than the
+    /// folder.
+    fn add(
         &mut self,
-        way: &[Vec<u8>],
+        path: &[Vec<u8>],
         name: &[u8],
         files: Files,
         card: &[u8],
@@ -244,17 +255,17 @@ impl SurveyWalk<'_> {
             (Some((place, role)), _) => (place, role),
             (None, Some(place)) => (place, None),
             (None, None) => {
-                return self.pass_over(
-                    way,
+                return self.skip(
+                    path,
                     name,
-                    "its name is no mailbox's: import it with --mailbox",
+                    "a mailbox cannot have this name: import it with --mailbox",
                 );
             }
         };
-        let shown = self.shown(way, name);
+        let shown = self.shown(path, name);
         self.out.sources.push(SourceMailbox {
             root: Arc::clone(&self.root),
-            way: way.to_vec(),
+            path: path.to_vec(),
             shown,
             files,
             place,
@@ -263,10 +274,11 @@ impl SurveyWalk<'_> {
     }
 }
 
-/// The mailbox that folders lead to, and a file in them; the Inbox where they lead nowhere.
-fn place_of(way: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath> {
-    // Thunderbird keeps what lies below a mailbox in a folder of its name and `.sbd`.
-    let folders = way.iter().map(|name| name.strip_suffix(b".sbd").unwrap_or(name));
+/// Returns the mailbox that the names of folders and of an mbox file give: the Inbox if there are
+/// none, `None` if a mailbox cannot have these names.
+fn place_of(path: &[Vec<u8>], stem: Option<&[u8]>) -> Option<MailboxPath> {
+    // Thunderbird keeps the children of a mailbox in a folder with the mailbox's name and `.sbd`.
+    let folders = path.iter().map(|name| name.strip_suffix(b".sbd").unwrap_or(name));
     let names: Vec<Vec<u8>> = folders.chain(stem).map(<[u8]>::to_vec).collect();
     if names.is_empty() { Some(MailboxPath::inbox()) } else { MailboxPath::of_tree(&names) }
 }

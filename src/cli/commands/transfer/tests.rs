@@ -32,10 +32,10 @@ fn place(path: &[&str]) -> MailboxPath {
     MailboxPath::of(path.iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// What a mailbox holds: date, keywords and octets of each message.
+/// The messages of mailboxes: keywords and bytes, by mailbox and date.
 type MailboxContents = BTreeMap<(MailboxPath, i64), (BTreeSet<String>, Vec<u8>)>;
 
-/// Mail as it is and as none should be, in mailboxes of every kind.
+/// Returns ordinary and malformed messages, in mailboxes of every kind.
 fn mail() -> MailboxContents {
     let mut messages: Vec<Vec<u8>> = [
         "Subject: a\r\n\r\nFrom here\r\n>From there\r\n",
@@ -59,10 +59,10 @@ fn mail() -> MailboxContents {
         (place(&[&long, &long, &long]), "x"),
     ];
     let mut mail = MailboxContents::new();
-    for (at, octets) in (1_700_000_000_123i64..).step_by(999).zip(messages) {
+    for (at, message) in (1_700_000_000_123i64..).step_by(999).zip(messages) {
         let (place, words) = &places[usize::try_from(at).unwrap() % places.len()];
         // More keywords than a Maildir has letters for.
-        mail.insert((place.clone(), at), (set(&format!("{words} k{}", at % 31)), octets));
+        mail.insert((place.clone(), at), (set(&format!("{words} k{}", at % 31)), message));
     }
     mail
 }
@@ -81,83 +81,84 @@ fn corpus() -> Vec<Vec<u8>> {
     messages.iter().cloned().chain(messages.iter().map(|raw| as_mail(raw).into_owned())).collect()
 }
 
-/// Writes what is not there yet; how many were written, and how many got other keywords.
+/// Writes the messages that are not there. Returns how many were written, and how many got other
+/// keywords.
 fn write(dir: &Path, format: Format, mail: &MailboxContents) -> (usize, usize) {
     let root = Folder::create(dir).unwrap();
-    let (mut written, mut remarked) = (0, 0);
+    let (mut written, mut updated) = (0, 0);
     let places: BTreeSet<&MailboxPath> = mail.keys().map(|(place, _)| place).collect();
     for place in places {
-        let site = ExportTarget::open(&root, format, place, None).unwrap();
-        let mut layout = site.layout(format).unwrap();
-        for ((_, at), (keywords, octets)) in mail.iter().filter(|((known, _), _)| known == place) {
+        let target = ExportTarget::open(&root, format, place, None).unwrap();
+        let mut layout = target.layout(format).unwrap();
+        for ((_, at), (keywords, message)) in mail.iter().filter(|((other, _), _)| other == place) {
             let id = EmailId::new(UtcMillis(*at), 7);
-            match layout.have(id, octets.len() as u64, keywords).unwrap() {
+            match layout.find_and_update(id, message.len() as u64, keywords).unwrap() {
                 ExportStatus::Missing => {
-                    layout.put(id, keywords, octets).unwrap();
+                    layout.put(id, keywords, message).unwrap();
                     written += 1;
                 }
-                have => remarked += usize::from(have == ExportStatus::Remarked),
+                status => updated += usize::from(status == ExportStatus::Updated),
             }
         }
     }
-    (written, remarked)
+    (written, updated)
 }
 
-fn look(dir: &Path, format: Option<Format>) -> Survey {
+fn survey_folder(dir: &Path, format: Option<Format>) -> Survey {
     let mut found = Survey::default();
     survey(dir, format, &mut found).unwrap();
     found
 }
 
-fn letters(found: &Survey) -> Vec<(MailboxPath, ImportMessage)> {
-    let mut letters = Vec::new();
+fn read_messages(found: &Survey) -> Vec<(MailboxPath, ImportMessage)> {
+    let mut messages = Vec::new();
     for source in &found.sources {
         read(source, MAX_BYTES, &mut |name, _, found| {
             match found {
-                ImportEntry::Letter(letter) => letters.push((source.place.clone(), letter)),
-                ImportEntry::Failed(why) => panic!("{name}: {why}"),
+                ImportEntry::Message(message) => messages.push((source.place.clone(), message)),
+                ImportEntry::Failed(error) => panic!("{name}: {error}"),
             }
             true
         })
         .unwrap();
     }
-    letters
+    messages
 }
 
 fn read_back(dir: &Path, format: Option<Format>) -> MailboxContents {
-    let found = look(dir, format);
-    assert!(found.passed_over.is_empty(), "{:?}", found.passed_over);
-    let of = |(place, letter): (MailboxPath, ImportMessage)| {
-        assert!(letter.id.is_some());
-        ((place, letter.received_at.0), (letter.marks.keywords, letter.octets))
+    let found = survey_folder(dir, format);
+    assert!(found.skipped.is_empty(), "{:?}", found.skipped);
+    let entry = |(place, message): (MailboxPath, ImportMessage)| {
+        assert!(message.id.is_some());
+        ((place, message.received_at.0), (message.flags.keywords, message.bytes))
     };
-    letters(&found).into_iter().map(of).collect()
+    read_messages(&found).into_iter().map(entry).collect()
 }
 
 #[test]
-fn what_is_written_is_read_octet_for_octet() {
+fn an_export_is_imported_byte_for_byte() {
     let mail = mail();
     for format in FORMATS {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(write(dir.path(), format, &mail), (mail.len(), 0));
-        for asked in [None, Some(format)] {
-            let read = read_back(dir.path(), asked);
+        for format_option in [None, Some(format)] {
+            let read = read_back(dir.path(), format_option);
             assert_eq!(read.len(), mail.len(), "{format:?}");
-            for (key, wanted) in &mail {
+            for (key, expected) in &mail {
                 assert!(
-                    read.get(key) == Some(wanted),
+                    read.get(key) == Some(expected),
                     "{format:?} {key:?}: {:?}",
                     read.get(key).map(|(words, _)| words)
                 );
             }
         }
-        // Again, it adds nothing.
+        // A second export adds nothing.
         assert_eq!(write(dir.path(), format, &mail), (0, 0), "{format:?}");
     }
 }
 
 #[test]
-fn keywords_follow_where_they_can() {
+fn a_second_export_updates_keywords() {
     let mail = mail();
     let mut later = mail.clone();
     later.values_mut().take(5).for_each(|(keywords, _)| *keywords = set("$seen new"));
@@ -169,9 +170,8 @@ fn keywords_follow_where_they_can() {
     }
 }
 
-/// Whatever a kill leaves behind is written again, and once.
 #[test]
-fn what_was_cut_off_is_written_again() {
+fn truncated_files_are_written_again() {
     let mail: MailboxContents = mail().into_iter().step_by(7).collect();
     for format in FORMATS {
         let dir = tempfile::tempdir().unwrap();
@@ -201,8 +201,8 @@ fn what_was_cut_off_is_written_again() {
         }
         let ledger = dir.path().join("Lists/rust/.restante-keywords");
         if format == Format::Eml {
-            let octets = fs::read(&ledger).unwrap();
-            fs::write(&ledger, &octets[..octets.len() - 3]).unwrap();
+            let content = fs::read(&ledger).unwrap();
+            fs::write(&ledger, &content[..content.len() - 3]).unwrap();
         }
         let (written, _) = write(dir.path(), format, &mail);
         assert!(written >= cut && cut > 3, "{format:?}: {written} of {cut}");
@@ -218,7 +218,7 @@ fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn no_link_leads_out() {
+fn symbolic_links_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let (outside, maildir) = (dir.path().join("outside"), dir.path().join("Maildir"));
     for sub in ["cur", "new", "tmp"] {
@@ -231,40 +231,43 @@ fn no_link_leads_out() {
     symlink(outside.join("cur/1.a.b:2,"), maildir.join("cur/1.a.b:2,")).unwrap();
     symlink(&outside, maildir.join(".Out")).unwrap();
     symlink(&outside, maildir.join("Out")).unwrap();
-    let found = look(&maildir, None);
-    assert_eq!(found.passed_over.len(), 3, "{:?}", found.passed_over);
-    let known = letters(&found);
-    assert_eq!((known.len(), known[0].1.octets.as_slice()), (1, &b"Subject: mine\r\n\r\n"[..]));
-    // A folder that becomes a link after it was looked at.
+    let found = survey_folder(&maildir, None);
+    assert_eq!(found.skipped.len(), 3, "{:?}", found.skipped);
+    let messages = read_messages(&found);
+    assert_eq!(
+        (messages.len(), messages[0].1.bytes.as_slice()),
+        (1, &b"Subject: mine\r\n\r\n"[..])
+    );
+    // A folder that becomes a link after it was found.
     let tree = dir.path().join("tree");
     fs::create_dir_all(tree.join("a")).unwrap();
     fs::write(tree.join("a/x.eml"), "Subject: mine\n\n").unwrap();
-    let found = look(&tree, None);
+    let found = survey_folder(&tree, None);
     fs::remove_dir_all(tree.join("a")).unwrap();
     symlink(&outside, tree.join("a")).unwrap();
     assert!(read(&found.sources[0], MAX_BYTES, &mut |_, _, _| panic!("read")).is_err());
-    // The other way: nothing is written where a link leads.
+    // An export writes nothing into the target of a link.
     for (format, name) in FORMATS.into_iter().zip([".Lists", "Lists", "Lists"]) {
         let to = dir.path().join(format!("{format:?}"));
         fs::create_dir_all(&to).unwrap();
         symlink(&outside, to.join(name)).unwrap();
         let root = Folder::open(&to).unwrap();
-        let led =
+        let linked =
             if format == Format::Mbox { place(&["Lists", "rust"]) } else { place(&["Lists"]) };
-        assert!(ExportTarget::open(&root, format, &led, None).is_err(), "{format:?}");
+        assert!(ExportTarget::open(&root, format, &linked, None).is_err(), "{format:?}");
     }
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 4);
     let to = dir.path().join("file");
     fs::create_dir_all(&to).unwrap();
     symlink(outside.join("new.mbox"), to.join("Lists.mbox")).unwrap();
-    let site =
+    let target =
         ExportTarget::open(&Folder::open(&to).unwrap(), Format::Mbox, &place(&["Lists"]), None)
             .unwrap();
-    assert!(site.layout(Format::Mbox).is_err() && !outside.join("new.mbox").exists());
+    assert!(target.layout(Format::Mbox).is_err() && !outside.join("new.mbox").exists());
 }
 
 #[test]
-fn pipes_and_folders_are_no_mail() {
+fn pipes_and_folders_are_not_read() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("x.eml")).unwrap();
     rustix::fs::mknodat(
@@ -275,54 +278,54 @@ fn pipes_and_folders_are_no_mail() {
         0,
     )
     .unwrap();
-    let found = look(dir.path(), None);
-    assert!(found.sources.is_empty() && found.passed_over.is_empty());
+    let found = survey_folder(dir.path(), None);
+    assert!(found.sources.is_empty() && found.skipped.is_empty());
     let folder = Folder::open(dir.path()).unwrap();
     assert!(folder.file(b"y.eml").unwrap().is_none() && folder.file(b"x.eml").unwrap().is_none());
-    for wrong in [&b".."[..], b"a/b", b"a\0"] {
-        assert!(folder.claim(wrong, b"").is_err() || wrong == b"..", "{}", wrong.escape_ascii());
+    for bad in [&b".."[..], b"a/b", b"a\0"] {
+        assert!(folder.create_new(bad, b"").is_err() || bad == b"..", "{}", bad.escape_ascii());
     }
 }
 
 #[test]
-fn locks_are_taken_and_those_left_behind_are_taken_away() {
+fn locks_are_created_and_those_of_ended_processes_removed() {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder::open(dir.path()).unwrap();
     let file = folder.file_to_write("m").unwrap();
     let lock = Lock::take(&folder, b"m", &file, true).unwrap();
-    let says = fs::read_to_string(dir.path().join("m.lock")).unwrap();
-    assert!(says.starts_with(&format!("{}:", std::process::id())), "{says}");
+    let content = fs::read_to_string(dir.path().join("m.lock")).unwrap();
+    assert!(content.starts_with(&format!("{}:", std::process::id())), "{content}");
     drop(lock);
     assert!(!dir.path().join("m.lock").exists());
-    // Of a process that was killed: of this machine, and so known to be no more.
+    // A lock of a process of this machine that has ended.
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
-    let host = says.split_once(':').unwrap().1;
+    let host = content.split_once(':').unwrap().1;
     fs::write(dir.path().join("m.lock"), format!("{}:{host}", child.id())).unwrap();
     drop(Lock::take(&folder, b"m", &file, true).unwrap());
     assert!(!dir.path().join("m.lock").exists());
 }
 
 #[test]
-fn a_mailbox_file_of_others_is_not_written_into() {
+fn an_mbox_file_of_another_program_is_not_changed() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("Lists.mbox");
     let foreign = "From x Mon Jan  1 00:00:00 2001\nSubject: x\n\nhello\n";
     fs::write(&file, foreign).unwrap();
-    let site = ExportTarget::open(
+    let target = ExportTarget::open(
         &Folder::open(dir.path()).unwrap(),
         Format::Mbox,
         &place(&["Lists"]),
         None,
     )
     .unwrap();
-    let error = site.layout(Format::Mbox).map(|_: Layout<'_>| ()).unwrap_err();
+    let error = target.layout(Format::Mbox).map(|_: Layout<'_>| ()).unwrap_err();
     assert!(error.to_string().contains("no export wrote"), "{error}");
     assert_eq!(fs::read_to_string(file).unwrap(), foreign);
 }
 
 #[test]
-fn roles_come_back() {
+fn roles_are_exported_and_imported() {
     let dir = tempfile::tempdir().unwrap();
     for format in FORMATS {
         let to = dir.path().join(format!("{format:?}"));
@@ -331,7 +334,7 @@ fn roles_come_back() {
             .unwrap()
             .layout(format)
             .unwrap();
-        let found = look(&to, None);
+        let found = survey_folder(&to, None);
         let source = found.sources.iter().find(|source| source.place.path() == "Abgelegt").unwrap();
         assert_eq!(source.role, Some(Role::Archive), "{format:?}");
     }
