@@ -20,7 +20,7 @@ use crate::model::limits;
 pub use field::Field;
 pub use index::{Header, IncomingMessage};
 
-/// Every message has at least one of these fields.
+/// Fields of which every message has at least one.
 const COMMON_FIELDS: [&str; 10] = [
     "From",
     "Date",

@@ -79,7 +79,7 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
     // pair.
     let mut packed_words: Vec<u64> = Vec::with_capacity(1024);
     let mut texts: Vec<(String, u16)> = Vec::new();
-    each_token(message, content, |seen| match seen {
+    each_token(message, content, |token| match token {
         MessageToken::Word(word, _, position) => {
             packed_words.push(u64::from(hash.of(word)) << 32 | u64::from(position))
         }
@@ -99,12 +99,12 @@ pub fn tokens(message: &Message<'_>, content: &EmailContent, secrets: &Secrets) 
         }
     }
     texts.sort_unstable();
-    texts.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        if same {
-            kept.1 |= next.1;
+    texts.dedup_by(|(text, fields), (previous_text, previous_fields)| {
+        let is_repeated = text == previous_text;
+        if is_repeated {
+            *previous_fields |= *fields;
         }
-        same
+        is_repeated
     });
     Tokens { words, texts }
 }
@@ -158,7 +158,7 @@ pub fn each_token(
 /// Returns the search field of the ids in this header field, if the header field has ids.
 #[must_use]
 pub fn id_field(name: &str) -> Option<u16> {
-    let is = |known: &&str| name.eq_ignore_ascii_case(known);
+    let is = |wanted: &&str| name.eq_ignore_ascii_case(wanted);
     let is_message_id = ["Message-ID", "In-Reply-To", "References"].iter().any(&is);
     if is_message_id { Some(MESSAGE_ID) } else { is(&"List-Id").then_some(LIST_ID) }
 }
@@ -283,18 +283,18 @@ mod tests {
     fn fields_have_separate_position_bands_and_gaps_between_texts() {
         let raw = b"From: Ann Lee <ann@x>\r\nTo: b@x, c@x\r\nSubject: lunch now\r\n\r\nsee you\r\n";
         let message = Message::parse(raw);
-        let mut seen = Vec::new();
+        let mut words = Vec::new();
         each_token(&message, &super::super::content::content(&message), |token| {
             if let MessageToken::Word(word, field, position) = token {
                 assert_eq!(field_at(position), field);
-                seen.push((word.to_owned(), position & 0xffff));
+                words.push((word.to_owned(), position & 0xffff));
             }
         });
-        let seen: Vec<(&str, u32)> = seen.iter().map(|(word, at)| (word.as_str(), *at)).collect();
+        let words: Vec<(&str, u32)> = words.iter().map(|(word, at)| (word.as_str(), *at)).collect();
         let from = [("ann", 0), ("lee", 1), ("ann", 17), ("x", 18)];
         let to = [("b", 0), ("x", 1), ("c", 17), ("x", 18)];
         assert_eq!(
-            seen,
+            words,
             [&from[..], &to, &[("lunch", 0), ("now", 1), ("see", 0), ("you", 1)]].concat()
         );
     }

@@ -175,7 +175,7 @@ impl Verification<'_> {
             verdicts.extend(signatures.iter().map(dkim_verdict));
             verdicts.push(self.dmarc(message, &signatures, &sender, spf).await);
         }
-        if verdicts.iter().any(|one| one.result == "temperror") {
+        if verdicts.iter().any(|verdict| verdict.result == "temperror") {
             tracing::warn!(domain = sender.domain(), "a message could not be verified in time");
         }
         let failure = judge(&verdicts, self.sender, self.policy)?;
@@ -273,14 +273,14 @@ fn unknown_spf(sender: &Address) -> SpfOutput {
 /// Returns the results that count: none with SHA-1, which proves nothing any more (RFC 8301 §3.1).
 /// A valid signature passes, whatever an ATPS record says about another domain.
 fn trustworthy<'x>(outputs: &'x [DkimOutput<'x>]) -> Vec<DkimOutput<'x>> {
-    let is_strong = |one: &&DkimOutput<'_>| {
-        one.signature().is_none_or(|signature| signature.a != Algorithm::RsaSha1)
+    let is_strong = |output: &&DkimOutput<'_>| {
+        output.signature().is_none_or(|signature| signature.a != Algorithm::RsaSha1)
     };
-    let without_atps = |one: &'x DkimOutput<'x>| match one.signature() {
-        Some(signature) if one.is_atps() => {
+    let without_atps = |output: &'x DkimOutput<'x>| match output.signature() {
+        Some(signature) if output.is_atps() => {
             DkimOutput::from(DkimResult::Pass).with_signature(signature)
         }
-        _ => one.clone(),
+        _ => output.clone(),
     };
     outputs.iter().filter(is_strong).map(without_atps).collect()
 }
@@ -294,8 +294,8 @@ fn sealed_results(value: &[u8]) -> Vec<MethodResult> {
     payload.map(|payload| payload.verdicts).unwrap_or_default()
 }
 
-fn dkim_verdict(one: &DkimOutput<'_>) -> MethodResult {
-    let result = match one.result() {
+fn dkim_verdict(output: &DkimOutput<'_>) -> MethodResult {
+    let result = match output.result() {
         DkimResult::Pass => "pass",
         DkimResult::Neutral(_) => "neutral",
         DkimResult::Fail(_) => "fail",
@@ -303,7 +303,7 @@ fn dkim_verdict(one: &DkimOutput<'_>) -> MethodResult {
         DkimResult::TempError(_) => "temperror",
         DkimResult::None => "none",
     };
-    match one.signature() {
+    match output.signature() {
         Some(signature) => MethodResult::of("dkim", result, &[("header.d", &signature.d)]),
         None => MethodResult::of("dkim", result, &[]),
     }
