@@ -90,11 +90,11 @@ fn find_new_mark(store: &Store) -> Result<Option<QueueMark>, Error> {
         Ok(audit) => audit,
         Err(error @ Error::Io(_)) => return Err(error),
         // What cannot be read cannot be trusted.
-        Err(error) => crate::store::QueueAudit { wrong: vec![error.to_string()], actions: 1 },
+        Err(error) => crate::store::QueueAudit { problems: vec![error.to_string()], actions: 1 },
     };
     let epoch = store.epoch();
     let known = snapshot.queue_mark()?;
-    let mut wrong = audit.wrong;
+    let mut wrong = audit.problems;
     match &known {
         Some(mark) if mark.epoch != epoch && audit.actions > 0 => wrong.push(format!(
             "the store was restored from a backup: its {} actions may have been sent since that was made",

@@ -210,7 +210,7 @@ fn is_told(store: &Store, to: &str) -> bool {
 
 fn clean(store: &Store) {
     assert_eq!(store.check().unwrap(), []);
-    assert_eq!(store.snapshot().audit_queue(&[]).unwrap().wrong, Vec::<String>::new());
+    assert_eq!(store.snapshot().audit_queue(&[]).unwrap().problems, Vec::<String>::new());
 }
 
 /// What stands before the header of a draft that was imported is neither sent nor signed.

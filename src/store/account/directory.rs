@@ -1,4 +1,8 @@
-//! The directory's rows, and the end of an account.
+//! Writes the rows of accounts and addresses, and erases an account in steps.
+//!
+//! - Rows of addresses belong to the site (account 0); an account's own row belongs to the account.
+//! - An account's own row and the address that leads to it are erased last, so that an erasure that
+//!   stopped can go on.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +17,15 @@ use crate::store::table::{self, AccountState, Accounts, Addresses, Shared, Uploa
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Of the site: an account id that none had.
+    /// Returns an account id that was never used. Called in a transaction of the site.
     pub fn next_account(&mut self) -> AccountId {
         self.state.last_account += 1;
         self.stage_state();
         AccountId(self.state.last_account)
     }
 
-    /// Writes the row of a new account, and the address that leads to it: for stores that no
-    /// directory stands over, as those of tests, fuzzers and benches.
+    /// Writes the row of a new account and its primary address, in stores without a directory:
+    /// those of tests, fuzzers and benches.
     #[cfg(any(test, feature = "internals"))]
     pub fn register(&mut self, row: &AccountRow) {
         self.set_account(row);
@@ -31,19 +35,19 @@ impl Txn<'_> {
         );
     }
 
-    /// Writes the account's own row.
+    /// Writes the account's own row, by a change number of its own.
     pub fn set_account(&mut self, row: &AccountRow) {
         self.next_modseq();
         self.put::<Accounts>(&self.account_key(), row);
         self.touch(DataType::Account);
     }
 
-    /// Writes which addresses lead to the account beside its primary one: in one commit with the
-    /// rows of those that change (`Store::commit_together`). Clients do not see it, so it takes no
-    /// change number.
+    /// Writes in the account's own row which addresses lead to it besides its primary one. The
+    /// caller changes the rows of the addresses in the same commit (`Store::commit_together`).
+    /// Clients do not see this list, so the change takes no change number.
     ///
     /// # Errors
-    /// `NotFound`, and those of reading.
+    /// `NotFound` if the account has no row; any read error.
     pub fn set_account_addresses(&mut self, addresses: BTreeSet<String>) -> Result<(), Error> {
         let own = self.account_key();
         let row = self.row::<Accounts>(&own)?.ok_or(Error::NotFound("account"))?;
@@ -51,7 +55,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Of the site: says where an address leads, or that it leads nowhere.
+    /// Writes the row of an address, or deletes it (`None`). Called in a transaction of the site.
     pub fn set_address(&mut self, address: &str, row: Option<&AddressRow>) {
         self.next_modseq();
         let key = AddressKey(address.to_owned());
@@ -62,24 +66,24 @@ impl Txn<'_> {
         self.touch(DataType::Account);
     }
 
-    /// Removes up to `most` rows of the account, its own row last; says whether any is left. Each
-    /// step is safe to stop at.
+    /// Deletes up to `limit` rows of the account, its own row last. Returns whether any row is
+    /// left. An erasure may stop after any step and go on later.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn erase(&mut self, most: usize) -> Result<bool, Error> {
+    /// Any read error.
+    pub fn erase(&mut self, limit: usize) -> Result<bool, Error> {
         let prefix = self.account_key().encode();
         let mut rows: Vec<(Table, Vec<u8>, Vec<u8>)> = Vec::new();
         for table in Table::ALL.iter().copied().filter(|table| table.is_erased()) {
             self.scan(table, &prefix, &after(&prefix), false, &mut |key, value| {
                 rows.push((table, key.to_vec(), value.to_vec()));
-                Ok(rows.len() < most)
+                Ok(rows.len() < limit)
             })?;
-            if rows.len() >= most {
+            if rows.len() >= limit {
                 break;
             }
         }
-        let left = rows.len() >= most;
+        let left = rows.len() >= limit;
         for (table, key, value) in rows {
             match table {
                 Table::EmailMetadata => {
@@ -95,7 +99,7 @@ impl Txn<'_> {
                     self.release_action_blob(&action);
                 }
                 Table::Mailboxes => {
-                    // One that cannot be read does not keep its account.
+                    // A damaged mailbox row must not prevent the erasure.
                     let row = Mailbox::decode(&key, &value).unwrap_or_default();
                     for with in row.shares.into_keys() {
                         self.delete::<Shared>(&SharedKey { with, account: self.account });
@@ -107,17 +111,17 @@ impl Txn<'_> {
             self.stage_row(table, key, None);
         }
         if !left {
-            // The address that only this row names; the others are taken away before.
+            // Only the account's row names its primary address. The caller has removed the others.
             let own = self.account_key();
             let row = self
                 .bytes::<Accounts>(&own)?
                 .and_then(|row| AccountRow::decode(&prefix, &row).ok());
             let address = AddressKey(row.map(|row| row.primary.to_string()).unwrap_or_default());
-            let leads = self.bytes::<Addresses>(&address)?;
+            let address_row = self.bytes::<Addresses>(&address)?;
             let is_own = |row: Vec<u8>| {
                 AddressRow::decode(&address.encode(), &row) == Ok(AddressRow::Primary(self.account))
             };
-            if leads.is_some_and(is_own) {
+            if address_row.is_some_and(is_own) {
                 self.delete::<Addresses>(&address);
             }
             self.delete::<Accounts>(&own);

@@ -1,13 +1,15 @@
-//! Accounts and the addresses that lead to them, compared both ways.
+//! Compares accounts with the addresses that lead to them.
 //!
-//! An account's own row names its primary address, its aliases and its catch-alls, and the rows of
-//! these name the account: each is made again of the other. A row that an earlier version wrote
-//! names the primary address alone: of the others nothing is missed. A lost account is made again
-//! of what else names it: its addresses, or the identities that it had by itself. Its passwords,
-//! quota and settings are in a backup alone. Nothing tells that an alias domain is lost.
-//!
-//! An account whose primary address is empty is being removed (`account::local`): it is not made
-//! whole.
+//! - An account's own row names its primary address, its aliases and its catch-alls, and their rows
+//!   name the account. Each of the two is recovered from the other.
+//! - An account row of an earlier version names the primary address only: its other addresses are
+//!   not missed.
+//! - A lost account row is recovered from the addresses that lead to the account, or from the
+//!   identities that the server made for it. Passwords, quota and settings are lost: only a backup
+//!   has them.
+//! - The loss of an alias domain cannot be noticed: no other row names it.
+//! - An account whose primary address is empty is being removed (`account::local`) and is not
+//!   recovered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,20 +25,20 @@ use crate::store::table::keys::{AccountKey, AddressKey};
 use crate::store::table::{self, Accounts, Addresses, Mailboxes, Objects, Table as _, decode_key};
 
 impl Checker<'_> {
-    /// The account's registration, and the address that it names.
+    /// Checks the account's own row and the addresses that it names.
     pub(in crate::store) fn check_registration(&self) -> Result<(), Error> {
         let own = self.account_key().encode();
-        let wrong = match self.read.row_if_any::<Accounts>(&self.account_key())? {
+        let problem = match self.read.row_if_any::<Accounts>(&self.account_key())? {
             Some(Ok(row)) => return self.check_named_addresses(&row),
             Some(Err(error)) => error.to_string(),
-            None => "the row is missing: whose account it is".to_owned(),
+            None => "the row, which says whose account this is, is missing".to_owned(),
         };
         let Some(row) = self.recovered_account()? else {
-            let what = format!("{wrong}; nothing else in the store names the account");
+            let what = format!("{problem}; nothing else in the store names the account");
             return self.report(Table::Accounts, &own, what, RowFix::Nothing);
         };
         let what = format!(
-            "{wrong}; it comes back as {}: passwords, quota and settings must be set anew",
+            "{problem}; it is recovered as {}: passwords, quota and settings must be set anew",
             row.name
         );
         self.report(Table::Accounts, &own, what, RowFix::Put(row.to_bytes()))?;
@@ -47,11 +49,11 @@ impl Checker<'_> {
         AccountKey { account: self.account }
     }
 
-    /// The addresses that lead to the account; what cannot be read is left out.
+    /// Returns the addresses that lead to the account, without those whose rows are damaged.
     fn addresses(&self) -> Result<Vec<(String, AddressRow)>, Error> {
         let mut out = Vec::new();
-        for address in self.depth.leads.get(&self.account).into_iter().flatten() {
-            // What led there when the run began may lead elsewhere by now.
+        for address in self.options.addresses.get(&self.account).into_iter().flatten() {
+            // An address may have been moved to another account since the run began.
             if let Some(Ok(row)) = self.address_row(address)?.filter(|row| self.is_to(row)) {
                 out.push((address.clone(), row));
             }
@@ -67,7 +69,7 @@ impl Checker<'_> {
         row.as_ref().is_ok_and(|row| row.account() == Some(self.account))
     }
 
-    /// The addresses that the account names lead to it, and it names those that do.
+    /// Checks that the addresses that the account names lead to it, and that it names all that do.
     fn check_named_addresses(&self, row: &AccountRow) -> Result<(), Error> {
         if row.is_being_removed() {
             let what = format!(
@@ -85,13 +87,13 @@ impl Checker<'_> {
         let Some(named) = &row.addresses else { return Ok(()) };
         let own = row.primary.to_string();
         for address in named.iter().filter(|address| **address != own) {
-            let is_whole = address.starts_with('@');
-            let wanted = if is_whole {
+            let is_catch_all = address.starts_with('@');
+            let wanted = if is_catch_all {
                 AddressRow::CatchAll(self.account)
             } else {
                 AddressRow::Alias(self.account)
             };
-            let (wrong, mend) = match self.address_row(address)? {
+            let (problem, fix) = match self.address_row(address)? {
                 Some(Ok(row)) if row == wanted => continue,
                 None => ("leads nowhere", RowFix::Put(wanted.to_bytes())),
                 Some(Err(_)) => ("cannot be read", RowFix::Put(wanted.to_bytes())),
@@ -100,9 +102,9 @@ impl Checker<'_> {
                 }
                 Some(Ok(_)) => ("leads elsewhere", RowFix::Nothing),
             };
-            let kind = if is_whole { "a catch-all" } else { "an alias" };
-            let what = format!("{address}, {kind} of account {}, {wrong}", self.account);
-            self.report(Table::Addresses, address.as_bytes(), what, mend)?;
+            let kind = if is_catch_all { "a catch-all" } else { "an alias" };
+            let what = format!("{address}, {kind} of account {}, {problem}", self.account);
+            self.report(Table::Addresses, address.as_bytes(), what, fix)?;
         }
         let others = self.addresses()?.into_iter().map(|(address, _)| address);
         let unnamed: Vec<String> =
@@ -113,30 +115,31 @@ impl Checker<'_> {
         let what =
             format!("the row does not name {}, which leads to the account", unnamed.join(", "));
         let addresses = Some(named.iter().cloned().chain(unnamed).collect());
-        let mend = RowFix::Put(AccountRow { addresses, ..row.clone() }.to_bytes());
-        self.report(Table::Accounts, &self.account_key().encode(), what, mend)
+        let fix = RowFix::Put(AccountRow { addresses, ..row.clone() }.to_bytes());
+        self.report(Table::Accounts, &self.account_key().encode(), what, fix)
     }
 
-    /// The primary address leads to the account.
+    /// Checks that the primary address leads to the account.
     fn check_primary_address(&self, row: &AccountRow) -> Result<(), Error> {
         let own = row.primary.to_string();
         let wanted = AddressRow::Primary(self.account);
-        let wrong = match self.address_row(&own)? {
+        let problem = match self.address_row(&own)? {
             Some(Ok(row)) if row == wanted => None,
             None => Some(("leads nowhere", true)),
             Some(Err(_)) => Some(("cannot be read", true)),
             Some(Ok(AddressRow::Alias(to))) if to == self.account => Some(("is an alias", true)),
             Some(Ok(_)) => Some(("leads elsewhere", false)),
         };
-        if let Some((wrong, can_be_mended)) = wrong {
-            let what = format!("{own}, the primary address of account {}, {wrong}", self.account);
-            let mend = if can_be_mended { RowFix::Put(wanted.to_bytes()) } else { RowFix::Nothing };
-            self.report(Table::Addresses, own.as_bytes(), what, mend)?;
+        if let Some((problem, is_fixable)) = problem {
+            let what = format!("{own}, the primary address of account {}, {problem}", self.account);
+            let fix = if is_fixable { RowFix::Put(wanted.to_bytes()) } else { RowFix::Nothing };
+            self.report(Table::Addresses, own.as_bytes(), what, fix)?;
         }
         Ok(())
     }
 
-    /// The account's own row as what else names the account has it.
+    /// Makes the account's own row again from its addresses and identities. `None` if no address of
+    /// the account is known.
     fn recovered_account(&self) -> Result<Option<AccountRow>, Error> {
         let addresses = self.addresses()?;
         let mut identities: Vec<SenderIdentity> = Vec::new();
@@ -166,7 +169,8 @@ impl Checker<'_> {
         Ok(Some(AccountRow { display_name, addresses: Some(others), ..row }))
     }
 
-    /// When the oldest email came, for nothing tells when the account was made.
+    /// Returns when the oldest email was received. It stands for the time when the account was
+    /// created, which no other row has.
     fn oldest_email_time(&self) -> Result<UtcMillis, Error> {
         let mut rows = self.rows::<table::EmailMetadata>();
         while let Some(found) = rows.next()? {
@@ -178,7 +182,7 @@ impl Checker<'_> {
     }
 }
 
-/// Every address leads to an account that is there.
+/// Checks that every address leads to an account that exists.
 pub(in crate::store) fn check_addresses(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -186,7 +190,7 @@ pub(in crate::store) fn check_addresses(
 ) -> Result<(), Error> {
     let mut rows = RowCursor::<Addresses>::of_table(read, run);
     while let Some(found) = rows.next()? {
-        let leads = match (found.id(), found.row()) {
+        let target = match (found.id(), found.row()) {
             (Some(AddressKey(address)), Ok(AddressRow::Primary(to))) => {
                 let row =
                     read.row_if_any::<Accounts>(&AccountKey { account: to })?.and_then(Result::ok);
@@ -203,11 +207,11 @@ pub(in crate::store) fn check_addresses(
             (Some(_), Ok(AddressRow::AliasDomain(_))) => continue,
             (None, _) | (_, Err(_)) => None,
         };
-        let what = match leads {
+        let what = match target {
             Some(to) if read.bytes::<Accounts>(&AccountKey { account: to })?.is_some() => continue,
-            // Said with the account, which is made again.
+            // `check_registration` reports and recovers such an account.
             Some(to) if has_mailboxes(read, to)? => continue,
-            Some(to) => format!("leads to account {to}, which is not there"),
+            Some(to) => format!("leads to account {to}, which does not exist"),
             None => "cannot be read: add the address again".to_owned(),
         };
         on_fault(stray(&found, what))?;
@@ -217,10 +221,10 @@ pub(in crate::store) fn check_addresses(
 
 fn stray(found: &Found<Addresses>, what: String) -> RowFault {
     let (account, table, key) = (AccountId::SITE, Table::Addresses, found.key.clone());
-    RowFault { account, table, key, what, mend: RowFix::Nothing, history: false }
+    RowFault { account, table, key, what, fix: RowFix::Nothing, seen_by_clients: false }
 }
 
-/// Whether there are mailboxes of an account.
+/// Whether an account has mailboxes.
 fn has_mailboxes(read: &dyn RowReader, account: AccountId) -> Result<bool, Error> {
     let mut found = false;
     read.raw_rows(&KeyRange::<Mailboxes>::under(&(account,)), |_, _| {
@@ -230,30 +234,30 @@ fn has_mailboxes(read: &dyn RowReader, account: AccountId) -> Result<bool, Error
     Ok(found)
 }
 
-/// The addresses that lead to each account, as they stood when a run began.
-pub(in crate::store) type Leads = BTreeMap<AccountId, Vec<String>>;
+/// The addresses that lead to each account, as read when the check began.
+pub(in crate::store) type AddressesByAccount = BTreeMap<AccountId, Vec<String>>;
 
-/// Adds the accounts that addresses lead to, and of which there are mailboxes; gives the addresses
-/// of all.
+/// Returns the addresses that lead to each account. Adds to `all` the accounts that addresses lead
+/// to and that have mailboxes.
 pub(in crate::store) fn read_addresses(
     read: &dyn RowReader,
     all: &mut BTreeSet<AccountId>,
-) -> Result<Leads, Error> {
-    let mut leads = Leads::new();
+) -> Result<AddressesByAccount, Error> {
+    let mut addresses = AddressesByAccount::new();
     read.raw_rows(&KeyRange::<Addresses>::under(&()), |key, value| {
-        // What cannot be read is named with the addresses.
+        // `check_addresses` reports the rows that cannot be read.
         if let (Ok(AddressKey(address)), Ok(row)) =
             (decode_key::<Addresses>(key), AddressRow::from_bytes(Addresses::ID, key, value))
             && let Some(account) = row.account()
         {
-            leads.entry(account).or_default().push(address);
+            addresses.entry(account).or_default().push(address);
         }
         Ok(true)
     })?;
-    for account in leads.keys() {
+    for account in addresses.keys() {
         if !all.contains(account) && has_mailboxes(read, *account)? {
             all.insert(*account);
         }
     }
-    Ok(leads)
+    Ok(addresses)
 }

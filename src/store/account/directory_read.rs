@@ -1,4 +1,4 @@
-//! Accounts, addresses, vacation, decisions.
+//! Reads accounts, addresses, the vacation response, told rows, deliveries and decisions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,31 +18,31 @@ use crate::store::table::{
 };
 use crate::store::txn::snapshot::Snapshot;
 
-/// A time in a row that lies so far ahead is not believed.
+/// A told row whose time is further in the future than this was written by a wrong clock.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 
-/// The accounts and addresses of a site, as far as their rows can be read.
+/// All accounts and addresses of a site. A row that cannot be read is an error of its own entry.
 #[derive(Debug, Default)]
 pub struct DirectoryRows {
-    /// Every account that there is, or that an address leads to.
+    /// Every account that has a row or that an address leads to.
     pub accounts: BTreeMap<AccountId, Result<AccountRow, Error>>,
-    /// Every address that there is, or that an account names.
+    /// Every address that has a row or that an account names.
     pub addresses: BTreeMap<String, Result<AddressRow, Error>>,
 }
 
 impl Snapshot<'_> {
-    /// An account.
+    /// Returns the row of an account.
     ///
     /// # Errors
-    /// Those of reading; so for every function here.
+    /// Any read error; so for every function in this file.
     pub fn account(&self, account: AccountId) -> Result<Option<AccountRow>, Error> {
         self.read.row::<Accounts>(&AccountKey { account })
     }
 
-    /// All accounts, by id.
+    /// Returns all accounts, ordered by id.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn accounts(&self) -> Result<Vec<(AccountId, AccountRow)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Accounts>(&KeyRange::under(&()), |key, row| {
@@ -52,31 +52,31 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// All accounts and addresses, each with its row or with what is wrong with that: a row that
-    /// cannot be read keeps nobody from the others. An address that leads to an account without a
-    /// row, and an account's row that names an address without one, are damage, too.
+    /// Returns all accounts and addresses, each with its row or the error of reading it. An account
+    /// that only an address names, or an address that only an account names, has the error of a
+    /// missing row.
     ///
     /// # Errors
-    /// Those of reading, but for damage of a row.
+    /// Any read error but a damaged row.
     pub fn directory(&self) -> Result<DirectoryRows, Error> {
-        let mut found = DirectoryRows::default();
+        let mut directory = DirectoryRows::default();
         self.read.keys::<Accounts>(&KeyRange::under(&()), |key, value| {
             let row = AccountRow::from_bytes(Accounts::ID, &key.encode(), value);
-            found.accounts.insert(key.account, row);
+            directory.accounts.insert(key.account, row);
             Ok(true)
         })?;
         self.read.raw_rows::<Addresses>(&KeyRange::under(&()), |key, value| {
             let row = decode_key::<Addresses>(key)
                 .and_then(|_| AddressRow::from_bytes(Addresses::ID, key, value));
-            found.addresses.insert(String::from_utf8_lossy(key).into_owned(), row);
+            directory.addresses.insert(String::from_utf8_lossy(key).into_owned(), row);
             Ok(true)
         })?;
-        for account in found.addresses.values().filter_map(|row| row.as_ref().ok()?.account()) {
+        for account in directory.addresses.values().filter_map(|row| row.as_ref().ok()?.account()) {
             let missing =
                 || Err(Error::missing(Accounts::ID.name(), &AccountKey { account }.encode()));
-            found.accounts.entry(account).or_insert_with(missing);
+            directory.accounts.entry(account).or_insert_with(missing);
         }
-        for row in found
+        for row in directory
             .accounts
             .values()
             .filter_map(|row| row.as_ref().ok())
@@ -85,16 +85,16 @@ impl Snapshot<'_> {
             for address in row.addresses.iter().flatten().cloned().chain([row.primary.to_string()])
             {
                 let missing = Error::missing(Addresses::ID.name(), address.as_bytes());
-                found.addresses.entry(address).or_insert(Err(missing));
+                directory.addresses.entry(address).or_insert(Err(missing));
             }
         }
-        Ok(found)
+        Ok(directory)
     }
 
-    /// The ids of all accounts, ascending.
+    /// Returns the ids of all accounts, ascending.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn account_ids(&self) -> Result<Vec<AccountId>, Error> {
         let mut out = Vec::new();
         self.read.keys::<Accounts>(&KeyRange::under(&()), |key, _| {
@@ -104,46 +104,48 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Where an address leads; `AddressKey` has the forms.
+    /// Returns the row of an address in one of the forms that `AddressKey` describes.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn address(&self, address: &str) -> Result<Option<AddressRow>, Error> {
         self.read.row::<Addresses>(&AddressKey(address.to_owned()))
     }
 
-    /// Next ids, marks and totals.
+    /// Returns the next ids, marks and totals of an account.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn account_state(&self, account: AccountId) -> Result<AccountStateRow, Error> {
         Ok(self.read.row::<AccountState>(&AccountKey { account })?.unwrap_or_default())
     }
 
-    /// The newest change of a data type.
+    /// Returns the newest change of a data type.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn state(&self, account: AccountId, data: DataType) -> Result<ModSeq, Error> {
         Ok(self.account_state(account)?.state(data))
     }
 
-    /// The vacation response; a disabled one where none was set.
+    /// Returns the vacation response; a disabled one if none was set.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn vacation(&self, account: AccountId) -> Result<VacationResponse, Error> {
         Ok(self.read.row::<Vacation>(&AccountKey { account })?.unwrap_or_default())
     }
 
-    /// The responses of all accounts of whose absence a report is wished for and not filed yet.
+    /// Returns the accounts whose owner wants a report of the absence that is not filed yet, with
+    /// their responses.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn pending_absence_reports(&self) -> Result<Vec<(AccountId, VacationResponse)>, Error> {
         let mut out = Vec::new();
         self.read.keys::<Vacation>(&KeyRange::under(&()), |key, value| {
-            // One that cannot be read is the checker's to name; the others must not wait for it.
+            // A damaged response is skipped, so that the other accounts get their reports. The
+            // check names it.
             if let Ok(response) = VacationResponse::from_bytes(Vacation::ID, &key.encode(), value)
                 && response.report
                 && !response.absence.reported
@@ -155,10 +157,10 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// When a sender was told, if that still counts at `now`.
+    /// Returns when a sender was told, if the told row still counts at `now`.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn last_told(
         &self,
         account: AccountId,
@@ -171,7 +173,6 @@ impl Snapshot<'_> {
             ToldLifetime::Response { generation, since } => {
                 told.generation == Some(*generation) && since.is_none_or(|since| told.at >= since)
             }
-            // What lies further ahead than clocks disagree was written by a clock that went wrong.
             ToldLifetime::For(time) => {
                 told.generation.is_none()
                     && now < told.at.after(*time)
@@ -181,10 +182,10 @@ impl Snapshot<'_> {
         Ok(told.filter(counts).map(|told| told.at))
     }
 
-    /// Who was told, newest first.
+    /// Returns up to `limit` told rows, newest first.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn told_rows(&self, account: AccountId, limit: usize) -> Result<Vec<ToldRow>, Error> {
         let mut out = Vec::new();
         if limit == 0 {
@@ -199,10 +200,10 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// A transaction that was served.
+    /// Returns the record of a transaction that was served.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn delivery(
         &self,
         account: AccountId,
@@ -211,10 +212,10 @@ impl Snapshot<'_> {
         self.read.row::<Deliveries>(&DeliveryKey { account, hash: *hash })
     }
 
-    /// Every decision, newest first, as long as `each` says to go on.
+    /// Calls `each` for every decision, newest first, until `each` returns false.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn each_decision(
         &self,
         account: AccountId,

@@ -1,5 +1,9 @@
-//! Mailboxes: made, changed, destroyed (RFC 8621 §2.5). Name, place and role are checked here for
-//! every caller.
+//! Creates, changes, empties and destroys mailboxes (RFC 8621 §2.5).
+//!
+//! - Name, parent, role, attributes and shares are checked here for every caller.
+//! - Every change takes a change number; a change of nothing takes none.
+//! - A destroyed mailbox leaves a tombstone; its listings and its history are deleted later, in
+//!   steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,26 +18,25 @@ use crate::store::row::Thread;
 use crate::store::table::{self, MailboxEmailIndex, Mailboxes, Threads};
 use crate::store::txn::Txn;
 
-/// A mailbox to be made.
+/// The properties of a mailbox that is to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMailbox {
-    /// Its name, NFC; no other mailbox under the same parent has it.
+    /// In NFC. No other mailbox under the same parent has this name.
     pub name: String,
-    /// The mailbox above it.
     pub parent: Option<MailboxUid>,
-    /// Its role; no other mailbox has it.
+    /// No other mailbox of the account has this role.
     pub role: Option<Role>,
     /// RFC 8621 §2 sortOrder.
     pub sort_order: u32,
 }
 
 impl Txn<'_> {
-    /// Makes a mailbox.
+    /// Creates a mailbox.
     ///
     /// # Errors
-    /// `Mailbox` where name or role is taken or the name is empty, too long or holds control
-    /// characters, where it would lie too deep, or where there are too many, or its parent is not
-    /// there.
+    /// `Mailbox` if the name or role is taken; the name is empty, too long or has control
+    /// characters; the parent does not exist; the mailbox would be too deep in the tree; or the
+    /// account has too many mailboxes.
     pub fn create_mailbox(&mut self, new: &NewMailbox) -> Result<MailboxUid, Error> {
         let row = Mailbox {
             name: new.name.clone(),
@@ -59,22 +62,22 @@ impl Txn<'_> {
         Ok(uid)
     }
 
-    /// Changes name, parent, role, sort order, subscription (the owner's), attributes, rights or
-    /// shares: what `change` does to the row, of which the rest is kept as it is. Says whether
-    /// anything changed.
+    /// Applies `change` to the name, parent, role, sort order, owner's subscription, attributes,
+    /// rights and shares of a mailbox. What `change` does to other fields is ignored. Returns
+    /// whether anything changed.
     ///
     /// # Errors
-    /// `NotFound`; `Mailbox` as for `create_mailbox`, and where a mailbox would lie under itself,
-    /// or its attributes are too many, too long or malformed, or it cannot be shared so.
+    /// `NotFound`; `Mailbox` as for `create_mailbox`, and if the mailbox would be its own ancestor,
+    /// its attributes are too many, too long or malformed, or its shares are not allowed.
     pub fn update_mailbox(
         &mut self,
         uid: MailboxUid,
         change: impl FnOnce(&mut Mailbox),
     ) -> Result<bool, Error> {
         let old = self.live_mailbox(uid)?;
-        let mut wish = old.clone();
-        change(&mut wish);
-        let new = wished(&old, wish);
+        let mut changed = old.clone();
+        change(&mut changed);
+        let new = with_changes(&old, changed);
         if new == old {
             return Ok(false);
         }
@@ -84,25 +87,24 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Changes several mailboxes, each to what stands beside it, where they may be so all together
-    /// but not one after another: two that exchange their names (RFC 8620 §5.3). All change, or
-    /// none.
+    /// Changes several mailboxes at once, each to the row beside its uid: all of them or none. Only
+    /// the result is checked, so two mailboxes may exchange their names (RFC 8620 §5.3).
     ///
     /// # Errors
-    /// As `update_mailbox`, with the mailbox that cannot be so.
+    /// As `update_mailbox`, with the mailbox whose change is not allowed.
     pub fn update_mailboxes(
         &mut self,
-        wishes: &[(MailboxUid, Mailbox)],
+        rows: &[(MailboxUid, Mailbox)],
     ) -> Result<(), (MailboxUid, Error)> {
-        let mut changes = Vec::with_capacity(wishes.len());
-        for (uid, wish) in wishes {
+        let mut changes = Vec::with_capacity(rows.len());
+        for (uid, row) in rows {
             let old = self.live_mailbox(*uid).map_err(|error| (*uid, error))?;
-            let new = wished(&old, wish.clone());
+            let new = with_changes(&old, row.clone());
             changes.push((*uid, old, new));
         }
-        let Some((first, ..)) = wishes.first() else { return Ok(()) };
-        let known = self.snapshot().mailboxes(self.account).map_err(|error| (*first, error))?;
-        let mut all: BTreeMap<MailboxUid, Mailbox> = known.into_iter().collect();
+        let Some((first, ..)) = rows.first() else { return Ok(()) };
+        let stored = self.snapshot().mailboxes(self.account).map_err(|error| (*first, error))?;
+        let mut all: BTreeMap<MailboxUid, Mailbox> = stored.into_iter().collect();
         all.extend(changes.iter().map(|(uid, _, new)| (*uid, new.clone())));
         for (uid, old, new) in &changes {
             let proved = prove_among(Some((*uid, old)), new, &all)
@@ -117,7 +119,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Writes what was proved.
+    /// Writes a change that was checked.
     fn write_mailbox(
         &mut self,
         uid: MailboxUid,
@@ -139,7 +141,7 @@ impl Txn<'_> {
                 self.state.inbox = MailboxUid(0);
             }
             self.note_role(uid, new.role);
-            // Of two that exchange it the other may be the Trash by now.
+            // If two mailboxes exchange the role, `state.trash` may name the other one already.
             if new.role == Some(Role::Trash) {
                 self.set_trash(uid)?;
             } else if self.state.trash == uid {
@@ -149,26 +151,26 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Which emails and threads there are changed, for some: their states say so to all.
+    /// Moves the states of emails and threads: a change of shares changes which of them guests see.
     fn touch_shared(&mut self) {
         self.touch(DataType::Email);
         self.touch(DataType::Thread);
     }
 
-    /// Takes up to `most` emails out of a mailbox; those that are in no other are destroyed. Says
-    /// whether any is left.
+    /// Removes up to `limit` emails from a mailbox, and destroys those that are in no other
+    /// mailbox. Returns whether any email may be left.
     ///
     /// # Errors
     /// `NotFound`.
-    pub fn empty_mailbox(&mut self, uid: MailboxUid, most: usize) -> Result<bool, Error> {
+    pub fn empty_mailbox(&mut self, uid: MailboxUid, limit: usize) -> Result<bool, Error> {
         self.live_mailbox(uid)?;
         let listing = Listing { uid, filter: ListingFilter::Every, shape: Shape::Emails };
         let mut emails = Vec::new();
         self.keys(&KeyRange::<MailboxEmailIndex>::under(&(self.account, listing)), |key, _| {
             emails.push(key.email);
-            Ok(emails.len() < most)
+            Ok(emails.len() < limit)
         })?;
-        let left = emails.len() >= most;
+        let left = emails.len() >= limit;
         for id in emails {
             let email = self.live_email(id)?;
             let elsewhere: BTreeSet<MailboxUid> =
@@ -182,15 +184,15 @@ impl Txn<'_> {
         Ok(left)
     }
 
-    /// Destroys an empty mailbox. Its history goes later, by steps.
+    /// Destroys an empty mailbox.
     ///
     /// # Errors
-    /// `NotFound`; `Mailbox` where it has emails or children, or is the Inbox.
+    /// `NotFound`; `Mailbox` if the mailbox has emails or children, or is the Inbox.
     pub fn destroy_mailbox(&mut self, uid: MailboxUid) -> Result<(), Error> {
         let mut row = self.live_mailbox(uid)?;
-        let stays = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });
+        let refuse = |fault| Err(Error::Mailbox { name: row.name.clone(), fault });
         if row.role == Some(Role::Inbox) {
-            return stays(MailboxFault::Inbox);
+            return refuse(MailboxFault::Inbox);
         }
         if self
             .snapshot()
@@ -198,10 +200,10 @@ impl Txn<'_> {
             .iter()
             .any(|(_, other)| other.parent == Some(uid))
         {
-            return stays(MailboxFault::HasChildren);
+            return refuse(MailboxFault::HasChildren);
         }
         if row.counts.total_emails > 0 {
-            return stays(MailboxFault::HasEmails);
+            return refuse(MailboxFault::HasEmails);
         }
         let modseq = self.next_modseq();
         row.listings.clear();
@@ -227,7 +229,7 @@ impl Txn<'_> {
         found.filter(|mailbox| !mailbox.deleted).ok_or(Error::NotFound("mailbox"))
     }
 
-    /// Whether a mailbox may be so.
+    /// Checks a mailbox among the stored mailboxes of the account.
     fn prove_mailbox(
         &self,
         old: Option<(MailboxUid, &Mailbox)>,
@@ -242,9 +244,9 @@ impl Txn<'_> {
         }
     }
 
-    /// Another mailbox is the Trash now: of the threads with emails in the old or the new one, what
-    /// counts as unread may change, and in which mailboxes. The one change whose cost is that of a
-    /// mailbox.
+    /// Makes another mailbox the Trash and recounts the unread threads: whether a thread with
+    /// emails in the old or the new Trash counts as unread, and in which mailboxes, may change. The
+    /// cost is that of reading both mailboxes.
     fn set_trash(&mut self, uid: MailboxUid) -> Result<(), Error> {
         let old_trash = std::mem::replace(&mut self.state.trash, uid);
         let mut threads: BTreeSet<ThreadId> = BTreeSet::new();
@@ -258,7 +260,7 @@ impl Txn<'_> {
                 },
             )?;
         }
-        let mut boxes: BTreeMap<MailboxUid, Mailbox> = BTreeMap::new();
+        let mut mailboxes: BTreeMap<MailboxUid, Mailbox> = BTreeMap::new();
         for id in threads {
             let thread_key = self.thread_key(id);
             let was = self
@@ -280,8 +282,8 @@ impl Txn<'_> {
                 );
             }
             for at in was.members.keys() {
-                let mut mailbox = match boxes.remove(at) {
-                    Some(known) => known,
+                let mut mailbox = match mailboxes.remove(at) {
+                    Some(mailbox) => mailbox,
                     None => self.live_mailbox(*at)?,
                 };
                 let unread = |unread| [false, false, false, unread];
@@ -290,35 +292,36 @@ impl Txn<'_> {
                     unread(was.unread_in(*at, old_trash)),
                     unread(now.unread_in(*at, uid)),
                 );
-                boxes.insert(*at, mailbox);
+                mailboxes.insert(*at, mailbox);
             }
             if now != was {
                 self.put::<Threads>(&thread_key, &now);
             }
         }
-        for (at, mailbox) in boxes {
+        for (at, mailbox) in mailboxes {
             self.put::<Mailboxes>(&self.mailbox_key(at), &mailbox);
         }
         Ok(())
     }
 }
 
-/// A mailbox with what may be changed of it.
-fn wished(old: &Mailbox, wish: Mailbox) -> Mailbox {
+/// Returns `old` with those fields of `changed` that a client may change.
+fn with_changes(old: &Mailbox, changed: Mailbox) -> Mailbox {
     Mailbox {
-        name: wish.name,
-        parent: wish.parent,
-        role: wish.role,
-        sort_order: wish.sort_order,
-        rights: wish.rights,
-        subscribed: wish.subscribed,
-        attributes: wish.attributes,
-        shares: wish.shares,
+        name: changed.name,
+        parent: changed.parent,
+        role: changed.role,
+        sort_order: changed.sort_order,
+        rights: changed.rights,
+        subscribed: changed.subscribed,
+        attributes: changed.attributes,
+        shares: changed.shares,
         ..old.clone()
     }
 }
 
-/// Whether a mailbox may be so among all mailboxes of its account; `old` is what it was.
+/// Checks a mailbox among all mailboxes of its account. `old` is its uid and its stored row; `None`
+/// for a new mailbox.
 fn prove_among(
     old: Option<(MailboxUid, &Mailbox)>,
     row: &Mailbox,
@@ -338,11 +341,11 @@ fn prove_among(
     if uid.is_none() && all.len() >= limits::MAX_MAILBOXES {
         return faulty(MailboxFault::TooMany);
     }
-    for (other, known) in all.iter().filter(|(other, _)| Some(**other) != uid) {
-        if known.parent == row.parent && known.name == row.name {
+    for (other, mailbox) in all.iter().filter(|(other, _)| Some(**other) != uid) {
+        if mailbox.parent == row.parent && mailbox.name == row.name {
             return faulty(MailboxFault::NameTaken(*other));
         }
-        if row.role.is_some() && known.role == row.role {
+        if row.role.is_some() && mailbox.role == row.role {
             return faulty(MailboxFault::RoleTaken(*other));
         }
     }
@@ -354,11 +357,11 @@ fn prove_among(
         if depth >= limits::MAX_MAILBOX_DEPTH {
             return faulty(MailboxFault::TooDeep);
         }
-        let Some(known) = all.get(&parent) else { return faulty(MailboxFault::NoParent) };
-        above = known.parent;
+        let Some(mailbox) = all.get(&parent) else { return faulty(MailboxFault::NoParent) };
+        above = mailbox.parent;
         depth += 1;
     }
-    // What is under it moves with it.
+    // The children of a mailbox move with it.
     let moves = old.filter(|(_, old)| old.parent != row.parent);
     if moves.is_some_and(|(uid, _)| depth + height(uid, all) > limits::MAX_MAILBOX_DEPTH) {
         return faulty(MailboxFault::TooDeep);
@@ -366,7 +369,7 @@ fn prove_among(
     Ok(())
 }
 
-/// How many mailboxes lie under one another below this one, no more than may.
+/// Returns how many levels of mailboxes are below this one, `limits::MAX_MAILBOX_DEPTH` at most.
 fn height(uid: MailboxUid, all: &BTreeMap<MailboxUid, Mailbox>) -> usize {
     let below = |mailbox: &Mailbox| {
         let up = std::iter::successors(mailbox.parent, |at| all.get(at)?.parent);

@@ -1,4 +1,5 @@
-//! The mailboxes before anything hangs on them, and the account's own row when all is counted.
+//! Reads the mailboxes at the beginning of a check, and compares their rows and the account's state
+//! at its end.
 
 use crate::model::{
     DataType, ListingFilter, Mailbox, MailboxUid, MaintainedListing, ModSeq, Role, mailbox,
@@ -12,15 +13,17 @@ use crate::store::table::Mailboxes;
 use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{AccountKey, MailboxKey};
 
-/// Where the account's row is lost, how far beyond what is in use its numbers go on: clients may
-/// know higher ones than any row has.
+/// If the account's state row is lost, change numbers go on this far above the highest in use:
+/// clients may know higher ones than any row has.
 const MODSEQ_LEAP: u64 = 1 << 32;
-/// The same for threads and actions, and for mailboxes.
+/// The same distance for the ids of threads and actions.
 const ID_LEAP: u64 = 1 << 16;
+/// The same distance for the uids of mailboxes.
 const MAILBOX_LEAP: u32 = 1 << 10;
 
 impl Checker<'_> {
-    /// Reads the mailboxes. What cannot be read is made anew, with its emails and another name.
+    /// Reads the mailboxes into the census. A mailbox whose row cannot be read is recovered with
+    /// another name.
     pub(in crate::store) fn check_mailboxes(&mut self) -> Result<(), Error> {
         let mut rows = self.rows::<Mailboxes>();
         let mut broken = Vec::new();
@@ -47,7 +50,7 @@ impl Checker<'_> {
         for (uid, role) in [(state.inbox, Role::Inbox), (state.trash, Role::Trash)] {
             let is_gone = uid != MailboxUid(0) && !self.census.mailboxes.contains_key(&uid);
             if is_gone && role_of(self, role).is_none() {
-                broken.retain(|known| *known != uid);
+                broken.retain(|other| *other != uid);
                 self.recover_mailbox(uid, Some(role));
             }
         }
@@ -59,11 +62,11 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// A mailbox whose row is lost or says that it is gone, while emails are in it.
+    /// Puts a mailbox into the census that has emails, but whose row is lost or a tombstone.
     pub(in crate::store) fn recover_mailbox(&mut self, uid: MailboxUid, role: Option<Role>) {
         let state = self.state_or_fresh();
         let old = self.census.mailboxes.get(&uid).cloned();
-        let wish = match (&old, role) {
+        let old_name = match (&old, role) {
             (Some(old), _) => old.name.clone(),
             (None, Some(Role::Inbox)) => "Inbox".to_owned(),
             (None, Some(Role::Trash)) => "Trash".to_owned(),
@@ -71,9 +74,10 @@ impl Checker<'_> {
         };
         let others =
             || self.census.mailboxes.iter().filter(|(other, row)| **other != uid && !row.deleted);
-        let taken = |name: &str| others().any(|(_, row)| row.parent.is_none() && row.name == name);
-        let mut name = wish.clone();
-        while taken(&name) {
+        let is_taken =
+            |name: &str| others().any(|(_, row)| row.parent.is_none() && row.name == name);
+        let mut name = old_name.clone();
+        while is_taken(&name) {
             name = format!("{name} (recovered)");
         }
         let role = role.or(old.as_ref().and_then(|old| old.role));
@@ -91,7 +95,7 @@ impl Checker<'_> {
         self.census.mailboxes.insert(uid, row);
     }
 
-    /// A mailbox's row, when all is counted.
+    /// Compares the row of a mailbox with the row that was recounted.
     pub(in crate::store) fn expect_mailbox(
         &self,
         uid: MailboxUid,
@@ -101,10 +105,10 @@ impl Checker<'_> {
         let what = match self.read.row_if_any::<Mailboxes>(&key)? {
             Some(Ok(row)) if row == *wanted => return Ok(()),
             Some(Ok(row)) => differences(&row, wanted),
-            Some(Err(error)) => format!("{error}: it comes back as \"{}\"", wanted.name),
+            Some(Err(error)) => format!("{error}: the mailbox is recovered as \"{}\"", wanted.name),
             None => "the row is missing".to_owned(),
         };
-        self.report_with_history(
+        self.report_fault(
             Table::Mailboxes,
             &key.encode(),
             what,
@@ -113,12 +117,13 @@ impl Checker<'_> {
         )
     }
 
-    /// The account's own row, when all is counted.
+    /// Compares the account's state row with the totals and numbers that were recounted.
     pub(in crate::store) fn check_state(&self) -> Result<(), Error> {
         let (own, census) = (AccountKey { account: self.account }.encode(), &self.census);
-        let Some(found) = &self.found else {
-            let what = "the account's row is missing or cannot be read: its numbers go on far above those in use";
-            return self.report_with_history(
+        let Some(found) = &self.found_state else {
+            let what = "the account's row is missing or cannot be read: its numbers go on far \
+                        above those in use";
+            return self.report_fault(
                 Table::AccountState,
                 &own,
                 what,
@@ -127,7 +132,7 @@ impl Checker<'_> {
             );
         };
         let (bytes, emails, told, unfolded) =
-            (census.octets, census.live, census.told, census.unfolded);
+            (census.bytes, census.live, census.told, census.unfolded);
         let totals = AccountStateRow {
             bytes,
             emails,
@@ -140,11 +145,12 @@ impl Checker<'_> {
             (state.bytes, state.emails, state.told, state.unfolded, state.queued)
         };
         if sums(found) != sums(&totals) {
-            let (has, says) = (sums(&totals), sums(found));
+            let (counted, stored) = (sums(&totals), sums(found));
             let what = format!(
-                "holds {has:?} octets, emails, told senders, token rows and actions, says {says:?}"
+                "holds {counted:?} bytes, emails, told senders, token rows and actions, but says \
+                 {stored:?}"
             );
-            self.report_with_history(
+            self.report_fault(
                 Table::AccountState,
                 &own,
                 what,
@@ -173,7 +179,7 @@ impl Checker<'_> {
         wanted.modseq = wanted.modseq.max(ModSeq(census.high)).max(marks);
         if wanted != totals {
             let what = format!("reads {totals:?}, should read {wanted:?}");
-            self.report_with_history(
+            self.report_fault(
                 Table::AccountState,
                 &own,
                 what,
@@ -198,7 +204,7 @@ impl Checker<'_> {
             last_action: census.last_action.saturating_add(ID_LEAP),
             high: [modseq; DataType::ALL.len()],
             low: [modseq; DataType::ALL.len()],
-            bytes: census.octets,
+            bytes: census.bytes,
             emails: census.live,
             told: census.told,
             queued: census.queued,
@@ -211,17 +217,17 @@ impl Checker<'_> {
     }
 }
 
-/// What of a mailbox is not as it should be.
+/// Describes how the stored row of a mailbox differs from the right one.
 fn differences(found: &Mailbox, wanted: &Mailbox) -> String {
     let mut out = Vec::new();
     if found.counts != wanted.counts {
         out.push(format!("reads {:?}, should read {:?}", found.counts, wanted.counts));
     }
     if found.listings != wanted.listings {
-        out.push(format!("keeps {:?}, should keep {:?}", found.listings, wanted.listings));
+        out.push(format!("maintains {:?}, should maintain {:?}", found.listings, wanted.listings));
     }
     if found.deleted != wanted.deleted {
-        out.push("says that it is gone, and emails are in it".to_owned());
+        out.push("says that the mailbox was destroyed, but emails are in it".to_owned());
     }
     if (found.updated, found.updated_not_counts) != (wanted.updated, wanted.updated_not_counts) {
         out.push("change numbers in the wrong order".to_owned());

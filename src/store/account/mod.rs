@@ -1,4 +1,4 @@
-//! Accounts with their addresses, mailboxes, shares and small objects.
+//! Accounts with their addresses, mailboxes, shares, subscriptions and small objects.
 
 pub(in crate::store) mod directory;
 pub(in crate::store) mod directory_check;

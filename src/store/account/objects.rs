@@ -1,11 +1,12 @@
-//! Small objects of an account: identities, submissions, push subscriptions (RFC 8621 §6, §7, RFC
-//! 8620 §7.2).
+//! Writes the small objects of an account: identities, submissions, push subscriptions, share
+//! notifications (RFC 8621 §6, §7, RFC 8620 §7.2, RFC 9670 §3).
 //!
-//! What must hold: an object's id is the change that made it, or one that none has; each change of
-//! one takes a change number of its own, and of the kinds with a state it has one row in the order
-//! of last changes. One that was destroyed leaves these numbers behind until the history of the
-//! account is purged, as emails do: then the low mark of its type moves. Push subscriptions have no
-//! state, and go at once.
+//! - An object's id is the number of the change that created it.
+//! - Each change of an object takes a change number of its own.
+//! - An object of a type with a state has one row in `object_by_modseq`, at its last change. When
+//!   it is destroyed, a tombstone stays until the history of the account is purged; that moves the
+//!   low mark of its type.
+//! - Push subscriptions have no state, and are deleted at once.
 
 use crate::model::sender::{IdentityChange, identity_changes};
 use crate::model::{
@@ -20,11 +21,11 @@ use crate::store::table::{ObjectByModseq, Objects};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Makes an object.
+    /// Creates an object.
     ///
     /// # Errors
-    /// `Quota` where the account has as many as it may; `Conflict` where it is too large; those of
-    /// reading.
+    /// `Quota` if the account has `T::MAX_OBJECTS` of the kind; `Conflict` if the object is larger
+    /// than `limits::MAX_OBJECT_BYTES`; any read error.
     pub fn create_object<T: Object>(&mut self, object: &T) -> Result<ObjectId, Error> {
         let mut count = 0;
         self.keys(&KeyRange::<Objects>::under(&(self.account, T::KIND)), |_, row| {
@@ -44,7 +45,7 @@ impl Txn<'_> {
         Ok(id)
     }
 
-    /// Changes an object. Says whether anything changed.
+    /// Changes an object. Returns whether anything changed.
     ///
     /// # Errors
     /// `NotFound`; those of `create_object` but `Quota`.
@@ -68,7 +69,7 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Destroys an object, and gives it back.
+    /// Destroys an object and returns it.
     ///
     /// # Errors
     /// `NotFound`.
@@ -87,9 +88,9 @@ impl Txn<'_> {
         Ok(before)
     }
 
-    /// Brings the identities that the account has by itself up to date with its addresses, the
-    /// first first, and its name. Says whether anything changed: `model::sender::identity_changes` tells
-    /// beforehand, from a view.
+    /// Brings the identities that the server made for the account up to date with the account's
+    /// addresses, in their order, and its name. Returns whether anything changed.
+    /// `model::sender::identity_changes` says so beforehand, from a snapshot.
     ///
     /// # Errors
     /// Those of `create_object`.
@@ -98,9 +99,9 @@ impl Txn<'_> {
         addresses: &[Address],
         name: &str,
     ) -> Result<bool, Error> {
-        let known = self.snapshot().objects::<SenderIdentity>(self.account)?;
-        let changes = identity_changes(&known, addresses, name);
-        let some = !changes.is_empty();
+        let identities = self.snapshot().objects::<SenderIdentity>(self.account)?;
+        let changes = identity_changes(&identities, addresses, name);
+        let is_changed = !changes.is_empty();
         for change in changes {
             match change {
                 IdentityChange::Make(identity) => drop(self.create_object(&identity)?),
@@ -117,56 +118,56 @@ impl Txn<'_> {
                 IdentityChange::Drop(id) => drop(self.destroy_object::<SenderIdentity>(id)?),
             }
         }
-        Ok(some)
+        Ok(is_changed)
     }
 
-    /// Destroys up to `most` submissions that were settled at `settled` or before, and push
-    /// subscriptions whose time is over. Says whether more may be left.
+    /// Destroys up to `limit` submissions that ended at `settled` or before, and all push
+    /// subscriptions that have expired. Returns whether more submissions may be left.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn expire_objects(&mut self, settled: UtcMillis, most: usize) -> Result<bool, Error> {
+    /// Any read error.
+    pub fn expire_objects(&mut self, settled: UtcMillis, limit: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let submissions = snapshot.objects::<EmailSubmission>(self.account)?.into_iter();
-        let over = |one: &EmailSubmission| {
+        let is_settled = |one: &EmailSubmission| {
             one.undo != UndoStatus::Pending && one.ended.is_some_and(|at| at <= settled)
         };
         let old: Vec<ObjectId> =
-            submissions.filter(|(_, one)| over(one)).map(|(id, _)| id).take(most).collect();
+            submissions.filter(|(_, one)| is_settled(one)).map(|(id, _)| id).take(limit).collect();
         let pushes = snapshot.objects::<PushSubscription>(self.account)?.into_iter();
-        let ended: Vec<ObjectId> =
+        let expired: Vec<ObjectId> =
             pushes.filter(|(_, one)| one.expires <= self.now).map(|(id, _)| id).collect();
         drop(snapshot);
         for id in &old {
             self.destroy_object::<EmailSubmission>(*id)?;
         }
-        for id in ended {
+        for id in expired {
             self.destroy_object::<PushSubscription>(id)?;
         }
-        Ok(old.len() >= most)
+        Ok(old.len() >= limit)
     }
 
-    /// Deletes what is left of up to `most` objects that were destroyed by a change up to `bound`.
-    /// Gives how many.
+    /// Deletes the tombstones of up to `limit` objects that were destroyed by a change up to
+    /// `bound`. Returns how many.
     pub(in crate::store) fn purge_objects(
         &mut self,
         bound: ModSeq,
-        most: usize,
+        limit: usize,
     ) -> Result<usize, Error> {
         let mut rows = 0;
         for kind in ObjectKind::ALL {
             let Some(data) = kind.data_type() else { continue };
-            let mut named = Vec::new();
+            let mut changed = Vec::new();
             let after = self.object_modseq_key(kind, bound.next());
             self.rows(
                 &KeyRange::<ObjectByModseq>::before(&(self.account, kind), &after),
                 |key, id| {
-                    named.push((key, id));
+                    changed.push((key, id));
                     Ok(true)
                 },
             )?;
-            for (by_modseq, id) in named {
-                if rows >= most {
+            for (by_modseq, id) in changed {
+                if rows >= limit {
                     return Ok(rows);
                 }
                 let own = self.object_key(kind, id);
@@ -197,7 +198,7 @@ impl Txn<'_> {
         let value = row.encode();
         if value.len() > limits::MAX_OBJECT_BYTES {
             return Err(Error::Conflict(format!(
-                "it has more than {} octets",
+                "it has more than {} bytes",
                 limits::MAX_OBJECT_BYTES
             )));
         }

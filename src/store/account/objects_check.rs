@@ -1,5 +1,5 @@
-//! Small objects: each can be read, and those with a state stand once in the order of their last
-//! changes.
+//! Checks the small objects: each can be read, and `object_by_modseq` has one row for each object
+//! of a type with a state.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::store::table::keys::{ObjectKey, ObjectModSeqKey};
 use crate::store::table::{ObjectByModseq, Objects};
 
 impl Checker<'_> {
-    /// What cannot be read is the owner's word, and gone. Of two that say that one change was
-    /// theirs, the one that the order does not name is dropped: nothing but damage makes such a
-    /// one.
+    /// Checks `objects` and `object_by_modseq`. An object that cannot be read is deleted: nothing
+    /// else has what the owner wrote. Of two objects with the same change number, the one that
+    /// `object_by_modseq` does not name is deleted.
     pub(in crate::store) fn check_objects(&mut self) -> Result<(), Error> {
         let account = self.account;
-        let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
+        let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let mut by_modseq: BTreeMap<ObjectModSeqKey, ObjectId> = BTreeMap::new();
         let mut rows = self.rows::<Objects>();
         while let Some(found) = rows.next()? {
@@ -43,7 +43,7 @@ impl Checker<'_> {
                     self.report(
                         Table::Objects,
                         key,
-                        format!("{error}: it must be made again"),
+                        format!("{error}: the object must be created again"),
                         RowFix::Delete,
                     )?;
                     continue;

@@ -1,4 +1,4 @@
-//! Small objects: all of a kind, one, and what changed.
+//! Reads small objects and their changes.
 
 use crate::model::{AccountId, EmailSubmission, ObjectId, ReturnedReport};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -10,10 +10,10 @@ use crate::store::txn::changes::{ChangeIndex, ChangeMarks};
 use crate::store::txn::snapshot::{Changes, ClientState, Snapshot};
 
 impl Snapshot<'_> {
-    /// All objects of a kind, the first made first.
+    /// Returns all objects of a kind in the order of their creation.
     ///
     /// # Errors
-    /// Those of reading; so for every function here.
+    /// Any read error; so for every function in this file.
     pub fn objects<T: Object>(&self, account: AccountId) -> Result<Vec<(ObjectId, T)>, Error> {
         let mut out = Vec::new();
         let range = KeyRange::under(&(account, T::KIND));
@@ -26,19 +26,19 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// One of them.
+    /// Returns one object.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn object<T: Object>(&self, account: AccountId, id: ObjectId) -> Result<Option<T>, Error> {
         Ok(self.stored::<T>(account, id)?.and_then(|row| row.object))
     }
 
-    /// The newest submission that a report is about. It reads all that the account remembers
-    /// (`limits::MAX_SUBMISSIONS`), one after the other.
+    /// Returns the newest submission that a report is about. Reads all submissions of the account,
+    /// of which there are `limits::MAX_SUBMISSIONS` at most.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn submission_for_report(
         &self,
         account: AccountId,
@@ -59,21 +59,22 @@ impl Snapshot<'_> {
         Ok(found)
     }
 
-    /// What changed of them, as `email_changes` has it. Kinds without a state have no changes.
+    /// Returns which objects of a kind changed since a state, as `email_changes` does for emails.
+    /// `None` for a kind without a state.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn object_changes<T: Object>(
         &self,
         account: AccountId,
         since: ClientState,
-        most: usize,
+        limit: usize,
     ) -> Result<Option<Changes<ObjectId>>, Error> {
         let Some(data) = T::KIND.data_type() else { return Ok(None) };
         let first = ObjectModSeqKey { account, kind: T::KIND, modseq: since.mark.next() };
         let range = KeyRange::from(&(account, T::KIND), &first);
         let index = ChangeIndex::<ObjectByModseq> { data, range, modseq: |key| key.modseq };
-        self.changes(account, index, since, most, |id| {
+        self.changes(account, index, since, limit, |id| {
             let row = self.stored::<T>(account, id)?;
             Ok(row.map(|row| {
                 (ChangeMarks { created: row.created, updated: row.updated }, row.object.is_none())

@@ -1,9 +1,8 @@
-//! With whom mailboxes are shared (RFC 9670, RFC 8621 §2): the rights stand in the mailbox's row,
-//! under the owner's lock.
+//! Writes with whom mailboxes are shared (RFC 9670, RFC 8621 §2).
 //!
-//! The table `shared` answers which accounts share something with a user. It has one row for each
-//! such pair, written by the owner's commit, and is derived: where it differs from the mailboxes,
-//! the mailboxes are right.
+//! - The rights of a guest stand in the row of the mailbox and change under the owner's lock.
+//! - The table `shared` answers which accounts share a mailbox with a user: one row for each pair
+//!   of owner and guest. It is derived from the mailboxes and written in the owner's commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,29 +12,26 @@ use crate::store::table::keys::SharedKey;
 use crate::store::table::{Present, Shared};
 use crate::store::txn::Txn;
 
-/// A change of somebody's rights in a mailbox (`Right::bit`).
+/// A change of a guest's rights in a mailbox. The rights are bits of `Right::bit`; 0 is no right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareChange {
-    /// The user whose rights changed.
+    /// The guest whose rights changed.
     pub with: AccountId,
     pub mailbox: MailboxUid,
-    /// The mailbox's name.
     pub name: String,
-    /// The rights before the change; 0 is none.
     pub old: u16,
-    /// The rights since the change; 0 is none.
     pub new: u16,
 }
 
 impl Txn<'_> {
-    /// Returns the changes of rights that this commit makes so far, and forgets them. The caller
-    /// notifies the users.
+    /// Takes the changes of rights that this transaction has made so far. The caller notifies the
+    /// guests.
     pub fn take_share_changes(&mut self) -> Vec<ShareChange> {
         std::mem::take(&mut self.share_changes)
     }
 
-    /// Checks that a mailbox may be shared as `row` says. Only users who are new to it are looked
-    /// up.
+    /// Checks that a mailbox may be shared as `row` says. Only guests who had no rights in `old`
+    /// are looked up.
     pub(in crate::store) fn prove_shares(
         &self,
         old: Option<&Mailbox>,
@@ -44,11 +40,11 @@ impl Txn<'_> {
         let faulty =
             |what| Err(Error::Mailbox { name: row.name.clone(), fault: MailboxFault::Share(what) });
         if row.shares.len() > limits::MAX_SHARES {
-            return faulty("it is shared with as many as it may be");
+            return faulty("it cannot be shared with more accounts");
         }
         for (with, rights) in &row.shares {
             if *with == self.account || *with == AccountId::SITE {
-                return faulty("nobody shares with himself");
+                return faulty("a mailbox is not shared with its own account");
             }
             if *rights == 0 || *rights & !mailbox::ALL_RIGHTS != 0 {
                 return faulty("there is no such right");
@@ -69,25 +65,29 @@ impl Txn<'_> {
         old: &BTreeMap<AccountId, u16>,
         new: &BTreeMap<AccountId, u16>,
     ) -> Result<(), Error> {
-        let gone: BTreeSet<AccountId> =
+        let removed: BTreeSet<AccountId> =
             old.keys().filter(|with| !new.contains_key(with)).copied().collect();
-        let others =
-            if gone.is_empty() { Vec::new() } else { self.snapshot().mailboxes(self.account)? };
-        for with in gone {
-            let still =
+        let others = if removed.is_empty() {
+            Vec::new()
+        } else {
+            self.snapshot().mailboxes(self.account)?
+        };
+        for with in removed {
+            let is_still_guest =
                 others.iter().any(|(other, row)| *other != uid && row.shares.contains_key(&with));
-            if !still {
+            if !is_still_guest {
                 self.delete::<Shared>(&SharedKey { with, account: self.account });
             }
         }
         for with in new.keys().filter(|with| !old.contains_key(with)) {
             self.put::<Shared>(&SharedKey { with: *with, account: self.account }, &Present);
         }
-        let of = |shares: &BTreeMap<AccountId, u16>, with| {
+        let rights_of = |shares: &BTreeMap<AccountId, u16>, with| {
             shares.get(&with).copied().unwrap_or_default()
         };
-        let concerned: BTreeSet<AccountId> = old.keys().chain(new.keys()).copied().collect();
-        let changes = concerned.into_iter().map(|with| (with, of(old, with), of(new, with)));
+        let guests: BTreeSet<AccountId> = old.keys().chain(new.keys()).copied().collect();
+        let changes =
+            guests.into_iter().map(|with| (with, rights_of(old, with), rights_of(new, with)));
         let changes = changes.filter(|(_, old, new)| old != new);
         self.share_changes.extend(changes.map(|(with, old, new)| ShareChange {
             with,
@@ -99,28 +99,28 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Tells this account that its rights in a mailbox of another changed. What it was told of the
-    /// same mailbox and did not dismiss is one with it; where there are too many, the oldest goes
-    /// (RFC 9670 §3.1).
+    /// Notifies this account that its rights in a mailbox of another account changed (RFC 9670
+    /// §3.1). Earlier notifications of the same mailbox that were not dismissed are merged into
+    /// this one. The oldest notifications beyond `limits::MAX_SHARE_NOTIFICATIONS` are deleted.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn add_share_notification(&mut self, told: &ShareNotification) -> Result<(), Error> {
+    /// Any read error.
+    pub fn add_share_notification(&mut self, new: &ShareNotification) -> Result<(), Error> {
         if self.snapshot().account(self.account)?.is_none() {
             return Ok(());
         }
-        let mut told = told.clone();
+        let mut new = new.clone();
         let mut all = self.snapshot().objects::<ShareNotification>(self.account)?;
         let same =
-            |one: &ShareNotification| (one.account, one.mailbox) == (told.account, told.mailbox);
+            |one: &ShareNotification| (one.account, one.mailbox) == (new.account, new.mailbox);
         let before: Vec<(ObjectId, u16)> =
             all.iter().filter(|(_, one)| same(one)).map(|(id, one)| (*id, one.old)).collect();
         for (id, old) in before {
-            told.old = old;
+            new.old = old;
             self.destroy_object::<ShareNotification>(id)?;
-            all.retain(|(known, _)| *known != id);
+            all.retain(|(other, _)| *other != id);
         }
-        if told.old == told.new {
+        if new.old == new.new {
             return Ok(());
         }
         for (id, _) in
@@ -128,31 +128,31 @@ impl Txn<'_> {
         {
             self.destroy_object::<ShareNotification>(*id)?;
         }
-        self.create_object(&told).map(drop)
+        self.create_object(&new).map(drop)
     }
 
-    /// Shares nothing any more with these, in up to `most` mailboxes. Says whether more may be
-    /// left.
+    /// Removes all rights of the accounts `with` from up to `limit` mailboxes. Returns whether more
+    /// mailboxes may be left.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn unshare(&mut self, with: &BTreeSet<AccountId>, most: usize) -> Result<bool, Error> {
-        let shared = |row: &Mailbox| row.shares.keys().any(|known| with.contains(known));
+    /// Any read error.
+    pub fn unshare(&mut self, with: &BTreeSet<AccountId>, limit: usize) -> Result<bool, Error> {
+        let shared = |row: &Mailbox| row.shares.keys().any(|guest| with.contains(guest));
         let mailboxes = self.snapshot().mailboxes(self.account)?.into_iter();
         let uids: Vec<MailboxUid> =
-            mailboxes.filter(|(_, row)| shared(row)).map(|(uid, _)| uid).take(most).collect();
+            mailboxes.filter(|(_, row)| shared(row)).map(|(uid, _)| uid).take(limit).collect();
         for uid in &uids {
-            self.update_mailbox(*uid, |row| row.shares.retain(|known, _| !with.contains(known)))?;
+            self.update_mailbox(*uid, |row| row.shares.retain(|guest, _| !with.contains(guest)))?;
         }
-        Ok(uids.len() >= most)
+        Ok(uids.len() >= limit)
     }
 
-    /// Takes the rights of accounts that no longer exist out of up to `most` mailboxes. Says
-    /// whether more may be left.
+    /// Removes the rights of accounts that no longer exist from up to `limit` mailboxes. Returns
+    /// whether more mailboxes may be left.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn unshare_removed_accounts(&mut self, most: usize) -> Result<bool, Error> {
+    /// Any read error.
+    pub fn unshare_removed_accounts(&mut self, limit: usize) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let mailboxes = snapshot.mailboxes(self.account)?;
         let mut gone: BTreeSet<AccountId> =
@@ -163,6 +163,6 @@ impl Txn<'_> {
             }
         }
         drop(snapshot);
-        if gone.is_empty() { Ok(false) } else { self.unshare(&gone, most) }
+        if gone.is_empty() { Ok(false) } else { self.unshare(&gone, limit) }
     }
 }

@@ -1,4 +1,4 @@
-//! Who shares something with whom, as the mailboxes have it.
+//! Checks that the table `shared` agrees with the shares of the mailboxes.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -14,8 +14,8 @@ use crate::store::table::keys::{AccountKey, SharedKey};
 use crate::store::table::{Accounts, Present, Shared, decode_key};
 
 impl Checker<'_> {
-    /// Every user with rights in a mailbox has a row in `shared`. Rights of accounts that no longer
-    /// exist are removed later, by upkeep.
+    /// Checks that every guest of a mailbox has a row in `shared`. Guests whose accounts no longer
+    /// exist need none: upkeep removes their rights.
     pub(in crate::store) fn check_shares(&self) -> Result<(), Error> {
         let live = self.census.mailboxes.values().filter(|row| !row.deleted);
         let with: BTreeSet<AccountId> = live.flat_map(|row| row.shares.keys().copied()).collect();
@@ -28,40 +28,41 @@ impl Checker<'_> {
     }
 }
 
-/// Who shares with whom, by this key.
+/// Returns owner and guest of a key of `shared`.
 fn shared_by(key: &[u8]) -> Option<(AccountId, AccountId)> {
     decode_key::<Shared>(key).ok().map(|key| (key.account, key.with))
 }
 
-/// Every row is of two accounts that there are, of which one shares something with the other.
+/// Checks that both accounts of every row of `shared` exist, and that the one shares a mailbox with
+/// the other.
 pub(in crate::store) fn check_shared_rows(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
     on_fault: &mut FaultFn<'_>,
 ) -> Result<(), Error> {
-    let is_there =
+    let exists =
         |account| Ok::<bool, Error>(read.bytes::<Accounts>(&AccountKey { account })?.is_some());
-    let mut known: BTreeMap<AccountId, BTreeSet<AccountId>> = BTreeMap::new();
+    let mut guests: BTreeMap<AccountId, BTreeSet<AccountId>> = BTreeMap::new();
     let mut rows = RowCursor::<Shared>::of_table(read, run);
     while let Some(Found { key, .. }) = rows.next()? {
-        let (mut account, mut holds) = (AccountId::SITE, false);
+        let (mut account, mut is_right) = (AccountId::SITE, false);
         if let Some((owner, with)) = shared_by(&key) {
-            account = if is_there(owner)? { owner } else { with };
-            let of_owner = match known.entry(owner) {
+            account = if exists(owner)? { owner } else { with };
+            let of_owner = match guests.entry(owner) {
                 Entry::Occupied(entry) => entry.into_mut(),
                 Entry::Vacant(entry) => entry.insert(shares_of(read, owner)?),
             };
-            holds = of_owner.contains(&with) && is_there(with)?;
+            is_right = of_owner.contains(&with) && exists(with)?;
         }
-        if !holds {
+        if !is_right {
             let what = "says that something is shared that is not".into();
             on_fault(RowFault {
                 account,
                 table: Table::Shared,
                 key,
                 what,
-                mend: RowFix::Delete,
-                history: false,
+                fix: RowFix::Delete,
+                seen_by_clients: false,
             })?;
         }
     }

@@ -1,4 +1,4 @@
-//! Which accounts share mailboxes with which users.
+//! Reads which accounts share mailboxes with which users.
 
 use crate::model::{AccountId, DataType, ModSeq};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -8,10 +8,10 @@ use crate::store::table::{Mailboxes, Shared};
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// The other accounts that share something with a user.
+    /// Returns the other accounts that share a mailbox with a user.
     ///
     /// # Errors
-    /// Those of reading; so for every function here.
+    /// Any read error; so for every function in this file.
     pub fn accounts_shared_with(&self, user: AccountId) -> Result<Vec<AccountId>, Error> {
         let mut out = Vec::new();
         self.read.keys::<Shared>(&KeyRange::under(&(user,)), |key, _| {
@@ -21,10 +21,10 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Whether the mailboxes of an account are shared as they were at a state.
+    /// Whether all shares of an account are the same as at the state `since`.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn is_sharing_unchanged_since(
         &self,
         account: AccountId,
@@ -34,7 +34,7 @@ impl Snapshot<'_> {
             return Ok(false);
         }
         let mut is_same = true;
-        // Those that are gone, too.
+        // Tombstones of destroyed mailboxes count, too.
         self.read.rows::<Mailboxes>(&KeyRange::under(&(account,)), |_, row| {
             is_same = row.updated_shares <= since;
             Ok(is_same)
@@ -42,10 +42,10 @@ impl Snapshot<'_> {
         Ok(is_same)
     }
 
-    /// Whether an account shares something with a user.
+    /// Whether an account shares a mailbox with a user.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn is_shared_with(&self, user: AccountId, account: AccountId) -> Result<bool, Error> {
         Ok(self.read.bytes::<Shared>(&SharedKey { with: user, account })?.is_some())
     }

@@ -1,10 +1,11 @@
-//! Who is subscribed to a mailbox: each user for himself (RFC 8621 §2 isSubscribed).
+//! Subscribes users to mailboxes (RFC 8621 §2 isSubscribed).
 //!
-//! The owner's word stands in the mailbox's row, which is read anyway. That of others is a row
-//! each, so that the mailbox's own, which every delivery writes, does not grow with them; it is
-//! written under the owner's lock, and moves the mailbox's change number, for it is by the states
-//! of the owner's account that all its users learn of it. Whether somebody may read the mailbox is
-//! not asked here.
+//! - The owner's subscription is a field of the mailbox's row.
+//! - The subscription of each guest is a row of its own, so that the mailbox's row, which every
+//!   delivery writes, does not grow with the guests.
+//! - Both are written under the owner's lock and move the mailbox's change number: guests see
+//!   changes by the states of the owner's account.
+//! - Whether a guest may read the mailbox is not checked here.
 
 use crate::model::{AccountId, DataType, MailboxUid};
 use crate::store::engine::typed::TypedRead as _;
@@ -14,10 +15,11 @@ use crate::store::table::{Mailboxes, Present, Subscriptions};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Subscribes an account to a mailbox of this one, or ends that. Says whether anything changed.
+    /// Subscribes an account to a mailbox of this account, or ends the subscription. Returns
+    /// whether anything changed.
     ///
     /// # Errors
-    /// `NotFound` where there is no such mailbox, or no such subscriber.
+    /// `NotFound` if there is no such mailbox, or no such subscriber.
     pub fn subscribe(
         &mut self,
         uid: MailboxUid,

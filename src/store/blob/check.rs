@@ -31,7 +31,7 @@ impl Checker<'_> {
                 is_other && self.census.mailboxes.contains_key(&key.mailbox)
             };
             if found.id().filter(holds).is_none() {
-                self.report_with_history(
+                self.report_fault(
                     Table::Subscriptions,
                     &found.key,
                     "to no mailbox, or of nobody",
@@ -52,7 +52,7 @@ impl Checker<'_> {
 
     /// No note is of the future, and what upkeep remembers can be read.
     pub(in crate::store) fn check_upkeep_rows(&self) -> Result<(), Error> {
-        let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
+        let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let mut last = ModSeq(0);
         let mut notes = self.rows::<History>();
         while let Some(found) = notes.next()? {
@@ -288,14 +288,14 @@ fn report(
     table: Table,
     key: &[u8],
     what: &str,
-    mend: RowFix,
+    fix: RowFix,
 ) -> Result<(), Error> {
     on_fault(RowFault {
         account,
         table,
         key: key.to_vec(),
         what: what.into(),
-        mend,
-        history: false,
+        fix,
+        seen_by_clients: false,
     })
 }

@@ -37,12 +37,12 @@ impl Checker<'_> {
                 continue;
             };
             if size != upload.size {
-                let mend = RowFix::Put(UploadRow { size, ..upload.clone() }.to_bytes());
+                let fix = RowFix::Put(UploadRow { size, ..upload.clone() }.to_bytes());
                 self.report(
                     Table::Uploads,
                     key,
                     format!("says {} octets, has {size}", upload.size),
-                    mend,
+                    fix,
                 )?;
             }
             self.expect_row::<UploadBlobs>(&UploadBlobKey { blob, account, user }, &Present)?;
@@ -72,8 +72,8 @@ pub(in crate::store) fn check_upload_blobs(
                 table: Table::UploadBlobs,
                 key,
                 what,
-                mend: RowFix::Delete,
-                history: false,
+                fix: RowFix::Delete,
+                seen_by_clients: false,
             })?;
         }
     }

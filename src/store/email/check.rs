@@ -1,4 +1,4 @@
-//! Emails with their messages, change numbers, and the references to blobs.
+//! Checks emails: their metadata, contents, messages, change numbers and references to messages.
 
 use std::collections::BTreeSet;
 
@@ -21,14 +21,14 @@ use crate::store::table::keys::{
 use crate::store::table::{self, BlobRefs, EmailByModseq, EmailByThread, EmailPurge, Present};
 
 impl Checker<'_> {
-    /// Reads the emails, and proves what hangs on single ones.
+    /// Reads all emails into the census, and checks each by itself.
     pub(in crate::store) fn check_emails(&mut self) -> Result<(), Error> {
-        let (mut beside, mut lost) = (self.email_tables()?, LostEmails::default());
-        while let Some(stands) = beside.next()? {
+        let (mut tables, mut lost) = (self.email_tables()?, LostEmails::default());
+        while let Some(rows) = tables.next()? {
             let (key, content, tokens) =
-                (&stands.key, stands.content.as_deref(), stands.tokens.as_deref());
-            let read = stands.metadata.as_deref().map(|row| stands.email(row));
-            let id = stands.id();
+                (&rows.key, rows.content.as_deref(), rows.tokens.as_deref());
+            let read = rows.metadata.as_deref().map(|row| rows.email(row));
+            let id = rows.id();
             let found = match (id, &read) {
                 (None, _) => None,
                 (Some(_), Some(Ok(email))) => Some(email.clone()),
@@ -41,15 +41,15 @@ impl Checker<'_> {
                 let wanted = self.check_email(id, key, &email, content, tokens)?;
                 self.census.add(id, &wanted);
             } else if let (Some(_), Some(Err(error))) = (id, read) {
-                let what = format!("{error}: what it said is in a backup alone");
+                let what = format!("{error}: only a backup has the row");
                 self.report(Table::EmailMetadata, key, what, RowFix::Nothing)?;
             } else {
-                let rows = [
-                    (Table::EmailMetadata, stands.metadata.is_some()),
+                let stored = [
+                    (Table::EmailMetadata, rows.metadata.is_some()),
                     (Table::EmailContent, content.is_some()),
                     (Table::EmailTokens, tokens.is_some()),
                 ];
-                for (table, _) in rows.into_iter().filter(|(_, stands)| *stands) {
+                for (table, _) in stored.into_iter().filter(|(_, is_stored)| *is_stored) {
                     self.report_extra(table, key)?;
                 }
             }
@@ -57,7 +57,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// One email; gives what its row should be.
+    /// Checks one email. Returns the metadata that it should have.
     fn check_email(
         &mut self,
         id: EmailId,
@@ -67,17 +67,17 @@ impl Checker<'_> {
         tokens: Option<&[u8]>,
     ) -> Result<EmailMetadata, Error> {
         let mut wanted = email.clone();
-        let mut wrong: Vec<&str> = Vec::new();
+        let mut problems: Vec<&str> = Vec::new();
         if email.deleted.is_none() {
             wanted.mailboxes = self.existing_mailboxes(&email.mailboxes);
             if wanted.mailboxes != email.mailboxes {
-                wrong.push("in no mailbox, or in one that there never was");
+                problems.push("is in no mailbox, or in one that never existed");
             }
             if let Some(size) = self.check_message(id, key, email, content, tokens)?
                 && size != email.size
             {
                 wanted.size = size;
-                wrong.push("the size is not that of prefix and message");
+                problems.push("the size is not that of prefix and message");
             }
         } else {
             if tokens.is_some() {
@@ -87,61 +87,62 @@ impl Checker<'_> {
         }
         if email.received_at != id.received_at() {
             wanted.received_at = id.received_at();
-            wrong.push("the id's time is not receivedAt");
+            problems.push("the id's time is not receivedAt");
         }
         if email.created > email.updated {
             wanted.created = email.updated;
-            wrong.push("it changed before it was made");
+            problems.push("its last change is before its creation");
         }
-        if self.found.as_ref().is_some_and(|state| email.updated > state.modseq) {
+        if self.found_state.as_ref().is_some_and(|state| email.updated > state.modseq) {
             let what = "a change number above the account's";
-            // The account's row is what is put right.
+            // `check_state` raises the account's change number.
             self.report(Table::EmailMetadata, key, what, RowFix::Put(wanted.to_bytes()))?;
         }
-        if !wrong.is_empty() {
+        if !problems.is_empty() {
             self.report(
                 Table::EmailMetadata,
                 key,
-                wrong.join("; "),
+                problems.join("; "),
                 RowFix::Put(wanted.to_bytes()),
             )?;
         }
         Ok(wanted)
     }
 
-    /// The mailboxes of an email that there are; one whose row is lost comes back.
+    /// Returns those mailboxes that have ever existed. A mailbox whose row is lost is recovered. If
+    /// none is left, returns the Inbox or another live mailbox.
     pub(in crate::store) fn existing_mailboxes(
         &mut self,
         named: &BTreeSet<MailboxUid>,
     ) -> BTreeSet<MailboxUid> {
-        let last = self.found.as_ref().map_or(u32::MAX, |state| state.last_mailbox);
-        let mut places = BTreeSet::new();
+        let last = self.found_state.as_ref().map_or(u32::MAX, |state| state.last_mailbox);
+        let mut existing = BTreeSet::new();
         for uid in named.iter().filter(|uid| uid.0 != 0 && uid.0 <= last) {
             if self.census.mailboxes.get(uid).is_none_or(|row| row.deleted) {
                 self.recover_mailbox(*uid, None);
             }
-            places.insert(*uid);
+            existing.insert(*uid);
         }
-        if places.is_empty() {
+        if existing.is_empty() {
             let live =
                 self.census.mailboxes.iter().find(|(_, row)| !row.deleted).map(|(uid, _)| *uid);
-            let home = Some(self.census.inbox).filter(|uid| uid.0 != 0).or(live);
-            places.insert(home.unwrap_or_else(|| self.new_inbox()));
+            let fallback = Some(self.census.inbox).filter(|uid| uid.0 != 0).or(live);
+            existing.insert(fallback.unwrap_or_else(|| self.new_inbox()));
         }
-        places
+        existing
     }
 
-    /// Where no mailbox is left at all.
+    /// Makes an Inbox for an account in which no mailbox is left.
     fn new_inbox(&mut self) -> MailboxUid {
-        let known = self.census.mailboxes.keys().next_back().map_or(0, |uid| uid.0);
-        let uid = MailboxUid(self.state_or_fresh().last_mailbox.max(known).saturating_add(1));
+        let last = self.census.mailboxes.keys().next_back().map_or(0, |uid| uid.0);
+        let uid = MailboxUid(self.state_or_fresh().last_mailbox.max(last).saturating_add(1));
         self.recover_mailbox(uid, Some(Role::Inbox));
         self.census.inbox = uid;
         uid
     }
 
-    /// The message of a live email and the rows that are made of it; gives the email's size where
-    /// that can be known.
+    /// Checks the message of a live email and the rows that are made of it. Returns the email's
+    /// size, if the check is deep and the message and the trace prefix are known.
     fn check_message(
         &mut self,
         id: EmailId,
@@ -159,29 +160,30 @@ impl Checker<'_> {
         };
         let raw = self.whole_message(id, email)?;
         let made = self
-            .depth
+            .options
             .remake
             .zip(raw.as_deref())
             .map(|(remake, raw)| EncodedMessage::new(&remake(raw)));
-        // What was made of the message by earlier rules stays until a rebuild.
+        // Rows that an earlier version made of the message stay until a rebuild.
         let is_earlier =
             matches!(readable, Some(Ok(_))) && content.is_some_and(is_content_outdated);
-        let is_compared = !is_earlier || self.depth.anew;
+        let is_compared = !is_earlier || self.options.restart_history;
         if let Some(made) = made.as_ref().filter(|_| is_compared) {
             self.references(email, &made.thread_keys)?;
         }
-        let mend = |row: Option<Vec<u8>>| row.map_or(RowFix::Nothing, RowFix::Put);
+        let fix = |row: Option<Vec<u8>>| row.map_or(RowFix::Nothing, RowFix::Put);
         let wanted = made.as_ref().map(|made| encode_content(&prefix, &made.content));
-        // The version also says by which rules the tokens were made: it alone makes no row wrong.
-        let from = usize::from(!self.depth.anew);
+        // The version byte also says by which rules the tokens were made. Only a rebuild compares
+        // it.
+        let from = usize::from(!self.options.restart_history);
         let differs = |wanted: &[u8], row: &[u8]| wanted.get(from..) != row.get(from..);
         match (&readable, content) {
             (None, _) => {
-                let what = "the row is missing, and with it the trace fields that stood before the message";
-                self.report(Table::EmailContent, key, what, mend(wanted))?;
+                let what = "the row is missing, and with it the trace prefix of the delivery";
+                self.report(Table::EmailContent, key, what, fix(wanted))?;
             }
             (Some(Err(error)), _) => {
-                self.report(Table::EmailContent, key, error.to_string(), mend(wanted))?
+                self.report(Table::EmailContent, key, error.to_string(), fix(wanted))?
             }
             (Some(Ok(_)), Some(row))
                 if is_compared && wanted.as_deref().is_some_and(|wanted| differs(wanted, row)) =>
@@ -189,35 +191,35 @@ impl Checker<'_> {
                 self.report(
                     Table::EmailContent,
                     key,
-                    "not what is made of the message",
-                    mend(wanted),
+                    "differs from what is made of the message",
+                    fix(wanted),
                 )?;
             }
             (Some(Ok(_)), _) => {}
         }
-        // Else they may be in a fold: `search` sees to that.
-        if self.depth.refold
+        // Otherwise the tokens may be in a fold, and `check_search_index` compares them.
+        if self.options.refold
             && let Some(made) = made
         {
             self.expect(Table::EmailTokens, key, tokens, encode_tokens(&prefix, &made.tokens))?;
         }
-        let is_known = matches!(readable, Some(Ok(_))) || self.depth.remake.is_some();
+        let is_known = matches!(readable, Some(Ok(_))) || self.options.remake.is_some();
         Ok(raw
             .filter(|_| is_known)
             .map(|raw| (raw.len() as u64).saturating_add(prefix.len() as u64)))
     }
 
-    /// An email's message as received, where messages are looked at and this one is whole.
+    /// Returns an email's message as received, if the check is deep and the message has its hash.
     pub(in crate::store) fn whole_message(
         &self,
         id: EmailId,
         email: &EmailMetadata,
     ) -> Result<Option<Vec<u8>>, Error> {
-        if self.depth.remake.is_none() {
+        if self.options.remake.is_none() {
             return Ok(None);
         }
         let (key, mut raw) = (BlobKey { blob: email.blob }.encode(), Vec::new());
-        let wrong = match blob::append(self.read, &email.blob, 0..u64::MAX, &mut raw) {
+        let problem = match blob::append(self.read, &email.blob, 0..u64::MAX, &mut raw) {
             Ok(false) => format!("the message of {id} is missing"),
             Ok(true) if *blake3::hash(&raw).as_bytes() != email.blob.0 => {
                 format!("the message of {id} does not have this hash")
@@ -226,11 +228,11 @@ impl Checker<'_> {
             Err(error @ Error::Corrupt { .. }) => error.to_string(),
             Err(error) => return Err(error),
         };
-        self.report(Table::Blobs, &key, wrong, RowFix::Nothing)?;
+        self.report(Table::Blobs, &key, problem, RowFix::Nothing)?;
         Ok(None)
     }
 
-    /// A tombstone holds what restoring it needs, or (once restored) nothing.
+    /// Checks that a tombstone has its content and its message or, after it was restored, neither.
     fn check_tombstone(
         &self,
         id: EmailId,
@@ -241,13 +243,13 @@ impl Checker<'_> {
         let reference = BlobRefKey { blob: email.blob, account: self.account, email: id };
         match (self.read.bytes::<BlobRefs>(&reference)?, content) {
             (None, None) => Ok(()),
-            // Restoring takes both away together: so it was not restored.
+            // Restoring deletes both rows together, so the email was not restored.
             (None, Some(_)) => self.expect_row::<BlobRefs>(&reference, &Present),
             (Some(_), content) => {
                 self.expect_row::<BlobRefs>(&reference, &Present)?;
                 let raw = self.whole_message(id, email)?;
                 let made = self
-                    .depth
+                    .options
                     .remake
                     .zip(raw)
                     .map(|(remake, raw)| EncodedMessage::new(&remake(&raw)));
@@ -258,7 +260,7 @@ impl Checker<'_> {
                     Some(Err(error)) => error.to_string(),
                     Some(Ok(_)) => return Ok(()),
                 };
-                self.report_with_history(
+                self.report_fault(
                     Table::EmailContent,
                     key,
                     what,
@@ -269,7 +271,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The tables that order the emails: by change, by thread, by the time of their end.
+    /// Checks `email_by_modseq`, `email_by_thread` and `email_purge`.
     pub(in crate::store) fn check_email_indexes(&mut self) -> Result<(), Error> {
         let account = self.account;
         self.expect_one_email_each(
@@ -303,8 +305,8 @@ impl Checker<'_> {
         self.expect_rows::<EmailPurge>(keys.into_iter().map(|key| (key, Present)))
     }
 
-    /// A change number stands for one change of one email: of two that share one, the older email
-    /// gets another.
+    /// Checks that no two emails have the same change number. Of two that do, the older email gets
+    /// a new one.
     fn expect_one_email_each(
         &mut self,
         number: impl Fn(&CensusEmail) -> u64,
@@ -312,9 +314,9 @@ impl Checker<'_> {
     ) -> Result<(), Error> {
         let mut all: Vec<(u64, usize)> = self.census.mails.iter().map(number).zip(0..).collect();
         all.sort_unstable();
-        let twice: Vec<usize> =
+        let duplicates: Vec<usize> =
             all.windows(2).filter(|two| two[0].0 == two[1].0).map(|two| two[1].1).collect();
-        for at in twice {
+        for at in duplicates {
             let fresh = self.fresh_modseq();
             let Some(mail) = self.census.mails.get_mut(at) else { continue };
             let key = EmailKey { account: self.account, email: mail.id };
@@ -322,16 +324,17 @@ impl Checker<'_> {
             let Some(Ok(mut email)) = found else { continue };
             set(&mut email, fresh);
             (mail.created, mail.updated) = (email.created.0, email.updated.0);
-            let what = "its change number is another email's, too";
+            let what = "another email has the same change number";
             self.report(Table::EmailMetadata, &key.encode(), what, RowFix::Put(email.to_bytes()))?;
         }
         Ok(())
     }
 
-    /// A change number that none has.
+    /// Returns an unused change number.
     pub(in crate::store) fn fresh_modseq(&mut self) -> ModSeq {
-        let used = self.found.as_ref().map_or(0, |state| state.modseq.0).max(self.census.high);
-        self.census.high = used.saturating_add(1);
+        let last =
+            self.found_state.as_ref().map_or(0, |state| state.modseq.0).max(self.census.high);
+        self.census.high = last.saturating_add(1);
         ModSeq(self.census.high)
     }
 }

@@ -1,4 +1,5 @@
-//! The counts of RFC 8621 §2 move by the difference that one email and its thread make.
+//! Updates the counts of a mailbox (RFC 8621 §2) by the difference that a change of one email
+//! makes.
 
 use crate::model::{DataType, EmailMetadata, Mailbox, MailboxUid};
 use crate::store::listing::write::EmailChange;
@@ -6,7 +7,8 @@ use crate::store::row::Thread;
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// After a change of one email; the mailbox's mark moves only if a count does.
+    /// Updates the counts of a mailbox after a change of one email. The mailbox's change number
+    /// moves only if a count does.
     pub(in crate::store) fn write_counts(
         &mut self,
         uid: MailboxUid,
@@ -26,6 +28,8 @@ impl Txn<'_> {
         self.move_counts(mailbox, weight(step.was, step.old), weight(step.now, step.new));
     }
 
+    /// Updates the counts by what an email and its thread counted before and after: emails, unread
+    /// emails, threads, unread threads.
     pub(in crate::store) fn move_counts(
         &mut self,
         mailbox: &mut Mailbox,

@@ -1,4 +1,4 @@
-//! Destroyed emails, as long as they can be restored.
+//! Reads destroyed emails that can still be restored.
 
 use crate::model::{AccountId, EmailId, EmailMetadata, UtcMillis};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -10,19 +10,19 @@ use crate::store::txn::snapshot::Snapshot;
 /// A destroyed email that can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DestroyedEmail {
-    /// The id that it had.
+    /// The id that the email had. A restored email gets a new one.
     pub id: EmailId,
-    /// When it was destroyed.
+    /// The time of destruction.
     pub at: UtcMillis,
-    /// What it was.
+    /// The email as it was.
     pub email: EmailMetadata,
 }
 
 impl Snapshot<'_> {
-    /// The facts of an email, or of its tombstone until that is purged.
+    /// Returns the metadata of an email, or of its tombstone until that is purged.
     ///
     /// # Errors
-    /// Those of reading; so for every function here.
+    /// Any read error; so for every function in this file.
     pub fn email_or_tombstone(
         &self,
         account: AccountId,
@@ -31,11 +31,11 @@ impl Snapshot<'_> {
         self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })
     }
 
-    /// The emails that were destroyed after `since` and can be restored, the last destroyed first,
-    /// `limit` at most.
+    /// Returns up to `limit` emails that were destroyed after `since` and can be restored, the last
+    /// destroyed first.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn destroyed_emails(
         &self,
         account: AccountId,

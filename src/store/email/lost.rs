@@ -1,17 +1,18 @@
-//! Emails whose own row is lost, as far as other rows still tell of them.
+//! Recovers emails whose row in `email_metadata` is lost, from their other rows.
 //!
-//! An email is known to be lost by its content, its tokens or its place in `email_by_modseq`, which
-//! go only with it, or by its own row where that cannot be read. It comes back where a reference
-//! says which message it holds (`blob_refs`), and is left as it is where none does. What it was is
-//! read from what stands beside it: its last change from `email_by_modseq`, that it was destroyed
-//! from `email_purge`, its thread from `email_by_thread`, its mailboxes, since when it is there and
-//! `$flagged` from the listings, its size from message and prefix, `receivedAt` from its id.
-//! `$seen` and `$draft` are what its thread's row counts beyond the thread's other emails, or what
-//! a kept listing of the unseen shows.
-//!
-//! No row has any other keyword, nor `$draft` of what is seen; where several emails of a thread are
-//! lost its counters may leave open which were seen: then none is. Where no row says in which
-//! mailbox it was, as of a destroyed one whose history was purged, it is filed into the Inbox.
+//! - An email is lost if it has a content row, a token row or a row in `email_by_modseq`, but no
+//!   readable row in `email_metadata`.
+//! - It is recovered if a row of `blob_refs` says which message it holds, and is left as it is
+//!   otherwise.
+//! - `email_by_modseq` has its last change, `email_purge` says whether it was destroyed, and
+//!   `email_by_thread` has its thread. The listings have its mailboxes, the change that created it
+//!   and `$flagged`. Message and prefix have its size, and its id has `receivedAt`.
+//! - `$seen` and `$draft` follow from the difference between the counters of its thread's row and
+//!   the thread's other emails, or from a listing of unseen emails. If several emails of a thread
+//!   are lost and the counters do not say which were seen, none is.
+//! - All other keywords are lost, and so is `$draft` of a seen email.
+//! - If no row names a mailbox of the email, as when the history of a destroyed one was purged, it
+//!   is filed into the Inbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,22 +33,22 @@ use crate::store::table::{
     MailboxEmailIndex, MailboxEmailList, MailboxThreadIndex, Threads, decode_key,
 };
 
-/// The emails that are lost and come back; gathered when the first is met.
+/// The lost emails that can be recovered; gathered when the check meets the first one.
 #[derive(Debug, Default)]
 pub(in crate::store) struct LostEmails(Option<BTreeMap<EmailId, EmailMetadata>>);
 
-/// The three tables that are keyed by email alone, side by side, with the emails that the order of
-/// changes names.
+/// Cursors over the three tables that are keyed by email, and the emails that `email_by_modseq`
+/// names.
 pub(in crate::store) struct EmailTables<'a> {
     account: AccountId,
     metadata: RowCursor<'a, table::EmailMetadata>,
     contents: RowCursor<'a, EmailContent>,
     tokens: RowCursor<'a, EmailTokens>,
-    /// The first is the last in the order of keys.
+    /// In descending order of keys.
     named: Vec<EmailId>,
 }
 
-/// What stands in them under one key.
+/// The rows of one email in these tables.
 pub(in crate::store) struct EmailRows {
     pub(in crate::store) key: Vec<u8>,
     pub(in crate::store) metadata: Option<Vec<u8>>,
@@ -55,15 +56,16 @@ pub(in crate::store) struct EmailRows {
     pub(in crate::store) tokens: Option<Vec<u8>>,
 }
 
-/// What other rows say of a lost email.
+/// The facts about a lost email that were found in other rows.
 #[derive(Debug, Default)]
 struct LostEmailTrace {
+    /// The length of its trace prefix.
     prefix: u64,
-    /// Its message, and how long that is.
+    /// Its message and the length of the message.
     blob: Option<(BlobHash, u64)>,
     thread: Option<ThreadId>,
     updated: Option<ModSeq>,
-    /// The first change by which any list showed it.
+    /// The first change at which a listing showed it.
     since: Option<ModSeq>,
     destroyed: Option<UtcMillis>,
     mailboxes: BTreeSet<MailboxUid>,
@@ -71,7 +73,7 @@ struct LostEmailTrace {
     flagged: bool,
 }
 
-/// What a thread's row counts beyond the emails that can be read.
+/// The difference between the counters of a thread's row and those of its readable emails.
 #[derive(Debug, Clone, Copy)]
 struct ThreadSurplus {
     unseen: u32,
@@ -81,19 +83,19 @@ struct ThreadSurplus {
 type LostEmailTraces = BTreeMap<EmailId, LostEmailTrace>;
 
 impl EmailTables<'_> {
-    /// What stands under the next key.
+    /// Returns the rows of the next email in the order of keys.
     pub(in crate::store) fn next(&mut self) -> Result<Option<EmailRows>, Error> {
         let account = self.account;
         let key_of = |id: &EmailId| EmailKey { account, email: *id }.encode();
-        let mut least = self.named.last().map(key_of);
+        let mut lowest = self.named.last().map(key_of);
         for rows in [&mut self.metadata.raw, &mut self.contents.raw, &mut self.tokens.raw] {
             if let Some((key, _)) = rows.peek()?
-                && least.as_ref().is_none_or(|least| key < least)
+                && lowest.as_ref().is_none_or(|lowest| key < lowest)
             {
-                least = Some(key.clone());
+                lowest = Some(key.clone());
             }
         }
-        let Some(key) = least else { return Ok(None) };
+        let Some(key) = lowest else { return Ok(None) };
         self.named.pop_if(|id| key_of(id) == key);
         let (metadata, content, tokens) =
             (self.metadata.raw.at(&key)?, self.contents.raw.at(&key)?, self.tokens.raw.at(&key)?);
@@ -102,12 +104,12 @@ impl EmailTables<'_> {
 }
 
 impl EmailRows {
-    /// What a row of `email_metadata` that stands there says.
+    /// Decodes a row of `email_metadata`.
     pub(in crate::store) fn email(&self, row: &[u8]) -> Result<EmailMetadata, Error> {
         EmailMetadata::from_bytes(Table::EmailMetadata, &self.key, row)
     }
 
-    /// Which email it is of.
+    /// Returns the email's id; `None` if the key is damaged.
     pub(in crate::store) fn id(&self) -> Option<EmailId> {
         decode_key::<table::EmailMetadata>(&self.key).ok().map(|key| key.email)
     }
@@ -130,22 +132,24 @@ impl<'a> Checker<'a> {
         })
     }
 
-    /// A lost email as it comes back, if it does; its row is said to be wrong.
+    /// Recovers a lost email and reports its row, with `problem`. Returns the email, or `None` if
+    /// it cannot be recovered.
     pub(in crate::store) fn recover_email(
         &mut self,
         id: EmailId,
-        wrong: &str,
+        problem: &str,
         lost: &mut LostEmails,
     ) -> Result<Option<EmailMetadata>, Error> {
         if lost.0.is_none() {
             lost.0 = Some(self.gather_lost_emails()?);
         }
         let Some(email) = lost.0.as_mut().and_then(|all| all.remove(&id)) else { return Ok(None) };
-        let words: Vec<&str> = email.keywords.iter().map(String::as_str).collect();
+        let keywords: Vec<&str> = email.keywords.iter().map(String::as_str).collect();
         let what = format!(
-            "{wrong}: by what other rows say it was in {:?}, with [{}] and no other keyword",
+            "{problem}: other rows say that it was in {:?}, with the keywords [{}]; others are \
+             lost",
             email.mailboxes,
-            words.join(" ")
+            keywords.join(" ")
         );
         let key = EmailKey { account: self.account, email: id }.encode();
         self.report(Table::EmailMetadata, &key, what, RowFix::Put(email.to_bytes()))?;
@@ -154,12 +158,12 @@ impl<'a> Checker<'a> {
 
     fn gather_lost_emails(&mut self) -> Result<BTreeMap<EmailId, EmailMetadata>, Error> {
         let mut traces = LostEmailTraces::new();
-        let mut beside = self.email_tables()?;
-        while let Some(stands) = beside.next()? {
-            let read = stands.metadata.as_deref().map(|row| stands.email(row));
-            if let (Some(id), None | Some(Err(_))) = (stands.id(), read) {
+        let mut tables = self.email_tables()?;
+        while let Some(rows) = tables.next()? {
+            let read = rows.metadata.as_deref().map(|row| rows.email(row));
+            if let (Some(id), None | Some(Err(_))) = (rows.id(), read) {
                 let prefix =
-                    stands.content.as_deref().and_then(content_prefix).unwrap_or_default().len()
+                    rows.content.as_deref().and_then(content_prefix).unwrap_or_default().len()
                         as u64;
                 traces.insert(id, LostEmailTrace { prefix, ..LostEmailTrace::default() });
             }
@@ -167,7 +171,7 @@ impl<'a> Checker<'a> {
         self.trace_blobs(&mut traces)?;
         self.trace_orders(&mut traces)?;
         self.trace_listings(&mut traces)?;
-        let beyond = self.thread_surpluses(&traces)?;
+        let surpluses = self.thread_surpluses(&traces)?;
         let mut out = BTreeMap::new();
         for (id, trace) in traces {
             let Some((blob, length)) = trace.blob else { continue };
@@ -180,11 +184,12 @@ impl<'a> Checker<'a> {
                 None => self.fresh_modseq(),
             };
             let is_live = trace.destroyed.is_none();
-            let left = beyond.get(&thread).copied().flatten().filter(|_| is_live);
+            let surplus = surpluses.get(&thread).copied().flatten().filter(|_| is_live);
             let is_seen = !trace.unseen
-                && (self.is_seen(&trace, updated) || left.is_some_and(|left| left.unseen == 0));
-            let is_draft = !is_seen && left.is_some_and(|left| left.unread == 0);
-            let words = [
+                && (self.is_seen(&trace, updated)
+                    || surplus.is_some_and(|surplus| surplus.unseen == 0));
+            let is_draft = !is_seen && surplus.is_some_and(|surplus| surplus.unread == 0);
+            let keywords = [
                 (is_seen, keyword::SEEN),
                 (trace.flagged, keyword::FLAGGED),
                 (is_draft, keyword::DRAFT),
@@ -196,10 +201,10 @@ impl<'a> Checker<'a> {
                 } else {
                     trace.mailboxes
                 },
-                keywords: words
+                keywords: keywords
                     .into_iter()
                     .filter(|(has, _)| *has)
-                    .map(|(_, word)| word.to_owned())
+                    .map(|(_, keyword)| keyword.to_owned())
                     .collect(),
                 received_at: id.received_at(),
                 blob,
@@ -213,8 +218,8 @@ impl<'a> Checker<'a> {
         Ok(out)
     }
 
-    /// Which messages they hold: by a walk over all references, for these are ordered by message.
-    /// Those that hold none are let go.
+    /// Finds the messages of the emails, by a scan of all of `blob_refs`, whose keys begin with the
+    /// message. Drops the emails without a message.
     fn trace_blobs(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = RowCursor::<BlobRefs>::of_table(self.read, self.run);
         while let Some(found) = rows.next()? {
@@ -233,7 +238,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// What the orders of emails say: by change, by thread, by the time of their end.
+    /// Reads `email_by_modseq`, `email_by_thread` and `email_purge`.
     fn trace_orders(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = self.rows::<EmailByModseq>();
         while let Some(found) = rows.next()? {
@@ -259,15 +264,15 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// What listings say: of a live email those that show it, of a destroyed one those that it left
-    /// by its end.
+    /// Reads the listings: for a live email those that show it, for a destroyed one those from
+    /// which its destruction removed it.
     fn trace_listings(&self, traces: &mut LostEmailTraces) -> Result<(), Error> {
         let mut rows = self.rows::<MailboxEmailIndex>();
         while let Some(found) = rows.next()? {
             let (Some(key), Ok((added, thread))) = (found.id(), found.row()) else { continue };
             let Some(trace) = traces.get_mut(&key.email) else { continue };
             trace.thread.get_or_insert(thread);
-            // A collapsed list shows it since a change that may be another email's.
+            // In a collapsed listing, `added` may be the change of another email.
             if key.listing.shape == Shape::Emails {
                 trace.note_listed(key.listing.uid, key.listing.filter, added);
             }
@@ -294,8 +299,8 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Of each thread of a live lost email, what its row counts beyond the others; nothing where it
-    /// does not add up.
+    /// Returns the surplus of each thread with a live lost email; `None` if the thread's row does
+    /// not count exactly the lost emails besides the others.
     fn thread_surpluses(
         &self,
         traces: &LostEmailTraces,
@@ -310,53 +315,52 @@ impl<'a> Checker<'a> {
         }
         let mut out = BTreeMap::new();
         for (id, lost) in lost {
-            let mut known = Thread::default();
+            let mut readable = Thread::default();
             let mut rows =
                 RowCursor::<EmailByThread>::under(self.read, self.run, &(self.account, id));
             while let Some(found) = rows.next()? {
                 let Some(key) = found.id() else { continue };
                 let key = EmailKey { account: self.account, email: key.email };
                 if let Some(email) = self.readable::<table::EmailMetadata>(&key)? {
-                    known.count(&email, self.census.trash, true);
+                    readable.count(&email, self.census.trash, true);
                 }
             }
             let row =
                 self.readable::<Threads>(&ThreadIdKey { account: self.account, thread: id })?;
-            let row =
-                row.filter(|row| !row.deleted && row.emails == known.emails.saturating_add(lost));
-            let beyond = row.map(|row| ThreadSurplus {
-                unseen: row.unseen.saturating_sub(known.unseen),
+            let row = row
+                .filter(|row| !row.deleted && row.emails == readable.emails.saturating_add(lost));
+            let surplus = row.map(|row| ThreadSurplus {
+                unseen: row.unseen.saturating_sub(readable.unseen),
                 unread: row
                     .unread_outside_trash
-                    .saturating_sub(known.unread_outside_trash)
-                    .saturating_add(row.unread_in_trash.saturating_sub(known.unread_in_trash)),
+                    .saturating_sub(readable.unread_outside_trash)
+                    .saturating_add(row.unread_in_trash.saturating_sub(readable.unread_in_trash)),
             });
-            out.insert(id, beyond);
+            out.insert(id, surplus);
         }
         Ok(out)
     }
 
-    /// Whether a kept listing of the unseen would have shown it, were it unseen.
+    /// Whether a maintained listing of unseen emails would show the email if it were unseen.
     fn is_seen(&self, trace: &LostEmailTrace, updated: ModSeq) -> bool {
-        let tells = |listings: &[MaintainedListing]| {
+        let has_listing = |listings: &[MaintainedListing]| {
             listings
                 .iter()
                 .filter(|entry| entry.filter == ListingFilter::Unseen && entry.is_complete())
                 .any(|entry| trace.destroyed.is_none() || entry.emails.low < updated)
         };
-        let of = |uid: &MailboxUid| {
-            self.census.mailboxes.get(uid).is_some_and(|row| tells(&row.listings))
+        let of_mailbox = |uid: &MailboxUid| {
+            self.census.mailboxes.get(uid).is_some_and(|row| has_listing(&row.listings))
         };
-        trace.mailboxes.iter().any(of) || tells(&self.state_or_fresh().listings)
+        trace.mailboxes.iter().any(of_mailbox) || has_listing(&self.state_or_fresh().listings)
     }
 
     /// Returns the id of a new thread, above every one that a row still names.
     fn fresh_thread(&mut self) -> Result<ThreadId, Error> {
         let own = AccountKey { account: self.account }.encode();
         let mut last = self.state_or_fresh().last_thread.max(self.census.last_thread);
-        // Of a thread its own row may be lost, and of a dead one it is all that is left. The other
-        // tables that name threads are sorted by something else first, and would have to be read
-        // whole.
+        // A live thread may have lost its row in `threads`, and a dead one has no row in
+        // `email_by_thread`. Other tables that name threads would have to be read whole.
         for table in [Table::Threads, Table::EmailByThread] {
             self.read.scan(table, &own, &after(&own), true, &mut |key, _| {
                 // The keys of both tables begin as those of threads do, and what follows may be

@@ -1,4 +1,4 @@
-//! Look-ups of many rows at once, which cost less together than one by one.
+//! Looks up the rows of many emails at once, which costs less than one by one.
 
 use crate::model::{AccountId, BlobHash, EmailContent, EmailId, EmailMetadata, Listing};
 use crate::store::blob::read::whole;
@@ -13,10 +13,10 @@ use crate::store::txn::snapshot::Snapshot;
 pub type StoredContent = (Vec<u8>, EmailContent);
 
 impl Snapshot<'_> {
-    /// The facts of these emails; none of one that is destroyed or not there.
+    /// Returns the metadata of these emails; `None` for one that is destroyed or does not exist.
     ///
     /// # Errors
-    /// Those of reading; so for every function here.
+    /// Any read error; so for every function in this file.
     pub fn emails_at(
         &self,
         account: AccountId,
@@ -34,7 +34,8 @@ impl Snapshot<'_> {
         Ok(emails)
     }
 
-    /// The trace prefixes and the contents of these emails; none of one that has no such row.
+    /// Returns the trace prefixes and contents of these emails; `None` for one without a content
+    /// row.
     pub fn contents_at(
         &self,
         account: AccountId,
@@ -49,10 +50,10 @@ impl Snapshot<'_> {
         Ok(contents)
     }
 
-    /// Which of these emails are in a kept listing.
+    /// Tells for each of these emails whether a listing shows it.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn emails_in_listing(
         &self,
         account: AccountId,
@@ -68,18 +69,18 @@ impl Snapshot<'_> {
         Ok(listed)
     }
 
-    /// These messages as they were received; none of one that is not there.
+    /// Returns these messages as they were received; `None` for one that does not exist.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn raw_messages(&self, blobs: &[BlobHash]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let keys = blobs.iter().map(|blob| BlobKey { blob: *blob });
-        let mut octets = Vec::with_capacity(blobs.len());
+        let mut messages = Vec::with_capacity(blobs.len());
         self.read.many::<Blobs>(keys, |_, row| {
-            let blob = blobs.get(octets.len()).zip(row);
-            octets.push(blob.map(|(blob, row)| whole(&*self.read, blob, row)).transpose()?);
+            let blob = blobs.get(messages.len()).zip(row);
+            messages.push(blob.map(|(blob, row)| whole(&*self.read, blob, row)).transpose()?);
             Ok(())
         })?;
-        Ok(octets)
+        Ok(messages)
     }
 }

@@ -1,4 +1,4 @@
-//! Emails and their threads: made, changed, destroyed, purged and restored; read and checked.
+//! Creates, changes, destroys, purges, restores, reads and checks emails and threads.
 
 pub(in crate::store) mod check;
 pub(in crate::store) mod counts;

@@ -1,9 +1,7 @@
-//! The end of what was destroyed: emails after their grace time with the threads that died with
-//! them, and what is left of destroyed mailboxes.
+//! Purges destroyed emails with the threads that died with them, and destroyed mailboxes.
 //!
-//! The low mark of a type is the highest change that was really purged, and moves in the batch that
-//! purges it: a state equal to it is still served, one below it is refused, and none in between is
-//! served wrongly.
+//! The low mark of a data type is the highest change number that was purged. It moves in the batch
+//! that purges. A state equal to the low mark is still answered; a state below it is refused.
 
 use crate::model::{DataType, EmailId, EmailMetadata, Mailbox, MailboxUid, ModSeq, UtcMillis};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -16,38 +14,40 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// What a step of purging did.
+/// The outcome of one step of purging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PurgeResult {
-    /// Emails that are gone for good.
+    /// The number of emails that were purged.
     pub emails: usize,
-    /// Threads that died with them.
+    /// The number of threads that were purged with them.
     pub threads: usize,
     /// Whether more may be left.
     pub left: bool,
 }
 
 impl Txn<'_> {
-    /// Purges up to `most` emails that were destroyed at `upto` or before, the first destroyed
+    /// Purges up to `limit` emails that were destroyed at `upto` or before, the first destroyed
     /// first.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn purge_emails(&mut self, upto: UtcMillis, most: usize) -> Result<PurgeResult, Error> {
-        let over = UtcMillis(upto.0.saturating_add(1));
-        let range =
-            KeyRange::<EmailPurge>::before(&(self.account,), &(self.account, KeyTime::from(over)));
+    /// Any read error.
+    pub fn purge_emails(&mut self, upto: UtcMillis, limit: usize) -> Result<PurgeResult, Error> {
+        let before = UtcMillis(upto.0.saturating_add(1));
+        let range = KeyRange::<EmailPurge>::before(
+            &(self.account,),
+            &(self.account, KeyTime::from(before)),
+        );
         let mut rows = Vec::new();
         self.keys(&range, |key, _| {
             rows.push(key);
-            Ok(rows.len() < most)
+            Ok(rows.len() < limit)
         })?;
-        let mut done = PurgeResult { left: rows.len() >= most, ..PurgeResult::default() };
+        let mut done = PurgeResult { left: rows.len() >= limit, ..PurgeResult::default() };
         for row in rows {
             self.delete::<EmailPurge>(&row);
             let id = row.email;
             let found = self.email_row(id)?;
-            // Without its email the row is one of an account that is being erased.
+            // The email is missing only if the account is being erased.
             if let Some(email) = found.filter(|email| email.deleted.is_some()) {
                 done.emails += 1;
                 done.threads += usize::from(self.purge(id, &email)?);
@@ -56,10 +56,10 @@ impl Txn<'_> {
         Ok(done)
     }
 
-    /// Purges one destroyed email, whatever its time.
+    /// Purges one destroyed email, however long ago it was destroyed.
     ///
     /// # Errors
-    /// `NotFound`; those of reading.
+    /// `NotFound`; any read error.
     pub fn purge_email(&mut self, id: EmailId) -> Result<(), Error> {
         let found = self.email_row(id)?;
         let found = found.and_then(|email| email.deleted.map(|at| (email, at)));
@@ -68,7 +68,7 @@ impl Txn<'_> {
         self.purge(id, &email).map(drop)
     }
 
-    /// Says whether its thread went with it.
+    /// Deletes all rows of a destroyed email. Returns whether its thread was deleted, too.
     fn purge(&mut self, id: EmailId, email: &EmailMetadata) -> Result<bool, Error> {
         let (own, change) =
             (self.email_key(id), ModSeqKey { account: self.account, modseq: email.updated });
@@ -80,47 +80,48 @@ impl Txn<'_> {
             self.release_email_blob(&email.blob, id);
         }
         self.raise_low_mark(DataType::Email, email.updated);
-        // A thread dies by the change that destroys its last email, and has that number.
+        // A thread dies by the change that destroys its last email, and keeps that change number.
         let thread_key = self.thread_key(email.thread);
         let thread = self.row::<Threads>(&thread_key)?;
-        let killed = thread.is_some_and(|thread| thread.deleted && thread.updated == email.updated);
-        if killed {
+        let is_last =
+            thread.is_some_and(|thread| thread.deleted && thread.updated == email.updated);
+        if is_last {
             self.delete::<Threads>(&thread_key);
             self.delete::<ThreadByModseq>(&change);
             self.raise_low_mark(DataType::Thread, email.updated);
         }
-        Ok(killed)
+        Ok(is_last)
     }
 
-    /// Deletes up to `most` rows that destroyed mailboxes left behind: nobody can ask for their
-    /// listings any more. Says whether more may be left.
+    /// Deletes up to `limit` rows of listings and subscriptions of destroyed mailboxes. Returns
+    /// whether more may be left.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn clear_destroyed_mailboxes(&mut self, most: usize) -> Result<bool, Error> {
-        let mut room = most;
+    /// Any read error.
+    pub fn clear_destroyed_mailboxes(&mut self, limit: usize) -> Result<bool, Error> {
+        let mut rows_left = limit;
         for (uid, _) in self.dead_mailboxes()? {
-            room = room.saturating_sub(self.delete_rows_of(uid, room)?);
-            if room == 0 {
+            rows_left = rows_left.saturating_sub(self.delete_rows_of(uid, rows_left)?);
+            if rows_left == 0 {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Deletes the tombstones of mailboxes that were destroyed by a change up to `bound`, and first
-    /// what they left behind; up to `most` rows. Gives how many.
+    /// Deletes the tombstones of mailboxes that were destroyed by a change up to `bound`, after the
+    /// other rows of these mailboxes: up to `limit` rows. Returns how many.
     pub(in crate::store) fn purge_mailboxes(
         &mut self,
         bound: ModSeq,
-        most: usize,
+        limit: usize,
     ) -> Result<usize, Error> {
         let mut rows = 0;
         for (uid, mailbox) in
             self.dead_mailboxes()?.into_iter().filter(|(_, mailbox)| mailbox.updated <= bound)
         {
-            rows += self.delete_rows_of(uid, most.saturating_sub(rows))?;
-            if rows >= most {
+            rows += self.delete_rows_of(uid, limit.saturating_sub(rows))?;
+            if rows >= limit {
                 break;
             }
             self.delete::<Mailboxes>(&self.mailbox_key(uid));
@@ -141,11 +142,11 @@ impl Txn<'_> {
         Ok(dead)
     }
 
-    fn delete_rows_of(&mut self, uid: MailboxUid, most: usize) -> Result<usize, Error> {
+    fn delete_rows_of(&mut self, uid: MailboxUid, limit: usize) -> Result<usize, Error> {
         let of = (self.account, uid);
-        let rows = self.delete_listings(&of, most)?;
+        let rows = self.delete_listings(&of, limit)?;
         Ok(rows
             + self
-                .delete_range::<Subscriptions>(&KeyRange::under(&of), most.saturating_sub(rows))?)
+                .delete_range::<Subscriptions>(&KeyRange::under(&of), limit.saturating_sub(rows))?)
     }
 }

@@ -19,19 +19,19 @@ use crate::store::table::{
 use crate::store::txn::snapshot::Snapshot;
 
 impl Snapshot<'_> {
-    /// The facts of an email; a destroyed one is not there.
+    /// Returns the metadata of an email; `None` if it is destroyed or does not exist.
     ///
     /// # Errors
-    /// Those of reading; so for every function here.
+    /// Any read error; so for every function in this file.
     pub fn email(&self, account: AccountId, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
         let row = self.read.row::<table::EmailMetadata>(&EmailKey { account, email: id })?;
         Ok(row.filter(|email| email.deleted.is_none()))
     }
 
-    /// The trace prefix and the content of an email.
+    /// Returns the trace prefix and the content of an email.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn content(
         &self,
         account: AccountId,
@@ -41,11 +41,11 @@ impl Snapshot<'_> {
             .row_with::<table::EmailContent, _>(&EmailKey { account, email: id }, decode_content)
     }
 
-    /// The emails of an account that hold a blob and were received within these times, destroyed
-    /// ones among them.
+    /// Returns the emails and tombstones of an account that hold a blob and were received between
+    /// `from` and `to`.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn emails_of_blob(
         &self,
         account: AccountId,
@@ -64,11 +64,10 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The mailboxes of an account that a user is subscribed to: of the owner by their rows, of
-    /// others by rows of their own.
+    /// Returns the mailboxes of an account that a user, the owner or a guest, is subscribed to.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn subscribed_mailboxes(
         &self,
         account: AccountId,
@@ -77,22 +76,21 @@ impl Snapshot<'_> {
         let mut out = BTreeSet::new();
         for (uid, mailbox) in self.mailboxes(account)? {
             let own = SubscriptionKey { account, mailbox: uid, subscriber: user };
-            let is_in = match user == account {
+            let is_subscribed = match user == account {
                 true => mailbox.subscribed,
                 false => self.read.bytes::<Subscriptions>(&own)?.is_some(),
             };
-            if is_in {
+            if is_subscribed {
                 out.insert(uid);
             }
         }
         Ok(out)
     }
 
-    /// A page of a listing, newest first: what comes after `start` (`None`: from the beginning),
-    /// `limit` at most.
+    /// Returns up to `limit` emails of a listing, newest first, behind `start` or from the first.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn listing(
         &self,
         account: AccountId,
@@ -109,10 +107,11 @@ impl Snapshot<'_> {
         self.listing_rows(&range, limit)
     }
 
-    /// All live emails of an account, newest first: what comes after `start`, `limit` at most.
+    /// Returns up to `limit` live emails of an account, newest first, behind `start` or from the
+    /// first.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn emails(
         &self,
         account: AccountId,
@@ -128,11 +127,10 @@ impl Snapshot<'_> {
         )
     }
 
-    /// A listing from its oldest email on: what stands before `end`, or before the end, `limit` at
-    /// most.
+    /// Returns up to `limit` emails of a listing, oldest first, before `end` or from the last.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn listing_from_end(
         &self,
         account: AccountId,
@@ -149,11 +147,11 @@ impl Snapshot<'_> {
         self.listing_rows(&range.reversed(), limit)
     }
 
-    /// All live emails of an account from the oldest on: what stands before `end`, or before the
-    /// end, `limit` at most.
+    /// Returns up to `limit` live emails of an account, oldest first, before `end` or from the
+    /// last.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn emails_from_end(
         &self,
         account: AccountId,
@@ -167,7 +165,7 @@ impl Snapshot<'_> {
         self.live_emails(&range.reversed(), limit)
     }
 
-    /// The first emails of a range of a listing, with their threads.
+    /// Returns the first emails of a range of a listing, with their threads.
     fn listing_rows(
         &self,
         range: &KeyRange<MailboxEmailIndex>,
@@ -183,7 +181,7 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The first live emails of a range.
+    /// Returns the first live emails of a range.
     fn live_emails(
         &self,
         range: &KeyRange<table::EmailMetadata>,
@@ -199,10 +197,10 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The live threads of an account in order of making, `limit` at most.
+    /// Returns up to `limit` live threads of an account, in the order of their creation.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn threads(&self, account: AccountId, limit: usize) -> Result<Vec<ThreadId>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Threads>(&KeyRange::under(&(account,)), |key, thread| {
@@ -214,10 +212,10 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The counters of a thread; a dead one is not there.
+    /// Returns the counters of a thread; `None` if it is dead or does not exist.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn thread(&self, account: AccountId, id: ThreadId) -> Result<Option<Thread>, Error> {
         Ok(self
             .read
@@ -225,10 +223,10 @@ impl Snapshot<'_> {
             .filter(|thread| !thread.deleted))
     }
 
-    /// The emails of a thread, newest first.
+    /// Returns the live emails of a thread, newest first.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn thread_emails(&self, account: AccountId, id: ThreadId) -> Result<Vec<EmailId>, Error> {
         let mut out = Vec::new();
         self.read.keys::<EmailByThread>(&KeyRange::under(&(account, id)), |key, _| {
@@ -238,30 +236,30 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The emails that changed after `since`, in the order of their last change, destroyed ones
-    /// among them; `None` where they are more than `most`.
+    /// Returns the emails and tombstones that changed after `since`, in the order of their last
+    /// change; `None` if there are more than `limit`.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn emails_since(
         &self,
         account: AccountId,
         since: ModSeq,
-        most: usize,
+        limit: usize,
     ) -> Result<Option<Vec<(ModSeq, EmailId)>>, Error> {
         let range = KeyRange::from(&(account,), &ModSeqKey { account, modseq: since.next() });
         let mut out = Vec::new();
         self.read.rows::<EmailByModseq>(&range, |key, id| {
             out.push((key.modseq, id));
-            Ok(out.len() <= most)
+            Ok(out.len() <= limit)
         })?;
-        Ok((out.len() <= most).then_some(out))
+        Ok((out.len() <= limit).then_some(out))
     }
 
-    /// A live mailbox.
+    /// Returns a mailbox; `None` if it is destroyed or does not exist.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn mailbox(&self, account: AccountId, uid: MailboxUid) -> Result<Option<Mailbox>, Error> {
         Ok(self
             .read
@@ -269,10 +267,10 @@ impl Snapshot<'_> {
             .filter(|mailbox| !mailbox.deleted))
     }
 
-    /// The live mailboxes of an account, by uid.
+    /// Returns the live mailboxes of an account, by uid.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn mailboxes(&self, account: AccountId) -> Result<Vec<(MailboxUid, Mailbox)>, Error> {
         let mut out = Vec::new();
         self.read.rows::<Mailboxes>(&KeyRange::under(&(account,)), |key, row| {
@@ -284,11 +282,11 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// The mailbox of a role, or of a name path with `/` between its names; case is ignored where
-    /// nothing fits exactly.
+    /// Finds a mailbox by its path, with `/` between the names; then by its path without regard to
+    /// case; then by its role.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn find_mailbox(
         &self,
         account: AccountId,

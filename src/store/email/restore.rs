@@ -1,8 +1,9 @@
-//! Emails that come back.
+//! Restores destroyed emails.
 //!
-//! A destroyed email returns under a new id: what a client was told of as destroyed never changes
-//! again (RFC 8620 §5.2). The old id's tombstone stays, as its end, and holds the message no more;
-//! so nothing is restored twice.
+//! - A restored email gets a new id: an id that a client saw destroyed never comes back (RFC 8620
+//!   §5.2).
+//! - The tombstone of the old id stays and gives up the message, so that no email is restored
+//!   twice.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,14 +18,14 @@ use crate::store::table::{BlobRefs, EmailContent, EmailTokens};
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Brings back what was destroyed less than `grace` ago: with its keywords and its trace
-    /// prefix, in those of its mailboxes that are still there, else in the Inbox. `message` is its
-    /// rows, made anew. Gives the new id.
+    /// Restores an email that was destroyed less than `grace` ago, with its keywords and its trace
+    /// prefix, into those of its mailboxes that still exist, or else into the Inbox. `message` has
+    /// the rows that were made of its message again. Returns the new id.
     ///
     /// # Errors
-    /// `NotFound` where nothing of that id is kept; `Conflict` where it lives or was restored, its
-    /// time is over, `message` is another one, or neither its mailboxes nor an Inbox are there;
-    /// `Quota`. Nothing is staged then.
+    /// `NotFound` if the id has no row; `Conflict` if the email is not destroyed, was restored
+    /// before, was destroyed too long ago, `message` is another message, or neither a mailbox of
+    /// the email nor an Inbox exists; `Quota`. Nothing is staged then.
     pub fn restore_email(
         &mut self,
         id: EmailId,
@@ -50,7 +51,7 @@ impl Txn<'_> {
             }
             mailboxes.insert(self.state.inbox);
         }
-        let made = self.create_email(&NewEmail {
+        let restored = self.create_email(&NewEmail {
             message,
             prefix: &prefix,
             mailboxes,
@@ -59,12 +60,12 @@ impl Txn<'_> {
         })?;
         self.delete::<EmailContent>(&self.email_key(id));
         self.delete_tokens(id)?;
-        // Another email of this account holds the message from this very commit on.
+        // The new email holds the message from this commit on.
         self.delete::<BlobRefs>(&self.blob_ref_key(old.blob, id));
-        Ok(made)
+        Ok(restored)
     }
 
-    /// A destroyed email that still holds its message.
+    /// Returns a destroyed email that still holds its message.
     fn tombstone(&self, id: EmailId) -> Result<EmailMetadata, Error> {
         let found = self.email_row(id)?.ok_or(Error::NotFound("destroyed email"))?;
         if found.deleted.is_none() {
@@ -90,7 +91,7 @@ impl Txn<'_> {
         Ok(content.ok_or_else(|| missing_row::<EmailContent>(self.account, &key))?.0)
     }
 
-    /// Deletes the token row of an email, where it still has one of its own.
+    /// Deletes the token row of an email. An email that is in a fold has none.
     pub(in crate::store) fn delete_tokens(&mut self, id: EmailId) -> Result<(), Error> {
         let key = self.email_key(id);
         if self.bytes::<EmailTokens>(&key)?.is_some() {

@@ -1,25 +1,24 @@
-//! Messages lead to their threads: each live email whose message was read is asked by which ids its
-//! thread is found.
+//! Checks, in a deep check, that the ids of each live email's message lead to its thread
+//! (`thread_refs`).
 //!
-//! A reference is not there where it was not seen for long, or where it named a thread that died:
-//! both are forgotten by a sweep, which notes up to which time and which thread it did so
-//! (`sweeps`). When an email was filed is not kept: it was no earlier than the last note of history
-//! that does not cover its change, and (but for an import dated in the future) no earlier than it
-//! was received.
+//! A reference may be missing without a fault. A sweep drops references that were not seen for long
+//! and references to dead threads, and notes up to which time and which thread it did so
+//! (`sweeps`). The time when an email was filed is not stored: it is not before the last note of
+//! history that does not cover its change, and (except for an import with a future date) not before
+//! `receivedAt`.
 //!
-//! An email joins the oldest live thread that its ids name; those that name none name this one from
-//! then on. So an id of it names its thread, or a younger one, and what a guest files adds threads
-//! to those that an id names and takes none away (`row::thread_ref`). Hence:
+//! An email joins the oldest live thread that its ids name; ids that name none get this thread. So
+//! an id of an email names its thread or a younger one. What a guest files adds threads to an id
+//! and removes none (`row::thread_ref`). Therefore:
 //!
-//! - A reference that is not there surely was, if no thread younger than the email's was ever
-//!   forgotten. What a younger dead thread was named by, and an older one is from then on, counts
-//!   as forgotten, too (`email::threads`).
-//! - If the email began its thread, all its ids named it, and do so while the thread lives. Earlier
-//!   versions let a guest's thread take its place: such a row is named and put right, too.
+//! - A missing reference is surely a fault if no reference to a thread younger than the email's was
+//!   ever dropped. Replacing a reference to a dead thread counts as dropping it (`email::threads`).
+//! - If the email began its thread, all its ids name the thread while it lives. Earlier versions
+//!   let a guest's thread replace it: such a row is reported and corrected, too.
 //!
-//! Other ones that are missing may have gone with a thread that died: they are named and written
-//! only where one is missing that surely was there. Where several threads were named by one id,
-//! each repair's round adds one.
+//! Other missing references may have gone with a dead thread. They are reported and written only if
+//! some reference of the account is surely lost. If one id named several threads, each round of a
+//! repair adds one.
 
 use std::time::Duration;
 
@@ -36,24 +35,25 @@ use crate::store::table::keys::{BlobKey, EmailKey, SweepKey, ThreadIdKey, Thread
 use crate::store::table::{self, Blobs, History, Sweeps, Threads};
 use crate::store::txn::THREAD_REFS;
 
-/// `lastSeen` is true to a day, and a clock may be set.
+/// `ThreadRef::seen` is exact to a day, and a clock may be set.
 const LAST_SEEN_TOLERANCE: Duration = Duration::from_secs(2 * 24 * 3600);
 
-/// What tells whether a reference must be there.
+/// The facts that decide whether a reference must exist.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Refs {
     swept: SweepRow,
-    /// When, and how far changes had come; ascending.
+    /// The notes of history, ascending: a time, and the newest change number at that time.
     notes: Vec<(UtcMillis, ModSeq)>,
-    /// Whether one is missing that surely was there.
-    is_hurt: bool,
-    /// Emails of which one is missing that may have gone with a thread: positions in the census.
-    open: Vec<u32>,
+    /// Whether a reference is surely lost.
+    is_damaged: bool,
+    /// Emails with a missing reference that may have gone with a dead thread: positions in the
+    /// census.
+    uncertain: Vec<u32>,
 }
 
 impl Refs {
-    /// An email was filed no earlier than this.
-    fn filed(&self, email: &EmailMetadata) -> UtcMillis {
+    /// Returns the earliest time at which an email may have been filed.
+    fn earliest_filing(&self, email: &EmailMetadata) -> UtcMillis {
         let covers = |(_, modseq): &&(UtcMillis, ModSeq)| *modseq >= email.created;
         let before = self.notes.iter().rev().find(|note| !covers(note)).map(|(at, _)| *at);
         let until = self.notes.iter().find(covers).map(|(at, _)| *at);
@@ -61,14 +61,15 @@ impl Refs {
         before.map_or(received, |before| before.max(received))
     }
 
-    /// Whether its references may have been forgotten for their age.
-    fn is_over(&self, email: &EmailMetadata) -> bool {
+    /// Whether the email's references may have been dropped because of their age.
+    fn may_be_expired(&self, email: &EmailMetadata) -> bool {
         self.swept.upto > UtcMillis(0)
-            && self.filed(email).before(LAST_SEEN_TOLERANCE) <= self.swept.upto
+            && self.earliest_filing(email).before(LAST_SEEN_TOLERANCE) <= self.swept.upto
     }
 }
 
 impl Checker<'_> {
+    /// Reads the notes of history and how far the sweep of references has come.
     pub(in crate::store) fn read_history(&mut self) -> Result<(), Error> {
         let sweep = SweepKey { account: self.account, round: THREAD_REFS };
         self.refs.swept = self.readable::<Sweeps>(&sweep)?.unwrap_or_default();
@@ -81,41 +82,44 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The references of the next live email of the census.
+    /// Checks the references of a live email, which is about to be added to the census.
     pub(in crate::store) fn references(
         &mut self,
         email: &EmailMetadata,
         keys: &[ThreadKey],
     ) -> Result<(), Error> {
-        if self.refs.is_over(email) {
+        if self.refs.may_be_expired(email) {
             return Ok(());
         }
         match self.missing_reference(email, keys)? {
-            Lack::Nothing => return Ok(()),
-            Lack::Thread => {
+            MissingReference::None => return Ok(()),
+            MissingReference::Thread => {
                 return if self.is_first(email)? {
                     self.write_references(email, keys)
                 } else {
                     Ok(())
                 };
             }
-            Lack::Row if self.is_sure(email)? => {
-                self.refs.is_hurt = true;
+            MissingReference::Row if self.is_surely_lost(email)? => {
+                self.refs.is_damaged = true;
                 return self.write_references(email, keys);
             }
-            Lack::Row => {}
+            MissingReference::Row => {}
         }
-        self.refs.open.push(u32::try_from(self.census.mails.len()).unwrap_or(u32::MAX));
+        self.refs.uncertain.push(u32::try_from(self.census.mails.len()).unwrap_or(u32::MAX));
         Ok(())
     }
 
-    /// Those that are missing and may have gone with a thread.
+    /// Reports the missing references that may have gone with a dead thread, if others are surely
+    /// lost.
     pub(in crate::store) fn check_uncertain_references(&mut self) -> Result<(), Error> {
-        let open = std::mem::take(&mut self.refs.open);
-        let Some(remake) = self.depth.remake.filter(|_| self.refs.is_hurt) else { return Ok(()) };
-        for mail in open.into_iter().filter_map(|at| self.census.mail(at)) {
+        let uncertain = std::mem::take(&mut self.refs.uncertain);
+        let Some(remake) = self.options.remake.filter(|_| self.refs.is_damaged) else {
+            return Ok(());
+        };
+        for mail in uncertain.into_iter().filter_map(|at| self.census.mail(at)) {
             let key = EmailKey { account: self.account, email: mail.id };
-            // One that is lost comes back first.
+            // A lost email is recovered first, and checked in the next round.
             let Some(email) = self.readable::<table::EmailMetadata>(&key)? else { continue };
             if let Some(raw) = self.whole_message(mail.id, &email)? {
                 self.write_references(&email, &EncodedMessage::new(&remake(&raw)).thread_keys)?;
@@ -128,29 +132,35 @@ impl Checker<'_> {
         ThreadRefKey { account: self.account, key: *key }
     }
 
-    fn missing_reference(&self, email: &EmailMetadata, keys: &[ThreadKey]) -> Result<Lack, Error> {
-        let mut lack = Lack::Nothing;
+    fn missing_reference(
+        &self,
+        email: &EmailMetadata,
+        keys: &[ThreadKey],
+    ) -> Result<MissingReference, Error> {
+        let mut missing = MissingReference::None;
         for thread_key in keys {
             match self.read.row_if_any::<table::ThreadRefs>(&self.reference(thread_key))? {
-                None => return Ok(Lack::Row),
+                None => return Ok(MissingReference::Row),
                 Some(row) if is_named(&row, email.thread) => {}
-                Some(_) => lack = Lack::Thread,
+                Some(_) => missing = MissingReference::Thread,
             }
         }
-        Ok(lack)
+        Ok(missing)
     }
 
-    /// Whether all its references must be there.
-    fn is_sure(&self, email: &EmailMetadata) -> Result<bool, Error> {
+    /// Whether all references of the email must exist.
+    fn is_surely_lost(&self, email: &EmailMetadata) -> Result<bool, Error> {
         Ok(email.thread >= self.refs.swept.thread || self.is_first(email)?)
     }
 
     /// Whether the email surely began its thread.
     fn is_first(&self, email: &EmailMetadata) -> Result<bool, Error> {
-        // A thread's row that was mended may name another email as its first: of what was there by
-        // then nothing is sure.
-        let purged =
-            self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.low_mark(DataType::Thread));
+        // The row of a repaired thread may name a later email as its first. A repair raises the low
+        // mark, so earlier emails are not certain.
+        let purged = self
+            .found_state
+            .as_ref()
+            .map_or(ModSeq(u64::MAX), |state| state.low_mark(DataType::Thread));
         let row =
             self.readable::<Threads>(&ThreadIdKey { account: self.account, thread: email.thread })?;
         Ok(email.created > purged && row.is_some_and(|row| row.created == email.created))
@@ -160,35 +170,37 @@ impl Checker<'_> {
         let put = self.read.row_with::<Blobs, _>(&BlobKey { blob: email.blob }, |key, row| {
             Ok(BlobRow::decode(key, row).ok().map(|blob| blob.at))
         })?;
-        let seen = self.refs.filed(email).max(put.flatten().unwrap_or_default());
-        let (ThreadId(number), lost) = (email.thread, ThreadRef { thread: email.thread, seen });
+        let seen = self.refs.earliest_filing(email).max(put.flatten().unwrap_or_default());
+        let (ThreadId(number), reference) =
+            (email.thread, ThreadRef { thread: email.thread, seen });
         let is_first = self.is_first(email)?;
         for thread_key in keys {
             let key = self.reference(thread_key);
-            let (wrong, mut refs) = match self.read.row_if_any::<table::ThreadRefs>(&key)? {
+            let (problem, mut refs) = match self.read.row_if_any::<table::ThreadRefs>(&key)? {
                 None => ("the row is missing", ThreadRefRow::default()),
                 Some(row) if !is_first || is_named(&row, email.thread) => continue,
                 Some(row) => ("the row names other threads", row.unwrap_or_default()),
             };
-            refs.restore(lost);
-            let what =
-                format!("{wrong}: an answer to a message of thread {number} begins one of its own");
+            refs.restore(reference);
+            let what = format!(
+                "{problem}: an answer to a message of thread {number} would begin a new thread"
+            );
             self.report(Table::ThreadRefs, &key.encode(), what, RowFix::Put(refs.to_bytes()))?;
         }
         Ok(())
     }
 }
 
-/// What an email's references lack.
-enum Lack {
-    Nothing,
-    /// A row that does not name its thread.
+/// What is missing of an email's references.
+enum MissingReference {
+    None,
+    /// A row does not name the email's thread.
     Thread,
-    /// A whole row.
+    /// A row does not exist.
     Row,
 }
 
-/// Whether a row may name a thread; one that cannot be read is named elsewhere, and deleted.
+/// Whether a row may name a thread. A damaged row may: `check_delivery_records` deletes it.
 fn is_named(row: &Result<ThreadRefRow, Error>, thread: ThreadId) -> bool {
     row.as_ref().map_or(true, |refs| refs.may_name(thread))
 }

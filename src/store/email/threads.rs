@@ -1,5 +1,9 @@
-//! Threads: found by message id and stripped subject, counted, and dead for good after their last
-//! email.
+//! Finds the thread of a message, and maintains the counters of threads.
+//!
+//! - A thread is found by the message ids of a message together with its stripped subject
+//!   (`ThreadKey`).
+//! - Threads are never merged.
+//! - A thread dies when its last email is destroyed, and never lives again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,17 +17,17 @@ use crate::store::table::{EmailByThread, Sweeps, ThreadByModseq, ThreadRefs, Thr
 use crate::store::txn::Txn;
 use crate::store::txn::sweep::THREAD_REFS;
 
-/// `lastSeen` of a reference is true to a day: a busy thread does not rewrite all its references
+/// `ThreadRef::seen` is exact to a day, so that a busy thread does not rewrite all its references
 /// with every email.
 const LAST_SEEN_RESOLUTION: Duration = Duration::from_secs(24 * 3600);
 
-/// A thread key of a message, and the threads it leads to.
+/// A thread key of a message, and the threads that it names.
 struct ThreadsOfKey {
     key: ThreadRefKey,
     refs: ThreadRefRow,
-    /// Which of the threads is joined.
+    /// The position in `refs` of the first live thread that the user may see.
     found: Option<usize>,
-    /// Dead threads before that one.
+    /// The dead threads before it.
     dead: Vec<ThreadId>,
 }
 
@@ -34,25 +38,24 @@ impl ThreadsOfKey {
 }
 
 impl Txn<'_> {
-    /// The thread for a message with these keys: the oldest live one that any of them names, else a
-    /// new one. A key that names no live thread names this one from now on; one that names another
-    /// is left (threads are never merged).
+    /// Returns the thread for a message with these keys: the oldest live thread that any key names,
+    /// or else a new one. A key that names no live thread gets this one; a key that names another
+    /// live thread is left as it is.
     ///
-    /// `open` are the mailboxes that the filing user may read, where these are not all: a thread
-    /// without an email in any of them is as if it were not there. A key that names only such
-    /// threads names this one, too, behind them: otherwise the next message of this guest with the
-    /// same key would tell that it names another, and if this thread took their place, the next
-    /// message that is delivered would join this one.
+    /// `open` are the mailboxes that a filing guest may read (`None`: all). A thread without an
+    /// email in these is ignored. A key that names only such threads gets this one behind them. If
+    /// it did not, the guest's next message with the same key would show that the key names another
+    /// thread; if this thread replaced them, the next delivered message would join this one.
     pub(in crate::store) fn thread_for(
         &mut self,
         keys: &[ThreadKey],
         open: Option<&BTreeSet<MailboxUid>>,
     ) -> Result<ThreadId, Error> {
-        let mut known = Vec::with_capacity(keys.len());
+        let mut found_by_key = Vec::with_capacity(keys.len());
         for thread_key in keys {
-            known.push(self.threads_of_key(thread_key, open)?);
+            found_by_key.push(self.threads_of_key(thread_key, open)?);
         }
-        let thread = match known.iter().filter_map(ThreadsOfKey::thread).min() {
+        let thread = match found_by_key.iter().filter_map(ThreadsOfKey::thread).min() {
             Some(oldest) => oldest,
             None => {
                 self.state.last_thread += 1;
@@ -60,8 +63,8 @@ impl Txn<'_> {
             }
         };
         let now = self.now;
-        let mut gone: Option<ThreadId> = None;
-        for ThreadsOfKey { key, mut refs, found, dead } in known {
+        let mut forgotten: Option<ThreadId> = None;
+        for ThreadsOfKey { key, mut refs, found, dead } in found_by_key {
             match found.and_then(|at| refs.0.get_mut(at)) {
                 Some(named)
                     if named.seen <= now && now.since(named.seen) < LAST_SEEN_RESOLUTION =>
@@ -69,15 +72,16 @@ impl Txn<'_> {
                     continue;
                 }
                 Some(named) => named.seen = now,
-                None => gone = gone.max(refs.add(ThreadRef { thread, seen: now }, &dead)),
+                None => forgotten = forgotten.max(refs.add(ThreadRef { thread, seen: now }, &dead)),
             }
             self.put::<ThreadRefs>(&key, &refs);
         }
-        gone.map_or(Ok(()), |gone| self.note_forgotten(gone))?;
+        forgotten.map_or(Ok(()), |forgotten| self.note_forgotten(forgotten))?;
         Ok(thread)
     }
 
-    /// The threads that a key leads to, for a user who may read the mailboxes `open` (`None`: all).
+    /// Returns the threads that a key names, for a user who may read the mailboxes `open` (`None`:
+    /// all).
     fn threads_of_key(
         &self,
         thread_key: &ThreadKey,
@@ -85,7 +89,7 @@ impl Txn<'_> {
     ) -> Result<ThreadsOfKey, Error> {
         let key = ThreadRefKey { account: self.account, key: *thread_key };
         let refs = match self.row::<ThreadRefs>(&key) {
-            // What cannot be read finds no thread, and is written anew.
+            // A damaged row names no thread, and is replaced.
             Err(Error::Corrupt { .. }) => ThreadRefRow::default(),
             read => read?.unwrap_or_default(),
         };
@@ -104,24 +108,23 @@ impl Txn<'_> {
         Ok(ThreadsOfKey { key, refs, found, dead })
     }
 
-    /// Notes for the check that a key names a dead thread no more, and no younger one: as if a
-    /// sweep had forgotten it.
+    /// Notes for the check that a reference to this dead thread was dropped, as a sweep notes it.
     fn note_forgotten(&mut self, thread: ThreadId) -> Result<(), Error> {
         let key = SweepKey { account: self.account, round: THREAD_REFS };
         match self.row::<Sweeps>(&key) {
-            Ok(known) => {
-                let known = known.unwrap_or_default();
-                self.put::<Sweeps>(&key, &SweepRow { thread: known.thread.max(thread), ..known });
+            Ok(row) => {
+                let row = row.unwrap_or_default();
+                self.put::<Sweeps>(&key, &SweepRow { thread: row.thread.max(thread), ..row });
                 Ok(())
             }
-            // A damaged row is the check's to name, and keeps no mail out.
+            // The check reports a damaged row. It must not prevent a delivery.
             Err(Error::Corrupt { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The thread's counters before and after; its own change number moves only with its set of
-    /// emails (RFC 8621 §3).
+    /// Updates a thread after a change of one email, and returns the thread before and after. The
+    /// thread's change number moves only if it gains or loses an email (RFC 8621 §3).
     pub(in crate::store) fn write_thread(
         &mut self,
         id: ThreadId,

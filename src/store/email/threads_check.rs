@@ -1,4 +1,4 @@
-//! The threads equal a recount of their emails; with them come the counts of the mailboxes.
+//! Recounts the threads from their emails, and the counts of the mailboxes from both.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,16 @@ use crate::store::table::codec::Prefix as _;
 use crate::store::table::keys::{ModSeqKey, ThreadIdKey};
 use crate::store::table::{Table as _, ThreadByModseq, Threads};
 
-/// A thread as it is recounted.
+/// A thread as recounted from its emails.
 #[derive(Default)]
 struct ThreadRecount {
     thread: Thread,
-    /// When it was made and when it gained or lost an email, as far as its emails tell.
-    made: u64,
+    /// The lowest change number that created one of its emails.
+    created: u64,
+    /// The highest change number that created or destroyed one of its emails.
     moved: u64,
-    /// The changes by which its destroyed emails ended.
-    ends: Vec<u64>,
+    /// The change numbers that destroyed its emails.
+    destroyed: Vec<u64>,
 }
 
 impl Checker<'_> {
@@ -33,8 +34,8 @@ impl Checker<'_> {
         let mut rest = order.as_slice();
         while let Some(id) = rest.first().and_then(|at| self.thread(*at)) {
             let size = rest.iter().take_while(|at| self.thread(**at) == Some(id)).count();
-            let (group, behind) = rest.split_at(size);
-            rest = behind;
+            let (group, following) = rest.split_at(size);
+            rest = following;
             let key = ThreadIdKey { account: self.account, thread: id }.encode();
             while let Some(below) = rows.below(&key)? {
                 self.report_extra(Table::Threads, &below.key)?;
@@ -57,9 +58,9 @@ impl Checker<'_> {
                 counts.unread_threads = counts.unread_threads.saturating_add(unread);
             }
         }
-        // A thread goes with its last tombstone.
-        while let Some(left) = rows.next()? {
-            self.report_extra(Table::Threads, &left.key)?;
+        // Threads without emails and tombstones have no row.
+        while let Some(extra) = rows.next()? {
+            self.report_extra(Table::Threads, &extra.key)?;
         }
         self.census.by_thread = order;
         self.census.thread_of = thread_of;
@@ -73,18 +74,18 @@ impl Checker<'_> {
     }
 
     fn recount(&self, group: &[u32], thread_of: &mut [u32]) -> ThreadRecount {
-        let mut recount = ThreadRecount { made: u64::MAX, ..ThreadRecount::default() };
+        let mut recount = ThreadRecount { created: u64::MAX, ..ThreadRecount::default() };
         let own = u32::try_from(self.census.threads.len()).unwrap_or(u32::MAX);
         for at in group {
             let Some(mail) = self.census.mail(*at) else { continue };
             if let Some(slot) = usize::try_from(*at).ok().and_then(|at| thread_of.get_mut(at)) {
                 *slot = own;
             }
-            recount.made = recount.made.min(mail.created);
+            recount.created = recount.created.min(mail.created);
             recount.moved =
                 recount.moved.max(if mail.is_live() { mail.created } else { mail.updated });
             if !mail.is_live() {
-                recount.ends.push(mail.updated);
+                recount.destroyed.push(mail.updated);
             } else {
                 if recount.thread.emails == 0 {
                     recount.thread.latest = mail.id;
@@ -95,9 +96,9 @@ impl Checker<'_> {
         recount
     }
 
-    /// A thread with emails or tombstones; gives what its row should be. A dead one has the number
-    /// of the change that destroyed its last email, and may be purged before its other tombstones,
-    /// where the clock went back: the marks tell.
+    /// Checks a thread with emails or tombstones. Returns the row that it should have, or `None` if
+    /// it was purged. A dead thread has the number of the change that destroyed its last email. If
+    /// the clock went back, it may be purged before its other tombstones: the low mark tells.
     fn check_thread(
         &mut self,
         key: &[u8],
@@ -105,19 +106,19 @@ impl Checker<'_> {
         recount: ThreadRecount,
     ) -> Result<Option<Thread>, Error> {
         let deleted = recount.thread.emails == 0;
-        let state = self.found.as_ref();
-        let most = state.map_or(u64::MAX, |state| state.modseq.0);
+        let state = self.found_state.as_ref();
+        let limit = state.map_or(u64::MAX, |state| state.modseq.0);
         let purged = state.map_or(0, |state| state.low_mark(DataType::Thread).0);
         let found = row.map(|row| Thread::from_bytes(Threads::ID, key, row));
-        let believed = |row: &Thread| {
+        let is_plausible = |row: &Thread| {
             row.created <= row.updated
-                && row.updated.0 <= most
-                && (!deleted || recount.ends.contains(&row.updated.0))
+                && row.updated.0 <= limit
+                && (!deleted || recount.destroyed.contains(&row.updated.0))
         };
         let (created, updated, latest) = match &found {
             None if deleted && recount.moved <= purged => return Ok(None),
-            Some(Ok(row)) if believed(row) => (row.created, row.updated, row.latest),
-            _ => (ModSeq(recount.made), ModSeq(recount.moved), EmailId::default()),
+            Some(Ok(row)) if is_plausible(row) => (row.created, row.updated, row.latest),
+            _ => (ModSeq(recount.created), ModSeq(recount.moved), EmailId::default()),
         };
         let latest = if deleted { latest } else { recount.thread.latest };
         let wanted = Thread { created, updated, deleted, latest, ..recount.thread };
@@ -147,23 +148,23 @@ impl Checker<'_> {
         census.high = census.high.max(thread.updated.0);
     }
 
-    /// A change number stands for one change of one thread; of two that share one a live thread
-    /// gets another.
+    /// Checks that no two threads have the same change number. Of two that do, a live thread gets a
+    /// new one.
     fn check_thread_modseqs(&mut self, mut numbers: Vec<(u64, bool, u64)>) -> Result<(), Error> {
         numbers.sort_unstable();
-        let twice: Vec<usize> = (1..numbers.len())
+        let duplicates: Vec<usize> = (1..numbers.len())
             .filter(|at| numbers.get(at - 1).map(|one| one.0) == numbers.get(*at).map(|one| one.0))
             .collect();
-        for at in twice {
+        for at in duplicates {
             let fresh = self.fresh_modseq();
             let Some((number, _, id)) = numbers.get_mut(at) else { continue };
             let key = ThreadIdKey { account: self.account, thread: ThreadId(*id) };
             let Some(row) = self.readable::<Threads>(&key)? else {
-                continue; // its row is missing: the next round sees it
+                continue; // The row is missing: the next round of the repair sees it.
             };
             *number = fresh.0;
             let row = Thread { updated: fresh, ..row };
-            let what = "its change number is another thread's, too";
+            let what = "another thread has the same change number";
             self.report(Table::Threads, &key.encode(), what, RowFix::Put(row.to_bytes()))?;
             self.note_thread_change(&row);
         }
@@ -176,7 +177,7 @@ impl Checker<'_> {
         self.expect_rows::<ThreadByModseq>(rows)
     }
 
-    /// The counts of the mailboxes, from the threads and the emails.
+    /// Writes the recounted counts into the mailboxes of the census. `counts` has those of threads.
     fn recount_mailboxes(&mut self, mut counts: BTreeMap<MailboxUid, MailboxCounts>) {
         for (uid, members) in &self.census.members {
             let counts = counts.entry(*uid).or_default();

@@ -1,5 +1,7 @@
-//! Emails: made, changed, destroyed. Every one of these is `rewrite`: from what it was to what it
-//! is.
+//! Creates, changes and destroys emails.
+//!
+//! Every change goes through `rewrite`, which gets the email before and after the change and writes
+//! all derived rows: orders, thread, counts and listings.
 
 use std::collections::BTreeSet;
 
@@ -18,38 +20,37 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// Ids of one millisecond that are tried for an email. Change numbers follow each other, and so do
-/// the ids of emails of one time: where these are taken, the millisecond is full or nearly so.
+/// Ids of one millisecond that are tried for an email, beginning with the low bits of its change
+/// number. If these are taken, the millisecond is full or nearly so.
 const MAX_ID_TRIES: u16 = 64;
 
-/// What a way in hands over.
+/// An email that is to be created.
 #[derive(Debug, Clone)]
 pub struct NewEmail<'a> {
-    /// The message's finished rows.
+    /// The encoded rows of the message.
     pub message: &'a EncodedMessage,
-    /// The trace fields of this delivery; empty for what was not delivered.
+    /// The trace prefix of this delivery; empty if the email was not delivered.
     pub prefix: &'a [u8],
-    /// Where it is filed; at least one.
+    /// At least one.
     pub mailboxes: BTreeSet<MailboxUid>,
-    /// Its keywords, normal form.
+    /// In lower case.
     pub keywords: BTreeSet<String>,
-    /// When it was received.
     pub received_at: UtcMillis,
 }
 
 impl Txn<'_> {
-    /// Files an email. Its blob must be in the same commit's shared batch, or in the store.
+    /// Creates an email. Its message must be written by the same commit, or be in the store.
     ///
     /// # Errors
-    /// `Quota` where the account would hold too much, `Conflict` where it is in no mailbox or one
-    /// that is not there.
+    /// `Quota` if the account would exceed its quota; `Conflict` if no mailbox is named; `NotFound`
+    /// if a named mailbox does not exist.
     pub fn create_email(&mut self, new: &NewEmail<'_>) -> Result<(EmailId, ThreadId), Error> {
         self.create_email_within(new, None)
     }
 
-    /// Files an email for a guest, who may read the mailboxes `open` and no others: it joins a
-    /// thread only if one of its emails is in them. Else the thread's id would tell the guest which
-    /// Message-IDs the account holds.
+    /// Creates an email for a guest who may read only the mailboxes `open`. The email joins a
+    /// thread only if an email of that thread is in these mailboxes: otherwise the thread's id
+    /// would tell the guest which Message-IDs the account holds.
     ///
     /// # Errors
     /// As `create_email`.
@@ -90,8 +91,8 @@ impl Txn<'_> {
         Ok((id, thread))
     }
 
-    /// Changes mailboxes and keywords in one step, by one change number; a change of nothing takes
-    /// none.
+    /// Changes mailboxes and keywords by one change number. Returns whether anything changed; a
+    /// change of nothing takes no change number.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` as for `create_email`.
@@ -117,7 +118,8 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Destroys an email; a tombstone stays, so that it can be restored and its end be told.
+    /// Destroys an email. A tombstone stays, so that the email can be restored and clients learn of
+    /// its destruction.
     ///
     /// # Errors
     /// `NotFound`.
@@ -128,7 +130,7 @@ impl Txn<'_> {
         self.rewrite(id, Some(&old), None)
     }
 
-    /// An email, or the tombstone of one.
+    /// Returns an email or its tombstone.
     pub(in crate::store) fn email_row(&self, id: EmailId) -> Result<Option<EmailMetadata>, Error> {
         self.row::<table::EmailMetadata>(&self.email_key(id))
     }
@@ -142,30 +144,29 @@ impl Txn<'_> {
         found.filter(|email| email.deleted.is_none()).ok_or(Error::NotFound("email"))
     }
 
-    /// Whether an email of this size may still be filed.
+    /// Checks that the account's quota has room for an email of this size.
     ///
     /// # Errors
-    /// `Quota`; `NotFound` where the account is gone, `Corrupt` where only its row is.
+    /// `Quota`; `NotFound` if the account was removed; `Corrupt` if only its row is missing.
     pub fn check_quota(&self, size: u64) -> Result<(), Error> {
         let account = match self.snapshot().account(self.account)? {
             Some(account) => account,
-            // An account that was removed has no state either.
+            // A removed account has no state either.
             None if self.state_before.is_some() => {
                 return Err(Error::missing(Accounts::ID.name(), &self.account_key().encode()));
             }
             None => return Err(Error::NotFound("account")),
         };
-        let octets_left = account.quota_bytes.map(|most| most.saturating_sub(self.state.bytes));
-        let emails_left = account.quota_emails.map(|most| most.saturating_sub(self.state.emails));
-        if octets_left.is_some_and(|left| size > left) || emails_left.is_some_and(|left| left == 0)
-        {
+        let bytes_left = account.quota_bytes.map(|limit| limit.saturating_sub(self.state.bytes));
+        let emails_left = account.quota_emails.map(|limit| limit.saturating_sub(self.state.emails));
+        if bytes_left.is_some_and(|left| size > left) || emails_left.is_some_and(|left| left == 0) {
             return Err(Error::Quota);
         }
         Ok(())
     }
 
-    /// Every mutation of an email: derives all rows from what it was (`None`: not there) and what
-    /// it is.
+    /// Writes all rows that follow from a change of an email from `old` (`None`: it is created) to
+    /// `new` (`None`: it is destroyed).
     fn rewrite(
         &mut self,
         id: EmailId,
@@ -238,8 +239,8 @@ impl Txn<'_> {
         self.put::<EmailByModseq>(&ModSeqKey { account, modseq }, &id);
     }
 
-    /// An id for an email received at `at` that none had: the low bits of the change number tell
-    /// equal times apart, and a millisecond that is full moves on to the next later one.
+    /// Returns a free id for an email that was received at `at`. The low bits of the change number
+    /// tell equal times apart; if the millisecond is full, the next later one is used.
     fn free_email_id(&self, at: UtcMillis, modseq: ModSeq) -> Result<EmailId, Error> {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
         let start = modseq.0 as u16;

@@ -1,8 +1,9 @@
-//! Listings with their histories, indexes and ranks equal those made from scratch.
+//! Compares the rows of the listings, with their history and ranks, with rows made from the census.
 //!
-//! Since when an email is shown is history: it is believed if index and list agree on it. Where
-//! history begins anew, an email is shown since the change that made it, and what left before is
-//! forgotten.
+//! - The change since which an email is shown is history and cannot be recomputed: it is accepted
+//!   if index and list agree on it.
+//! - If history begins anew (`CheckOptions::restart_history`), emails are shown since the change
+//!   that created them, and rows of intervals that have ended are deleted.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -26,13 +27,13 @@ use crate::store::table::{
 pub(in crate::store) const THREAD_FILTERS: [ListingFilter; 3] =
     [ListingFilter::ThreadUnseen, ListingFilter::ThreadFlagged, ListingFilter::ThreadUntouched];
 
-/// The four tables of listings, side by side.
+/// Cursors over the four tables of listings.
 struct Tables<'a> {
     list: RowCursor<'a, MailboxEmailList>,
     index: RowCursor<'a, MailboxEmailIndex>,
     members: RowCursor<'a, MailboxThreadIndex>,
     ranks: RowCursor<'a, MailboxRank>,
-    /// In which round of `newest` an email of a thread was met.
+    /// For each thread of the census, the last round of `newest_of_threads` that met it.
     seen: Vec<u32>,
     round: u32,
 }
@@ -44,6 +45,7 @@ impl<'a> Tables<'a> {
 }
 
 impl Checker<'_> {
+    /// Checks all listings of the account, and the rows of its mailboxes.
     pub(in crate::store) fn check_listings(&mut self) -> Result<(), Error> {
         let mut tables = Tables {
             list: self.rows(),
@@ -77,7 +79,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The views of one mailbox; gives them as they should be.
+    /// Checks the listings of one mailbox. Returns its maintained listings as they should be.
     fn check_mailbox_listings(
         &self,
         uid: MailboxUid,
@@ -97,7 +99,7 @@ impl Checker<'_> {
             }
             match entry.frontier() {
                 Some(frontier) => self.check_listing_rows(uid, entry, frontier, tables)?,
-                // Of one that is being dropped any rows may be left.
+                // A listing that is being dropped may have any rows.
                 None => {
                     for rows in tables.all() {
                         while rows.within(&prefix)?.is_some() {}
@@ -108,17 +110,18 @@ impl Checker<'_> {
         Ok(listings)
     }
 
-    /// The usual view is always kept; where history begins anew, what is half made or half dropped
-    /// is let go.
+    /// Returns the listings that a mailbox should maintain, given those that were found: one for
+    /// each filter, and the permanent ones. If history begins anew, listings that are not whole are
+    /// dropped.
     fn wanted_listings(
         &self,
         uid: MailboxUid,
         mut listings: Vec<MaintainedListing>,
     ) -> Vec<MaintainedListing> {
-        let mut views = HashSet::new();
-        listings.retain(|entry| views.insert(entry.filter));
-        if let Some(state) = &self.found {
-            // No change of the future was purged.
+        let mut filters = HashSet::new();
+        listings.retain(|entry| filters.insert(entry.filter));
+        if let Some(state) = &self.found_state {
+            // A low mark is not above the newest change.
             for low in listings
                 .iter_mut()
                 .flat_map(|entry| [&mut entry.emails.low, &mut entry.threads.low])
@@ -126,7 +129,7 @@ impl Checker<'_> {
                 *low = state.modseq.min(*low);
             }
         }
-        if self.depth.anew {
+        if self.options.restart_history {
             listings.retain(|entry| entry.is_complete() || entry.filter.is_permanent(uid));
         }
         for filter in ListingFilter::ALL.into_iter().filter(|filter| filter.is_permanent(uid)) {
@@ -140,7 +143,7 @@ impl Checker<'_> {
         listings
     }
 
-    /// What one kept view should hold, up to its frontier.
+    /// Checks the rows of one maintained listing, up to its frontier, and corrects its statistics.
     fn check_listing_rows(
         &self,
         uid: MailboxUid,
@@ -150,27 +153,27 @@ impl Checker<'_> {
     ) -> Result<(), Error> {
         let (account, filter) = (self.account, entry.filter);
         let base = if filter.is_email_filter() { filter } else { ListingFilter::Every };
-        let everything: Vec<u32>;
-        let there: &[u32] = if uid == MailboxUid::ALL {
-            everything = (0..u32::try_from(self.census.mails.len()).unwrap_or(u32::MAX)).collect();
-            &everything
+        let all_mail: Vec<u32>;
+        let members: &[u32] = if uid == MailboxUid::ALL {
+            all_mail = (0..u32::try_from(self.census.mails.len()).unwrap_or(u32::MAX)).collect();
+            &all_mail
         } else {
             self.census.members.get(&uid).map_or(&[], Vec::as_slice)
         };
-        let shows = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.shows(base));
-        let shown: Vec<u32> = there.iter().copied().filter(shows).collect();
+        let shows = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.matches(base));
+        let shown: Vec<u32> = members.iter().copied().filter(shows).collect();
         let mut collapsed = self.newest_of_threads(&shown, tables);
         if !filter.is_email_filter() {
-            collapsed.retain(|at| self.thread_shows(*at, filter));
+            collapsed.retain(|at| self.thread_matches(*at, filter));
         }
         let within = |at: &u32| self.census.mail(*at).is_some_and(|mail| mail.id <= frontier);
-        let mut members: Vec<(ThreadId, EmailId)> = Vec::new();
+        let mut thread_index: Vec<(ThreadId, EmailId)> = Vec::new();
         if filter.is_email_filter() && (uid != MailboxUid::ALL || filter != ListingFilter::Every) {
             let mails = shown.iter().copied().filter(within).filter_map(|at| self.census.mail(at));
-            members.extend(mails.map(|mail| (mail.thread, mail.id)));
-            members.sort_unstable();
+            thread_index.extend(mails.map(|mail| (mail.thread, mail.id)));
+            thread_index.sort_unstable();
         }
-        let rows = members.into_iter().map(|(thread, email)| {
+        let rows = thread_index.into_iter().map(|(thread, email)| {
             (ThreadIndexKey { account, mailbox: uid, filter, thread, email }, Present)
         });
         self.expect_rows_under(&mut tables.members, &(account, uid, filter), rows)?;
@@ -181,23 +184,23 @@ impl Checker<'_> {
             self.check_index_and_list(listing, &shown, tables)?;
             let stats = entry.stats_mut(*shape);
             stats.total = shown.len() as u64;
-            let ranked = match (self.depth.anew, stats.is_ranked()) {
+            let is_ranked = match (self.options.restart_history, stats.is_ranked()) {
                 (true, was) => {
-                    stats.total > self.depth.ranking.above
-                        || (was && stats.total >= self.depth.ranking.below)
+                    stats.total > self.options.ranking.above
+                        || (was && stats.total >= self.options.ranking.below)
                 }
                 (false, is) => is,
             };
             let mut rows = BTreeMap::new();
             stats.front = None;
-            if ranked {
+            if is_ranked {
                 let ids: Vec<EmailId> = shown
                     .iter()
                     .filter_map(|at| self.census.mail(*at))
                     .map(|mail| mail.id)
                     .collect();
-                stats.front = Some(rank::front_of(self.depth.ranking, &ids));
-                rows = rank::rows_of(self.depth.ranking, account, listing, &ids);
+                stats.front = Some(rank::front_of(self.options.ranking, &ids));
+                rows = rank::rows_of(self.options.ranking, account, listing, &ids);
             }
             let rows = rows.into_iter().map(|(key, count)| (key, RankCount(count)));
             self.expect_rows_under(&mut tables.ranks, &(account, listing), rows)?;
@@ -205,7 +208,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Of each thread the newest of these emails, which come newest first.
+    /// Returns the newest of these emails of each thread. They come newest first.
     fn newest_of_threads(&self, shown: &[u32], tables: &mut Tables<'_>) -> Vec<u32> {
         tables.round = tables.round.wrapping_add(1);
         let round = tables.round;
@@ -218,15 +221,15 @@ impl Checker<'_> {
         shown.iter().copied().filter(|at| first(at)).collect()
     }
 
-    fn thread_shows(&self, at: u32, filter: ListingFilter) -> bool {
+    fn thread_matches(&self, at: u32, filter: ListingFilter) -> bool {
         let thread = usize::try_from(at).ok().and_then(|at| self.census.thread_of.get(at));
         let bits =
             thread.and_then(|thread| self.census.threads.get(usize::try_from(*thread).ok()?));
-        let bit = THREAD_FILTERS.iter().position(|known| *known == filter);
+        let bit = THREAD_FILTERS.iter().position(|other| *other == filter);
         bits.zip(bit).is_some_and(|(bits, bit)| bits >> bit & 1 == 1)
     }
 
-    /// Index and list of one listing.
+    /// Checks the index and the list of one listing.
     fn check_index_and_list(
         &self,
         listing: Listing,
@@ -236,7 +239,7 @@ impl Checker<'_> {
         let account = self.account;
         let prefix = Prefix::<IndexKey>::encode(&(account, listing));
         let mut since: Vec<(u64, u32)> = Vec::with_capacity(shown.len());
-        // Whose index row says nothing: their list rows cannot be judged.
+        // Emails whose index row cannot be read: their live list rows cannot be compared.
         let mut unknown: HashSet<EmailId> = HashSet::new();
         for (at, mail) in shown.iter().filter_map(|at| Some((*at, self.census.mail(*at)?))) {
             let key = IndexKey { account, listing, email: mail.id }.encode();
@@ -246,8 +249,8 @@ impl Checker<'_> {
             let row = tables.index.raw.at(&key)?;
             let read =
                 |row| <(ModSeq, ThreadId)>::from_bytes(MailboxEmailIndex::ID, &key, row).ok();
-            let said = row.as_deref().and_then(read).map(|(added, _)| added.0);
-            let added = if self.depth.anew { Some(mail.created) } else { said };
+            let found = row.as_deref().and_then(read).map(|(added, _)| added.0);
+            let added = if self.options.restart_history { Some(mail.created) } else { found };
             match added {
                 Some(added) => since.push((added, at)),
                 None => drop(unknown.insert(mail.id)),
@@ -280,14 +283,14 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// A list row of an email that is not shown: what was shown ended after it began, and no later
-    /// than the newest change.
+    /// Checks a list row that is not a live one: its interval ended after it began, and not after
+    /// the newest change.
     fn check_left_row(
         &self,
         found: &Found<MailboxEmailList>,
         unknown: &HashSet<EmailId>,
     ) -> Result<(), Error> {
-        let newest = self.found.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
+        let newest = self.found_state.as_ref().map_or(ModSeq(u64::MAX), |state| state.modseq);
         let key = found.key.as_slice();
         let (Some(ListKey { removed, added, .. }), Ok((email, _))) = (found.id(), found.row())
         else {
@@ -304,7 +307,7 @@ impl Checker<'_> {
             let what = "an interval that ends before it begins, or in the future";
             return self.report(Table::MailboxEmailList, key, what, RowFix::Delete);
         }
-        if self.depth.anew {
+        if self.options.restart_history {
             return self.report(
                 Table::MailboxEmailList,
                 key,
@@ -315,7 +318,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// A row of no kept listing: what a destroyed mailbox left behind goes by and by.
+    /// Reports a row of no maintained listing, unless its mailbox is destroyed: those rows are
+    /// deleted in steps.
     fn report_stray(&self, table: Table, key: &[u8]) -> Result<(), Error> {
         // The keys of all four tables begin as those of mailboxes do, and what follows may be
         // damaged.

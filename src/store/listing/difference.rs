@@ -1,10 +1,12 @@
-//! The emails that one listing shows and another, which shows a part of them, does not.
+//! Reads the emails that one listing shows and another, which shows a part of it, does not.
 //!
-//! No listing of its own is kept for them. How many of them stand before an email is the difference
-//! of its two positions, and where the two listings have ranks, a stretch that both count alike has
-//! none of them and is passed over whole: an id that bounds a level of the smaller listing bounds
-//! it in the larger one, too. So a page costs its own length and O(log n) rows for each of its
-//! emails, also where nearly every email is in both listings.
+//! - No rows are stored for this difference. The number of its emails before an email is the
+//!   difference of the email's positions in the two listings.
+//! - A stretch of ids in which both listings have equally many emails has none of the difference
+//!   and is passed over. If both listings have ranks, such stretches are found by rank rows: a
+//!   boundary of the smaller listing is one of the larger listing, too.
+//! - So a page costs its own length and O(log n) rows for each of its emails, even if nearly every
+//!   email is in both listings.
 
 use crate::model::{AccountId, EmailId, Listing, ListingStats};
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
@@ -15,46 +17,49 @@ use crate::store::table::keys::{IndexKey, RankKey};
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::txn::snapshot::Snapshot;
 
-/// Index rows read at once.
+/// The most index rows that are read at once.
 const MAX_READ_BATCH: usize = 256;
-/// The fewest.
+/// The fewest index rows that are read at once.
 const MIN_READ_BATCH: usize = 16;
 
-/// A listing with its length.
+/// A listing with its length and ranks.
 #[derive(Debug, Clone, Copy)]
 pub struct CountedListing {
-    /// The listing.
     pub listing: Listing,
-    /// Its length in its shape, and whether it has ranks.
+    /// The statistics of the listing's shape.
     pub stats: ListingStats,
 }
 
-/// A stretch of ids, and how much of each listing lies in it.
+/// A range of ids, from `from` up to but not including `to`.
 #[derive(Clone, Copy)]
 struct IdStretch {
     from: EmailId,
+    /// `None`: the end of the listings.
     to: Option<EmailId>,
+    /// Emails of the larger listing in the range.
     all: u64,
+    /// Emails of the smaller listing in the range.
     without: u64,
 }
 
+/// A search for a page of the difference.
 struct DifferenceWalk<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
     all: CountedListing,
     without: CountedListing,
-    /// How many are still passed over.
+    /// How many emails of the difference are still to be passed over.
     skip: u64,
     limit: usize,
     found: Vec<EmailId>,
 }
 
 impl Snapshot<'_> {
-    /// A page of what `all` shows and `without`, which is a part of it, does not: newest first,
-    /// from a position on.
+    /// Returns up to `limit` emails that `all` shows and `without`, which is a part of it, does
+    /// not: newest first, from a position on.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn listing_difference(
         &self,
         account: AccountId,
@@ -84,7 +89,7 @@ impl Snapshot<'_> {
         Ok(walk.found)
     }
 
-    /// Index rows of a listing from an email on and up to another one, which is not among them.
+    /// Returns up to `limit` emails of a listing from `from` on, before `to`.
     fn ids_between(
         &self,
         account: AccountId,
@@ -105,7 +110,7 @@ impl Snapshot<'_> {
         Ok(ids)
     }
 
-    /// The boundaries of a level in a stretch, each with the emails from it to the next.
+    /// Returns the boundaries of a level in a range, each with the count of its rank row.
     fn boundaries(
         &self,
         account: AccountId,
@@ -128,6 +133,7 @@ impl Snapshot<'_> {
 }
 
 impl DifferenceWalk<'_> {
+    /// Collects the wanted emails of a stretch, or passes over it.
     fn visit(&mut self, level: u8, stretch: IdStretch) -> Result<(), Error> {
         let rest = stretch.all.saturating_sub(stretch.without);
         if rest == 0 || self.found.len() >= self.limit {
@@ -144,7 +150,7 @@ impl DifferenceWalk<'_> {
         Ok(())
     }
 
-    /// Cuts a stretch at the boundaries that the smaller listing has in it.
+    /// Cuts a stretch at the boundaries of the smaller listing.
     fn pieces(&self, level: u8, stretch: IdStretch) -> Result<Vec<IdStretch>, Error> {
         let span = (stretch.from, stretch.to);
         let cuts = self.snapshot.boundaries(self.account, self.without.listing, level, span)?;
@@ -164,8 +170,7 @@ impl DifferenceWalk<'_> {
             all: 0,
             without: *without,
         }));
-        // What the larger listing has from the first boundary on is counted by its own rows of the
-        // level.
+        // From the first boundary on, the rank rows of the larger listing count its emails.
         let mut at = 0;
         for (id, count) in
             self.snapshot.boundaries(self.account, self.all.listing, level, (*first, stretch.to))?
@@ -184,7 +189,7 @@ impl DifferenceWalk<'_> {
         Ok(pieces)
     }
 
-    /// Goes through both listings side by side.
+    /// Reads both listings side by side and collects the wanted emails.
     fn leaf(&mut self, stretch: IdStretch) -> Result<(), Error> {
         let mut next = Some(self.locate(stretch)?);
         while let Some(from) = next.take()
@@ -226,9 +231,9 @@ impl DifferenceWalk<'_> {
         Ok(())
     }
 
-    /// The email of the larger listing to begin with; lowers `skip` by those of the rest that stand
-    /// before it. From level to level it is the last boundary of the larger listing before which no
-    /// more of the rest stand than are passed over.
+    /// Returns the email of the larger listing at which a leaf begins, and lowers `skip` by the
+    /// emails of the difference before it. On each level this is the last boundary of the larger
+    /// listing that has no more than `skip` of them before it.
     fn locate(&mut self, stretch: IdStretch) -> Result<EmailId, Error> {
         if self.skip <= self.snapshot.rank_cost() || !self.all.stats.is_ranked() {
             return Ok(stretch.from);
@@ -236,11 +241,13 @@ impl DifferenceWalk<'_> {
         let span = (stretch.from, stretch.to);
         let others =
             self.snapshot.ids_between(self.account, self.without.listing, span, usize::MAX)?;
-        let of_rest = |id: EmailId, before: u64| {
+        // How many emails of the difference are in the stretch before `id`, given how many emails
+        // of the larger listing are.
+        let rest_before = |id: EmailId, before: u64| {
             before.saturating_sub(count(others.partition_point(|other| *other < id)))
         };
-        // A part of the stretch: how many of the larger listing stand in the stretch before it, and
-        // in it.
+        // A part of the stretch, the emails of the larger listing in the stretch before the part,
+        // and those in it.
         let ((mut from, mut to), mut before, mut all) = (span, 0u64, stretch.all);
         for level in (1..=top_level(all)).rev() {
             let cuts = self.cuts(level, (from, to), to == stretch.to)?;
@@ -249,21 +256,21 @@ impl DifferenceWalk<'_> {
             let nexts = cuts.iter().skip(1).map(|(id, _)| Some(*id)).chain([end]);
             (to, all) = (cuts.first().map_or(end, |(id, _)| Some(*id)), first);
             for ((id, count), next) in cuts.iter().zip(nexts) {
-                if of_rest(*id, at) > self.skip {
+                if rest_before(*id, at) > self.skip {
                     break;
                 }
                 (from, to, before, all) = (*id, next, at, *count);
                 at = at.saturating_add(*count);
             }
         }
-        self.skip = self.skip.saturating_sub(of_rest(from, before));
+        self.skip = self.skip.saturating_sub(rest_before(from, before));
         Ok(from)
     }
 
-    /// The boundaries of a level that the larger listing has in a span, each with the emails from
-    /// it to the next or the end. `ends_inside`: the span may end between two boundaries of the
-    /// level. It ends at one of level 1, so the rows of the lower levels count what the last
-    /// boundary has of the span.
+    /// Returns the boundaries of a level that the larger listing has in a span, each with the
+    /// number of emails from it to the next boundary or the end of the span. `ends_inside`: the
+    /// span may end between two boundaries of the level. It ends at a boundary of level 1, so rows
+    /// of the lower levels count the emails from the last boundary to the end.
     fn cuts(
         &self,
         level: u8,
@@ -277,8 +284,7 @@ impl DifferenceWalk<'_> {
             && let Some(below) = level.checked_sub(1).filter(|below| *below > 0)
             && let Some((last, counted)) = cuts.last_mut()
         {
-            // The last boundary of the level below may lie across the end, too; each other one is
-            // within the span.
+            // Only the last row of the level below may reach beyond the end, too.
             *counted = self.cuts(below, (*last, to), true)?.iter().map(|(_, count)| count).sum();
         }
         Ok(cuts)

@@ -25,16 +25,16 @@ use crate::store::table::{
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Fills a listing by one step of at most `most` emails, beginning it if it is not maintained.
+    /// Fills a listing by one step of at most `limit` emails, beginning it if it is not maintained.
     /// Returns whether it is whole.
     ///
     /// # Errors
-    /// `NotFound` where there is no such mailbox; those of reading.
+    /// `NotFound` where there is no such mailbox; any read error.
     pub fn extend_listing(
         &mut self,
         uid: MailboxUid,
         filter: ListingFilter,
-        most: usize,
+        limit: usize,
     ) -> Result<bool, Error> {
         let mut listings = self.maintained_listings(uid)?;
         if !listings.iter().any(|entry| entry.filter == filter) {
@@ -50,7 +50,7 @@ impl Txn<'_> {
         let whole = match entry.stage {
             ListingStage::Complete => return Ok(true),
             ListingStage::Dropping => return Ok(false),
-            ListingStage::Filling(upto) => self.pass_frontier(uid, &mut entry, upto, most)?,
+            ListingStage::Filling(upto) => self.pass_frontier(uid, &mut entry, upto, limit)?,
         };
         if whole {
             entry.stage = ListingStage::Complete;
@@ -85,7 +85,7 @@ impl Txn<'_> {
         self.set_maintained_listings(uid, listings)
     }
 
-    /// Drops a listing that was made on demand by one step of at most `most` rows. Returns whether
+    /// Drops a listing that was made on demand by one step of at most `limit` rows. Returns whether
     /// any row is left.
     ///
     /// # Errors
@@ -94,17 +94,17 @@ impl Txn<'_> {
         &mut self,
         uid: MailboxUid,
         filter: ListingFilter,
-        most: usize,
+        limit: usize,
     ) -> Result<bool, Error> {
         if filter.is_permanent(uid) {
-            return Err(Error::Conflict("this listing is always kept".into()));
+            return Err(Error::Conflict("this listing is always maintained".into()));
         }
         let mut listings = self.maintained_listings(uid)?;
         let Some(entry) = listings.iter_mut().find(|entry| entry.filter == filter) else {
             return Ok(false);
         };
         entry.stage = ListingStage::Dropping;
-        let left = self.delete_listing_rows(uid, filter, most)?;
+        let left = self.delete_listing_rows(uid, filter, limit)?;
         if !left {
             listings.retain(|entry| entry.filter != filter);
         }
@@ -112,34 +112,38 @@ impl Txn<'_> {
         Ok(left)
     }
 
-    /// Deletes up to `most` rows of a listing that commits no longer maintain. Returns whether any
+    /// Deletes up to `limit` rows of a listing that commits no longer maintain. Returns whether any
     /// may be left.
     pub(in crate::store) fn delete_listing_rows(
         &mut self,
         uid: MailboxUid,
         filter: ListingFilter,
-        most: usize,
+        limit: usize,
     ) -> Result<bool, Error> {
-        Ok(self.delete_listings(&(self.account, uid, filter), most)? >= most)
+        Ok(self.delete_listings(&(self.account, uid, filter), limit)? >= limit)
     }
 
-    /// Deletes up to `most` rows of all listings under a prefix: a mailbox, or one filter of it.
+    /// Deletes up to `limit` rows of all listings under a prefix: a mailbox, or one filter of it.
     /// Returns how many.
     pub(in crate::store) fn delete_listings<P>(
         &mut self,
-        of: &P,
-        most: usize,
+        prefix: &P,
+        limit: usize,
     ) -> Result<usize, Error>
     where
         P: Prefix<IndexKey> + Prefix<ListKey> + Prefix<RankKey> + Prefix<ThreadIndexKey>,
     {
-        let mut rows = self.delete_range::<MailboxEmailIndex>(&KeyRange::under(of), most)?;
+        let mut rows = self.delete_range::<MailboxEmailIndex>(&KeyRange::under(prefix), limit)?;
+        rows += self.delete_range::<MailboxEmailList>(
+            &KeyRange::under(prefix),
+            limit.saturating_sub(rows),
+        )?;
         rows +=
-            self.delete_range::<MailboxEmailList>(&KeyRange::under(of), most.saturating_sub(rows))?;
-        rows +=
-            self.delete_range::<MailboxRank>(&KeyRange::under(of), most.saturating_sub(rows))?;
-        rows += self
-            .delete_range::<MailboxThreadIndex>(&KeyRange::under(of), most.saturating_sub(rows))?;
+            self.delete_range::<MailboxRank>(&KeyRange::under(prefix), limit.saturating_sub(rows))?;
+        rows += self.delete_range::<MailboxThreadIndex>(
+            &KeyRange::under(prefix),
+            limit.saturating_sub(rows),
+        )?;
         Ok(rows)
     }
 
@@ -178,17 +182,17 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Moves the frontier over the next `most` emails and lists those that match. Returns whether
+    /// Moves the frontier over the next `limit` emails and lists those that match. Returns whether
     /// none is left.
     fn pass_frontier(
         &mut self,
         uid: MailboxUid,
         entry: &mut MaintainedListing,
         upto: EmailId,
-        most: usize,
+        limit: usize,
     ) -> Result<bool, Error> {
-        let found = self.emails_beyond_frontier(uid, entry.filter, upto, most)?;
-        let whole = found.len() < most;
+        let found = self.emails_beyond_frontier(uid, entry.filter, upto, limit)?;
+        let whole = found.len() < limit;
         let frontier = found.last().map_or(EmailId(u64::MAX), |(id, _)| *id);
         entry.stage = ListingStage::Filling(if whole { EmailId(u64::MAX) } else { frontier });
         for (id, thread) in found {
@@ -245,7 +249,7 @@ impl Txn<'_> {
         uid: MailboxUid,
         filter: ListingFilter,
         upto: EmailId,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<(EmailId, ThreadId)>, Error> {
         let (mut out, next) = (Vec::new(), EmailId(upto.0.saturating_add(1)));
         if uid == MailboxUid::ALL {
@@ -254,7 +258,7 @@ impl Txn<'_> {
                 if email.deleted.is_none() {
                     out.push((key.email, email.thread));
                 }
-                Ok(out.len() < most)
+                Ok(out.len() < limit)
             })?;
             return Ok(out);
         }
@@ -265,7 +269,7 @@ impl Txn<'_> {
             &KeyRange::from(&(self.account, base), &from),
             |key, (_, thread)| {
                 out.push((key.email, thread));
-                Ok(out.len() < most)
+                Ok(out.len() < limit)
             },
         )?;
         Ok(out)
@@ -274,7 +278,7 @@ impl Txn<'_> {
     /// The listings that were begun and are not whole.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn unfinished_listings(&self) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
         self.listings_where(|_, entry| matches!(entry.stage, ListingStage::Filling(_)))
     }
@@ -282,7 +286,7 @@ impl Txn<'_> {
     /// The listings that were not used since `before`, and those that are being dropped.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn stale_listings(
         &self,
         before: UtcMillis,
@@ -295,14 +299,14 @@ impl Txn<'_> {
 
     fn listings_where(
         &self,
-        is: impl Fn(MailboxUid, &MaintainedListing) -> bool,
+        matches: impl Fn(MailboxUid, &MaintainedListing) -> bool,
     ) -> Result<Vec<(MailboxUid, ListingFilter)>, Error> {
-        let boxes = self.snapshot().mailboxes(self.account)?;
-        let all = boxes.iter().map(|(uid, mailbox)| (*uid, mailbox.listings.as_slice()));
+        let mailboxes = self.snapshot().mailboxes(self.account)?;
+        let all = mailboxes.iter().map(|(uid, mailbox)| (*uid, mailbox.listings.as_slice()));
         let all = all.chain([(MailboxUid::ALL, self.state.listings.as_slice())]);
         Ok(all
             .flat_map(|(uid, listings)| listings.iter().map(move |entry| (uid, entry)))
-            .filter(|(uid, entry)| is(*uid, entry))
+            .filter(|(uid, entry)| matches(*uid, entry))
             .map(|(uid, entry)| (uid, entry.filter))
             .collect())
     }

@@ -1,4 +1,4 @@
-//! The listings of mailboxes: their rows, ranks and history, and what is read and checked of them.
+//! Writes, fills, reads and checks the listings of mailboxes with their ranks and their history.
 
 pub(in crate::store) mod check;
 pub(in crate::store) mod difference;

@@ -1,17 +1,16 @@
-//! Rank: position, index and total of a long listing in O(log n) rows, whatever the distribution of
-//! times.
+//! Ranks: the position of an email in a long listing, and the email at a position, in O(log n)
+//! rows.
 //!
-//! A counted skip list whose shape depends on nothing but the ids in the listing. An id is a
-//! boundary of level k if its keyed hash ends in k zero digits to the base 16. The row of level k
-//! at boundary b counts the ids from b up to the next boundary of that level. The ids themselves
-//! are level 0: the index rows. What stands before the first boundary of a level is counted by no
-//! row of it: new mail arrives there, and as a rule neither writes nor reads a row, for the tally
-//! says where the first boundary stands. So sums are taken from the end, and the total of the
-//! listing makes positions of them. As the shape is a function of the set, `check` builds it anew
-//! and compares, and nothing is ever rebalanced.
-//!
-//! Only listings of more than `RANKED_ABOVE` emails have these rows: below that a walk costs less
-//! than to write them.
+//! - The rank rows are a counted skip list whose shape depends only on the ids in the listing, so
+//!   nothing is ever rebalanced, and a check can make them again and compare.
+//! - An id is a boundary of level k if its keyed hash ends in k zero digits to the base 16. The
+//!   rank row of level k at boundary b counts the ids from b up to the next boundary of that level.
+//!   The index rows are level 0.
+//! - No rank row of a level counts the ids before the first boundary of that level. New mail
+//!   arrives there, and usually reads and writes no rank row: `ListingStats::front` says where the
+//!   first boundary is. So counts are summed from the end, and subtracted from the listing's total.
+//! - Only listings of more than `RANKED_ABOVE` emails have rank rows: in a shorter one, a scan
+//!   costs less than writing them.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -28,14 +27,15 @@ use crate::store::table::keys::{IndexKey, RankKey};
 use crate::store::table::{MailboxEmailIndex, MailboxRank};
 use crate::store::txn::Txn;
 
-/// A listing that grows beyond this gets rank rows.
+/// A listing with more emails than this gets rank rows.
 pub(in crate::store) const RANKED_ABOVE: u64 = 4096;
-/// One that shrinks below this loses them again.
+/// A listing with fewer emails than this loses its rank rows.
 const RANKED_BELOW: u64 = 1024;
-/// Behind every email: where ranks begin that have no boundary yet.
-const NOWHERE: EmailId = EmailId(u64::MAX);
+/// The front of a ranked listing without a boundary: behind every email.
+const NO_FRONT: EmailId = EmailId(u64::MAX);
 
-/// When listings get ranks, and by which key; tests rank from the first email.
+/// The key of the hash that makes boundaries, and the lengths at which listings gain and lose rank
+/// rows. Tests rank from the first email.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Ranking {
     pub(in crate::store) key: [u8; 16],
@@ -49,7 +49,7 @@ impl Ranking {
         Self { key, above, below: above.min(RANKED_BELOW) }
     }
 
-    /// The highest level of which this id is a boundary.
+    /// Returns the highest level of which an id is a boundary.
     fn level(&self, id: EmailId) -> u8 {
         let mut hasher = SipHasher13::new_with_key(&self.key);
         hasher.write_u64(id.0.to_be());
@@ -57,7 +57,7 @@ impl Ranking {
     }
 }
 
-/// An id whose index row has just been written.
+/// Updates the rank rows after the index row of an email was written.
 pub(in crate::store) fn add_email(
     txn: &mut Txn<'_>,
     listing: Listing,
@@ -77,7 +77,7 @@ pub(in crate::store) fn add_email(
     Ok(())
 }
 
-/// An id whose index row has just been deleted.
+/// Updates the rank rows after the index row of an email was deleted.
 pub(in crate::store) fn remove_email(
     txn: &mut Txn<'_>,
     listing: Listing,
@@ -98,7 +98,7 @@ pub(in crate::store) fn remove_email(
     remove(txn, listing, front, id)
 }
 
-/// The emails of a listing, newest first.
+/// Returns the emails of a listing, newest first.
 fn ids(read: &dyn RowReader, account: AccountId, listing: Listing) -> Result<Vec<EmailId>, Error> {
     let mut ids = Vec::new();
     read.keys(&KeyRange::<MailboxEmailIndex>::under(&(account, listing)), |key, _| {
@@ -108,12 +108,12 @@ fn ids(read: &dyn RowReader, account: AccountId, listing: Listing) -> Result<Vec
     Ok(ids)
 }
 
-/// Where the ranks of a listing begin that holds these emails, newest first.
+/// Returns the front of a listing of these emails, which come newest first: its first boundary.
 pub(in crate::store) fn front_of(ranking: Ranking, ids: &[EmailId]) -> EmailId {
-    ids.iter().copied().find(|id| ranking.level(*id) > 0).unwrap_or(NOWHERE)
+    ids.iter().copied().find(|id| ranking.level(*id) > 0).unwrap_or(NO_FRONT)
 }
 
-/// The rank rows of a listing that holds these emails, newest first.
+/// Returns the rank rows of a listing of these emails, which come newest first.
 pub(in crate::store) fn rows_of(
     ranking: Ranking,
     account: AccountId,
@@ -121,7 +121,7 @@ pub(in crate::store) fn rows_of(
     ids: &[EmailId],
 ) -> BTreeMap<RankKey, u64> {
     let mut out = BTreeMap::new();
-    // Of each level, how many ids stand from its last boundary that was met to the end.
+    // For each level, the number of ids from its first boundary so far to the end.
     let mut counted: Vec<u64> = Vec::new();
     for (after, id) in (1u64..).zip(ids.iter().rev()) {
         let own = ranking.level(*id);
@@ -163,7 +163,8 @@ fn insert(
         } else if let Some((boundary, count)) = before {
             set(txn, listing, level, boundary, count + 1);
         } else {
-            // A boundary is one of the lower levels too: above, there is none before this either.
+            // A boundary of a level is also one of all lower levels: the levels above have none
+            // before this id either.
             break;
         }
     }
@@ -182,7 +183,7 @@ fn remove(
     let own = txn.ranking.level(id);
     if id == *front {
         (1..=own).for_each(|level| txn.delete::<MailboxRank>(&key(txn, listing, level, id)));
-        *front = next_after(txn, listing, 1, id)?.unwrap_or(NOWHERE);
+        *front = next_after(txn, listing, 1, id)?.unwrap_or(NO_FRONT);
         return Ok(());
     }
     for level in 1..=u8::MAX {
@@ -211,7 +212,7 @@ fn set(txn: &mut Txn<'_>, listing: Listing, level: u8, boundary: EmailId, count:
     txn.put::<MailboxRank>(&key(txn, listing, level, boundary), &RankCount(count));
 }
 
-/// The last boundary of a level before an id, and its count.
+/// Returns the last boundary of a level before an id, and its count.
 fn last_before(
     txn: &Txn<'_>,
     listing: Listing,
@@ -223,7 +224,7 @@ fn last_before(
     Ok(found.map(|(key, RankCount(count))| (key.boundary, count)))
 }
 
-/// The first boundary of a level behind an id.
+/// Returns the first boundary of a level behind an id.
 fn next_after(
     txn: &Txn<'_>,
     listing: Listing,
@@ -235,8 +236,8 @@ fn next_after(
     Ok(txn.first_key::<MailboxRank>(&range)?.map(|key| key.boundary))
 }
 
-/// Ids from a boundary up to the next of its level, or the end, by the rows of the level below,
-/// which are up to date.
+/// Counts the ids from a boundary up to the next one of its level or the end, by the rows of the
+/// level below, which are up to date.
 fn stretch(txn: &Txn<'_>, listing: Listing, level: u8, id: EmailId) -> Result<u64, Error> {
     let next = next_after(txn, listing, level, id)?;
     if level == 1 {
@@ -272,7 +273,7 @@ mod tests {
     use crate::store::txn::snapshot::Snapshot;
 
     #[test]
-    fn every_position_of_a_long_list_is_found_and_every_email_has_its_index() {
+    fn every_position_of_a_long_listing_is_found_and_every_email_has_its_position() {
         let ranking = Ranking { key: [7; 16], above: 0, below: 0 };
         let (account, listing) = (
             AccountId(1),
@@ -298,7 +299,7 @@ mod tests {
                 front: Some(front_of(ranking, &ids)),
                 low: ModSeq(0),
             };
-            // All where the first boundaries are, and some all over.
+            // All emails near the first boundaries, and a sample of the others.
             for (at, id) in ids
                 .iter()
                 .enumerate()

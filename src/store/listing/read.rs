@@ -1,5 +1,4 @@
-//! Kept listings: any page of them, where an email stands in them, and what moved in them since a
-//! state.
+//! Reads listings: a page at any position, the position of an email, and the changes since a state.
 
 use crate::model::{
     AccountId, EmailId, Listing, ListingFilter, ListingStats, MailboxUid, MaintainedListing,
@@ -16,23 +15,24 @@ use crate::store::table::{
 };
 use crate::store::txn::snapshot::Snapshot;
 
-/// Binary digits of a level of the ranks: of 2 to the power of this many boundaries about one is of
-/// the next level, too.
+/// The number of zero bits of a hash that make a boundary of the next level: about one in 16
+/// boundaries of a level is also a boundary of the next.
 pub(in crate::store) const FANOUT_BITS: u32 = 4;
 
-/// What came to a listing and what left it since a state: an email that is in both has merely been
-/// away.
+/// The emails that entered or left a listing since a state. An email that is in both `came` and
+/// `gone` was in the listing at the state and is in it now.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListingMoves {
-    /// Shown now, and since a later change than the state: since which.
+    /// Emails that are shown now, each with the change after the state since which it is shown.
     pub came: Vec<(EmailId, ThreadId, ModSeq)>,
-    /// Shown at the state, and left since: by which change.
+    /// Emails that were shown at the state, each with the change by which it left.
     pub gone: Vec<(EmailId, ThreadId, ModSeq)>,
-    /// Came after the state and left again: by which change.
+    /// Emails that came after the state and left again, each with the change by which it left.
     pub passed: Vec<(EmailId, ThreadId, ModSeq)>,
 }
 
-/// The rank rows of a listing: level above level, and each from its newest boundary to its oldest.
+/// The keys of a listing's rank rows, which are ordered by level and then from the newest boundary
+/// to the oldest.
 #[derive(Clone, Copy)]
 struct Levels {
     account: AccountId,
@@ -48,39 +48,40 @@ impl Levels {
         RankKey { account: self.account, listing: self.listing, level, boundary }
     }
 
-    /// The walk goes to this boundary, or to the next one.
+    /// Makes a walk go to this boundary of a level, or to the next one.
     fn at(self, level: u8, boundary: EmailId) -> WalkStep {
         WalkStep::At(self.key(level, boundary).encode())
     }
 }
 
-/// The level to begin with in a listing of so many.
+/// Returns the level at which a search begins in a listing of `total` emails.
 pub(in crate::store) fn top_level(total: u64) -> u8 {
     let digits = total.checked_ilog2().unwrap_or(0);
     u8::try_from(digits / FANOUT_BITS).unwrap_or(u8::MAX).max(1)
 }
 
-/// Whether a boundary is of this level and, where one is given, stands before `end`.
+/// Whether a boundary is of this level and before `end`.
 fn is_within(key: &RankKey, level: u8, end: Option<EmailId>) -> bool {
     key.level == level && end.is_none_or(|end| key.boundary < end)
 }
 
-/// The level below, if that has rows.
+/// Returns the level below, if it has rank rows. Level 0 has none.
 fn below(level: u8) -> Option<u8> {
     level.checked_sub(1).filter(|level| *level > 0)
 }
 
 impl Snapshot<'_> {
-    /// What finding a position in a listing by its ranks costs, in rows of a walk.
+    /// Returns the cost of finding a position by ranks, as the number of index rows that could be
+    /// scanned instead.
     #[must_use]
     pub fn rank_cost(&self) -> u64 {
         self.thresholds.rank_cost
     }
 
-    /// The state of a maintained listing; `None` if it is not maintained or not whole yet.
+    /// Returns a maintained listing; `None` if it is not maintained or not whole yet.
     ///
     /// # Errors
-    /// Those of reading; so for every function here.
+    /// Any read error; so for every function in this file.
     pub fn maintained_listing(
         &self,
         account: AccountId,
@@ -91,11 +92,11 @@ impl Snapshot<'_> {
         Ok(listings.into_iter().find(|entry| entry.filter == filter && entry.is_complete()))
     }
 
-    /// All maintained listings of a mailbox, also those being filled or dropped; `None` if there is
-    /// no such mailbox.
+    /// Returns all maintained listings of a mailbox, also those that are being filled or dropped.
+    /// `None` if there is no such mailbox.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn maintained_listings(
         &self,
         account: AccountId,
@@ -108,10 +109,10 @@ impl Snapshot<'_> {
         Ok(row.filter(|mailbox| !mailbox.deleted).map(|mailbox| mailbox.listings))
     }
 
-    /// Whether an email is in a kept listing.
+    /// Whether a listing shows an email.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn is_in_listing(
         &self,
         account: AccountId,
@@ -124,12 +125,12 @@ impl Snapshot<'_> {
             .is_some())
     }
 
-    /// A page of a kept listing, newest first: the emails from a position on, with their threads.
-    /// `near` is an email, which need not be in the listing, or the end, and how many stand before
-    /// it: from there the way to a position that is not far is shorter.
+    /// Returns up to `limit` emails of a listing from a position on, newest first, with their
+    /// threads. `near` is an email (`None`: the end of the listing) and the number of emails before
+    /// it: the search may begin there. The email need not be in the listing.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn listing_page(
         &self,
         account: AccountId,
@@ -143,14 +144,14 @@ impl Snapshot<'_> {
         if position >= stats.total || limit == 0 {
             return Ok(emails);
         }
-        let is_short = |rows: u64| rows <= self.thresholds.rank_cost || !stats.is_ranked();
-        let (back, on) = (near.1.saturating_sub(position), position.checked_sub(near.1));
-        let (start, mut skip) = match on.and_then(|on| Some((near.0?, on))) {
-            Some((id, on)) if is_short(on) => (id, on),
-            _ if back > 0 && back < position && is_short(back) => {
+        let is_scanned = |rows: u64| rows <= self.thresholds.rank_cost || !stats.is_ranked();
+        let (back, forward) = (near.1.saturating_sub(position), position.checked_sub(near.1));
+        let (start, mut skip) = match forward.and_then(|rows| Some((near.0?, rows))) {
+            Some((id, rows)) if is_scanned(rows) => (id, rows),
+            _ if back > 0 && back < position && is_scanned(back) => {
                 (self.email_before(account, listing, near.0, back)?, 0)
             }
-            _ if is_short(position) => (EmailId(0), position),
+            _ if is_scanned(position) => (EmailId(0), position),
             _ => self.find_position(account, listing, stats.total, position)?,
         };
         let from = IndexKey { account, listing, email: start };
@@ -168,8 +169,8 @@ impl Snapshot<'_> {
         Ok(emails)
     }
 
-    /// The email of a listing that stands so many before this one, or before the end; the first
-    /// where there are fewer.
+    /// Returns the email that stands `rows` positions before `id`, or before the end of the
+    /// listing; the first email if there are fewer.
     fn email_before(
         &self,
         account: AccountId,
@@ -192,10 +193,11 @@ impl Snapshot<'_> {
         Ok(found)
     }
 
-    /// How many emails of a listing stand before this one, which need not be in it.
+    /// Returns the number of emails of a listing before this email, which need not be in the
+    /// listing.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn listing_position(
         &self,
         account: AccountId,
@@ -209,8 +211,8 @@ impl Snapshot<'_> {
                 .read
                 .count::<MailboxEmailIndex>(&KeyRange::before(&(account, listing), &index(id)));
         }
-        // What stands from it to the end: of each level the stretches behind it, up to those that
-        // the level above counts.
+        // Counts the emails from `id` to the end: on each level the rank rows behind `id`, up to
+        // the first boundary of the level above.
         let rows = Levels { account, listing };
         let (mut level, mut end, mut first, mut counted) = (top_level(stats.total), None, None, 0);
         self.read.walk_rows(&rows.all(), rows.at(level, id), |row| {
@@ -232,7 +234,7 @@ impl Snapshot<'_> {
         Ok(stats.total.saturating_sub(counted))
     }
 
-    /// Where to begin a walk for a position: at which email, and how many to skip from there.
+    /// Returns from which email a scan for a position begins, and how many emails it skips.
     fn find_position(
         &self,
         account: AccountId,
@@ -242,23 +244,23 @@ impl Snapshot<'_> {
     ) -> Result<(EmailId, u64), Error> {
         let rows = Levels { account, listing };
         let mut level = top_level(total);
-        // A boundary that is not behind the position, and how many stand before it. From there on
-        // stretches are added up to the one that has the position.
-        let mut known: Option<(EmailId, u64)> = None;
+        // The last boundary found at or before the position, with the number of emails before it.
+        // From there on, counts are added until a rank row passes the position.
+        let mut start: Option<(EmailId, u64)> = None;
         let mut upto = 0;
-        // How many stand before the first boundary of a level is told only by those from there to
-        // the end: until a boundary is known, sections are read whole, and summed from their end,
-        // of which this is known.
+        // No rank row counts the emails before the first boundary of a level. Until a boundary at
+        // or before the position is found, the rows of a level up to `end` are read whole and
+        // summed from their end; `behind` is the number of emails from `end` on.
         let (mut end, mut behind, mut section) = (None, 0, Vec::new());
         self.read.walk_rows(&rows.all(), rows.at(level, EmailId(0)), |row| {
             if let Some((key, RankCount(count))) = row.filter(|(key, _)| is_within(key, level, end))
             {
                 let id = key.boundary;
-                if known.is_none() {
+                if start.is_none() {
                     section.push((id, count));
                     return Ok(WalkStep::Next);
                 }
-                known = Some((id, upto));
+                start = Some((id, upto));
                 if upto.saturating_add(count) <= position {
                     upto = upto.saturating_add(count);
                     return Ok(WalkStep::Next);
@@ -268,57 +270,57 @@ impl Snapshot<'_> {
                 behind = count.saturating_add(behind);
                 let before = total.saturating_sub(behind);
                 if before <= position {
-                    known = Some((id, before));
+                    start = Some((id, before));
                     break;
                 }
                 end = Some(id);
             }
             let Some(below) = below(level) else { return Ok(WalkStep::End) };
             level = below;
-            let (id, before) = known.unwrap_or((EmailId(0), 0));
+            let (id, before) = start.unwrap_or((EmailId(0), 0));
             upto = before;
             Ok(rows.at(level, id))
         })?;
-        let (id, before) = known.unwrap_or((EmailId(0), 0));
+        let (id, before) = start.unwrap_or((EmailId(0), 0));
         Ok((id, position.saturating_sub(before)))
     }
 
-    /// What moved in a listing since a state, or `None` where more than `most` rows tell of it.
-    /// Whether the state is within the listing's history is the caller's to ask.
+    /// Returns which emails entered and left a listing since a state; `None` if that takes more
+    /// than `limit` rows. The caller checks that the listing's history reaches back to the state.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn listing_moves(
         &self,
         account: AccountId,
         listing: Listing,
         since: ModSeq,
-        most: usize,
+        limit: usize,
     ) -> Result<Option<ListingMoves>, Error> {
         let mut moves = ListingMoves::default();
-        let mut seen = 0;
+        let mut rows = 0;
         let key = |removed, added| ListKey { account, listing, removed, added };
         let shown = KeyRange::between(&key(ModSeq(0), since.next()), &key(ModSeq(1), ModSeq(0)));
         self.read.rows::<MailboxEmailList>(&shown, |key, (id, thread)| {
-            seen += 1;
+            rows += 1;
             moves.came.push((id, thread, key.added));
-            Ok(seen <= most)
+            Ok(rows <= limit)
         })?;
         let left = KeyRange::from(&(account, listing), &key(since.next(), ModSeq(0)));
         self.read.rows::<MailboxEmailList>(&left, |key, (id, thread)| {
-            seen += 1;
+            rows += 1;
             let left = if key.added <= since { &mut moves.gone } else { &mut moves.passed };
             left.push((id, thread, key.removed));
-            Ok(seen <= most)
+            Ok(rows <= limit)
         })?;
-        Ok((seen <= most).then_some(moves))
+        Ok((rows <= limit).then_some(moves))
     }
 
-    /// The newest or the oldest email of a thread in an email view of a mailbox, of those that
-    /// `is_wanted`.
+    /// Returns the newest or the oldest email of a thread that a filter on emails shows in a
+    /// mailbox and that `is_wanted` accepts.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn thread_end_in_listing(
         &self,
         account: AccountId,
@@ -328,26 +330,26 @@ impl Snapshot<'_> {
         is_wanted: impl Fn(EmailId) -> bool,
     ) -> Result<Option<EmailId>, Error> {
         let mut found = None;
-        let mut meet = |email| {
+        let mut visit = |email| {
             found = Some(email).filter(|id| is_wanted(*id));
             Ok(found.is_none())
         };
         if uid == MailboxUid::ALL && filter == ListingFilter::Every {
             let range = KeyRange::<EmailByThread>::under(&(account, thread));
             self.read
-                .keys(&if oldest { range.reversed() } else { range }, |key, _| meet(key.email))?;
+                .keys(&if oldest { range.reversed() } else { range }, |key, _| visit(key.email))?;
         } else {
             let range = KeyRange::<MailboxThreadIndex>::under(&(account, uid, filter, thread));
             self.read
-                .keys(&if oldest { range.reversed() } else { range }, |key, _| meet(key.email))?;
+                .keys(&if oldest { range.reversed() } else { range }, |key, _| visit(key.email))?;
         }
         Ok(found)
     }
 
-    /// The thread of an email in a kept listing; `None` where it is not in it.
+    /// Returns the thread of an email that a listing shows; `None` if the listing does not show it.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn thread_in_listing(
         &self,
         account: AccountId,

@@ -122,21 +122,21 @@ impl Store {
 }
 
 impl Txn<'_> {
-    /// Does what a request asks for, in one step of at most `most` emails; returns whether that
+    /// Does what a request asks for, in one step of at most `limit` emails; returns whether that
     /// finished the listing.
     ///
     /// # Errors
-    /// `NotFound` where the mailbox is gone; those of reading.
+    /// `NotFound` where the mailbox is gone; any read error.
     pub fn serve_listing_request(
         &mut self,
         request: ListingRequest,
-        most: usize,
+        limit: usize,
     ) -> Result<bool, Error> {
         let ListingRequest { action, mailbox, filter } = request;
         match action {
             ListingAction::MarkUsed => self.mark_listing_used(mailbox, filter).map(|()| false),
             ListingAction::Extend if self.is_listing_whole(mailbox, filter)? => Ok(false),
-            ListingAction::Extend => self.extend_listing(mailbox, filter, most),
+            ListingAction::Extend => self.extend_listing(mailbox, filter, limit),
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Listings follow every change of an email (`docs/storage.md`, "Listings"; the rules were proved
-//! on a model).
+//! Updates the listings after every change of an email (`docs/storage.md`, "Listings").
 //!
-//! An email enters and leaves the listings of the views that it matches by itself. A collapsed
-//! listing shows of each thread its exemplar, the newest that matches: where a change moves that,
-//! the old one leaves and the new one enters. The history of each listing is the intervals in which
-//! emails were shown; a row of it that has ended is never rewritten.
+//! - An email enters or leaves the shape `Emails` of a listing when it begins or stops matching the
+//!   filter.
+//! - The shape `Threads` shows the exemplar of each thread, the newest email that matches. If a
+//!   change moves the exemplar, the old one leaves and the new one enters.
+//! - The history of a listing has one row for each interval in which an email was shown. The row of
+//!   an interval that has ended is never written again.
 
 use crate::model::{
     AccountId, EmailId, EmailMetadata, Listing, ListingFilter, MailboxUid, MaintainedListing,
@@ -21,7 +22,7 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// One email's change: what it and its thread were and are.
+/// A change of one email: the email and its thread before and after.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct EmailChange<'a> {
     pub(in crate::store) id: EmailId,
@@ -32,7 +33,7 @@ pub(in crate::store) struct EmailChange<'a> {
     pub(in crate::store) now: &'a Thread,
 }
 
-/// Whether an email, by itself, matches an email view of a mailbox.
+/// Whether an email is in a mailbox and matches a filter on emails. False for filters on threads.
 pub(in crate::store) fn matches_filter(
     email: &EmailMetadata,
     uid: MailboxUid,
@@ -50,16 +51,16 @@ pub(in crate::store) fn matches_filter(
 }
 
 impl Txn<'_> {
-    /// All kept views of one mailbox, after a change of one email.
+    /// Updates all maintained listings of a mailbox after a change of one email.
     pub(in crate::store) fn write_listings(
         &mut self,
         uid: MailboxUid,
         listings: &mut [MaintainedListing],
         step: &EmailChange<'_>,
     ) -> Result<(), Error> {
-        // The exemplar of "every", before and after, where it is known: it stands for the thread in
-        // the thread views.
-        let mut heads = None;
+        // The exemplars of the filter `Every` before and after, if they are known: the filters on
+        // threads show the same email.
+        let mut exemplars = None;
         for entry in listings.iter_mut().filter(|entry| entry.filter.is_email_filter()) {
             let Some(frontier) = entry.frontier() else { continue };
             let was = step.old.is_some_and(|email| matches_filter(email, uid, entry.filter));
@@ -67,25 +68,25 @@ impl Txn<'_> {
             if was == now {
                 continue;
             }
-            let within = step.id <= frontier;
+            let is_within_frontier = step.id <= frontier;
             let (before, after) = if uid == MailboxUid::ALL && entry.filter == ListingFilter::Every
             {
-                self.move_email(uid, entry, step, now, within)?;
+                self.move_email(uid, entry, step, now, is_within_frontier)?;
                 (step.was.newest(), step.now.newest())
             } else {
-                let there = uid == MailboxUid::ALL || step.was.members.contains_key(&uid);
-                let before = if there {
+                let was_member = uid == MailboxUid::ALL || step.was.members.contains_key(&uid);
+                let before = if was_member {
                     self.newest_of_thread(uid, entry.filter, step.thread)?
                 } else {
                     None
                 };
-                self.move_email(uid, entry, step, now, within)?;
-                // Ids ascend from the newest: who enters is the newest, or is not.
-                let entered = before.map_or(step.id, |before| before.min(step.id));
+                self.move_email(uid, entry, step, now, is_within_frontier)?;
+                // The newer of two emails has the smaller id.
+                let newest = before.map_or(step.id, |before| before.min(step.id));
                 (
                     before,
                     if now {
-                        Some(entered)
+                        Some(newest)
                     } else {
                         self.newest_of_thread(uid, entry.filter, step.thread)?
                     },
@@ -93,7 +94,7 @@ impl Txn<'_> {
             };
             self.replace_exemplar(uid, entry, step.thread, before, after)?;
             if entry.filter == ListingFilter::Every {
-                heads = Some((before, after));
+                exemplars = Some((before, after));
             }
         }
         for entry in listings.iter_mut().filter(|entry| !entry.filter.is_email_filter()) {
@@ -101,8 +102,8 @@ impl Txn<'_> {
             if entry.frontier().is_none() || !(was || now) {
                 continue;
             }
-            let (before, after) = match heads {
-                Some(known) => known,
+            let (before, after) = match exemplars {
+                Some(exemplars) => exemplars,
                 None if uid == MailboxUid::ALL => (step.was.newest(), step.now.newest()),
                 None if was == now => continue,
                 None => {
@@ -121,20 +122,20 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// One email enters or leaves the uncollapsed listing of an email view.
+    /// Adds an email to the shape `Emails` of a listing (`now`), or removes it.
     fn move_email(
         &mut self,
         uid: MailboxUid,
         entry: &mut MaintainedListing,
         step: &EmailChange<'_>,
         now: bool,
-        within: bool,
+        is_within_frontier: bool,
     ) -> Result<(), Error> {
-        if !within {
+        if !is_within_frontier {
             return Ok(());
         }
         let listing = Listing { uid, filter: entry.filter, shape: Shape::Emails };
-        // Of all mail, "every" has `email_by_thread` for this.
+        // For every email of all mail, `email_by_thread` serves as the thread index.
         let member = (uid != MailboxUid::ALL || entry.filter != ListingFilter::Every)
             .then(|| self.thread_index_key((uid, entry.filter), step.thread, step.id));
         if now {
@@ -150,8 +151,8 @@ impl Txn<'_> {
         }
     }
 
-    /// The exemplar of a thread in a collapsed listing changes; what lies beyond the frontier is
-    /// not in it yet.
+    /// Replaces the exemplar of a thread in the shape `Threads` of a listing. Emails beyond the
+    /// frontier are not in the listing yet.
     pub(in crate::store) fn replace_exemplar(
         &mut self,
         uid: MailboxUid,
@@ -176,7 +177,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// The newest email of a thread in a view: what a collapsed listing shows of it.
+    /// Returns the newest email of a thread that the thread index has for a filter on emails: the
+    /// exemplar.
     pub(in crate::store) fn newest_of_thread(
         &self,
         uid: MailboxUid,
@@ -187,7 +189,7 @@ impl Txn<'_> {
         Ok(self.first_key(&range)?.map(|key| key.email))
     }
 
-    /// The key of an email of a thread in a view of a mailbox.
+    /// Returns the key of an email in the thread index.
     pub(in crate::store) fn thread_index_key(
         &self,
         (mailbox, filter): (MailboxUid, ListingFilter),
@@ -197,7 +199,7 @@ impl Txn<'_> {
         ThreadIndexKey { account: self.account, mailbox, filter, thread, email }
     }
 
-    /// Shows an email in a listing, as of a change that is this email's own.
+    /// Adds an email to a listing, shown since the change `added`.
     pub(in crate::store) fn enter_listing(
         &mut self,
         listing: Listing,
@@ -230,8 +232,8 @@ impl Txn<'_> {
         let (added, _) = row.ok_or_else(|| missing_row::<MailboxEmailIndex>(account, &index))?;
         self.delete::<MailboxEmailIndex>(&index);
         self.delete::<MailboxEmailList>(&ListKey { account, listing, removed: ModSeq(0), added });
-        // What entered and left by the same change was never shown, nor what left before the
-        // listing was whole.
+        // An email that entered and left by the same change was never shown, and a listing that is
+        // not whole has no history.
         if added != modseq && entry.is_complete() {
             self.put::<MailboxEmailList>(
                 &ListKey { account, listing, removed: modseq, added },
@@ -244,12 +246,13 @@ impl Txn<'_> {
     }
 }
 
+/// Returns the error for a row that another row names and that does not exist.
 pub(in crate::store) fn missing_row<T: Table>(account: AccountId, key: &T::Key) -> Error {
     Error::Corrupt {
         table: T::ID.name(),
         key: hex(&key.encode()),
         what: format!(
-            "a row of account {account} that another names is not there: run `restante check`"
+            "a row of account {account} that another row names is missing: run `restante check`"
         ),
     }
 }

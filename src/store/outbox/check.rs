@@ -1,4 +1,5 @@
-//! Queued actions: their wake-ups, their octets, what they hold, and which deed they are.
+//! Checks queued actions: their wake-ups, their bytes, the messages that they hold, and the rows
+//! that find equal actions.
 
 use crate::model::{AccountId, ActionId, BlobHash};
 use crate::store::engine::typed::TypedRead as _;
@@ -25,20 +26,22 @@ impl Checker<'_> {
                 self.report_extra(Table::OutboxMessages, &stray.key)?;
             }
             self.census.queued = self.census.queued.saturating_add(1);
-            let octets = messages.raw.at(key)?.map_or(0, |row| row.len().saturating_sub(1) as u64);
+            let bytes = messages.raw.at(key)?.map_or(0, |row| row.len().saturating_sub(1) as u64);
             let (Some(ActionKey { action: id, .. }), Ok(action)) = (found.id(), found.row()) else {
                 self.report(
                     Table::Outbox,
                     key,
-                    "cannot be read: what it said is in a backup alone",
+                    "cannot be read: only a backup has it",
                     RowFix::Nothing,
                 )?;
                 continue;
             };
             self.note_action(id);
-            if octets != action.own_bytes {
-                let what =
-                    format!("has {} octets of its own, and {octets} are there", action.own_bytes);
+            if bytes != action.own_bytes {
+                let what = format!(
+                    "should have {} bytes of its own, and {bytes} are stored",
+                    action.own_bytes
+                );
                 self.report(Table::OutboxMessages, key, what, RowFix::Nothing)?;
             }
             if let Some(wake) = wake_condition(&action) {
@@ -69,13 +72,14 @@ impl Checker<'_> {
             self.report_extra(Table::OutboxMessages, &stray.key)?;
         }
         same.sort_unstable();
-        // Of two that are the same deed the older one is it.
+        // Of two equal actions the older one counts.
         same.dedup_by(|later, first| later.0 == first.0);
         self.expect_rows::<OutboxSame>(same.into_iter().map(|(key, id)| (key, SameAction(id))))
     }
 }
 
-/// Every wake-up is of an action that is woken so, and every hold of one that holds that message.
+/// Checks that every wake-up is that of its action, and that every row of `outbox_blobs` names an
+/// action that sends that message.
 pub(in crate::store) fn check_hints(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -83,19 +87,19 @@ pub(in crate::store) fn check_hints(
 ) -> Result<(), Error> {
     let mut hints = RowCursor::<OutboxDue>::of_table(read, run);
     while let Some(found) = hints.next()? {
-        let (account, due) = match whose(&found.key) {
+        let (account, is_right) = match woken_by(&found.key) {
             Some((account, action)) => (account, is_wakeup(read, account, action, &found.key)?),
             None => (AccountId::SITE, false),
         };
-        if !due {
+        if !is_right {
             let (key, what) = (found.key, "wakes no action".into());
             on_fault(RowFault {
                 account,
                 table: Table::OutboxDue,
                 key,
                 what,
-                mend: RowFix::Delete,
-                history: false,
+                fix: RowFix::Delete,
+                seen_by_clients: false,
             })?;
         }
     }
@@ -111,20 +115,20 @@ pub(in crate::store) fn check_hints(
                 table: Table::OutboxBlobs,
                 key,
                 what,
-                mend: RowFix::Delete,
-                history: false,
+                fix: RowFix::Delete,
+                seen_by_clients: false,
             })?;
         }
     }
     Ok(())
 }
 
-/// Whose wake-up it is, and of which action.
-fn whose(hint: &[u8]) -> Option<(AccountId, ActionId)> {
+/// Returns the account and the action of a key of `outbox_due`.
+fn woken_by(hint: &[u8]) -> Option<(AccountId, ActionId)> {
     decode_key::<OutboxDue>(hint).ok().map(|key| (key.account, key.action))
 }
 
-/// Which message an action holds by this key.
+/// Returns account, action and message of a key of `outbox_blobs`.
 fn held_by(hold: &[u8]) -> Option<(AccountId, ActionId, BlobHash)> {
     decode_key::<OutboxBlobs>(hold).ok().map(|key| (key.account, key.action, key.blob))
 }

@@ -1,4 +1,4 @@
-//! The queue: what waits, what wakes it, and whether it is all there.
+//! Reads queued actions and their wake-ups, and audits the queue.
 
 use std::collections::BTreeMap;
 
@@ -15,52 +15,49 @@ use crate::store::table::keys::{ActionKey, DueKey, SiteKey, WakeClass, WakeCondi
 use crate::store::table::{AccountState, Outbox, OutboxDue, OutboxMessages, Site, Table as _};
 use crate::store::txn::snapshot::Snapshot;
 
-/// A wake-up: which action, and what it has in common with others.
+/// The wake-up of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wakeup {
-    /// What wakes it.
     pub wake: WakeCondition,
-    /// Whose.
     pub account: AccountId,
-    /// Which.
     pub action: ActionId,
-    /// Digest of the account and the recipient: one after the other.
+    /// The digest of account and recipient: actions of one lane are sent one after the other.
     pub lane: Digest,
-    /// Digest of the recipient's domain.
+    /// The digest of the recipient's domain.
     pub domain: Digest,
 }
 
-/// Whether the queue is what the store says that it should be.
+/// The outcome of comparing the queue with the rows that count and wake its actions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueAudit {
-    /// What is not as it should be, in words; empty: all is.
-    pub wrong: Vec<String>,
-    /// Actions that there are.
+    /// The first problems that were found, in words. Empty if the queue is whole.
+    pub problems: Vec<String>,
+    /// The number of actions.
     pub actions: u64,
 }
 
 impl Snapshot<'_> {
-    /// How many actions of each kind are in each state, over all accounts. Reads the head of every
-    /// one.
+    /// Counts the actions of each kind and state, over all accounts. Reads all of them; damaged
+    /// ones are left out.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn queue_counts(&self) -> Result<BTreeMap<(ActionKind, ActionState), u64>, Error> {
         let mut counts = BTreeMap::new();
         self.read.keys::<Outbox>(&KeyRange::under(&()), |key, row| {
-            // What cannot be read is the check's to say.
-            if let Ok(of) = decode_kind_and_state(&key.encode(), row) {
-                *counts.entry(of).or_default() += 1;
+            // The check reports rows that cannot be read.
+            if let Ok(kind) = decode_kind_and_state(&key.encode(), row) {
+                *counts.entry(kind).or_default() += 1;
             }
             Ok(true)
         })?;
         Ok(counts)
     }
 
-    /// Up to `limit` of them, behind one.
+    /// Returns up to `limit` actions of an account, by id, behind `behind` or from the first.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn actions(
         &self,
         account: AccountId,
@@ -81,55 +78,55 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// One queued action.
+    /// Returns one queued action.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn action(&self, account: AccountId, action: ActionId) -> Result<Option<Action>, Error> {
         self.read.row::<Outbox>(&ActionKey { account, action })
     }
 
-    /// The octets of what an action sends: its own, and those of the message that it names.
+    /// Returns the bytes that an action sends: its own, then the message that it names.
     ///
     /// # Errors
-    /// `Corrupt` where they are not there; those of reading.
+    /// `Corrupt` if they are missing; any read error.
     pub fn action_message(&self, account: AccountId, action: &Action) -> Result<Vec<u8>, Error> {
         let key = ActionKey { account, action: action.id };
-        let lost = || Error::Corrupt {
+        let missing = || Error::Corrupt {
             table: OutboxMessages::ID.name(),
             key: hex(&key.encode()),
-            what: "the octets of an action are missing".into(),
+            what: "the bytes of an action are missing".into(),
         };
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         if action.own_bytes > 0 {
-            let row = self.read.bytes::<OutboxMessages>(&key)?.ok_or_else(lost)?;
-            octets.extend_from_slice(decode_outbox_message(&key.encode(), &row)?);
+            let row = self.read.bytes::<OutboxMessages>(&key)?.ok_or_else(missing)?;
+            bytes.extend_from_slice(decode_outbox_message(&key.encode(), &row)?);
         }
-        if octets.len() as u64 != action.own_bytes {
-            return Err(lost());
+        if bytes.len() as u64 != action.own_bytes {
+            return Err(missing());
         }
         if let Some(blob) = &action.blob
-            && !append(&*self.read, blob, 0..u64::MAX, &mut octets)?
+            && !append(&*self.read, blob, 0..u64::MAX, &mut bytes)?
         {
-            return Err(lost());
+            return Err(missing());
         }
-        Ok(octets)
+        Ok(bytes)
     }
 
-    /// How many bytes `action_message` gives.
+    /// Returns the number of bytes that `action_message` returns.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn action_size(&self, action: &Action) -> Result<u64, Error> {
-        let named = action.blob.as_ref().map(|blob| length(&*self.read, blob)).transpose()?;
-        Ok(action.own_bytes.saturating_add(named.flatten().unwrap_or(0)))
+        let message = action.blob.as_ref().map(|blob| length(&*self.read, blob)).transpose()?;
+        Ok(action.own_bytes.saturating_add(message.flatten().unwrap_or(0)))
     }
 
-    /// What wakes actions of a class over all accounts, from a time or an action on: up to `limit`
-    /// of them.
+    /// Returns up to `limit` wake-ups of the class of `from`, over all accounts, beginning with
+    /// `from`.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn wakeups(&self, from: WakeCondition, limit: usize) -> Result<Vec<Wakeup>, Error> {
         let mut out = Vec::new();
         if limit == 0 {
@@ -146,36 +143,36 @@ impl Snapshot<'_> {
         Ok(out)
     }
 
-    /// Which line of history the queue is of, and why nothing is sent, if so; `None` where it was
-    /// never said.
+    /// Returns the queue's mark: the store's line of history that the queue belongs to, and why
+    /// sending is stopped, if it is. `None` if the mark was never written.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn queue_mark(&self) -> Result<Option<QueueMark>, Error> {
         self.read.row_with::<Site, _>(&SiteKey::Queue, QueueMark::decode)
     }
 
-    /// Compares the queue with what the store says that it should hold: each account's count, and
-    /// that whatever waits is woken. Reads each head once and keeps none. Of accounts that are
-    /// being repaired nothing is said: it would be of a state that is half written.
+    /// Compares the number of actions with each account's count, and the actions that wait with the
+    /// wake-ups. Reads each row once. Leaves out the accounts `in_repair`, whose rows may be half
+    /// written.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn audit_queue(&self, repaired: &[AccountId]) -> Result<QueueAudit, Error> {
+    /// Any read error.
+    pub fn audit_queue(&self, in_repair: &[AccountId]) -> Result<QueueAudit, Error> {
         let mut audit = QueueAudit::default();
         let mut should_wake = 0u64;
-        let mut said: Vec<(AccountId, u64)> = Vec::new();
+        let mut expected: Vec<(AccountId, u64)> = Vec::new();
         self.read.keys::<AccountState>(&KeyRange::under(&()), |key, value| {
-            if !repaired.contains(&key.account) {
+            if !in_repair.contains(&key.account) {
                 let state = AccountStateRow::from_bytes(AccountState::ID, &key.encode(), value)?;
-                said.push((key.account, state.queued));
+                expected.push((key.account, state.queued));
             }
             Ok(true)
         })?;
         let mut found: Vec<(AccountId, u64)> = Vec::new();
         self.read.keys::<Outbox>(&KeyRange::under(&()), |key, value| {
             let account = key.account;
-            if repaired.contains(&account) {
+            if in_repair.contains(&account) {
                 return Ok(true);
             }
             match found.last_mut() {
@@ -188,13 +185,13 @@ impl Snapshot<'_> {
                     should_wake +=
                         u64::from(!matches!(action.state, ActionState::Held | ActionState::Failed));
                 }
-                Err(error) => note(&mut audit.wrong, error.to_string()),
+                Err(error) => add_problem(&mut audit.problems, error.to_string()),
             }
             Ok(true)
         })?;
-        let mut woken = 0u64;
+        let mut wakeups = 0u64;
         self.read.keys::<OutboxDue>(&KeyRange::under(&()), |key, _| {
-            woken += u64::from(!repaired.contains(&key.account));
+            wakeups += u64::from(!in_repair.contains(&key.account));
             Ok(true)
         })?;
         let count = |all: &[(AccountId, u64)], account: AccountId| {
@@ -204,31 +201,32 @@ impl Snapshot<'_> {
                 .map_or(0, |(_, n)| *n)
         };
         let mut accounts: Vec<AccountId> =
-            said.iter().chain(&found).map(|(account, _)| *account).collect();
+            expected.iter().chain(&found).map(|(account, _)| *account).collect();
         accounts.sort_unstable();
         accounts.dedup();
         for account in accounts {
-            let (should, are) = (count(&said, account), count(&found, account));
-            if should != are {
-                note(
-                    &mut audit.wrong,
-                    format!("account {account} should have {should} actions, and has {are}"),
+            let (expected, stored) = (count(&expected, account), count(&found, account));
+            if expected != stored {
+                add_problem(
+                    &mut audit.problems,
+                    format!("account {account} should have {expected} actions, and has {stored}"),
                 );
             }
         }
-        if should_wake != woken {
-            let what =
-                format!("{should_wake} actions wait, and {woken} are woken: run `restante repair`");
-            note(&mut audit.wrong, what);
+        if should_wake != wakeups {
+            let what = format!(
+                "{should_wake} actions wait, and {wakeups} are woken: run `restante repair`"
+            );
+            add_problem(&mut audit.problems, what);
         }
         Ok(audit)
     }
 }
 
-/// Of what is wrong the first is told: a table that is lost is wrong for everyone.
-fn note(wrong: &mut Vec<String>, what: String) {
-    const MAX_NAMED_ROWS: usize = 20;
-    if wrong.len() < MAX_NAMED_ROWS {
-        wrong.push(what);
+/// Adds a problem, unless there are many already: if a table is lost, every account has one.
+fn add_problem(problems: &mut Vec<String>, what: String) {
+    const MAX_PROBLEMS: usize = 20;
+    if problems.len() < MAX_PROBLEMS {
+        problems.push(what);
     }
 }

@@ -1,11 +1,11 @@
-//! Submissions and the actions that carry them (RFC 8621 §7): what becomes of an action is written
-//! into the submission by the commit that writes the action, whoever changes it, so that the two
-//! never say different things.
+//! Submissions and the actions that carry them (RFC 8621 §7).
 //!
-//! What must hold: a submission that is pending has an action that is still to be done. One that
-//! was destroyed changes nothing of its action. It is final once somebody has the message, or
-//! nobody will; it is never pending again. What reports say that come back stays, whatever becomes
-//! of the action, until it is tried again.
+//! - Every commit that changes an action also writes the outcome into its submission.
+//! - A pending submission has an action that is still to be done.
+//! - A submission becomes final when some recipient has the message or no recipient will get it. It
+//!   never becomes pending again.
+//! - Destroying a submission does not change its action.
+//! - What a returned report says stays in the submission until the action is tried again.
 
 use crate::model::{
     Action, ActionId, ActionState, Address, BlobHash, DeliveryState, DeliveryStatus, EmailId,
@@ -15,9 +15,9 @@ use crate::store::error::Error;
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Makes a submission, with the action that carries it and octets of the action's own. Where
-    /// the message that goes out is not one that an email of this account holds, it is put beside:
-    /// its hash is the action's `blob`.
+    /// Creates a submission and queues the action that carries it, with bytes of the action's own.
+    /// `message` is given if no email of this account holds the message that is sent: it is stored,
+    /// and its hash is the action's `blob`.
     ///
     /// # Errors
     /// Those of `create_object` and `queue_action`.
@@ -25,7 +25,7 @@ impl Txn<'_> {
         &mut self,
         submission: &EmailSubmission,
         action: Action,
-        octets: &[u8],
+        bytes: &[u8],
         message: Option<(&BlobHash, &[u8])>,
     ) -> Result<(ObjectId, ActionId), Error> {
         if let Some((hash, raw)) = message {
@@ -34,15 +34,15 @@ impl Txn<'_> {
         let next = ActionId(self.state.last_action + 1);
         let mut submission =
             EmailSubmission { action: Some(next), ended: None, ..submission.clone() };
-        follow(&mut submission, &action, false);
+        update_from_action(&mut submission, &action, false);
         let id = self.create_object(&submission)?;
         let carrier = self
-            .queue_action(Action { submission: Some(id), duplicate_key: None, ..action }, octets)?;
+            .queue_action(Action { submission: Some(id), duplicate_key: None, ..action }, bytes)?;
         Ok((id, carrier))
     }
 
-    /// Takes a submission back with its action, if nothing of it went out yet: says whether it is
-    /// canceled. One that is under way is not.
+    /// Cancels a submission and removes its action, if nothing was sent yet and no attempt is under
+    /// way. Returns whether the submission is canceled now.
     ///
     /// # Errors
     /// `NotFound`.
@@ -60,12 +60,12 @@ impl Txn<'_> {
                 Err(error) => return Err(error),
             },
         };
-        let untouched = carrier.recipients.iter().all(Target::waits);
-        let waits = matches!(
+        let is_untried = carrier.recipients.iter().all(Target::waits);
+        let is_waiting = matches!(
             carrier.state,
             ActionState::Waiting | ActionState::Held | ActionState::Blocked
         );
-        if !waits || !untouched || carrier.submission != Some(id) {
+        if !is_waiting || !is_untried || carrier.submission != Some(id) {
             return Ok(false);
         }
         let now = self.now;
@@ -79,69 +79,69 @@ impl Txn<'_> {
         Ok(true)
     }
 
-    /// Writes into a submission what a report says that came as this email, if it is about it. Says
-    /// whether that was news.
+    /// Writes the outcome of a report, which was received as `email`, into the submission that the
+    /// report is about. Returns whether the submission changed.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn report_submission(
         &mut self,
         id: ObjectId,
         report: &ReturnedReport,
         email: EmailId,
     ) -> Result<bool, Error> {
-        let told = self.update_object(id, |submission: &mut EmailSubmission| {
+        let updated = self.update_object(id, |submission: &mut EmailSubmission| {
             if submission.matches_report(report) {
                 submission.apply_report(report, email);
             }
         });
-        match told {
+        match updated {
             Err(Error::NotFound(_)) => Ok(false),
-            told => told,
+            updated => updated,
         }
     }
 
-    /// Writes into an action's submission what became of it; `is_gone` where the action is being
+    /// Writes the outcome of an action into its submission. `is_removed`: the action is being
     /// removed.
     pub(in crate::store) fn update_submission_status(
         &mut self,
         action: &Action,
-        is_gone: bool,
+        is_removed: bool,
     ) -> Result<(), Error> {
         let Some(id) = action.submission else { return Ok(()) };
         let now = self.now;
-        let told = self.update_object(id, |submission: &mut EmailSubmission| {
+        let updated = self.update_object(id, |submission: &mut EmailSubmission| {
             if submission.undo == UndoStatus::Canceled {
                 return;
             }
-            follow(submission, action, is_gone);
-            let waits =
+            update_from_action(submission, action, is_removed);
+            let is_waiting =
                 submission.rcpt_to.iter().any(|to| to.status.delivered == DeliveryState::Queued);
-            submission.ended = if waits { None } else { submission.ended.or(Some(now)) };
+            submission.ended = if is_waiting { None } else { submission.ended.or(Some(now)) };
         });
-        match told {
+        match updated {
             Ok(_) | Err(Error::NotFound(_)) => Ok(()),
             Err(error) => Err(error),
         }
     }
 }
 
-/// A submission as its action has it.
-fn follow(submission: &mut EmailSubmission, action: &Action, is_gone: bool) {
+/// Sets the status of each recipient and of the submission by the state of the action.
+fn update_from_action(submission: &mut EmailSubmission, action: &Action, is_removed: bool) {
     for to in &mut submission.rcpt_to {
         let Ok(address) = Address::parse(&to.path.email) else { continue };
         let folded = address.folded();
         if let Some(target) =
             action.recipients.iter().find(|target| target.address.folded() == folded)
         {
-            // What a report said of what we handed on is more than that we did.
+            // A report knows more than that the relay took the message.
             let is_reported = matches!(to.status.delivered, DeliveryState::Yes | DeliveryState::No);
             if is_reported && matches!(target.state, RecipientState::Sent(_)) {
                 continue;
             }
             to.status = DeliveryStatus {
                 displayed: to.status.displayed,
-                ..status(target, action, is_gone)
+                ..status(target, action, is_removed)
             };
         }
     }
@@ -154,15 +154,16 @@ fn follow(submission: &mut EmailSubmission, action: &Action, is_gone: bool) {
     }
 }
 
-/// RFC 8621 §7, `DeliveryStatus`: that the next hop has it says nothing of the mailbox behind.
-fn status(target: &Target, action: &Action, is_gone: bool) -> DeliveryStatus {
+/// Returns the `DeliveryStatus` of a recipient (RFC 8621 §7). A message that the relay took is
+/// `unknown`, since the relay does not say whether it reached the mailbox.
+fn status(target: &Target, action: &Action, is_removed: bool) -> DeliveryStatus {
     let (delivered, smtp_reply) = match (&target.state, &action.last_error) {
         (RecipientState::Sent(text), _) => (DeliveryState::Unknown, reply(text, "250 2.0.0")),
         (RecipientState::Failed { status: [class, subject, detail], text }, _) => {
             let code = if *class == 4 { "451" } else { "550" };
             (DeliveryState::No, reply(text, &format!("{code} {class}.{subject}.{detail}")))
         }
-        (RecipientState::Waiting, _) if is_gone => {
+        (RecipientState::Waiting, _) if is_removed => {
             (DeliveryState::No, "554 5.3.0 removed from the queue".to_owned())
         }
         (RecipientState::Waiting, Some(error)) => {
@@ -173,9 +174,9 @@ fn status(target: &Target, action: &Action, is_gone: bool) -> DeliveryStatus {
     DeliveryStatus { smtp_reply, delivered, displayed: false }
 }
 
-/// A reply of SMTP: what a server said as it is; what we say ourselves with a code before it.
+/// Returns an SMTP reply: `text` itself if it begins with a reply code, else `code` and `text`.
 fn reply(text: &str, code: &str) -> String {
-    let is_reply = text.split_once(' ').map_or(text, |(first, _)| first);
-    let is_reply = is_reply.len() == 3 && is_reply.bytes().all(|octet| octet.is_ascii_digit());
+    let first = text.split_once(' ').map_or(text, |(first, _)| first);
+    let is_reply = first.len() == 3 && first.bytes().all(|byte| byte.is_ascii_digit());
     if is_reply { text.to_owned() } else { format!("{code} {text}").trim_end().to_owned() }
 }

@@ -1,7 +1,9 @@
-//! Queued actions: in the same commit as what gave rise to them, and each with what wakes it.
+//! Queues, changes and removes actions, in the commit of the change that causes them.
 //!
-//! What must hold: an action that waits has one wake-up and no other has any; the account's count
-//! is that of its actions; octets, holds and the mark of its deed come and go with it.
+//! - An action that waits has one wake-up; other actions have none.
+//! - The account's count of actions equals the number of its actions.
+//! - An action's own bytes, its hold of a message and its row in `outbox_same` are written and
+//!   deleted together with it.
 
 use crate::model::{
     AccountId, Action, ActionId, ActionKind, ActionState, BlobHash, DataType, UtcMillis, limits,
@@ -20,45 +22,46 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// Actions that may depend on one another in a chain; what hangs further down goes with a later
-/// step.
+/// The most dependants of one action that are handled in one step.
 const MAX_CHAIN: usize = 1000;
 
 impl Txn<'_> {
-    /// Queues an action under a new id, with octets of its own; the id and the count of octets that
-    /// it has are not looked at. Where an equal deed waits already, that one's id is given back,
-    /// and nothing is queued. One that depends on another waits for it, if that is still to be
-    /// done.
+    /// Queues an action with bytes of its own, and returns its new id. The fields `id` and
+    /// `own_bytes` of `action` are ignored.
     ///
-    /// A message that it names must be put by this very commit, or be held by an email of this
-    /// account.
+    /// If an equal action (`Action::duplicate_key`) is queued already, returns its id and queues
+    /// nothing. An action that depends on another one (`Action::after`) is blocked until that one
+    /// is done.
+    ///
+    /// A message that the action names must be stored by this commit, or be held by an email of
+    /// this account.
     ///
     /// # Errors
-    /// `QueueFull`; `Conflict` where it has no recipient, or what it depends on has failed; those
-    /// of reading.
-    pub fn queue_action(&mut self, action: Action, octets: &[u8]) -> Result<ActionId, Error> {
+    /// `QueueFull`; `Conflict` if the action has no recipient, or the action on which it depends
+    /// has failed; any read error.
+    pub fn queue_action(&mut self, action: Action, bytes: &[u8]) -> Result<ActionId, Error> {
         if action.recipients.is_empty() {
             return Err(Error::Conflict("an action needs a recipient".into()));
         }
-        let most = if action.kind == ActionKind::Report {
+        let limit = if action.kind == ActionKind::Report {
             2 * limits::MAX_QUEUED_ACTIONS
         } else {
             limits::MAX_QUEUED_ACTIONS
         };
-        if self.state.queued >= most {
+        if self.state.queued >= limit {
             return Err(Error::QueueFull(self.account));
         }
         if let Some(hash) = action.duplicate_key
-            && let Some(SameAction(known)) =
+            && let Some(SameAction(queued)) =
                 self.row::<OutboxSame>(&SameKey { account: self.account, hash })?
         {
-            return Ok(known);
+            return Ok(queued);
         }
         let before =
             action.after.map(|id| self.row::<Outbox>(&self.action_key(id))).transpose()?.flatten();
         let state = match before {
             Some(before) if before.state == ActionState::Failed => {
-                return Err(Error::Conflict("what it depends on has failed".into()));
+                return Err(Error::Conflict("the action on which it depends has failed".into()));
             }
             Some(before) if before.state.is_open() => ActionState::Blocked,
             _ if action.state == ActionState::Blocked => ActionState::Waiting,
@@ -66,10 +69,10 @@ impl Txn<'_> {
         };
         self.state.last_action += 1;
         let id = ActionId(self.state.last_action);
-        let action = Action { id, state, own_bytes: octets.len() as u64, ..action };
+        let action = Action { id, state, own_bytes: bytes.len() as u64, ..action };
         self.next_modseq();
-        if !octets.is_empty() {
-            self.put_bytes::<OutboxMessages>(&self.action_key(id), encode_outbox_message(octets));
+        if !bytes.is_empty() {
+            self.put_bytes::<OutboxMessages>(&self.action_key(id), encode_outbox_message(bytes));
         }
         if let Some(blob) = action.blob {
             self.put::<OutboxBlobs>(
@@ -88,7 +91,7 @@ impl Txn<'_> {
         Ok(id)
     }
 
-    /// Queues an action whose message no email holds: it is put beside, and its hash is the
+    /// Queues an action whose message no email holds. Stores the message; its hash becomes the
     /// action's `blob`.
     ///
     /// # Errors
@@ -104,11 +107,11 @@ impl Txn<'_> {
         Ok(id)
     }
 
-    /// Writes `new` in the place of an action that was read as `read`. One that is sent keeps its
-    /// head alone; one that is not open any more is no deed's.
+    /// Replaces an action that was read as `read` by `new`. A sent action loses its bytes and its
+    /// message; an action that is not open any more no longer stops equal ones from being queued.
     ///
     /// # Errors
-    /// `NotFound` where it was removed since it was read, `Conflict` where it was changed.
+    /// `NotFound` if the action was removed since it was read, `Conflict` if it was changed.
     pub fn update_action(&mut self, read: &Action, new: &Action) -> Result<(), Error> {
         self.assert_action(read)?;
         let old = read.clone();
@@ -127,7 +130,7 @@ impl Txn<'_> {
         self.update_submission_status(&new, false)
     }
 
-    /// Removes an action that is done: what depends on it goes on.
+    /// Removes an action that is done. The actions that depend on it go on.
     ///
     /// # Errors
     /// `NotFound`.
@@ -137,20 +140,19 @@ impl Txn<'_> {
         Ok(old)
     }
 
-    /// Removes an action that is not done, and what depends on it; gives them back, the first
-    /// first.
+    /// Removes an action that is not done, and all that depend on it. Returns the removed actions,
+    /// the named one first.
     ///
     /// # Errors
     /// `NotFound`.
     pub fn remove_action(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
-        let mut gone = vec![self.erase_action(id)?];
-        gone.extend(self.drop_dependants(id)?);
-        Ok(gone)
+        let mut removed = vec![self.erase_action(id)?];
+        removed.extend(self.drop_dependants(id)?);
+        Ok(removed)
     }
 
-    /// Removes an action whose message surely went to nobody, and what depends on it, as
-    /// `remove_action` does. The copy of a reply that was filed for its owner goes with it, as one
-    /// that the owner destroys: it was never sent.
+    /// Removes an action whose message was certainly not sent to anybody, as `remove_action` does.
+    /// Destroys the copy of a reply that was filed for the owner.
     ///
     /// # Errors
     /// `NotFound`.
@@ -176,10 +178,10 @@ impl Txn<'_> {
         self.remove_action(id)
     }
 
-    /// What waits for an action goes on: it is done.
+    /// Lets the actions go on that depend on an action that is done.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn release_dependants(&mut self, id: ActionId) -> Result<(), Error> {
         for next in self.dependants(id)? {
             let action = self.action(next)?;
@@ -192,20 +194,21 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// What waits for an action goes with it: it will not be done. Gives what went.
+    /// Removes all actions that depend, directly or not, on an action that will not be done.
+    /// Returns the removed actions.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn drop_dependants(&mut self, id: ActionId) -> Result<Vec<Action>, Error> {
-        let mut gone = Vec::new();
-        let mut left = vec![id];
-        while let Some(id) = left.pop() {
+        let mut removed = Vec::new();
+        let mut pending = vec![id];
+        while let Some(id) = pending.pop() {
             for next in self.dependants(id)? {
-                gone.push(self.erase_action(next)?);
-                left.push(next);
+                removed.push(self.erase_action(next)?);
+                pending.push(next);
             }
         }
-        Ok(gone)
+        Ok(removed)
     }
 
     fn dependants(&self, id: ActionId) -> Result<Vec<ActionId>, Error> {
@@ -236,12 +239,12 @@ impl Txn<'_> {
         Ok(old)
     }
 
-    /// Puts off actions that wait until a time, with their place among the others. Those that are
-    /// gone, or that something else wakes by now than what the caller saw, are left as they are.
-    /// Nobody is told: nothing was tried.
+    /// Moves the due time of waiting actions to `until`. Actions that were removed, or whose
+    /// wake-up is not the one that the caller saw, are left as they are. Takes no change number: no
+    /// attempt was made.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn defer_actions(
         &mut self,
         seen: &[(ActionId, WakeCondition)],
@@ -249,12 +252,12 @@ impl Txn<'_> {
     ) -> Result<(), Error> {
         for (id, wake) in seen {
             let found = self.row::<Outbox>(&self.action_key(*id))?;
-            let is_as_seen = |action: &Action| {
+            let is_unchanged = |action: &Action| {
                 action.state == ActionState::Waiting
                     && wake_condition(action) == Some(*wake)
                     && action.due < until
             };
-            if let Some(action) = found.filter(is_as_seen) {
+            if let Some(action) = found.filter(is_unchanged) {
                 self.wake(&action, false);
                 let action = Action { due: until, ..action };
                 self.wake(&action, true);
@@ -264,11 +267,11 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Makes sure that an action is still what the caller read before this commit: whoever acts on
-    /// an older state would undo what a person, a client or an attempt did to it since.
+    /// Checks that an action is still what the caller read before this commit, so that the caller
+    /// does not undo a change that an administrator, a client or an attempt made since.
     ///
     /// # Errors
-    /// `NotFound` where it was removed, `Conflict` where it was changed.
+    /// `NotFound` if the action was removed, `Conflict` if it was changed.
     pub fn assert_action(&self, read: &Action) -> Result<(), Error> {
         if self.action(read.id)? == *read {
             return Ok(());
@@ -276,7 +279,7 @@ impl Txn<'_> {
         Err(Error::Conflict(format!("action {} was changed meanwhile", read.id)))
     }
 
-    /// A queued action.
+    /// Returns a queued action.
     ///
     /// # Errors
     /// `NotFound`.
@@ -288,20 +291,20 @@ impl Txn<'_> {
         ActionKey { account: self.account, action }
     }
 
-    /// The account's count of actions is what there is.
+    /// Sets the account's count of actions to the number of its actions. Returns the earlier count.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn recount_actions(&mut self) -> Result<u64, Error> {
         let count = self.count(&KeyRange::<Outbox>::under(&(self.account,)))?;
-        let said = std::mem::replace(&mut self.state.queued, count);
-        if said != count {
+        let before = std::mem::replace(&mut self.state.queued, count);
+        if before != count {
             self.stage_state();
         }
-        Ok(said)
+        Ok(before)
     }
 
-    /// Of the site: says which line of history the queue is of, and why nothing is sent, if so.
+    /// Writes the queue's mark (`Snapshot::queue_mark`). Called in a transaction of the site.
     pub fn mark_queue(&mut self, mark: &QueueMark) {
         debug_assert_eq!(self.account, AccountId::SITE, "the queue's mark is the site's");
         self.next_modseq();
@@ -309,14 +312,14 @@ impl Txn<'_> {
         self.touch(DataType::Outbox);
     }
 
-    /// Of every account that it wakes: another look is due.
+    /// Writes an action and its wake-up, and moves the outbox state, which wakes the queue.
     fn write_action(&mut self, action: &Action) {
         self.put::<Outbox>(&self.action_key(action.id), action);
         self.wake(action, true);
         self.touch(DataType::Outbox);
     }
 
-    /// Writes or deletes what wakes an action.
+    /// Writes or deletes the wake-up of an action.
     pub(in crate::store) fn wake(&mut self, action: &Action, is_set: bool) {
         let Some(wake) = wake_condition(action) else { return };
         let key = DueKey { wake, account: self.account, action: action.id };

@@ -1,5 +1,7 @@
-//! A repair's writes: while an account is marked, nobody else writes it, and what the repair found
-//! holds until it is done.
+//! Writes the mark, the rows and the end of a repair.
+//!
+//! While an account is marked, only its repair writes it, so what the repair found stays true until
+//! it is done.
 
 use crate::model::{DataType, MaintainedListing};
 use crate::store::engine::Table;
@@ -17,7 +19,7 @@ use crate::store::table::{
 };
 use crate::store::txn::Txn;
 
-/// What clients see by states that a repair may have made untrue.
+/// The data types whose earlier states are refused after a repair.
 const REPAIRED_TYPES: [DataType; 7] = [
     DataType::Email,
     DataType::EmailDelivery,
@@ -29,12 +31,12 @@ const REPAIRED_TYPES: [DataType; 7] = [
 ];
 
 impl Txn<'_> {
-    /// Marks the account as one that is being repaired.
+    /// Marks the account: from now on only the repair may write it.
     pub(in crate::store) fn begin_repair(&mut self, scope: RepairScope) {
         self.put_bytes::<Site>(&SiteKey::Repair(self.account), scope.row());
     }
 
-    /// Writes rows as they should be; the account's own goes by its fields.
+    /// Writes the right rows. The account's own state row replaces the transaction's state.
     pub(in crate::store) fn mend(
         &mut self,
         rows: impl IntoIterator<Item = (Table, Vec<u8>, Option<Vec<u8>>)>,
@@ -56,7 +58,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Every state that a client may hold is refused from now on.
+    /// Makes every state that a client may hold invalid: the low marks rise to a new change number.
     pub(in crate::store) fn refuse_states(&mut self) -> Result<(), Error> {
         let now = self.next_modseq();
         for data in REPAIRED_TYPES {
@@ -65,30 +67,30 @@ impl Txn<'_> {
                 *low = now;
             }
         }
-        let renewed = |listings: &mut Vec<MaintainedListing>| {
+        let restart = |listings: &mut Vec<MaintainedListing>| {
             listings.iter_mut().for_each(|entry| entry.restart_history(now))
         };
-        renewed(&mut self.state.listings);
+        restart(&mut self.state.listings);
         let mut rows = Vec::new();
         self.rows(&KeyRange::<Mailboxes>::under(&(self.account,)), |key, mailbox| {
             rows.push((key, mailbox));
             Ok(true)
         })?;
         for (key, mut mailbox) in rows {
-            renewed(&mut mailbox.listings);
+            restart(&mut mailbox.listings);
             self.put::<Mailboxes>(&key, &mailbox);
         }
         self.stage_state();
         Ok(())
     }
 
-    /// The repair is done.
+    /// Removes the mark of the account.
     pub(in crate::store) fn end_repair(&mut self) {
         self.delete::<Site>(&SiteKey::Repair(self.account));
     }
 
-    /// Deletes references and hints that name nothing, as seen under the account's lock; says how
-    /// many. A row whose key cannot be read is nobody's, and stays.
+    /// Deletes those of these references and hints that still name nothing under the account's
+    /// lock. Returns how many. A row whose key cannot be read belongs to no account, and stays.
     pub(in crate::store) fn drop_strays(
         &mut self,
         rows: &[(Table, Vec<u8>)],

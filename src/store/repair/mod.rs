@@ -1,16 +1,17 @@
-//! Repair: what a check finds is put right, from what is authoritative
+//! Repairs what a check finds, from the rows that are right
 //! (`docs/storage.md`, "Decide which row is right").
 //!
-//! An account in order is not touched, and its deliveries are not stopped. One that is not is
-//! marked, and from then on nobody else writes or reads it: deliveries to it are put off (451
-//! 4.3.0), and all other accounts go on. Then it is checked again in rounds, and every row that is
-//! not as it should be is written so, in batches, until a round finds nothing. It may be killed at
-//! any point: the mark stays, and the next repair, or the next start of the service, goes on.
-//!
-//! Where anything of which clients know was wrong, the account's history begins anew: listings show
-//! each email since the change that made it, and every state of before is refused
-//! (`cannotCalculateChanges`), so that no client goes on with what was not so. What cannot be made
-//! again is named and left as it is.
+//! - An account without faults is not touched, and its deliveries go on.
+//! - An account with faults is marked. While it is marked, only the repair writes and reads it, and
+//!   deliveries to it are deferred (451 4.3.0). All other accounts go on.
+//! - A marked account is checked in rounds. Each round writes the rows that it finds wrong, in
+//!   batches, until a round finds nothing.
+//! - A repair may be killed at any point: the mark stays, and the next repair or the next start of
+//!   the service goes on.
+//! - If clients may have seen something that was wrong, the account's history begins anew: listings
+//!   show each email since the change that created it, and every earlier state is refused
+//!   (`cannotCalculateChanges`).
+//! - Rows that cannot be computed from others are reported and left as they are.
 
 pub mod check;
 mod mend;
@@ -31,61 +32,61 @@ use crate::store::version;
 /// The outcome of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// Accounts that were looked at.
+    /// The number of accounts that were checked.
     pub accounts: usize,
-    /// Accounts of which something was written.
+    /// The accounts in which something was written.
     pub mended: Vec<AccountId>,
-    /// Those of them whose clients' states are refused.
+    /// The accounts of `mended` whose earlier states are refused.
     pub renewed: Vec<AccountId>,
-    /// Rows that were written.
+    /// The number of rows that were written.
     pub written: u64,
-    /// What could not be mended, the first of it.
+    /// The first `MAX_LISTED` faults that could not be repaired.
     pub left: Vec<Breach>,
-    /// How many faults could not be mended.
+    /// The number of faults that could not be repaired.
     pub left_count: u64,
 }
 
-/// Rounds after which what is still wrong is left: two are the most that were ever seen to be
-/// needed.
+/// Rounds after which a repair gives up. No more than two were ever needed.
 const MAX_ROUNDS: u32 = 8;
-/// Of what is left, how much is named.
+/// The number of faults that a report lists.
 const MAX_LISTED: usize = 1000;
 
-/// Whether a repair may mend this.
+/// Whether a repair of this scope may repair a fault.
 fn covers(scope: RepairScope, fault: &RowFault) -> bool {
     scope != RepairScope::Reindex
         || match fault.table.repair() {
             RepairMethod::SearchIndex => true,
-            RepairMethod::State => !fault.history,
+            RepairMethod::State => !fault.seen_by_clients,
             _ => false,
         }
 }
 
-/// One batch that is being gathered.
+/// The rows of the next batch.
 #[derive(Default)]
 struct RepairBatch {
     rows: Vec<(Table, Vec<u8>, Option<Vec<u8>>)>,
-    octets: usize,
+    bytes: usize,
 }
 
-/// What one round found.
+/// The outcome of one round.
 #[derive(Default)]
 struct RepairRound {
+    /// The number of faults that the repair can write.
     mended: u64,
-    /// Something that clients know of, while history does not begin anew.
-    history: bool,
-    /// Something of the search index.
+    /// Whether a fault may have been seen by clients.
+    seen_by_clients: bool,
+    /// Whether a fault is in the search index.
     search: bool,
     left: Vec<Breach>,
     left_count: u64,
 }
 
 impl Store {
-    /// Puts right what is wrong, in these accounts or in all. `remake` is `message::rows`.
+    /// Repairs the named accounts, or all. `remake` is `message::rows`.
     ///
     /// # Errors
-    /// `NotFound` for an account that is not there; `Stopped`; those of reading and writing. What
-    /// was done stays, and a marked account stays marked.
+    /// `NotFound` if a named account does not exist; `Stopped` if `on_progress` returned false; any
+    /// error of reading or writing. What was written stays, and a marked account stays marked.
     pub fn repair(
         &self,
         scope: RepairScope,
@@ -93,27 +94,27 @@ impl Store {
         remake: &RemakeFn<'_>,
         on_progress: &mut ProgressFn<'_>,
     ) -> Result<RepairReport, Error> {
-        let (known, leads) = check::accounts_with_rows(&*self.0.engine.snapshot())?;
+        let (existing, addresses) = check::accounts_with_rows(&*self.0.engine.snapshot())?;
         let named: Vec<AccountId> = match accounts {
             Some(named) => named.to_vec(),
-            None => known.clone(),
+            None => existing.clone(),
         };
-        if named.iter().any(|account| !known.contains(account)) {
+        if named.iter().any(|account| !existing.contains(account)) {
             return Err(Error::NotFound("account"));
         }
         let run = CheckRun::new(on_progress, named.len());
         let mut done = RepairReport { accounts: named.len(), ..RepairReport::default() };
-        let depth = CheckOptions {
+        let options = CheckOptions {
             remake: Some(remake),
             refold: false,
-            anew: false,
-            reread: false,
-            leads: &leads,
+            restart_history: false,
+            check_earlier_tokens: false,
+            addresses: &addresses,
             ranking: self.0.committer.ranking(),
             thresholds: self.0.thresholds,
         };
         for account in &named {
-            self.repair_one(*account, scope, depth, &run, &mut done)?;
+            self.repair_one(*account, scope, options, &run, &mut done)?;
         }
         if scope != RepairScope::Reindex {
             run.enter(AccountId::SITE);
@@ -123,10 +124,10 @@ impl Store {
         Ok(done)
     }
 
-    /// The accounts that are marked, and what for.
+    /// Returns the accounts that are marked, each with the scope of its repair.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn accounts_under_repair(&self) -> Result<Vec<(AccountId, RepairScope)>, Error> {
         version::accounts_under_repair(&*self.0.engine.snapshot())
     }
@@ -134,8 +135,8 @@ impl Store {
     fn repair_one(
         &self,
         account: AccountId,
-        wished: RepairScope,
-        depth: CheckOptions<'_>,
+        requested: RepairScope,
+        options: CheckOptions<'_>,
         run: &CheckRun<'_>,
         done: &mut RepairReport,
     ) -> Result<(), Error> {
@@ -145,48 +146,48 @@ impl Store {
             .find(|(id, _)| *id == account)
             .map(|(_, scope)| scope);
         run.enter(account);
-        let mut scope = wished;
-        let mut refold = marked.is_some() || wished == RepairScope::Rebuild;
+        let mut scope = requested;
+        let mut refold = marked.is_some() || requested == RepairScope::Rebuild;
         if let Some(begun) = marked {
-            // What an earlier one began is ended first, and is the more of both.
-            scope = if begun == RepairScope::Rebuild || wished == RepairScope::Rebuild {
+            // An earlier repair was not finished: the wider of both scopes is done.
+            scope = if begun == RepairScope::Rebuild || requested == RepairScope::Rebuild {
                 RepairScope::Rebuild
             } else {
                 RepairScope::Repair
             };
-        } else if wished != RepairScope::Rebuild {
-            let found = self.preview_repair(account, scope, depth, run)?;
+        } else if requested != RepairScope::Rebuild {
+            let found = self.preview_repair(account, scope, options, run)?;
             if found.mended == 0 {
                 done.add_unrepaired(found);
                 return Ok(());
             }
-            if found.history {
+            if found.seen_by_clients {
                 scope = RepairScope::Rebuild;
             }
-            refold = found.search || found.history;
+            refold = found.search || found.seen_by_clients;
         }
         self.mark_account(account, scope)?;
         let mut rounds = 0;
         let last = loop {
             let round = self.repair_round(
                 account,
-                CheckOptions { refold, anew: scope == RepairScope::Rebuild, ..depth },
+                CheckOptions { refold, restart_history: scope == RepairScope::Rebuild, ..options },
                 scope,
                 run,
             )?;
             rounds += 1;
             if round.search && !refold && rounds < MAX_ROUNDS {
                 refold = true;
-            } else if round.history && scope == RepairScope::Repair {
+            } else if round.seen_by_clients && scope == RepairScope::Repair {
                 scope = RepairScope::Rebuild;
                 self.mark_account(account, scope)?;
             } else if round.mended == 0 || rounds >= MAX_ROUNDS {
                 break round;
             }
         };
-        let is_new = scope == RepairScope::Rebuild;
+        let refuse_states = scope == RepairScope::Rebuild;
         self.commit_repair(account, |txn| {
-            if is_new {
+            if refuse_states {
                 txn.refuse_states()?;
             }
             txn.end_repair();
@@ -194,7 +195,7 @@ impl Store {
         })?;
         self.0.committer.end_repair(account);
         done.mended.push(account);
-        if is_new {
+        if refuse_states {
             done.renewed.push(account);
         }
         done.add_unrepaired(last);
@@ -206,38 +207,40 @@ impl Store {
         &self,
         account: AccountId,
         scope: RepairScope,
-        depth: CheckOptions<'_>,
+        options: CheckOptions<'_>,
         run: &CheckRun<'_>,
     ) -> Result<RepairRound, Error> {
         let mut round = RepairRound::default();
-        let depth = CheckOptions { reread: scope == RepairScope::Reindex, ..depth };
+        let options =
+            CheckOptions { check_earlier_tokens: scope == RepairScope::Reindex, ..options };
         let read = self.0.engine.sweeping_snapshot();
-        check::check_account(&*read, run, account, depth, &mut |fault| {
+        check::check_account(&*read, run, account, options, &mut |fault| {
             round.note_fault(&fault, scope);
             Ok(())
         })?;
         Ok(round)
     }
 
-    /// Checks a marked account once, and writes what it finds wrong.
+    /// Checks a marked account once, and writes the rows that are wrong.
     fn repair_round(
         &self,
         account: AccountId,
-        depth: CheckOptions<'_>,
+        options: CheckOptions<'_>,
         scope: RepairScope,
         run: &CheckRun<'_>,
     ) -> Result<RepairRound, Error> {
         let (mut round, mut gather) = (RepairRound::default(), RepairBatch::default());
         let Thresholds { repair_rows, repair_bytes, .. } = self.0.thresholds;
         let read = self.0.engine.sweeping_snapshot();
-        check::check_account(&*read, run, account, depth, &mut |fault| {
-            let is_told = fault.history && scope != RepairScope::Rebuild;
-            let is_whole = fault.table.repair() == RepairMethod::SearchIndex && !depth.refold;
-            if round.note_fault(&fault, scope) && !is_told && !is_whole {
-                let value = if let RowFix::Put(value) = fault.mend { Some(value) } else { None };
-                gather.octets += fault.key.len() + value.as_ref().map_or(0, Vec::len);
+        check::check_account(&*read, run, account, options, &mut |fault| {
+            // These wait for a later round, whose options rewrite the history or the search index.
+            let needs_rebuild = fault.seen_by_clients && scope != RepairScope::Rebuild;
+            let needs_refold = fault.table.repair() == RepairMethod::SearchIndex && !options.refold;
+            if round.note_fault(&fault, scope) && !needs_rebuild && !needs_refold {
+                let value = if let RowFix::Put(value) = fault.fix { Some(value) } else { None };
+                gather.bytes += fault.key.len() + value.as_ref().map_or(0, Vec::len);
                 gather.rows.push((fault.table, fault.key, value));
-                if gather.rows.len() >= repair_rows || gather.octets >= repair_bytes {
+                if gather.rows.len() >= repair_rows || gather.bytes >= repair_bytes {
                     self.write_batch(account, &mut gather, run)?;
                 }
             }
@@ -274,7 +277,7 @@ impl Store {
         marked
     }
 
-    /// One commit of a repair, durable when this returns.
+    /// Makes one commit of a repair. It is durable when this function returns.
     fn commit_repair(
         &self,
         account: AccountId,
@@ -284,7 +287,7 @@ impl Store {
         ticket.wait_blocking()
     }
 
-    /// The tables that all accounts share.
+    /// Deletes the strays of these accounts in the tables that all accounts share.
     fn repair_shared(
         &self,
         named: &[AccountId],
@@ -328,12 +331,12 @@ impl Store {
 }
 
 impl RepairRound {
-    /// Counts a fault. Returns whether the repair mends it.
+    /// Counts a fault. Returns whether the repair writes it.
     fn note_fault(&mut self, fault: &RowFault, scope: RepairScope) -> bool {
         if !covers(scope, fault) {
             return false;
         }
-        if fault.mend == RowFix::Nothing {
+        if fault.fix == RowFix::Nothing {
             self.left_count += 1;
             if self.left.len() < MAX_LISTED {
                 self.left.push(fault.breach());
@@ -341,7 +344,7 @@ impl RepairRound {
             return false;
         }
         self.mended += 1;
-        self.history |= fault.history;
+        self.seen_by_clients |= fault.seen_by_clients;
         self.search |= fault.table.repair() == RepairMethod::SearchIndex;
         true
     }

@@ -1,5 +1,6 @@
-//! Whether what a reference or a hint names is there: for the check, and for who removes what names
-//! nothing.
+//! Tells whether the object that a reference or a hint names exists.
+//!
+//! If the object's row cannot be read, the reference counts as right, so that a repair keeps it.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ use crate::store::table::{
     EmailMetadata, Mailboxes, Outbox, OutboxBlobs, Table as _, UploadBlobs, Uploads, decode_key,
 };
 
-/// Whether an email, or its tombstone, holds a blob. One that cannot be read may.
+/// Whether an email, or its tombstone, holds a blob.
 pub(in crate::store) fn is_email_blob(
     read: &dyn RowReader,
     account: AccountId,
@@ -27,7 +28,7 @@ pub(in crate::store) fn is_email_blob(
     Ok(found.is_some_and(|found| found.map_or(true, |email| email.blob == *blob)))
 }
 
-/// Whether a wake-up is an action's. One that cannot be read may be.
+/// Whether a row of `outbox_due` is the wake-up of an action.
 pub(in crate::store) fn is_wakeup(
     read: &dyn RowReader,
     account: AccountId,
@@ -41,7 +42,7 @@ pub(in crate::store) fn is_wakeup(
     Ok(found.map_or(true, |found| wake_condition(&found).is_some_and(is_hint)))
 }
 
-/// Whether the action of a hold sends that message. One that cannot be read may do so.
+/// Whether the action that a row of `outbox_blobs` names sends the message of the row.
 pub(in crate::store) fn is_action_blob(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
     let Ok(ActionBlobKey { account, action, blob }) = decode_key::<OutboxBlobs>(hold) else {
         return Ok(false);
@@ -50,7 +51,7 @@ pub(in crate::store) fn is_action_blob(read: &dyn RowReader, hold: &[u8]) -> Res
     Ok(found.is_some_and(|found| found.map_or(true, |found| found.blob == Some(blob))))
 }
 
-/// Whether there is the upload that a hold is of.
+/// Whether the upload that a row of `upload_blobs` names exists.
 pub(in crate::store) fn is_upload_blob(read: &dyn RowReader, hold: &[u8]) -> Result<bool, Error> {
     let Ok(UploadBlobKey { account, user, blob }) = decode_key::<UploadBlobs>(hold) else {
         return Ok(false);
@@ -58,7 +59,7 @@ pub(in crate::store) fn is_upload_blob(read: &dyn RowReader, hold: &[u8]) -> Res
     Ok(read.bytes::<Uploads>(&UploadKey { account, user, blob })?.is_some())
 }
 
-/// With whom an account shares something, in as far as its mailboxes can be read.
+/// Returns the guests of an account. Mailboxes that cannot be read are left out.
 pub(in crate::store) fn shares_of(
     read: &dyn RowReader,
     owner: AccountId,

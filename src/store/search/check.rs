@@ -24,7 +24,7 @@ impl Checker<'_> {
         let own = FoldKey::list(self.account).encode();
         let found = self.read.bytes::<SearchFolds>(&FoldKey::list(self.account))?;
         let found = found.map(|row| Folds::decode(&own, &row));
-        if self.depth.refold {
+        if self.options.refold {
             self.census.unfolded = self.census.live;
             return self.expect_no_folds(found.and_then(Result::ok).map(|folds| folds.last));
         }
@@ -76,9 +76,12 @@ impl Checker<'_> {
             self.report(Table::EmailTokens, &key, what, RowFix::Delete)?;
         }
         self.check_fold_rows(&folds)?;
-        if let Some(remake) = self.depth.remake {
-            let snapshot = Snapshot::of(Box::new(BorrowedReader(self.read)), self.depth.thresholds);
-            match strange(&snapshot, self.account, self.depth.reread, |raw| remake(raw).tokens) {
+        if let Some(remake) = self.options.remake {
+            let snapshot =
+                Snapshot::of(Box::new(BorrowedReader(self.read)), self.options.thresholds);
+            match strange(&snapshot, self.account, self.options.check_earlier_tokens, |raw| {
+                remake(raw).tokens
+            }) {
                 Ok(all) => {
                     for id in all {
                         let what = "the tokens in the search index are not those of its message"

@@ -104,7 +104,7 @@ impl Snapshot<'_> {
     /// What is next to be done for the folds of an account; nothing where nothing is.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn next_fold_piece(
         &self,
         account: AccountId,
@@ -139,12 +139,12 @@ impl Snapshot<'_> {
         Ok(None)
     }
 
-    /// Inverts the newest token rows, `most` of them.
+    /// Inverts the newest token rows, `limit` of them.
     fn fold_rows(
         &self,
         account: AccountId,
         folds: &Folds,
-        most: usize,
+        limit: usize,
         sizes: &FoldSizes,
     ) -> Result<Option<FoldPiece>, Error> {
         let (mut rows, mut octets) = (Vec::new(), 0);
@@ -155,7 +155,7 @@ impl Snapshot<'_> {
             |key, (length, tokens)| {
                 octets += length;
                 rows.push((key.email, tokens));
-                Ok(rows.len() < most && octets < sizes.row_octets)
+                Ok(rows.len() < limit && octets < sizes.row_octets)
             },
         )?;
         let ids: Vec<EmailId> = rows.iter().map(|(id, _)| *id).collect();
@@ -193,12 +193,12 @@ impl Snapshot<'_> {
         sizes: &FoldSizes,
     ) -> Result<FoldPiece, Error> {
         let mut piece = FoldPiece::of(folds);
-        let most = (sizes.piece / 512).max(1);
+        let limit = (sizes.piece / 512).max(1);
         self.read.keys::<SearchFolds>(&KeyRange::under(&(account, gone)), |key, _| {
             piece.gone.push(key);
-            Ok(piece.gone.len() < most)
+            Ok(piece.gone.len() < limit)
         })?;
-        if piece.gone.len() < most {
+        if piece.gone.len() < limit {
             piece.after.dropped.retain(|fold| *fold != gone);
         }
         Ok(piece)
@@ -206,7 +206,7 @@ impl Snapshot<'_> {
 }
 
 /// The blocks of some emails' tokens.
-fn invert(rows: &[(EmailId, Tokens)], most: usize) -> Vec<Block> {
+fn invert(rows: &[(EmailId, Tokens)], limit: usize) -> Vec<Block> {
     let mut words: Vec<(u32, u32, &SearchWord)> = Vec::new();
     let mut texts: BTreeMap<&str, Vec<(u32, u16)>> = BTreeMap::new();
     for (ordinal, (_, tokens)) in (0u32..).zip(rows) {
@@ -216,7 +216,7 @@ fn invert(rows: &[(EmailId, Tokens)], most: usize) -> Vec<Block> {
         }
     }
     words.sort_unstable_by_key(|(hash, ordinal, _)| (*hash, *ordinal));
-    let mut blocks = Blocks::new(most);
+    let mut blocks = Blocks::new(limit);
     for (hash, ordinal, word) in words {
         blocks.push(&Token::Word(hash), ordinal, word.fields(), &word.positions);
     }

@@ -52,7 +52,7 @@ impl Postings<'_> {
     /// call.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn seek(&mut self, ordinal: u32) -> Result<Option<&Posting>, Error> {
         while self.at.as_ref().is_none_or(|posting| posting.ordinal < ordinal) {
             self.at = match self.ahead.take().filter(|posting| posting.ordinal >= ordinal) {

@@ -20,7 +20,7 @@ impl Snapshot<'_> {
     /// Which folds an account has.
     ///
     /// # Errors
-    /// Those of reading; so for every function here.
+    /// Any read error; so for every function in this file.
     pub fn folds(&self, account: AccountId) -> Result<Folds, Error> {
         Ok(self
             .read
@@ -32,7 +32,7 @@ impl Snapshot<'_> {
     /// whether to go on.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn scan_unfolded_tokens(
         &self,
         account: AccountId,
@@ -49,7 +49,7 @@ impl Snapshot<'_> {
     /// purge, if mail with the same date is imported: that email is younger than the fold.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn is_current_in_fold(
         &self,
         account: AccountId,
@@ -63,7 +63,7 @@ impl Snapshot<'_> {
     /// All emails of a fold, by ordinal: newest first.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn fold_emails(&self, account: AccountId, fold: FoldId) -> Result<Vec<EmailId>, Error> {
         let range = KeyRange::under(&(account, fold, FoldRows::Emails));
         let mut ids = Vec::new();
@@ -83,7 +83,7 @@ impl Snapshot<'_> {
     /// The emails of a fold that have a text, by ordinal, each with its fields.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn postings_of_text(
         &self,
         account: AccountId,
@@ -103,7 +103,7 @@ impl Snapshot<'_> {
     /// emails are passed over.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn texts(
         &self,
         account: AccountId,
@@ -149,7 +149,7 @@ impl Snapshot<'_> {
     /// of all such texts.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn postings_of_texts(
         &self,
         account: AccountId,
@@ -225,7 +225,7 @@ impl Ordinals<'_> {
     /// The email of an ordinal; none behind the last.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn email(&mut self, ordinal: u32) -> Result<Option<EmailId>, Error> {
         if self.known(ordinal).is_none() && ordinal < self.fold.emails {
             // In most walks it is in the row that follows; else the row that has it is looked for.
@@ -242,7 +242,7 @@ impl Ordinals<'_> {
     /// The first ordinal whose email is not before `id`; ids must not descend from call to call.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn seek(&mut self, id: EmailId) -> Result<Option<u32>, Error> {
         for _ in 0..self.snapshot.thresholds.fold_scan_rows {
             if self.reaches(id) || self.end() >= self.fold.emails {

@@ -23,7 +23,7 @@ impl Txn<'_> {
     /// must be made anew.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn write_folds(&mut self, piece: &FoldPiece) -> Result<bool, Error> {
         let own = FoldKey::list(self.account);
         if self.row_with::<SearchFolds, _>(&own, Folds::decode)?.unwrap_or_default() != piece.before

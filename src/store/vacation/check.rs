@@ -1,4 +1,4 @@
-//! Told rows, served transactions, and what is kept of decisions.
+//! Checks told rows, served transactions, references to threads and decisions.
 
 use crate::model::{ActionId, DataType, Decision, ModSeq, VacationResponse, Verdict};
 use crate::store::engine::Table;
@@ -60,16 +60,15 @@ impl Checker<'_> {
                 self.report(
                     Table::VacationTold,
                     &found.key,
-                    "cannot be read: who it was is forgotten",
+                    "cannot be read: the sender it names may be answered again",
                     RowFix::Delete,
                 )?;
                 continue;
             };
-            if response
-                .as_ref()
-                .is_some_and(|response| told.generation.is_some_and(|of| of != response.generation))
-            {
-                let what = "told in another generation of the response";
+            if response.as_ref().is_some_and(|response| {
+                told.generation.is_some_and(|told| told != response.generation)
+            }) {
+                let what = "belongs to another generation of the response";
                 self.report(Table::VacationTold, &found.key, what, RowFix::Delete)?;
                 continue;
             }
@@ -86,20 +85,22 @@ impl Checker<'_> {
         let mut rows = self.rows::<Deliveries>();
         while let Some(found) = rows.next()? {
             let (Some(key), Ok(delivery)) = (found.id(), found.row()) else {
-                let what = "cannot be read: a retry of it would be filed again";
+                let what = "cannot be read: a retry of this transaction would be filed again";
                 self.report(Table::Deliveries, &found.key, what, RowFix::Delete)?;
                 continue;
             };
             by_time.push(DeliveryTimeKey { account, at: delivery.at.into(), hash: key.hash });
-            // Of what was purged the deliveries stay for their time, so that a retry is still
+            // The record of a delivery may stay longer than its email, so that a retry is still
             // answered.
-            let purged =
-                self.found.as_ref().is_none_or(|state| state.low_mark(DataType::Email) > ModSeq(0));
-            if delivery.email.is_some_and(|email| !purged && !self.census.knows(email)) {
+            let has_purged = self
+                .found_state
+                .as_ref()
+                .is_none_or(|state| state.low_mark(DataType::Email) > ModSeq(0));
+            if delivery.email.is_some_and(|email| !has_purged && !self.census.has_email(email)) {
                 self.report(
                     Table::Deliveries,
                     &found.key,
-                    "made an email that is not there",
+                    "names an email that does not exist",
                     RowFix::Nothing,
                 )?;
             }

@@ -1,4 +1,7 @@
-//! Served transactions: in the same commit as what came of them.
+//! Records which LMTP transactions were served, so that a retry is answered and not filed again.
+//!
+//! - The record is written in the same commit as the email.
+//! - A record is valid for `limits::DELIVERY_RETENTION`: no queue retries longer.
 
 use std::cmp::Reverse;
 
@@ -11,34 +14,33 @@ use crate::store::table::keys::{DecisionKey, DeliveryKey, DeliveryTimeKey};
 use crate::store::table::{Decisions, Deliveries, DeliveryByTime, Present};
 use crate::store::txn::Txn;
 
-/// One delivery of so many, by its hash, looks for what is over its time.
+/// About one delivery in this many, chosen by its hash, deletes expired records.
 const EXPIRE_EVERY: u8 = 32;
-/// How much of each kind it then removes, at most.
+/// The most records and decisions that such a delivery deletes of each kind.
 const EXPIRY_BATCH: usize = 64;
 
 impl Txn<'_> {
-    /// Whether this transaction was served before: a retry is answered, not repeated. What was
-    /// served longer ago than any queue tries again is not a retry.
+    /// Returns the record of a transaction that was served before and whose record is still valid.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn delivery(&self, hash: &[u8; 32]) -> Result<Option<DeliveryRow>, Error> {
         let known = self.row::<Deliveries>(&self.delivery_key(hash))?;
         Ok(known.filter(|known| known.at.after(limits::DELIVERY_RETENTION) > self.now))
     }
 
-    /// Remembers that a transaction was served for these recipients; those of an earlier serving
-    /// stay.
+    /// Records that a transaction was served for these recipients. Recipients that are already
+    /// recorded stay.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn remember_delivery(
         &mut self,
         hash: &[u8; 32],
         email: Option<EmailId>,
         recipients: &[Address],
     ) -> Result<(), Error> {
-        if hash.first().is_some_and(|octet| octet % EXPIRE_EVERY == 0) {
+        if hash.first().is_some_and(|byte| byte % EXPIRE_EVERY == 0) {
             self.expire_deliveries_and_decisions(EXPIRY_BATCH)?;
         }
         let known = self.delivery(hash)?;
@@ -78,29 +80,29 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Forgets up to `most` served transactions and as many decisions that were kept for their
-    /// time, the oldest first; says whether more may be left. Deliveries do so by and by; upkeep
-    /// does it for accounts that get none.
+    /// Deletes up to `limit` expired records of transactions, and as many expired decisions, oldest
+    /// first. Returns whether more may be left. Deliveries call this from time to time; upkeep
+    /// calls it for accounts that get no deliveries.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn expire_deliveries_and_decisions(&mut self, most: usize) -> Result<bool, Error> {
+    /// Any read error.
+    pub fn expire_deliveries_and_decisions(&mut self, limit: usize) -> Result<bool, Error> {
         let account = self.account;
-        let mut served: Vec<[u8; 32]> = Vec::new();
-        let over = UtcMillis(self.now.before(limits::DELIVERY_RETENTION).0.saturating_add(1));
+        let mut expired: Vec<[u8; 32]> = Vec::new();
+        let before = UtcMillis(self.now.before(limits::DELIVERY_RETENTION).0.saturating_add(1));
         self.keys(
-            &KeyRange::<DeliveryByTime>::before(&(account,), &(account, KeyTime::from(over))),
+            &KeyRange::<DeliveryByTime>::before(&(account,), &(account, KeyTime::from(before))),
             |key, _| {
-                served.push(key.hash);
-                Ok(served.len() < most)
+                expired.push(key.hash);
+                Ok(expired.len() < limit)
             },
         )?;
         let at = Reverse(self.now.before(limits::DECISION_RETENTION).into());
         let oldest =
             KeyRange::from(&(account,), &DecisionKey { account, at, email: EmailId(0) }).reversed();
-        let decided = self.delete_range::<Decisions>(&oldest, most)?;
-        let left = served.len() >= most || decided >= most;
-        served.iter().try_for_each(|hash| self.forget_delivery(hash))?;
+        let decisions = self.delete_range::<Decisions>(&oldest, limit)?;
+        let left = expired.len() >= limit || decisions >= limit;
+        expired.iter().try_for_each(|hash| self.forget_delivery(hash))?;
         Ok(left)
     }
 }

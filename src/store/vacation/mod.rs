@@ -1,4 +1,4 @@
-//! The vacation response, whom it answered, and which deliveries were served.
+//! The vacation response, the senders who were told, and the transactions that were served.
 
 pub(in crate::store) mod check;
 pub(in crate::store) mod deliveries;

@@ -1,4 +1,9 @@
-//! The vacation response, who was told, and what was decided.
+//! Writes the vacation response, told rows and decisions.
+//!
+//! - A change of the response's text or times, and switching it on again, begin a new generation;
+//!   the told rows of the response are deleted then.
+//! - Told rows of Sieve scripts have no generation. They expire by themselves.
+//! - An account has `limits::MAX_TOLD_SENDERS` told rows at most; the oldest make room.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -17,36 +22,42 @@ use crate::store::table::{Decisions, Present, ToldByTime, Vacation, VacationTold
 use crate::store::txn::Txn;
 
 impl Txn<'_> {
-    /// Sets the response. A change of what it says or when, and switching it on again, begins a new
-    /// generation: who was told before is forgotten. Says whether anything changed.
+    /// Sets the response. Returns whether anything changed.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn set_vacation(&mut self, response: &VacationResponse) -> Result<bool, Error> {
         let key = self.account_key();
         let old = self.row::<Vacation>(&key)?.unwrap_or_default();
-        let anew = response.differs_from(&old);
-        let generation = if anew { old.generation.wrapping_add(1) } else { old.generation };
-        let absence = self.absence(&old, response, anew);
+        let is_new_generation = response.differs_from(&old);
+        let generation =
+            if is_new_generation { old.generation.wrapping_add(1) } else { old.generation };
+        let absence = self.absence(&old, response, is_new_generation);
         let row = VacationResponse { generation, absence, ..response.clone() };
         if row == old {
             return Ok(false);
         }
         self.next_modseq();
         self.put::<Vacation>(&key, &row);
-        if anew {
+        if is_new_generation {
             self.forget_told()?;
         }
         self.touch(DataType::VacationResponse);
         Ok(true)
     }
 
-    /// A correction while it is on goes on with the same absence; so does a mere re-save after its
-    /// end.
-    fn absence(&self, old: &VacationResponse, new: &VacationResponse, anew: bool) -> Absence {
+    /// Returns the absence after a change of the response. Switching the response on begins an
+    /// absence, switching it off ends one. A correction while it is on, or saving it again after
+    /// its end, goes on with the same absence.
+    fn absence(
+        &self,
+        old: &VacationResponse,
+        new: &VacationResponse,
+        is_new_generation: bool,
+    ) -> Absence {
         let was_on = old.enabled && !old.is_over(self.now);
         match (was_on, new.enabled) {
-            (false, true) if anew => {
+            (false, true) if is_new_generation => {
                 Absence { began: Some(self.now), ended: None, reported: false }
             }
             (true, false) => Absence { ended: Some(self.now), ..old.absence },
@@ -54,53 +65,56 @@ impl Txn<'_> {
         }
     }
 
-    /// Remembers that the report of the response's last absence was filed; false where there is
-    /// nothing to report any more, for it was, or another absence began.
+    /// Notes that the report of the response's last absence was filed. Returns false if the stored
+    /// response is not `expected` any more, or the report is not due.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn mark_absence_reported(&mut self, of: &VacationResponse) -> Result<bool, Error> {
+    /// Any read error.
+    pub fn mark_absence_reported(&mut self, expected: &VacationResponse) -> Result<bool, Error> {
         let key = self.account_key();
-        let known = self.row::<Vacation>(&key)?.unwrap_or_default();
-        if known != *of || known.absence.reported || !known.report || !known.is_over(self.now) {
+        let stored = self.row::<Vacation>(&key)?.unwrap_or_default();
+        if stored != *expected
+            || stored.absence.reported
+            || !stored.report
+            || !stored.is_over(self.now)
+        {
             return Ok(false);
         }
-        let absence = Absence { reported: true, ..known.absence };
-        self.put::<Vacation>(&key, &VacationResponse { absence, ..known });
+        let absence = Absence { reported: true, ..stored.absence };
+        self.put::<Vacation>(&key, &VacationResponse { absence, ..stored });
         Ok(true)
     }
 
-    /// Forgets everyone who was told by the response; what scripts told stays.
+    /// Deletes the told rows of the response. Those of scripts stay.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn forget_told(&mut self) -> Result<(), Error> {
-        let (mut kept, mut gone, mut gone_times) = (BTreeSet::new(), Vec::new(), Vec::new());
+        let (mut of_scripts, mut rows, mut times) = (BTreeSet::new(), Vec::new(), Vec::new());
         self.keys(&KeyRange::<VacationTold>::under(&(self.account,)), |key, row| {
-            // What cannot be read is forgotten, too.
+            // Rows that cannot be read are deleted, too.
             match ToldRow::decode(&key.encode(), row).is_ok_and(|told| told.generation.is_none()) {
-                true => drop(kept.insert(key.told)),
-                false => gone.push(key),
+                true => drop(of_scripts.insert(key.told)),
+                false => rows.push(key),
             }
             Ok(true)
         })?;
         self.keys(&KeyRange::<ToldByTime>::under(&(self.account,)), |key, _| {
-            if !kept.contains(&key.told) {
-                gone_times.push(key);
+            if !of_scripts.contains(&key.told) {
+                times.push(key);
             }
             Ok(true)
         })?;
-        gone.iter().for_each(|key| self.delete::<VacationTold>(key));
-        gone_times.iter().for_each(|key| self.delete::<ToldByTime>(key));
-        self.state.told = kept.len() as u64;
+        rows.iter().for_each(|key| self.delete::<VacationTold>(key));
+        times.iter().for_each(|key| self.delete::<ToldByTime>(key));
+        self.state.told = of_scripts.len() as u64;
         Ok(())
     }
 
-    /// Remembers that a sender, whose key is `who`, was told; beyond `limits::MAX_TOLD_SENDERS` the
-    /// oldest is forgotten.
+    /// Writes the told row of a sender, whose key is `who`.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn remember_told(
         &mut self,
         who: &ToldKey,
@@ -127,10 +141,10 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Forgets one sender. Says whether there was a told row.
+    /// Deletes the told row of a sender. Returns whether there was one.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn remove_told(&mut self, who: &ToldKey) -> Result<bool, Error> {
         let account = self.account;
         let key = VacationToldKey { account, told: *who };
@@ -143,39 +157,40 @@ impl Txn<'_> {
         Ok(told.is_some())
     }
 
-    /// Forgets up to `most` of those who need not be remembered any more: whom a script told, once
-    /// its time is over; whom the response told at `upto` or before, once it is off or over: until
-    /// then they are not told again however long it lasts, and a new beginning forgets them anyway.
-    /// Says whether more may be left.
+    /// Deletes up to `limit` expired told rows. Returns whether more may be left.
+    ///
+    /// A told row of a script expires at its own time. A told row of the response expires if it was
+    /// written at `upto` or before and the response is off or over: while a response lasts, a
+    /// sender is told once.
     ///
     /// # Errors
-    /// Those of reading.
-    pub fn expire_told(&mut self, upto: UtcMillis, most: usize) -> Result<bool, Error> {
+    /// Any read error.
+    pub fn expire_told(&mut self, upto: UtcMillis, limit: usize) -> Result<bool, Error> {
         let (account, now) = (self.account, self.now);
         let response = self.row::<Vacation>(&self.account_key())?.unwrap_or_default();
-        let over = !response.enabled || response.to_date.is_some_and(|end| now >= end);
-        let mut gone = Vec::new();
+        let is_over = !response.enabled || response.to_date.is_some_and(|end| now >= end);
+        let mut senders = Vec::new();
         self.keys(
             &KeyRange::<ToldByTime>::under(&(account,)),
             |ToldTimeKey { told: who, .. }, _| {
                 let told = self.row::<VacationTold>(&VacationToldKey { account, told: who })?;
                 let expired = |told: &ToldRow| match told.until {
                     Some(until) => until <= now,
-                    None => over && told.at <= upto,
+                    None => is_over && told.at <= upto,
                 };
                 if told.is_some_and(|told| expired(&told)) {
-                    gone.push(who);
+                    senders.push(who);
                 }
-                Ok(gone.len() < most)
+                Ok(senders.len() < limit)
             },
         )?;
-        for who in &gone {
+        for who in &senders {
             self.remove_told(who)?;
         }
-        Ok(gone.len() >= most)
+        Ok(senders.len() >= limit)
     }
 
-    /// Writes down what was decided for a message.
+    /// Stores the decision on a message.
     pub fn add_decision(&mut self, decision: &Decision) {
         self.put::<Decisions>(&self.decision_key(decision.at, decision.email), decision);
     }
@@ -184,18 +199,18 @@ impl Txn<'_> {
         DecisionKey { account: self.account, at: Reverse(at.into()), email }
     }
 
-    /// Puts right what was decided for a message: the reply that was queued for it did not go out,
-    /// and why. Nothing happens where the action is no reply, or the decision is kept no more.
+    /// Corrects the decision on a message whose queued reply was not sent, giving the reason. Does
+    /// nothing if the action is not a reply, or the decision is no longer stored.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any read error.
     pub fn take_back_answer(
         &mut self,
         action: &Action,
         reason: &str,
         detail: &str,
     ) -> Result<(), Error> {
-        // The decision was made in the commit that queued the reply, at its time.
+        // The commit that queued the reply stored the decision, with the same time.
         let Some(email) = action.email.filter(|_| action.kind == ActionKind::Reply) else {
             return Ok(());
         };

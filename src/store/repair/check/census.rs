@@ -1,4 +1,6 @@
-//! What decides every derived row of an account, small: some 40 octets an email, and its mailboxes.
+//! A summary of an account, from which a check computes the rows that should exist.
+//!
+//! It takes some 40 bytes for each email, and the rows of the mailboxes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,15 +10,15 @@ use crate::model::{
 };
 use crate::store::row::Thread;
 
-/// An email, as far as lists and counts hang on it.
+/// The properties of an email that decide listings and counts.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct CensusEmail {
     pub(in crate::store) id: EmailId,
     pub(in crate::store) thread: ThreadId,
     pub(in crate::store) created: u64,
     pub(in crate::store) updated: u64,
-    /// Which of the sets of mailboxes it is in.
-    boxes: u32,
+    /// The position in `Census::sets` of the set of its mailboxes.
+    mailbox_set: u32,
     marks: u8,
 }
 
@@ -34,8 +36,9 @@ impl CensusEmail {
         self.marks & UNREAD != 0
     }
 
-    /// Whether, by itself, it matches an email view of a mailbox that it is in.
-    pub(in crate::store) fn shows(self, filter: ListingFilter) -> bool {
+    /// Whether the email matches a filter on emails in a mailbox that it is in. False for filters
+    /// on threads.
+    pub(in crate::store) fn matches(self, filter: ListingFilter) -> bool {
         self.is_live()
             && match filter {
                 ListingFilter::Every => true,
@@ -48,50 +51,52 @@ impl CensusEmail {
     }
 }
 
-/// An account in short.
+/// The summary of an account, filled while its tables are read.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Census {
-    /// All emails that can be read, tombstones among them, newest first.
+    /// All emails and tombstones that can be read, newest first.
     pub(in crate::store) mails: Vec<CensusEmail>,
+    /// Each set of mailboxes that an email is in.
     sets: Vec<Vec<MailboxUid>>,
-    known: HashMap<Vec<MailboxUid>, u32>,
-    /// Tombstones by time.
+    /// The position of each set in `sets`.
+    set_positions: HashMap<Vec<MailboxUid>, u32>,
+    /// Tombstones with the time of destruction.
     pub(in crate::store) dead: Vec<(UtcMillis, EmailId)>,
-    /// Octets of live emails.
-    pub(in crate::store) octets: u64,
-    /// Live emails.
+    /// The bytes of all live emails.
+    pub(in crate::store) bytes: u64,
+    /// The number of live emails.
     pub(in crate::store) live: u64,
-    /// The mailboxes, as they should be as far as is known.
+    /// The mailboxes as they should be, as far as the check has come.
     pub(in crate::store) mailboxes: BTreeMap<MailboxUid, Mailbox>,
     pub(in crate::store) trash: MailboxUid,
     pub(in crate::store) inbox: MailboxUid,
     /// The highest change number in use.
     pub(in crate::store) high: u64,
-    /// The highest of emails, threads and mailboxes.
+    /// The highest change number of an email, of a thread and of a mailbox.
     pub(in crate::store) newest: [u64; 3],
-    /// Changes of other types.
+    /// Change numbers of the other data types.
     pub(in crate::store) marks: Vec<(DataType, ModSeq)>,
     pub(in crate::store) last_thread: u64,
     pub(in crate::store) last_action: u64,
     pub(in crate::store) told: u64,
-    /// Actions.
+    /// The number of queued actions.
     pub(in crate::store) queued: u64,
-    /// Token rows.
+    /// The number of token rows.
     pub(in crate::store) unfolded: u64,
-    /// Positions in `mails`, by thread, newest first in each.
+    /// Positions in `mails`, grouped by thread; newest first in each thread.
     pub(in crate::store) by_thread: Vec<u32>,
-    /// Of each email in `mails`, which thread of `threads` it is in.
+    /// For each email of `mails`, the position of its thread in `threads`.
     pub(in crate::store) thread_of: Vec<u32>,
-    /// Of each thread, in which thread views it is, a bit each.
+    /// For each thread, one bit for each filter on threads that it matches (`THREAD_FILTERS`).
     pub(in crate::store) threads: Vec<u8>,
-    /// Of each live mailbox and email, positions in `mails`, newest first.
+    /// For each mailbox, the positions of its live emails in `mails`, newest first.
     pub(in crate::store) members: BTreeMap<MailboxUid, Vec<u32>>,
-    /// What the views of all mail hold.
+    /// The maintained listings of all mail, as they should be.
     pub(in crate::store) listings: Vec<crate::model::MaintainedListing>,
 }
 
 impl Census {
-    /// The next email, in the order of ids.
+    /// Adds an email or a tombstone. Called in the order of ids.
     pub(in crate::store) fn add(&mut self, id: EmailId, email: &EmailMetadata) {
         let live = email.deleted.is_none();
         let marks = [
@@ -105,18 +110,18 @@ impl Census {
             .filter(|(applies, _)| *applies)
             .fold(0, |marks, (_, mark)| marks | mark);
         let set: Vec<MailboxUid> = email.mailboxes.iter().copied().collect();
-        let boxes = match self.known.get(&set) {
-            Some(known) => *known,
+        let mailbox_set = match self.set_positions.get(&set) {
+            Some(position) => *position,
             None => {
                 let next = u32::try_from(self.sets.len()).unwrap_or(u32::MAX);
                 self.sets.push(set.clone());
-                self.known.insert(set, next);
+                self.set_positions.insert(set, next);
                 next
             }
         };
         match email.deleted {
             None => {
-                self.octets = self.octets.saturating_add(email.size);
+                self.bytes = self.bytes.saturating_add(email.size);
                 self.live = self.live.saturating_add(1);
                 let at = u32::try_from(self.mails.len()).unwrap_or(u32::MAX);
                 for uid in &email.mailboxes {
@@ -129,24 +134,39 @@ impl Census {
         self.high = self.high.max(email.updated.0).max(email.created.0);
         self.last_thread = self.last_thread.max(email.thread.0);
         let (created, updated) = (email.created.0, email.updated.0);
-        self.mails.push(CensusEmail { id, thread: email.thread, created, updated, boxes, marks });
+        self.mails.push(CensusEmail {
+            id,
+            thread: email.thread,
+            created,
+            updated,
+            mailbox_set,
+            marks,
+        });
     }
 
     pub(in crate::store) fn mail(&self, at: u32) -> Option<CensusEmail> {
         self.mails.get(usize::try_from(at).ok()?).copied()
     }
 
-    pub(in crate::store) fn boxes(&self, mail: CensusEmail) -> &[MailboxUid] {
-        usize::try_from(mail.boxes).ok().and_then(|at| self.sets.get(at)).map_or(&[], Vec::as_slice)
+    pub(in crate::store) fn mailboxes_of(&self, mail: CensusEmail) -> &[MailboxUid] {
+        usize::try_from(mail.mailbox_set)
+            .ok()
+            .and_then(|at| self.sets.get(at))
+            .map_or(&[], Vec::as_slice)
     }
 
-    pub(in crate::store) fn knows(&self, id: EmailId) -> bool {
+    pub(in crate::store) fn has_email(&self, id: EmailId) -> bool {
         self.mails.binary_search_by_key(&id, |mail| mail.id).is_ok()
     }
 
     /// Adds a live email to the counters of its thread.
     pub(in crate::store) fn count(&self, mail: CensusEmail, thread: &mut Thread) {
         let has = |mark: u8| mail.marks & mark != 0;
-        thread.tally(self.boxes(mail), [has(SEEN), has(FLAGGED), has(UNREAD)], self.trash, true);
+        thread.tally(
+            self.mailboxes_of(mail),
+            [has(SEEN), has(FLAGGED), has(UNREAD)],
+            self.trash,
+            true,
+        );
     }
 }

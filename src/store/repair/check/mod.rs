@@ -1,27 +1,30 @@
-//! Proves the invariants of the store by recounting everything from scratch; writes nothing.
+//! Proves the invariants of the store by recounting everything on one snapshot. Writes nothing.
 //!
-//! 1. Each kept listing holds exactly the emails that match it, collapsed or not: one live list row
-//!    and one index row that point at each other; its total and its ranks equal a recount. 2.
-//!    `email_by_modseq` has one row for each email, `email_by_thread` one for each live one, and
-//!    the `threads` rows equal a recount. 3. Counts equal a recount. 4. Every live email has
-//!    content, and a token row or is in exactly one fold, and in a deep check those that are made
-//!    of its message; folds are in order, and every row of them is of one that there is. 5. Every
-//!    live email has its blob and its reference to it; in a deep check each blob has the hash that
-//!    is its key. 6. No change number is above the account's, none stands for two changes. 7. Told
-//!    rows belong to the current generation. 8. Queued actions and wake-ups point at each other;
-//!    what an action sends is there. 9. Quota equals the sum of sizes. 10. A tombstone holds what
-//!    restoring it needs, or nothing; a dead thread's row goes with the email that was its last;
-//!    nothing is kept of emails that are not there. 11. Every message is held by an email, an
-//!    action or an upload, or is to be looked at by the collection. 12. No low mark is above the
-//!    newest change. 13. Every subscription names an existing mailbox. 14. In a deep check,
-//!    messages lead to their threads by all their ids. 15. `object_by_modseq` has one row for each
-//!    small object with a state. 16. Whom something is shared with finds it, and nobody else. 17.
-//!    An account's addresses lead to it, and every address to an account that names it.
+//! - A maintained listing shows exactly the emails that match it: one live list row and one index
+//!   row that agree. Its total and its ranks equal a recount.
+//! - `email_by_modseq` has one row for each email, `email_by_thread` one for each live email. The
+//!   rows of `threads` equal a recount.
+//! - The counts of a mailbox equal a recount; the totals of the account equal the sums.
+//! - A live email has its content, its message and its reference to it, and is in the search index
+//!   once: a token row or one fold. The rows of folds are in order and belong to existing folds.
+//! - No change number is above the account's, and none stands for two changes. No low mark is above
+//!   the newest change.
+//! - Told rows belong to the current generation.
+//! - Queued actions and wake-ups point at each other, and the bytes of an action exist.
+//! - A tombstone holds what restoring it needs, or nothing. The row of a dead thread goes with the
+//!   tombstone of its last email. No row names an email that does not exist.
+//! - A message is held by an email, an action or an upload, or is a candidate for collection.
+//! - A subscription names an existing mailbox.
+//! - `object_by_modseq` has one row for each small object of a type with a state.
+//! - `shared` has one row for each pair of owner and guest.
+//! - An account's addresses lead to it, and an address leads to an account that names it.
+//! - In a deep check: each blob has the hash that is its key, the rows of an email are those that
+//!   are made of its message, and the ids of a message lead to its thread.
 //!
-//! Each table of an account is read once, in key order, beside what should stand there (`rows`);
-//! what decides that is the account's `census`. An account of a million emails takes some 100 MB
-//! while it is checked, and nothing afterwards. Every breach says what would mend it: `repair` is
-//! this check, done to what it finds.
+//! Each table of an account is read once, in key order, beside the rows that should stand there
+//! (`rows`), which come from the account's `census`. An account of a million emails takes some
+//! 100 MB during its check. Each fault names its fix: `repair` is this check, with the fixes
+//! written.
 
 pub(in crate::store) mod census;
 pub(in crate::store) mod rows;
@@ -31,7 +34,7 @@ use std::fmt;
 
 use crate::model::{AccountId, MessageRows};
 use crate::store::Thresholds;
-pub(in crate::store) use crate::store::account::directory_check::Leads;
+pub(in crate::store) use crate::store::account::directory_check::AddressesByAccount;
 use crate::store::email::thread_refs_check::Refs;
 use crate::store::engine::typed::{KeyRange, TypedRead as _};
 use crate::store::engine::{RowReader, Table};
@@ -43,14 +46,14 @@ use crate::store::table::keys::AccountKey;
 use crate::store::table::{self, AccountState, Accounts};
 use crate::store::version;
 
-/// One breach of an invariant.
+/// A place where an invariant does not hold, as reports show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach {
     pub account: AccountId,
     pub table: &'static str,
-    /// Under which key, in hex; empty where it is about several.
+    /// In hex; empty if several keys are concerned.
     pub key: String,
-    /// What is wrong.
+    /// Says which invariant does not hold, and how.
     pub what: String,
 }
 
@@ -63,97 +66,97 @@ impl fmt::Display for Breach {
 /// How far a check or a repair has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Which account is looked at: the first is 1; behind the last come the tables that all share.
+    /// The position of the account in the run: 1 for the first. The tables that all accounts share
+    /// come after the last account.
     pub number: usize,
     /// The number of accounts.
     pub accounts: usize,
     pub account: AccountId,
     pub table: &'static str,
-    /// Rows that were looked at so far, over all accounts.
+    /// Rows that were read so far, of all accounts.
     pub rows: u64,
-    /// Rows that were written so far: a check writes none.
+    /// Rows that were written so far. A check writes none.
     pub written: u64,
 }
 
-/// Hears how far it is, and says whether to go on.
+/// Gets the progress from time to time; returns whether to go on.
 pub type ProgressFn<'a> = dyn FnMut(&Progress) -> bool + 'a;
 
-/// Makes the rows of a message anew: `message::rows`, which the store does not know.
+/// Makes the rows of a message again. It is `message::rows`, which is above the store's layer.
 pub type RemakeFn<'a> = dyn Fn(&[u8]) -> MessageRows + 'a;
 
-/// What a check found.
+/// The outcome of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// The breaches: those beyond `MAX_REPORTED_BREACHES` are counted, not kept.
+    /// The first `MAX_REPORTED_BREACHES` breaches.
     pub breaches: Vec<Breach>,
-    /// The number of breaches.
+    /// The number of all breaches.
     pub count: u64,
-    /// Accounts that were looked at.
+    /// The number of accounts that were checked.
     pub accounts: usize,
-    /// Rows that were looked at.
+    /// The number of rows that were read.
     pub rows: u64,
 }
 
-/// Breaches that a report keeps.
+/// The number of breaches that a report lists.
 pub(in crate::store) const MAX_REPORTED_BREACHES: usize = 10_000;
 
-/// What is wrong with one row, and what should stand there.
+/// A fault of one row, and its fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) struct RowFault {
     pub(in crate::store) account: AccountId,
     pub(in crate::store) table: Table,
     pub(in crate::store) key: Vec<u8>,
     pub(in crate::store) what: String,
-    pub(in crate::store) mend: RowFix,
-    /// Whether clients may have been told something that is not so: their states are refused after
-    /// the repair.
-    pub(in crate::store) history: bool,
+    pub(in crate::store) fix: RowFix,
+    /// Whether clients may have seen the fault: then their states are refused after the repair.
+    pub(in crate::store) seen_by_clients: bool,
 }
 
-/// What mends a row.
+/// How a repair fixes a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::store) enum RowFix {
-    /// The row gets this value.
+    /// Write this value.
     Put(Vec<u8>),
-    /// The row is deleted.
     Delete,
-    /// Nothing that is still in the store.
+    /// The store does not have what the row should say.
     Nothing,
 }
 
-/// Hears of each fault.
+/// Called with each fault.
 pub(in crate::store) type FaultFn<'a> = dyn FnMut(RowFault) -> Result<(), Error> + 'a;
 
-/// How an account is looked at.
+/// How an account is checked.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct CheckOptions<'a> {
-    /// Whether each message is read, proved and its rows compared.
+    /// In a deep check, the function by which the rows of each message are made again.
     pub(in crate::store) remake: Option<&'a RemakeFn<'a>>,
-    /// Whether the search index begins anew: every email has a token row, and there are no folds.
+    /// Whether the search index begins anew: every email should have a token row, and no folds
+    /// exist.
     pub(in crate::store) refold: bool,
-    /// Whether the history of listings begins anew: what is shown is shown since the change that
-    /// made the email.
-    pub(in crate::store) anew: bool,
-    /// Whether tokens that were made by earlier rules are compared, too.
-    pub(in crate::store) reread: bool,
-    pub(in crate::store) leads: &'a Leads,
+    /// Whether the history of listings begins anew: emails are shown since the change that created
+    /// them.
+    pub(in crate::store) restart_history: bool,
+    /// Whether tokens that were made by the rules of an earlier version are compared, too.
+    pub(in crate::store) check_earlier_tokens: bool,
+    pub(in crate::store) addresses: &'a AddressesByAccount,
     pub(in crate::store) ranking: Ranking,
     pub(in crate::store) thresholds: Thresholds,
 }
 
-/// Hears which rows are read, and may end it.
+/// Called with each row that a check reads; may stop the check.
 pub(in crate::store) trait CheckObserver {
-    /// The next account begins.
+    /// Called before the first row of an account.
     fn enter(&self, account: AccountId);
 
-    /// A row of a table was read.
+    /// Called after each row.
     ///
     /// # Errors
-    /// `Stopped`.
+    /// `Stopped`, to end the check.
     fn step(&self, table: Table) -> Result<(), Error>;
 }
 
-/// What is shared by all accounts of one run.
+/// The progress of one run over all its accounts.
 pub(in crate::store) struct CheckRun<'a> {
     pub(in crate::store) on_progress: RefCell<&'a mut ProgressFn<'a>>,
     pub(in crate::store) at: Cell<Progress>,
@@ -177,7 +180,7 @@ impl<'a> CheckRun<'a> {
 }
 
 impl CheckObserver for CheckRun<'_> {
-    /// One that is looked at again, as a repair does in rounds, is still the same one.
+    /// An account that is entered again, by another round of a repair, is not counted again.
     fn enter(&self, account: AccountId) {
         let at = self.at.get();
         let more = usize::from(at.account != account);
@@ -185,11 +188,11 @@ impl CheckObserver for CheckRun<'_> {
     }
 
     fn step(&self, table: Table) -> Result<(), Error> {
-        const EVERY: u64 = 512;
+        const ROWS_PER_CALL: u64 = 512;
         let at = self.at.get();
         let new = Progress { table: table.name(), rows: at.rows.saturating_add(1), ..at };
         self.at.set(new);
-        if new.table != at.table || new.rows.is_multiple_of(EVERY) {
+        if new.table != at.table || new.rows.is_multiple_of(ROWS_PER_CALL) {
             let mut on_progress = self.on_progress.borrow_mut();
             if !on_progress(&new) {
                 return Err(Error::Stopped);
@@ -204,19 +207,19 @@ pub(in crate::store) struct Checker<'a> {
     pub(in crate::store) read: &'a dyn RowReader,
     pub(in crate::store) run: &'a dyn CheckObserver,
     pub(in crate::store) account: AccountId,
-    pub(in crate::store) depth: CheckOptions<'a>,
+    pub(in crate::store) options: CheckOptions<'a>,
     pub(in crate::store) on_fault: RefCell<&'a mut FaultFn<'a>>,
-    /// As it stands there; `None` where it cannot be read.
-    pub(in crate::store) found: Option<AccountStateRow>,
+    /// The account's state as it is stored; `None` if it cannot be read.
+    pub(in crate::store) found_state: Option<AccountStateRow>,
     pub(in crate::store) census: Census,
     pub(in crate::store) refs: Refs,
 }
 
-/// The accounts that have rows of their own, a state, or mailboxes and an address; with the
-/// addresses that lead to each.
+/// Returns the accounts that have a row in `accounts`, a state, or mailboxes and an address; and
+/// the addresses that lead to each.
 pub(in crate::store) fn accounts_with_rows(
     read: &dyn RowReader,
-) -> Result<(Vec<AccountId>, Leads), Error> {
+) -> Result<(Vec<AccountId>, AddressesByAccount), Error> {
     let mut all = std::collections::BTreeSet::new();
     let mut add = |AccountKey { account }: AccountKey, _: &[u8]| {
         all.insert(account);
@@ -224,19 +227,19 @@ pub(in crate::store) fn accounts_with_rows(
     };
     read.keys::<AccountState>(&KeyRange::under(&()), &mut add)?;
     read.keys::<Accounts>(&KeyRange::under(&()), &mut add)?;
-    let leads = crate::store::account::directory_check::read_addresses(read, &mut all)?;
+    let addresses = crate::store::account::directory_check::read_addresses(read, &mut all)?;
     all.remove(&AccountId::SITE);
-    Ok((all.into_iter().collect(), leads))
+    Ok((all.into_iter().collect(), addresses))
 }
 
-/// Checks the whole store on one state of it.
+/// Checks all accounts and the shared tables on one snapshot.
 pub(in crate::store) fn check_store(
     read: &dyn RowReader,
     (ranking, thresholds): (Ranking, Thresholds),
     remake: Option<&RemakeFn<'_>>,
     on_progress: &mut ProgressFn<'_>,
 ) -> Result<CheckReport, Error> {
-    let (all, leads) = accounts_with_rows(read)?;
+    let (all, addresses) = accounts_with_rows(read)?;
     let mut report = CheckReport { accounts: all.len(), ..CheckReport::default() };
     let run = CheckRun::new(on_progress, all.len());
     let mut on_fault = |fault: RowFault| {
@@ -247,16 +250,16 @@ pub(in crate::store) fn check_store(
         Ok(())
     };
     for id in all {
-        let depth = CheckOptions {
+        let options = CheckOptions {
             remake,
             refold: false,
-            anew: false,
-            reread: false,
-            leads: &leads,
+            restart_history: false,
+            check_earlier_tokens: false,
+            addresses: &addresses,
             ranking,
             thresholds,
         };
-        check_account(read, &run, id, depth, &mut on_fault)?;
+        check_account(read, &run, id, options, &mut on_fault)?;
     }
     run.enter(AccountId::SITE);
     for (id, _) in version::accounts_under_repair(read)? {
@@ -267,8 +270,8 @@ pub(in crate::store) fn check_store(
             table: Table::Site,
             key,
             what,
-            mend: RowFix::Nothing,
-            history: false,
+            fix: RowFix::Nothing,
+            seen_by_clients: false,
         })?;
     }
     crate::store::account::directory_check::check_addresses(read, &run, &mut on_fault)?;
@@ -285,14 +288,15 @@ pub(in crate::store) fn check_account<'a>(
     read: &'a dyn RowReader,
     run: &'a dyn CheckObserver,
     account: AccountId,
-    depth: CheckOptions<'a>,
+    options: CheckOptions<'a>,
     on_fault: &'a mut FaultFn<'a>,
 ) -> Result<(), Error> {
     run.enter(account);
-    let found = read.row_if_any::<AccountState>(&AccountKey { account })?.and_then(Result::ok);
+    let found_state =
+        read.row_if_any::<AccountState>(&AccountKey { account })?.and_then(Result::ok);
     let on_fault = RefCell::new(on_fault);
     let (census, refs) = (Census::default(), Refs::default());
-    let mut checker = Checker { read, run, account, depth, on_fault, found, census, refs };
+    let mut checker = Checker { read, run, account, options, on_fault, found_state, census, refs };
     checker.check_registration()?;
     checker.check_mailboxes()?;
     checker.read_history()?;
@@ -311,7 +315,7 @@ pub(in crate::store) fn check_account<'a>(
     checker.check_state()
 }
 
-/// Hints and references that name nothing, in the tables that all accounts share.
+/// Finds hints and references that name nothing, in the tables that all accounts share.
 pub(in crate::store) fn check_shared_tables(
     read: &dyn RowReader,
     run: &dyn CheckObserver,
@@ -340,32 +344,32 @@ impl Checker<'_> {
         table: Table,
         key: &[u8],
         what: impl Into<String>,
-        mend: RowFix,
+        fix: RowFix,
     ) -> Result<(), Error> {
-        self.report_with_history(table, key, what, mend, table.is_seen_by_clients())
+        self.report_fault(table, key, what, fix, table.is_seen_by_clients())
     }
 
-    pub(in crate::store) fn report_with_history(
+    pub(in crate::store) fn report_fault(
         &self,
         table: Table,
         key: &[u8],
         what: impl Into<String>,
-        mend: RowFix,
-        history: bool,
+        fix: RowFix,
+        seen_by_clients: bool,
     ) -> Result<(), Error> {
         let fault = RowFault {
             account: self.account,
             table,
             key: key.to_vec(),
             what: what.into(),
-            mend,
-            history,
+            fix,
+            seen_by_clients,
         };
         let mut on_fault = self.on_fault.borrow_mut();
         on_fault(fault)
     }
 
-    /// The row under a key, if there is one that can be read.
+    /// Returns the row under a key; `None` if there is none or it cannot be read.
     pub(in crate::store) fn readable<T: table::Table<Row: RowFormat>>(
         &self,
         key: &T::Key,
@@ -373,8 +377,8 @@ impl Checker<'_> {
         Ok(self.read.row_if_any::<T>(key)?.and_then(Result::ok))
     }
 
-    /// What the account's state should be, as far as it is known.
+    /// Returns the stored state of the account, or a fresh one if it cannot be read.
     pub(in crate::store) fn state_or_fresh(&self) -> AccountStateRow {
-        self.found.clone().unwrap_or_else(AccountStateRow::fresh)
+        self.found_state.clone().unwrap_or_else(AccountStateRow::fresh)
     }
 }

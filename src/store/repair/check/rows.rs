@@ -1,5 +1,7 @@
-//! Rows of a table in key order, drawn a page at a time, so that several tables are read side by
-//! side; and how what is found is compared with what should stand there.
+//! Reads the rows of a table in key order, page by page, and compares them with the rows that
+//! should exist.
+//!
+//! A cursor holds one page, so a check can read several tables side by side.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -13,15 +15,16 @@ use crate::store::row::RowFormat;
 use crate::store::table::codec::Prefix;
 use crate::store::table::{Encoded, Table, decode_key};
 
-/// Rows of a page at most, and octets after which it ends.
-const PAGE_LIMITS: (usize, usize) = (512, 1 << 20);
-/// Octets of a row that a breach quotes.
+/// Rows after which a page ends.
+const MAX_PAGE_ROWS: usize = 512;
+/// Bytes of keys and values after which a page ends.
+const MAX_PAGE_BYTES: usize = 1 << 20;
+/// Bytes of a row that a breach quotes.
 const MAX_QUOTED_BYTES: usize = 48;
 
-/// A key and its value.
 pub(in crate::store) type Pair = (Vec<u8>, Vec<u8>);
 
-/// A row as it was found: its key may be none of the table, and its value no row.
+/// A row as it is stored. Key and value may be damaged.
 pub(in crate::store) struct Found<T> {
     pub(in crate::store) key: Vec<u8>,
     pub(in crate::store) value: Vec<u8>,
@@ -33,15 +36,15 @@ impl<T: Table> Found<T> {
         Self { key, value, table: PhantomData }
     }
 
-    /// The key, where it is one.
+    /// Returns the decoded key; `None` if it is damaged.
     pub(in crate::store) fn id(&self) -> Option<T::Key> {
         decode_key::<T>(&self.key).ok()
     }
 
-    /// The row.
+    /// Returns the decoded row.
     ///
     /// # Errors
-    /// `Corrupt`, where it cannot be read.
+    /// `Corrupt` if the value is damaged.
     pub(in crate::store) fn row(&self) -> Result<T::Row, Error>
     where
         T::Row: RowFormat,
@@ -50,14 +53,14 @@ impl<T: Table> Found<T> {
     }
 }
 
-/// The rows of a range, one after the other.
+/// A cursor over the rows of a range.
 pub(in crate::store) struct RowCursor<'a, T> {
     pub(in crate::store) raw: RawRows<'a>,
     table: PhantomData<T>,
 }
 
 impl<'a, T: Table> RowCursor<'a, T> {
-    /// All rows of a table.
+    /// Begins at the first row of a table.
     pub(in crate::store) fn of_table(read: &'a dyn RowReader, run: &'a dyn CheckObserver) -> Self {
         Self::under(read, run, &())
     }
@@ -74,18 +77,18 @@ impl<'a, T: Table> RowCursor<'a, T> {
         Ok(self.raw.next()?.map(Found::new))
     }
 
-    /// The next row, if its key is below this one.
+    /// Returns the next row and moves on, if its key is below this one.
     pub(in crate::store) fn below(&mut self, key: &[u8]) -> Result<Option<Found<T>>, Error> {
         Ok(self.raw.below(key)?.map(Found::new))
     }
 
-    /// The next row, if its key begins so.
+    /// Returns the next row and moves on, if its key begins with `prefix`.
     pub(in crate::store) fn within(&mut self, prefix: &[u8]) -> Result<Option<Found<T>>, Error> {
         Ok(self.raw.within(prefix)?.map(Found::new))
     }
 }
 
-/// The rows of a range as bytes, one after the other.
+/// A cursor over the rows of a range as bytes.
 pub(in crate::store) struct RawRows<'a> {
     read: &'a dyn RowReader,
     run: &'a dyn CheckObserver,
@@ -93,7 +96,8 @@ pub(in crate::store) struct RawRows<'a> {
     from: Vec<u8>,
     to: Vec<u8>,
     page: VecDeque<Pair>,
-    over: bool,
+    /// Whether the last page was read.
+    is_last_page: bool,
 }
 
 impl<'a> RawRows<'a> {
@@ -110,19 +114,19 @@ impl<'a> RawRows<'a> {
             from: prefix.to_vec(),
             to: after(prefix),
             page: VecDeque::new(),
-            over: false,
+            is_last_page: false,
         }
     }
 
     pub(in crate::store) fn peek(&mut self) -> Result<Option<&Pair>, Error> {
-        if self.page.is_empty() && !self.over {
-            let (page, mut octets) = (&mut self.page, 0usize);
+        if self.page.is_empty() && !self.is_last_page {
+            let (page, mut bytes) = (&mut self.page, 0usize);
             self.read.scan(self.table, &self.from, &self.to, false, &mut |key, value| {
-                octets = octets.saturating_add(key.len()).saturating_add(value.len());
+                bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
                 page.push_back((key.to_vec(), value.to_vec()));
-                Ok(page.len() < PAGE_LIMITS.0 && octets < PAGE_LIMITS.1)
+                Ok(page.len() < MAX_PAGE_ROWS && bytes < MAX_PAGE_BYTES)
             })?;
-            self.over = self.page.len() < PAGE_LIMITS.0 && octets < PAGE_LIMITS.1;
+            self.is_last_page = self.page.len() < MAX_PAGE_ROWS && bytes < MAX_PAGE_BYTES;
             if let Some((last, _)) = self.page.back() {
                 self.from = [last.as_slice(), &[0]].concat();
             }
@@ -139,7 +143,7 @@ impl<'a> RawRows<'a> {
         Ok(row)
     }
 
-    /// The next row, if its key is below this one.
+    /// Returns the next row and moves on, if its key is below this one.
     pub(in crate::store) fn below(&mut self, key: &[u8]) -> Result<Option<Pair>, Error> {
         if self.peek()?.is_some_and(|(next, _)| next.as_slice() < key) {
             self.next()
@@ -148,7 +152,7 @@ impl<'a> RawRows<'a> {
         }
     }
 
-    /// The row of this key, if it is the next.
+    /// Returns the value of the next row and moves on, if its key is this one.
     pub(in crate::store) fn at(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         if self.peek()?.is_some_and(|(next, _)| next.as_slice() == key) {
             Ok(self.next()?.map(|(_, value)| value))
@@ -157,7 +161,7 @@ impl<'a> RawRows<'a> {
         }
     }
 
-    /// The next row, if its key begins so.
+    /// Returns the next row and moves on, if its key begins with `prefix`.
     pub(in crate::store) fn within(&mut self, prefix: &[u8]) -> Result<Option<Pair>, Error> {
         if self.peek()?.is_some_and(|(next, _)| next.starts_with(prefix)) {
             self.next()
@@ -168,7 +172,7 @@ impl<'a> RawRows<'a> {
 }
 
 impl<'a> Checker<'a> {
-    /// The account's rows of a table.
+    /// Returns a cursor over the account's rows of a table.
     pub(in crate::store) fn rows<T: Table>(&self) -> RowCursor<'a, T>
     where
         (AccountId,): Prefix<T::Key>,
@@ -176,7 +180,7 @@ impl<'a> Checker<'a> {
         RowCursor::under(self.read, self.run, &(self.account,))
     }
 
-    /// The account's rows of a table must be exactly these, which come in key order.
+    /// Reports where the account's rows of a table differ from `wanted`, which is in key order.
     pub(in crate::store) fn expect_rows<T: Table<Row: RowFormat>>(
         &self,
         wanted: impl Iterator<Item = (T::Key, T::Row)>,
@@ -187,8 +191,7 @@ impl<'a> Checker<'a> {
         self.expect_rows_under::<T>(&mut self.rows(), &(self.account,), wanted)
     }
 
-    /// The account's rows of a table whose rows are encoded by `store::row` must be exactly these,
-    /// in key order.
+    /// Does the same as `expect_rows` for a table whose rows `store::row` has encoded.
     pub(in crate::store) fn expect_encoded_rows<T: Table<Row = Encoded>>(
         &self,
         wanted: impl Iterator<Item = (T::Key, Vec<u8>)>,
@@ -200,7 +203,7 @@ impl<'a> Checker<'a> {
         self.expect_raw_rows_under(&mut self.rows::<T>().raw, &(self.account,).encode(), wanted)
     }
 
-    /// The rows under a prefix, at which `found` stands, must be exactly these.
+    /// Reports where the rows under a prefix, at which `found` stands, differ from `wanted`.
     pub(in crate::store) fn expect_rows_under<T: Table<Row: RowFormat>>(
         &self,
         found: &mut RowCursor<'_, T>,
@@ -231,7 +234,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// The row under this key must be this one.
+    /// Reports it if the row under a key differs from `row`.
     pub(in crate::store) fn expect_row<T: Table<Row: RowFormat>>(
         &self,
         key: &T::Key,
@@ -241,7 +244,7 @@ impl<'a> Checker<'a> {
         self.expect(T::ID, &key.encode(), found.as_deref(), row.to_bytes())
     }
 
-    /// One row must read so.
+    /// Reports it if the stored value `found` differs from `value`.
     pub(in crate::store) fn expect(
         &self,
         table: TableId,
@@ -267,7 +270,7 @@ impl<'a> Checker<'a> {
 fn quoted(row: &[u8]) -> String {
     match row.get(..MAX_QUOTED_BYTES) {
         Some(first) if row.len() > MAX_QUOTED_BYTES => {
-            format!("{}… ({} octets)", hex(first), row.len())
+            format!("{}… ({} bytes)", hex(first), row.len())
         }
         _ => hex(row),
     }
