@@ -1,13 +1,13 @@
-//! MDN (RFC 9007): the owner notifies a message's sender of what became of it, and reads such
-//! notifications of others.
+//! Message disposition notifications (MDN, RFC 9007): the owner notifies the sender of a message,
+//! for example that it was displayed, and reads the notifications of others.
 //!
-//! `wish` is an MDN as a client asks for it, `send` puts it into the outbox, `parse` shows one that
-//! came. What a request for a notification is, and when it must not be answered, is
-//! `outbox::mdn`'s.
+//! - `object` reads the MDN object that a client gives, `send` puts the notification into the
+//!   outbox, and `parse` reads a received notification.
+//! - `outbox::mdn` reads the request of the sender, and says when it must not be answered.
 
+mod object;
 mod parse;
 mod send;
-mod wish;
 
 pub(super) use parse::MdnParse;
 pub(super) use send::MdnSend;
@@ -19,7 +19,10 @@ use super::method::Call;
 use crate::message::report::DispositionReport;
 use crate::wire::jmap::MethodError;
 
-/// The account; one that is not there is a wrong argument (RFC 9007 §2.1, §2.2).
+/// Returns the account with this id.
+///
+/// # Errors
+/// `InvalidArguments` if there is no such account (RFC 9007 §2.1, §2.2).
 fn open(call: &Call<'_>, id: &str) -> Result<Account, MethodError> {
     call.open(id, false).map_err(|error| match error {
         MethodError::AccountNotFound => {
@@ -29,9 +32,13 @@ fn open(call: &Call<'_>, id: &str) -> Result<Account, MethodError> {
     })
 }
 
-/// What was done, as JSON (RFC 9007 §2).
-fn disposition(of: &DispositionReport) -> Value {
-    json!({"actionMode": of.action.name(), "sendingMode": of.sending.name(), "type": of.kind.name()})
+/// Returns a `Disposition` object (RFC 9007 §2).
+fn disposition(report: &DispositionReport) -> Value {
+    json!({
+        "actionMode": report.action.name(),
+        "sendingMode": report.sending.name(),
+        "type": report.kind.name(),
+    })
 }
 
 #[cfg(test)]

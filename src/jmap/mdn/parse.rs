@@ -1,4 +1,4 @@
-//! MDN/parse (RFC 9007 §2.2): a message as an MDN, without keeping it.
+//! MDN/parse (RFC 9007 §2.2): reads a blob as an MDN, without storing anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +17,10 @@ use crate::query::{self, Condition, Filter, Query, QuerySpec, Window};
 use crate::wire::jmap::json::or_null;
 use crate::wire::jmap::{Answer, JsonObject, MethodError};
 
-/// Originals that one call looks for; beyond them it is not said which they are (RFC 9007 §2.2).
+/// How many original messages one call looks for. For MDNs beyond that, `forEmailId` is null (RFC
+/// 9007 §2.2).
 const MAX_ORIGINALS: usize = 100;
-/// Emails with the id in their Message-ID field that are looked at.
+/// How many emails with a matching Message-ID field are examined.
 const MAX_CANDIDATES: usize = 4;
 
 pub(in crate::jmap) struct MdnParse;
@@ -35,7 +36,7 @@ pub(in crate::jmap) struct MdnParseArgs {
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct MdnParseAnswer {
     account_id: String,
-    /// MDNs by the ids of their blobs.
+    /// MDNs by blob id.
     parsed: Option<JsonObject>,
     not_parsable: Option<Vec<String>>,
     not_found: Option<Vec<String>>,
@@ -49,8 +50,8 @@ impl Method for MdnParse {
 
     fn call(call: &Call<'_>, args: MdnParseArgs) -> Result<MdnParseAnswer, MethodError> {
         let account = super::open(call, &args.account_id)?;
-        let wanted = || MethodError::InvalidArguments("blobIds is wanted".into());
-        parse(call.context, &account, args.blob_ids.ok_or_else(wanted)?)
+        let missing = || MethodError::InvalidArguments("blobIds is required".into());
+        parse(call.context, &account, args.blob_ids.ok_or_else(missing)?)
     }
 }
 
@@ -62,7 +63,7 @@ fn parse(
     if ids.len() > limits::MAX_OBJECTS_IN_GET {
         return Err(MethodError::RequestTooLarge("maxObjectsInGet"));
     }
-    let mut originals = Originals { context, account, known: BTreeMap::new() };
+    let mut originals = Originals { context, account, searched: BTreeMap::new() };
     let (mut parsed, mut not_parsable, mut not_found) = (JsonObject::new(), Vec::new(), Vec::new());
     for id in ids {
         let Some(raw) = context.bytes_by_id(account, &id)? else {
@@ -78,21 +79,21 @@ fn parse(
             _ => not_parsable.push(id),
         }
     }
-    let some = |ids: Vec<String>| Some(ids).filter(|ids| !ids.is_empty());
+    let none_if_empty = |ids: Vec<String>| Some(ids).filter(|ids| !ids.is_empty());
     Ok(MdnParseAnswer {
         account_id: account.id.to_string(),
         parsed: Some(parsed).filter(|parsed| !parsed.is_empty()),
-        not_parsable: some(not_parsable),
-        not_found: some(not_found),
+        not_parsable: none_if_empty(not_parsable),
+        not_found: none_if_empty(not_found),
     })
 }
 
-/// The emails that MDNs are about.
+/// Finds the emails to which MDNs refer.
 struct Originals<'a> {
     context: &'a Context,
     account: &'a Account,
-    /// By Message-ID.
-    known: BTreeMap<String, Option<EmailId>>,
+    /// The emails that were looked for, by Message-ID.
+    searched: BTreeMap<String, Option<EmailId>>,
 }
 
 impl Originals<'_> {
@@ -109,21 +110,27 @@ impl Originals<'_> {
             .map(|(name, text)| (name.clone(), text.clone().into()))
             .collect();
         Ok(json!({
-            "forEmailId": email.map(|id| id.to_string()), "subject": first(raw, "Subject").map(|field| field.decoded()),
-            "textBody": found.text, "includeOriginalMessage": found.has_original, "reportingUA": about.reporting_ua,
-            "disposition": disposition(about), "mdnGateway": about.gateway,
-            "originalRecipient": about.original_recipient, "finalRecipient": about.final_recipient,
+            "forEmailId": email.map(|id| id.to_string()),
+            "subject": first(raw, "Subject").map(|field| field.decoded()),
+            "textBody": found.text,
+            "includeOriginalMessage": found.has_original,
+            "reportingUA": about.reporting_ua,
+            "disposition": disposition(about),
+            "mdnGateway": about.gateway,
+            "originalRecipient": about.original_recipient,
+            "finalRecipient": about.final_recipient,
             "originalMessageId": about.original_message_id,
-            "error": Some(&about.errors).filter(|errors| !errors.is_empty()), "extensionFields": or_null(extensions),
+            "error": Some(&about.errors).filter(|errors| !errors.is_empty()),
+            "extensionFields": or_null(extensions),
         }))
     }
 
-    /// The one email of that Message-ID; of several none is meant more than the others.
+    /// Finds the only email with this Message-ID; `None` if there are none or several.
     fn find(&mut self, id: String) -> Result<Option<EmailId>, MethodError> {
-        if let Some(known) = self.known.get(&id) {
-            return Ok(*known);
+        if let Some(email) = self.searched.get(&id) {
+            return Ok(*email);
         }
-        if self.known.len() >= MAX_ORIGINALS || id.len() > limits::MAX_FILTER_TEXT_BYTES {
+        if self.searched.len() >= MAX_ORIGINALS || id.len() > limits::MAX_FILTER_TEXT_BYTES {
             return Ok(None);
         }
         let account = self.account.id;
@@ -140,22 +147,24 @@ impl Originals<'_> {
             total: false,
         };
         let snapshot = self.context.store.snapshot();
-        let likely = match query::query(&snapshot, self.context.store.secrets(), &query) {
+        let candidates = match query::query(&snapshot, self.context.store.secrets(), &query) {
             Ok(found) => found.answer.ids,
-            // Nothing more is sought: it is not said which email it is.
+            // The request may search no more: the original stays unknown.
             Err(query::Error::TooMuchRead | query::Error::TooMuchWalked) => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let mut same = Vec::new();
-        for email in &likely {
+        let mut matching = Vec::new();
+        for email in &candidates {
             let content = snapshot.content(account, *email)?;
             if content.is_some_and(|(_, content)| content.message_id.contains(&id)) {
-                same.push(*email);
+                matching.push(*email);
             }
         }
-        let found =
-            same.first().copied().filter(|_| same.len() == 1 && likely.len() < MAX_CANDIDATES);
-        self.known.insert(id, found);
+        let found = matching
+            .first()
+            .copied()
+            .filter(|_| matching.len() == 1 && candidates.len() < MAX_CANDIDATES);
+        self.searched.insert(id, found);
         Ok(found)
     }
 }

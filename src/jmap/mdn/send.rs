@@ -1,15 +1,15 @@
-//! MDN/send (RFC 9007 §2.1).
+//! MDN/send (RFC 9007 §2.1): queues notifications about emails.
 //!
-//! That a notification is queued and that its email has the keyword `$mdnsent` is one commit: of
-//! one message nobody is told twice, whoever asks at the same time and whatever ends between. What
-//! else is to be changed of the email is the Email/set that follows.
+//! - One commit queues a notification and sets the keyword `$mdnsent` of its email. So at most one
+//!   notification is sent for a message, also with concurrent requests or after a crash.
+//! - All other changes of the email are made by an Email/set that follows the call.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::wish::MdnObject;
+use super::object::MdnObject;
 use crate::jmap::context::Account;
 use crate::jmap::email;
 use crate::jmap::failure::{SetFailure, commit_object};
@@ -27,7 +27,7 @@ use crate::store::Error;
 use crate::wire::jmap::json::{members, or_null};
 use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 
-/// Octets of a message in which its header is sought.
+/// How many bytes of a message are read to find its header.
 const MAX_HEADER_BYTES: u64 = 256 * 1024;
 
 pub(in crate::jmap) struct MdnSend;
@@ -39,7 +39,7 @@ pub(in crate::jmap) struct MdnSendArgs {
     identity_id: Option<String>,
     /// MDNs by creation id.
     send: Option<BTreeMap<String, JsonObject>>,
-    /// Patches of the emails, by reference to a creation id.
+    /// Patches of the emails, by `#` and the creation id of the MDN.
     #[serde(default)]
     on_success_update_email: BTreeMap<String, JsonObject>,
 }
@@ -48,7 +48,7 @@ pub(in crate::jmap) struct MdnSendArgs {
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct MdnSendAnswer {
     account_id: String,
-    /// What the client does not know of each, by creation id.
+    /// The properties that the client did not give, by creation id.
     sent: Option<JsonObject>,
     /// Errors by creation id.
     not_sent: Option<JsonObject>,
@@ -68,28 +68,28 @@ impl Method for MdnSend {
 fn send(call: &Call<'_>, args: &MdnSendArgs) -> Result<MdnSendAnswer, MethodError> {
     let context = call.context;
     let account = super::open(call, &args.account_id)?;
-    let wanted = |what: &str| MethodError::InvalidArguments(format!("{what} is wanted"));
-    let wishes = args.send.as_ref().ok_or_else(|| wanted("send"))?;
-    let identity_id = args.identity_id.as_deref().ok_or_else(|| wanted("identityId"))?;
+    let missing = |name: &str| MethodError::InvalidArguments(format!("{name} is required"));
+    let mdns = args.send.as_ref().ok_or_else(|| missing("send"))?;
+    let identity_id = args.identity_id.as_deref().ok_or_else(|| missing("identityId"))?;
     let patches = &args.on_success_update_email;
-    if wishes.len() > limits::MAX_OBJECTS_IN_SET || patches.len() > limits::MAX_OBJECTS_IN_SET {
+    if mdns.len() > limits::MAX_OBJECTS_IN_SET || patches.len() > limits::MAX_OBJECTS_IN_SET {
         return Err(MethodError::RequestTooLarge("maxObjectsInSet"));
     }
     identity::refresh(context, &account)?;
     let identity = identity(call, &account, identity_id)?;
-    marks(wishes, patches)?;
+    require_sent_keyword(mdns, patches)?;
     let senders = SenderAddresses::of(context, &account)?;
-    let mut desk = MdnSender { call, account: &account, senders, identity };
+    let mut sender = MdnSender { call, account: &account, senders, identity };
     let (mut sent, mut not_sent, mut update) =
         (JsonObject::new(), JsonObject::new(), JsonObject::new());
-    for (name, wish) in wishes {
-        match desk.send(wish) {
-            Ok((email, told)) => {
+    for (name, mdn) in mdns {
+        match sender.send(mdn) {
+            Ok((email, not_given)) => {
                 let patch = patches.get(&format!("#{name}"));
                 update.extend(patch.map(|patch| (email.to_string(), Value::Object(patch.clone()))));
-                sent.insert(name.clone(), Value::Object(told));
+                sent.insert(name.clone(), Value::Object(not_given));
             }
-            // An error of the whole call says that nothing was done (RFC 8620 §3.6.2).
+            // An error of the whole call would say that nothing was sent (RFC 8620 §3.6.2).
             Err(SetFailure::Call(error)) if !sent.is_empty() => {
                 let error = SetError::ServerFail(error.description());
                 not_sent.insert(name.clone(), error.object());
@@ -104,11 +104,14 @@ fn send(call: &Call<'_>, args: &MdnSendArgs) -> Result<MdnSendAnswer, MethodErro
         arguments.insert("update".into(), Value::Object(update));
         call.follow_with(FollowUpCall { name: "Email/set", arguments });
     }
-    let some = |members: JsonObject| Some(members).filter(|members| !members.is_empty());
-    Ok(MdnSendAnswer { account_id, sent: some(sent), not_sent: some(not_sent) })
+    let none_if_empty = |members: JsonObject| Some(members).filter(|members| !members.is_empty());
+    Ok(MdnSendAnswer { account_id, sent: none_if_empty(sent), not_sent: none_if_empty(not_sent) })
 }
 
-/// The identity; one that is not there is a wrong argument.
+/// Returns the identity with this id.
+///
+/// # Errors
+/// `InvalidArguments` if there is no such identity.
 fn identity(call: &Call<'_>, account: &Account, id: &str) -> Result<SenderIdentity, MethodError> {
     let id = call.created.resolve(id).and_then(|id| id.parse::<ObjectId>().ok());
     let snapshot = call.context.store.snapshot();
@@ -118,30 +121,30 @@ fn identity(call: &Call<'_>, account: &Account, id: &str) -> Result<SenderIdenti
     })
 }
 
-/// Every email must get the keyword: each MDN has its patch, by a reference to its creation id,
-/// that sets it (RFC 9007 §2.1).
-fn marks(
-    wishes: &BTreeMap<String, JsonObject>,
+/// Checks that each MDN has a patch that sets the keyword `$mdnsent`, and that no other patches are
+/// given (RFC 9007 §2.1).
+fn require_sent_keyword(
+    mdns: &BTreeMap<String, JsonObject>,
     patches: &BTreeMap<String, JsonObject>,
 ) -> Result<(), MethodError> {
     let bad = |what: String| MethodError::InvalidArguments(format!("onSuccessUpdateEmail: {what}"));
-    let is_asked = |of: &str| of.strip_prefix('#').is_some_and(|of| wishes.contains_key(of));
-    if let Some(other) = patches.keys().find(|of| !is_asked(of)) {
-        return Err(bad(format!("{other} is no reference to what is to be sent")));
+    let is_sent = |key: &str| key.strip_prefix('#').is_some_and(|name| mdns.contains_key(name));
+    if let Some(other) = patches.keys().find(|key| !is_sent(key)) {
+        return Err(bad(format!("{other} does not refer to an MDN of this call")));
     }
-    let sets = |patch: &JsonObject| {
-        let within = patch.get("keywords").and_then(|keywords| keywords.get(keyword::MDN_SENT));
-        let alone = patch.get(&format!("keywords/{}", keyword::MDN_SENT));
-        within.or(alone) == Some(&Value::Bool(true))
+    let sets_keyword = |patch: &JsonObject| {
+        let in_object = patch.get("keywords").and_then(|keywords| keywords.get(keyword::MDN_SENT));
+        let in_path = patch.get(&format!("keywords/{}", keyword::MDN_SENT));
+        in_object.or(in_path) == Some(&Value::Bool(true))
     };
-    let is_marked = |name: &String| patches.get(&format!("#{name}")).is_some_and(sets);
-    match wishes.keys().find(|name| !is_marked(name)) {
+    let is_marked = |name: &String| patches.get(&format!("#{name}")).is_some_and(sets_keyword);
+    match mdns.keys().find(|name| !is_marked(name)) {
         Some(name) => Err(bad(format!("#{name} must set keywords/{}", keyword::MDN_SENT))),
         None => Ok(()),
     }
 }
 
-/// The account that sends, and by which identity.
+/// Sends notifications from one account, by one identity.
 struct MdnSender<'a> {
     call: &'a Call<'a>,
     account: &'a Account,
@@ -150,29 +153,32 @@ struct MdnSender<'a> {
 }
 
 impl MdnSender<'_> {
-    /// Sends one; gives its email, and what the client does not know of it.
+    /// Sends a notification. Returns the email that it is about, and the properties that the client
+    /// did not give.
     fn send(&mut self, given: &JsonObject) -> Result<(EmailId, JsonObject), SetFailure> {
-        let wish = MdnObject::read(given)?;
-        let id = self.call.created.resolve(&wish.email).and_then(|id| id.parse::<EmailId>().ok());
+        let mdn = MdnObject::read(given)?;
+        let id = self.call.created.resolve(&mdn.email).and_then(|id| id.parse::<EmailId>().ok());
         let id = id.ok_or(SetError::NotFound)?;
-        let (email, request) = self.asked(id)?;
+        let (email, request) = self.email_and_request(id)?;
         if email.keywords.contains(keyword::MDN_SENT) {
             return Err(already_sent().into());
         }
-        if let Some(why) = request.reason_not_to_send(wish.sending) {
+        if let Some(why) = request.reason_not_to_send(mdn.sending) {
             return Err(SetError::Forbidden(why).into());
         }
-        let person = self.person(&wish, &request)?;
-        let original = if wish.with_original { Some(self.original(&email)?) } else { None };
-        let made = made(&wish, &request, &self.identity, &person, original);
-        let told = told(given, &wish, &made, &request);
-        self.queue(id, made)?;
-        Ok((id, told))
+        let recipient = self.final_recipient(&mdn, &request)?;
+        let original = if mdn.with_original { Some(self.original(&email)?) } else { None };
+        let draft = draft(&mdn, &request, &self.identity, &recipient, original);
+        let not_given = properties_not_given(given, &mdn, &draft, &request);
+        self.queue(id, draft)?;
+        Ok((id, not_given))
     }
 
-    /// The email, and what its sender asked for. One that asks for nothing is not there (RFC 9007
-    /// §2.1).
-    fn asked(&self, id: EmailId) -> Result<(EmailMetadata, MdnRequest), SetFailure> {
+    /// Returns an email, and the sender's request for a notification.
+    ///
+    /// # Errors
+    /// `notFound` if there is no such email or no such request (RFC 9007 §2.1).
+    fn email_and_request(&self, id: EmailId) -> Result<(EmailMetadata, MdnRequest), SetFailure> {
         let snapshot = self.call.context.store.snapshot();
         let email = snapshot.email(self.account.id, id)?.ok_or(SetError::NotFound)?;
         self.call.context.budget.charge_read(MAX_HEADER_BYTES.min(email.size))?;
@@ -180,37 +186,44 @@ impl MdnSender<'_> {
             .message_part(self.account.id, id, 0..MAX_HEADER_BYTES)?
             .ok_or(SetError::NotFound)?;
         let request = catch_parser_panic("a header", || MdnRequest::of(&head)).flatten();
-        let nobody =
-            || SetError::Of("notFound", note("it has no valid Disposition-Notification-To field"));
-        Ok((email, request.ok_or_else(nobody)?))
+        let no_request = || {
+            SetError::Of(
+                "notFound",
+                description("the email has no valid Disposition-Notification-To field"),
+            )
+        };
+        Ok((email, request.ok_or_else(no_request)?))
     }
 
-    /// The address for which the notification is sent: the one that the client names, if it belongs
-    /// to the account; else that of the identity. An identity for a whole domain gives the address
-    /// of that domain to which the message came.
-    fn person(&self, wish: &MdnObject, request: &MdnRequest) -> Result<Address, SetError> {
+    /// Returns the address for which the notification is sent: the one that the client names, or
+    /// the address of the identity. For an identity `*@domain`, it is the address of that domain to
+    /// which the message was sent.
+    ///
+    /// # Errors
+    /// `forbiddenFrom` if the address is not the account's; `invalidProperties` if there is none.
+    fn final_recipient(&self, mdn: &MdnObject, request: &MdnRequest) -> Result<Address, SetError> {
         if !self.senders.may_use(&self.identity)? {
-            let gone = format!("{} is no more the account's address", self.identity.email);
+            let gone = format!("{} is no longer an address of the account", self.identity.email);
             return Err(SetError::of("forbiddenFrom", &gone));
         }
-        if let Some(given) = &wish.final_recipient {
+        if let Some(given) = &mdn.final_recipient {
             let found =
                 if given.contains(';') { address(given) } else { Address::parse(given).ok() };
             let found = found.ok_or_else(|| {
-                SetError::property("finalRecipient", "rfc822; user@domain is wanted")
+                SetError::property("finalRecipient", "rfc822; user@domain is expected")
             })?;
             let is_own = self.senders.may_send_from(&found)?;
             let foreign = || {
-                SetError::of(
-                    "forbiddenFrom",
-                    &format!("{found} is none of the account's addresses"),
-                )
+                SetError::of("forbiddenFrom", &format!("{found} is not an address of the account"))
             };
             return if is_own { Ok(found) } else { Err(foreign()) };
         }
         let Some(domain) = self.identity.email.strip_prefix("*@") else {
             let broken = |_| {
-                SetError::property("finalRecipient", "the identity has no address: say for whom")
+                SetError::property(
+                    "finalRecipient",
+                    "the identity has no address: name the recipient",
+                )
             };
             return Address::parse(&self.identity.email).map_err(broken);
         };
@@ -219,10 +232,13 @@ impl MdnSender<'_> {
                 return Ok(to.clone());
             }
         }
-        Err(SetError::property("finalRecipient", "the identity is a whole domain: say for whom"))
+        Err(SetError::property(
+            "finalRecipient",
+            "the identity is for a whole domain: name the recipient",
+        ))
     }
 
-    /// The message as it was received.
+    /// Reads the message as it was received.
     fn original(&mut self, email: &EmailMetadata) -> Result<Vec<u8>, SetFailure> {
         if email.size > limits::MAX_MESSAGE_BYTES {
             return Err(too_large().into());
@@ -232,13 +248,13 @@ impl MdnSender<'_> {
         Ok(raw.ok_or(SetError::NotFound)?)
     }
 
-    /// The notification and the keyword, in one commit.
-    fn queue(&mut self, id: EmailId, made: MdnDraft) -> Result<(), SetFailure> {
+    /// Queues the notification and sets the keyword, in one commit.
+    fn queue(&mut self, id: EmailId, draft: MdnDraft) -> Result<(), SetFailure> {
         let (context, account) = (self.call.context, self.account);
         let (message_id, _) = email::new_message_id(account).map_err(SetFailure::Call)?;
-        let recipients = made.to.iter().filter_map(|to| Address::parse(&to.email).ok()).collect();
+        let recipients = draft.to.iter().filter_map(|to| Address::parse(&to.email).ok()).collect();
         let now = context.store.clock().now();
-        let raw = notification(made, &Reporter { hostname: "", message_id: &message_id, now });
+        let raw = notification(draft, &Reporter { hostname: "", message_id: &message_id, now });
         if raw.len() as u64 > limits::MAX_MESSAGE_BYTES {
             return Err(too_large().into());
         }
@@ -259,15 +275,15 @@ impl MdnSender<'_> {
             }
             let mut keywords = email.keywords;
             keywords.insert(keyword::MDN_SENT.into());
-            // The notification is queued in this commit: a failure here must undo that.
+            // A failure of the whole commit, so that the notification is not queued either.
             txn.update_email(id, email.mailboxes, keywords).map(drop).map_err(SetFailure::Call)
         })
     }
 }
 
-fn note(description: &str) -> JsonObject {
+fn description(text: &str) -> JsonObject {
     let mut more = JsonObject::new();
-    more.insert("description".into(), description.into());
+    more.insert("description".into(), text.into());
     more
 }
 
@@ -276,59 +292,62 @@ fn already_sent() -> SetError {
 }
 
 fn too_large() -> SetError {
-    SetError::TooLarge(format!("a message of more than {} octets", limits::MAX_MESSAGE_BYTES))
+    SetError::TooLarge(format!("the message is larger than {} bytes", limits::MAX_MESSAGE_BYTES))
 }
 
-/// The notification that is wished for.
-fn made(
-    wish: &MdnObject,
+/// Makes the notification that the client asks for.
+fn draft(
+    mdn: &MdnObject,
     request: &MdnRequest,
     identity: &SenderIdentity,
-    person: &Address,
+    recipient: &Address,
     original: Option<Vec<u8>>,
 ) -> MdnDraft {
     let disposition = DispositionReport {
-        reporting_ua: wish.reporting_ua.clone(),
+        reporting_ua: mdn.reporting_ua.clone(),
         gateway: None,
         original_recipient: request.original_recipient.clone(),
-        final_recipient: typed(person),
+        final_recipient: typed(recipient),
         original_message_id: request.message_id.clone(),
-        action: wish.action,
-        sending: wish.sending,
-        kind: wish.kind,
+        action: mdn.action,
+        sending: mdn.sending,
+        kind: mdn.kind,
         errors: Vec::new(),
-        extensions: wish.extensions.clone(),
+        extensions: mdn.extensions.clone(),
     };
-    let (title, said) = words(wish.kind);
+    let (title, phrase) = describe(mdn.kind);
     let about = request.subject.as_deref().unwrap_or("(no subject)");
     let text = || {
-        let by = if wish.sending == SendingMode::Automatic {
+        let by = if mdn.sending == SendingMode::Automatic {
             "\r\nNobody was asked for this notification.\r\n"
         } else {
             ""
         };
         format!(
-            "The message to {person} with the subject \"{about}\" {said}.\r\n{GUARANTEE}\r\n{by}"
+            "The message to {recipient} with the subject \"{about}\" {phrase}.\r\n{GUARANTEE}\r\n{by}"
         )
     };
     let name = Some(identity.name.clone()).filter(|name| !name.is_empty());
-    let email =
-        if identity.email.starts_with('*') { person.to_string() } else { identity.email.clone() };
+    let email = if identity.email.starts_with('*') {
+        recipient.to_string()
+    } else {
+        identity.email.clone()
+    };
     MdnDraft {
         from: EmailAddress { name, email },
         to: request.to.clone(),
-        subject: wish.subject.clone().unwrap_or_else(|| format!("{title}: {about}")),
-        text: wish.text.clone().unwrap_or_else(text),
+        subject: mdn.subject.clone().unwrap_or_else(|| format!("{title}: {about}")),
+        text: mdn.text.clone().unwrap_or_else(text),
         disposition,
         original,
     }
 }
 
-/// RFC 8098 §2.1: what it does not say.
+/// RFC 8098 §2.1: a notification does not prove that anybody read the message.
 const GUARANTEE: &str = "This is no guarantee that it has been read or understood.";
 
-/// What people read of what was done.
-fn words(kind: DispositionType) -> (&'static str, &'static str) {
+/// Returns a title and a phrase for a disposition, for the readers of a notification.
+fn describe(kind: DispositionType) -> (&'static str, &'static str) {
     match kind {
         DispositionType::Deleted => ("Deleted", "has been deleted"),
         DispositionType::Dispatched => ("Passed on", "has been passed on"),
@@ -337,16 +356,27 @@ fn words(kind: DispositionType) -> (&'static str, &'static str) {
     }
 }
 
-/// What the client did not say of it.
-fn told(given: &JsonObject, wish: &MdnObject, made: &MdnDraft, request: &MdnRequest) -> JsonObject {
+/// Returns the properties of the MDN that the client did not give.
+fn properties_not_given(
+    given: &JsonObject,
+    mdn: &MdnObject,
+    draft: &MdnDraft,
+    request: &MdnRequest,
+) -> JsonObject {
     let extensions: JsonObject =
-        wish.extensions.iter().map(|(name, text)| (name.clone(), text.clone().into())).collect();
-    let mut told = members(json!({
-        "subject": made.subject, "textBody": made.text, "includeOriginalMessage": wish.with_original,
-        "reportingUA": wish.reporting_ua, "mdnGateway": null, "originalRecipient": request.original_recipient,
-        "finalRecipient": made.disposition.final_recipient, "originalMessageId": request.message_id, "error": null,
+        mdn.extensions.iter().map(|(name, text)| (name.clone(), text.clone().into())).collect();
+    let mut properties = members(json!({
+        "subject": draft.subject,
+        "textBody": draft.text,
+        "includeOriginalMessage": mdn.with_original,
+        "reportingUA": mdn.reporting_ua,
+        "mdnGateway": null,
+        "originalRecipient": request.original_recipient,
+        "finalRecipient": draft.disposition.final_recipient,
+        "originalMessageId": request.message_id,
+        "error": null,
         "extensionFields": or_null(extensions),
     }));
-    told.retain(|name, value| given.get(name) != Some(value));
-    told
+    properties.retain(|name, value| given.get(name) != Some(value));
+    properties
 }

@@ -1,4 +1,4 @@
-//! RFC 9007: what is sent, what is refused, and what comes back.
+//! Tests of MDN/send and MDN/parse (RFC 9007).
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ struct Fixture {
     identity: String,
 }
 
-const ASKING: &str = "From: Bob <bob@example.net>
+const REQUESTING: &str = "From: Bob <bob@example.net>
 To: Ann+work@example.org
 Disposition-Notification-To: Bob <Bob@example.net>
 Date: Sat, 21 Nov 2026 10:00:00 +0000
@@ -41,7 +41,8 @@ impl Fixture {
         self.account.parse().unwrap()
     }
 
-    /// A message in Ann's inbox, delivered from this envelope sender; its id.
+    /// Files a message into Ann's inbox, as if it was delivered from this envelope sender. Returns
+    /// the id of the email.
     fn deliver(&self, from: &str, raw: &str) -> String {
         let raw = raw.replace('\n', "\r\n").into_bytes();
         let prefix = format!("Return-Path: <{from}>\r\n");
@@ -62,7 +63,7 @@ impl Fixture {
         made.pop().unwrap().1.unwrap().0.to_string()
     }
 
-    /// All answers to one call.
+    /// Runs one call. Returns all its answers.
     fn run(&self, using: &[&str], name: &str, mut arguments: Value) -> Value {
         arguments["accountId"] = self.account.clone().into();
         let request = json!({"using": using, "methodCalls": [[name, arguments, "c"]]});
@@ -71,7 +72,7 @@ impl Fixture {
         run(&self.context, request).unwrap().json()["methodResponses"].clone()
     }
 
-    /// All answers to one call, within a budget.
+    /// Runs one call within a budget. Returns all its answers.
     fn within(&self, budget: Budget, call: &Value) -> Value {
         let request = json!({"using": CAPABILITIES, "methodCalls": [call]});
         let request =
@@ -79,24 +80,28 @@ impl Fixture {
         run_within(&self.context, budget, request).unwrap().json()["methodResponses"].clone()
     }
 
-    /// What an MDN of this email is, with more said of it, or otherwise.
-    fn wish(email: &str, more: &Value) -> Value {
-        let disposition = json!({"actionMode": "manual-action", "sendingMode": "mdn-sent-manually", "type": "displayed"});
-        let mut wish = json!({"forEmailId": email, "disposition": disposition});
-        wish.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        wish
+    /// Returns an MDN object for an email, with these properties added or replaced.
+    fn mdn(email: &str, more: &Value) -> Value {
+        let disposition = json!({
+            "actionMode": "manual-action",
+            "sendingMode": "mdn-sent-manually",
+            "type": "displayed",
+        });
+        let mut mdn = json!({"forEmailId": email, "disposition": disposition});
+        mdn.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        mdn
     }
 
-    fn send(&self, wish: &Value) -> Value {
+    fn send(&self, mdn: &Value) -> Value {
         let arguments = json!({
-            "identityId": self.identity, "send": {"k": wish},
+            "identityId": self.identity, "send": {"k": mdn},
             "onSuccessUpdateEmail": {"#k": {"keywords/$mdnsent": true}},
         });
         self.run(&[CORE, MAIL, MDN], "MDN/send", arguments)
     }
 
-    fn refused(&self, wish: &Value) -> Value {
-        let answers = self.send(wish);
+    fn refused(&self, mdn: &Value) -> Value {
+        let answers = self.send(mdn);
         assert_eq!(
             (answers.as_array().unwrap().len(), &answers[0][1]["sent"]),
             (1, &Value::Null),
@@ -126,41 +131,44 @@ impl Fixture {
 }
 
 #[test]
-fn the_capability_is_an_empty_object_twice() {
-    let desk = Fixture::new();
-    let mut context = desk.context.clone();
-    context.caller.account = Some(desk.id());
+fn mdn_capability_is_an_empty_object_in_session_and_account() {
+    let fixture = Fixture::new();
+    let mut context = fixture.context.clone();
+    context.caller.account = Some(fixture.id());
     let session = crate::jmap::session(&context).unwrap().json();
     assert_eq!(session["capabilities"][MDN], json!({}), "{session}");
-    assert_eq!(session["accounts"][&desk.account]["accountCapabilities"][MDN], json!({}));
+    assert_eq!(session["accounts"][&fixture.account]["accountCapabilities"][MDN], json!({}));
 }
 
 /// RFC 9007 §3.1.
 #[test]
-fn a_notification_goes_to_who_asked_and_the_email_is_marked() {
-    let desk = Fixture::new();
-    let email = desk.deliver("bob@example.net", ASKING);
-    let wish = Fixture::wish(
+fn notification_is_queued_once_and_marks_the_email() {
+    let fixture = Fixture::new();
+    let email = fixture.deliver("bob@example.net", REQUESTING);
+    let mdn = Fixture::mdn(
         &email,
-        &json!({"reportingUA": "Foomail 97.1", "extensionFields": {"EXTENSION-EXAMPLE": "example.com"}}),
+        &json!({
+            "reportingUA": "Foomail 97.1",
+            "extensionFields": {"EXTENSION-EXAMPLE": "example.com"},
+        }),
     );
-    let answers = desk.send(&wish);
-    let told = &answers[0][1]["sent"]["k"];
+    let answers = fixture.send(&mdn);
+    let sent = &answers[0][1]["sent"]["k"];
     assert_eq!(
-        (&told["finalRecipient"], &told["originalMessageId"]),
+        (&sent["finalRecipient"], &sent["originalMessageId"]),
         (&json!("rfc822; ann@example.org"), &json!("<1@example.net>"))
     );
     assert_eq!(
-        (&told["subject"], &told["includeOriginalMessage"]),
+        (&sent["subject"], &sent["includeOriginalMessage"]),
         (&json!("Displayed: lunch"), &json!(false))
     );
-    assert!(told.get("reportingUA").is_none() && told.get("forEmailId").is_none(), "{told}");
+    assert!(sent.get("reportingUA").is_none() && sent.get("forEmailId").is_none(), "{sent}");
     assert_eq!(answers[0][1]["notSent"], Value::Null);
     assert_eq!((&answers[1][0], &answers[1][2]), (&json!("Email/set"), &json!("c")));
     assert_eq!(answers[1][1]["updated"], json!({email.as_str(): null}), "{answers}");
-    assert_eq!(desk.keywords(&email), [keyword::MDN_SENT]);
+    assert_eq!(fixture.keywords(&email), [keyword::MDN_SENT]);
 
-    let (action, raw) = desk.queued().pop().unwrap();
+    let (action, raw) = fixture.queued().pop().unwrap();
     assert_eq!((action.kind, &action.sender), (ActionKind::Report, &None), "from <> (RFC 8098 §3)");
     assert_eq!(action.recipient_summary(), "Bob@example.net");
     assert!(action.recipients.iter().all(|to| to.notify.is_some_and(|notify| notify.never)));
@@ -176,36 +184,47 @@ fn a_notification_goes_to_who_asked_and_the_email_is_marked() {
         assert!(text.lines().any(|known| known == line), "{line}\n---\n{text}");
     }
     assert!(!text.contains("At noon"), "{text}");
-    // At most one for a message (RFC 8098 §2.1).
-    assert_eq!(desk.refused(&wish)["type"], "mdnAlreadySent");
-    assert_eq!(desk.queued().len(), 1);
-    assert!(desk.context.store.check().unwrap().is_empty());
+    // At most one notification is sent for a message (RFC 8098 §2.1).
+    assert_eq!(fixture.refused(&mdn)["type"], "mdnAlreadySent");
+    assert_eq!(fixture.queued().len(), 1);
+    assert!(fixture.context.store.check().unwrap().is_empty());
 }
 
 #[test]
-fn the_original_goes_back_where_that_is_wished() {
-    let desk = Fixture::new();
-    let email = desk.deliver("bob@example.net", ASKING);
-    let answers = desk.send(&Fixture::wish(&email, &json!({
-        "includeOriginalMessage": true, "subject": "Seen", "textBody": "Yes, I saw it.",
-        "finalRecipient": "Ann+work@example.org",
-        "disposition": {"actionMode": "automatic-action", "sendingMode": "mdn-sent-automatically", "type": "deleted"},
-    })));
-    // Bob's local part is written otherwise than in the envelope: that is somebody else, and Ann
-    // must be asked.
+fn notification_includes_the_original_on_request() {
+    let fixture = Fixture::new();
+    let email = fixture.deliver("bob@example.net", REQUESTING);
+    let answers = fixture.send(&Fixture::mdn(
+        &email,
+        &json!({
+            "includeOriginalMessage": true, "subject": "Seen", "textBody": "Yes, I saw it.",
+            "finalRecipient": "Ann+work@example.org",
+            "disposition": {
+                "actionMode": "automatic-action",
+                "sendingMode": "mdn-sent-automatically",
+                "type": "deleted",
+            },
+        }),
+    ));
+    // Bob's local part differs in case from the envelope sender, so it may be another person, and
+    // no notification is sent automatically.
     assert_eq!(answers[0][1]["notSent"]["k"]["type"], "forbidden", "{answers}");
-    let email = desk.deliver("Bob@example.net", &ASKING.replace("<1@", "<2@"));
+    let email = fixture.deliver("Bob@example.net", &REQUESTING.replace("<1@", "<2@"));
     let more = json!({
         "includeOriginalMessage": true, "subject": "Seen", "textBody": "Yes, I saw it.",
         "finalRecipient": "Ann+work@example.org",
-        "disposition": {"actionMode": "automatic-action", "sendingMode": "mdn-sent-automatically", "type": "deleted"},
+        "disposition": {
+            "actionMode": "automatic-action",
+            "sendingMode": "mdn-sent-automatically",
+            "type": "deleted",
+        },
     });
-    let answers = desk.send(&Fixture::wish(&email, &more));
+    let answers = fixture.send(&Fixture::mdn(&email, &more));
     assert_eq!(
         answers[0][1]["sent"]["k"]["finalRecipient"], "rfc822; Ann+work@example.org",
         "{answers}"
     );
-    let (_, raw) = desk.queued().pop().unwrap();
+    let (_, raw) = fixture.queued().pop().unwrap();
     let message = Message::parse(&raw);
     let found = report(&message).unwrap();
     assert_eq!(
@@ -217,22 +236,25 @@ fn the_original_goes_back_where_that_is_wished() {
     assert!(String::from_utf8(raw).unwrap().contains("At noon?"));
 }
 
-/// The notification is stored, with the original in it: that is charged once.
+/// The notification contains the original. Its bytes are charged once.
 #[test]
-fn original_is_charged_once() {
-    let desk = Fixture::new();
-    let long = ASKING.replace("At noon?", &"At noon?\n".repeat(2000));
-    let email = desk.deliver("Bob@example.net", &long);
-    let wish = Fixture::wish(&email, &json!({"includeOriginalMessage": true}));
+fn included_original_is_charged_once() {
+    let fixture = Fixture::new();
+    let long = REQUESTING.replace("At noon?", &"At noon?\n".repeat(2000));
+    let email = fixture.deliver("Bob@example.net", &long);
+    let mdn = Fixture::mdn(&email, &json!({"includeOriginalMessage": true}));
     let mark = json!({"#k": {"keywords/$mdnsent": true}});
     let send = json!({
-        "accountId": desk.account, "identityId": desk.identity, "send": {"k": wish}, "onSuccessUpdateEmail": mark,
+        "accountId": fixture.account,
+        "identityId": fixture.identity,
+        "send": {"k": mdn},
+        "onSuccessUpdateEmail": mark,
     });
     let call = json!(["MDN/send", send, "c"]);
     let within = |filed: u64| {
         let budget =
             Budget::with(limits::MAX_READ_BYTES_PER_REQUEST, filed, limits::MAX_ANSWER_BYTES);
-        desk.within(budget, &call)[0][1].clone()
+        fixture.within(budget, &call)[0][1].clone()
     };
     assert_eq!(
         within(20_000)["notSent"]["k"]["type"],
@@ -244,43 +266,48 @@ fn original_is_charged_once() {
 }
 
 #[test]
-fn what_is_not_sent_and_why() {
-    let desk = Fixture::new();
-    let email = desk.deliver("bob@example.net", ASKING);
-    let plain =
-        desk.deliver("bob@example.net", &ASKING.replace("Disposition-Notification-To", "X-To"));
-    let nobody = desk.deliver("bob@example.net", &ASKING.replace("Bob <Bob@example.net>", "<>"));
-    let report = ASKING.replace("Subject:", "Content-Type: multipart/report; boundary=b\nSubject:");
-    let report = desk.deliver("", &report);
+fn invalid_or_forbidden_notification_is_refused_with_its_reason() {
+    let fixture = Fixture::new();
+    let email = fixture.deliver("bob@example.net", REQUESTING);
+    let plain = fixture
+        .deliver("bob@example.net", &REQUESTING.replace("Disposition-Notification-To", "X-To"));
+    let nobody =
+        fixture.deliver("bob@example.net", &REQUESTING.replace("Bob <Bob@example.net>", "<>"));
+    let report =
+        REQUESTING.replace("Subject:", "Content-Type: multipart/report; boundary=b\nSubject:");
+    let report = fixture.deliver("", &report);
     let disposition = |name: &str, value: &str| {
-        let mut wish = Fixture::wish(&email, &json!({}));
-        wish["disposition"][name] = value.into();
-        wish
+        let mut mdn = Fixture::mdn(&email, &json!({}));
+        mdn["disposition"][name] = value.into();
+        mdn
     };
-    let wish = |more: Value| Fixture::wish(&email, &more);
-    for (wish, kind, properties) in [
-        (Fixture::wish("e0", &json!({})), "notFound", Value::Null),
-        (Fixture::wish("#none", &json!({})), "notFound", Value::Null),
-        (Fixture::wish(&plain, &json!({})), "notFound", Value::Null),
-        (Fixture::wish(&nobody, &json!({})), "notFound", Value::Null),
-        (Fixture::wish(&report, &json!({})), "forbidden", Value::Null),
-        (wish(json!({"finalRecipient": "rfc822; eve@example.org"})), "forbiddenFrom", Value::Null),
+    let mdn = |more: Value| Fixture::mdn(&email, &more);
+    for (mdn, kind, properties) in [
+        (Fixture::mdn("e0", &json!({})), "notFound", Value::Null),
+        (Fixture::mdn("#none", &json!({})), "notFound", Value::Null),
+        (Fixture::mdn(&plain, &json!({})), "notFound", Value::Null),
+        (Fixture::mdn(&nobody, &json!({})), "notFound", Value::Null),
+        (Fixture::mdn(&report, &json!({})), "forbidden", Value::Null),
+        (mdn(json!({"finalRecipient": "rfc822; eve@example.org"})), "forbiddenFrom", Value::Null),
         (
-            wish(json!({"finalRecipient": "x400; /C=de"})),
+            mdn(json!({"finalRecipient": "x400; /C=de"})),
             "invalidProperties",
             json!(["finalRecipient"]),
         ),
-        (wish(json!({"forEmailId": null})), "invalidProperties", json!(["forEmailId"])),
+        (mdn(json!({"forEmailId": null})), "invalidProperties", json!(["forEmailId"])),
         (
-            wish(json!({"originalMessageId": "<x@y>"})),
+            mdn(json!({"originalMessageId": "<x@y>"})),
             "invalidProperties",
             json!(["originalMessageId"]),
         ),
-        (wish(json!({"colour": "red"})), "invalidProperties", json!(["colour"])),
+        (mdn(json!({"colour": "red"})), "invalidProperties", json!(["colour"])),
         (
-            wish(
-                json!({"disposition": {"type": "seen"}, "subject": 1, "forEmailId": 2, "extensionFields": []}),
-            ),
+            mdn(json!({
+                "disposition": {"type": "seen"},
+                "subject": 1,
+                "forEmailId": 2,
+                "extensionFields": [],
+            })),
             "invalidProperties",
             json!([
                 "forEmailId",
@@ -291,25 +318,25 @@ fn what_is_not_sent_and_why() {
                 "extensionFields"
             ]),
         ),
-        (wish(json!({"disposition": null})), "invalidProperties", json!(["disposition"])),
-        (wish(json!({"subject": "a\r\nBcc: x@y"})), "invalidProperties", json!(["subject"])),
+        (mdn(json!({"disposition": null})), "invalidProperties", json!(["disposition"])),
+        (mdn(json!({"subject": "a\r\nBcc: x@y"})), "invalidProperties", json!(["subject"])),
         (
-            wish(json!({"includeOriginalMessage": "yes"})),
+            mdn(json!({"includeOriginalMessage": "yes"})),
             "invalidProperties",
             json!(["includeOriginalMessage"]),
         ),
         (
-            wish(json!({"extensionFields": {"Disposition": "x"}})),
+            mdn(json!({"extensionFields": {"Disposition": "x"}})),
             "invalidProperties",
             json!(["extensionFields"]),
         ),
         (
-            wish(json!({"extensionFields": {"X Y": "x"}})),
+            mdn(json!({"extensionFields": {"X Y": "x"}})),
             "invalidProperties",
             json!(["extensionFields"]),
         ),
         (
-            wish(json!({"extensionFields": {"X": "x\n"}})),
+            mdn(json!({"extensionFields": {"X": "x\n"}})),
             "invalidProperties",
             json!(["extensionFields"]),
         ),
@@ -326,93 +353,120 @@ fn what_is_not_sent_and_why() {
         ),
         (disposition("mood", "good"), "invalidProperties", json!(["disposition/mood"])),
     ] {
-        let error = desk.refused(&wish);
+        let error = fixture.refused(&mdn);
         assert_eq!(
             (&error["type"], &error["properties"]),
             (&json!(kind), &properties),
-            "{wish}: {error}"
+            "{mdn}: {error}"
         );
     }
-    assert!(desk.queued().is_empty() && desk.keywords(&email).is_empty());
+    assert!(fixture.queued().is_empty() && fixture.keywords(&email).is_empty());
 }
 
-/// RFC 9007 §2.1: whose arguments are wrong sends nothing, and so does who would not mark the
-/// email.
+/// RFC 9007 §2.1.
 #[test]
-fn a_call_that_would_not_mark_the_email_is_refused() {
-    let desk = Fixture::new();
-    let email = desk.deliver("bob@example.net", ASKING);
-    let send = json!({"k": Fixture::wish(&email, &json!({}))});
-    let call = |identity: &str, update: Value| json!({"accountId": desk.account, "identityId": identity, "send": send, "onSuccessUpdateEmail": update});
+fn mdn_send_with_wrong_arguments_or_without_the_keyword_is_refused() {
+    let fixture = Fixture::new();
+    let email = fixture.deliver("bob@example.net", REQUESTING);
+    let send = json!({"k": Fixture::mdn(&email, &json!({}))});
+    let call = |identity: &str, update: Value| {
+        json!({
+            "accountId": fixture.account,
+            "identityId": identity,
+            "send": send,
+            "onSuccessUpdateEmail": update,
+        })
+    };
     let good = json!({"#k": {"keywords/$mdnsent": true}});
-    for wrong in [
+    for arguments in [
         call("i0", good.clone()),
         call("#none", good.clone()),
-        call(&desk.identity, Value::Null),
-        call(&desk.identity, json!({})),
-        call(&desk.identity, json!({"#k": {"keywords/$seen": true}})),
-        call(&desk.identity, json!({"#k": {"keywords/$mdnsent": null}})),
-        call(&desk.identity, json!({"#k": {"keywords": {"$seen": true}}})),
-        call(&desk.identity, json!({email.as_str(): {"keywords/$mdnsent": true}})),
+        call(&fixture.identity, Value::Null),
+        call(&fixture.identity, json!({})),
+        call(&fixture.identity, json!({"#k": {"keywords/$seen": true}})),
+        call(&fixture.identity, json!({"#k": {"keywords/$mdnsent": null}})),
+        call(&fixture.identity, json!({"#k": {"keywords": {"$seen": true}}})),
+        call(&fixture.identity, json!({email.as_str(): {"keywords/$mdnsent": true}})),
         call(
-            &desk.identity,
+            &fixture.identity,
             json!({"#k": {"keywords/$mdnsent": true}, "#other": {"keywords/$mdnsent": true}}),
         ),
-        json!({"accountId": desk.account, "identityId": desk.identity}),
-        json!({"accountId": "a0000000", "identityId": desk.identity, "send": send, "onSuccessUpdateEmail": good}),
+        json!({"accountId": fixture.account, "identityId": fixture.identity}),
+        json!({
+            "accountId": "a0000000",
+            "identityId": fixture.identity,
+            "send": send,
+            "onSuccessUpdateEmail": good,
+        }),
     ] {
-        assert_eq!(error(&desk.context, "MDN/send", &wrong), "invalidArguments", "{wrong}");
+        assert_eq!(
+            error(&fixture.context, "MDN/send", &arguments),
+            "invalidArguments",
+            "{arguments}"
+        );
     }
     assert_eq!(
-        error(&desk.context, "MDN/parse", &json!({"accountId": "a0000000", "blobIds": []})),
+        error(&fixture.context, "MDN/parse", &json!({"accountId": "a0000000", "blobIds": []})),
         "invalidArguments"
     );
     assert_eq!(
-        error(&desk.context, "MDN/parse", &json!({"accountId": desk.account})),
+        error(&fixture.context, "MDN/parse", &json!({"accountId": fixture.account})),
         "invalidArguments"
     );
-    // The implicit Email/set wants the capability of mail, too.
+    // The implicit Email/set requires the mail capability.
     for using in [&[CORE, MDN][..], &[CORE, MAIL]] {
-        let answers = desk.run(using, "MDN/send", call(&desk.identity, good.clone()));
+        let answers = fixture.run(using, "MDN/send", call(&fixture.identity, good.clone()));
         assert_eq!(answers[0][1]["type"], "unknownMethod", "{using:?}");
     }
-    assert!(desk.queued().is_empty());
+    assert!(fixture.queued().is_empty());
     let whole = json!({"#k": {"keywords": {"$mdnsent": true, "$seen": true}}});
-    let answers = desk.run(&[CORE, MAIL, MDN], "MDN/send", call(&desk.identity, whole));
+    let answers = fixture.run(&[CORE, MAIL, MDN], "MDN/send", call(&fixture.identity, whole));
     assert_eq!(answers[1][1]["updated"], json!({email.as_str(): null}), "{answers}");
-    assert_eq!(desk.keywords(&email), [keyword::MDN_SENT, keyword::SEEN]);
+    assert_eq!(fixture.keywords(&email), [keyword::MDN_SENT, keyword::SEEN]);
 }
 
 /// RFC 9007 §3.3.
 #[test]
-fn what_came_is_parsed_and_leads_to_what_it_is_about() {
-    let desk = Fixture::new();
-    let email = desk.deliver("bob@example.net", ASKING);
-    let wish = Fixture::wish(
+fn received_notification_is_parsed_and_names_its_email() {
+    let fixture = Fixture::new();
+    let email = fixture.deliver("bob@example.net", REQUESTING);
+    let mdn = Fixture::mdn(
         &email,
         &json!({"subject": "Gr\u{fc}\u{df}e", "textBody": "Seen.", "extensionFields": {"X-Y": "z"}}),
     );
-    desk.send(&wish);
-    let (_, raw) = desk.queued().pop().unwrap();
-    let blob = desk.context.keep_upload(desk.id(), &raw, "message/rfc822").unwrap().to_string();
-    let text = desk
+    fixture.send(&mdn);
+    let (_, raw) = fixture.queued().pop().unwrap();
+    let blob =
+        fixture.context.keep_upload(fixture.id(), &raw, "message/rfc822").unwrap().to_string();
+    let text = fixture
         .context
-        .keep_upload(desk.id(), b"Subject: x\r\n\r\nno", "message/rfc822")
+        .keep_upload(fixture.id(), b"Subject: x\r\n\r\nno", "message/rfc822")
         .unwrap()
         .to_string();
     let parse = |ids: Value| {
-        desk.run(&[CORE, MDN, BLOB], "MDN/parse", json!({"blobIds": ids}))[0][1].clone()
+        fixture.run(&[CORE, MDN, BLOB], "MDN/parse", json!({"blobIds": ids}))[0][1].clone()
     };
     let found = parse(json!([blob, text, "nonsense", "e0"]));
     let mdn = &found["parsed"][&blob];
     assert_eq!(
         *mdn,
         json!({
-            "forEmailId": email, "subject": "Gr\u{fc}\u{df}e", "textBody": "Seen.\n", "includeOriginalMessage": false,
+            "forEmailId": email,
+            "subject": "Gr\u{fc}\u{df}e",
+            "textBody": "Seen.\n",
+            "includeOriginalMessage": false,
             "reportingUA": null,
-            "disposition": {"actionMode": "manual-action", "sendingMode": "mdn-sent-manually", "type": "displayed"},
-            "mdnGateway": null, "originalRecipient": null, "finalRecipient": "rfc822; ann@example.org",
-            "originalMessageId": "<1@example.net>", "error": null, "extensionFields": {"X-Y": "z"},
+            "disposition": {
+                "actionMode": "manual-action",
+                "sendingMode": "mdn-sent-manually",
+                "type": "displayed",
+            },
+            "mdnGateway": null,
+            "originalRecipient": null,
+            "finalRecipient": "rfc822; ann@example.org",
+            "originalMessageId": "<1@example.net>",
+            "error": null,
+            "extensionFields": {"X-Y": "z"},
         }),
         "{found}"
     );
@@ -420,13 +474,17 @@ fn what_came_is_parsed_and_leads_to_what_it_is_about() {
         (&found["notParsable"], &found["notFound"]),
         (&json!([text]), &json!(["e0", "nonsense"]))
     );
-    // Where no message may be read any more, it is parsed, and not said which email it is about.
-    let call = json!(["MDN/parse", {"accountId": desk.account, "blobIds": [blob]}, "c"]);
-    let poor = &desk.within(Budget::with_searches(10, limits::MAX_WALKED_ROWS_PER_REQUEST), &call)
-        [0][1]["parsed"][&blob];
-    assert_eq!((&poor["forEmailId"], &poor["textBody"]), (&Value::Null, &json!("Seen.\n")));
-    // Of several with that Message-ID none is meant more than the others.
-    desk.deliver("eve@example.net", &ASKING.replace("noon", "one"));
+    // If the request may search no more, the MDN is parsed without the email that it is about.
+    let call = json!(["MDN/parse", {"accountId": fixture.account, "blobIds": [blob]}, "c"]);
+    let unsearched = &fixture
+        .within(Budget::with_searches(10, limits::MAX_WALKED_ROWS_PER_REQUEST), &call)[0][1]["parsed"]
+        [&blob];
+    assert_eq!(
+        (&unsearched["forEmailId"], &unsearched["textBody"]),
+        (&Value::Null, &json!("Seen.\n"))
+    );
+    // If several emails have the Message-ID, no email is named.
+    fixture.deliver("eve@example.net", &REQUESTING.replace("noon", "one"));
     let found = parse(json!([blob]));
     assert_eq!(
         (&found["parsed"][&blob]["forEmailId"], &found["notFound"]),

@@ -1,4 +1,4 @@
-//! `EmailSubmission`/get and /changes (RFC 8621 §7.1, §7.2).
+//! EmailSubmission/get and EmailSubmission/changes (RFC 8621 §7.1, §7.2).
 
 use super::{SubmissionProperty, object};
 use crate::jmap::context::Account;
@@ -44,8 +44,8 @@ impl ObjectChanges for EmailSubmission {
     fn changes(
         reader: &StoredReader<'_>,
         since: &str,
-        most: usize,
+        max_changes: usize,
     ) -> Result<Option<ChangedObjects<ObjectId>>, MethodError> {
-        reader.changes::<EmailSubmission>(since, most)
+        reader.changes::<EmailSubmission>(since, max_changes)
     }
 }

@@ -1,4 +1,4 @@
-//! ``EmailSubmission`` (RFC 8621 §7): what the owner sends, over the outbox.
+//! `EmailSubmission` (RFC 8621 §7): the messages that a user sends. The outbox carries them.
 
 mod envelope;
 mod get;
@@ -58,11 +58,15 @@ fn path(path: &EnvelopeAddress) -> Value {
     json!({"email": path.email, "parameters": path.parameters})
 }
 
-/// What became of a recipient, by address.
+/// Returns the address of a recipient, and its `DeliveryStatus`.
 fn delivery_status(to: &SubmissionRecipient) -> (String, Value) {
     let status = &to.status;
     let displayed = if status.displayed { "yes" } else { "unknown" };
-    let value = json!({"smtpReply": status.smtp_reply, "delivered": status.delivered.name(), "displayed": displayed});
+    let value = json!({
+        "smtpReply": status.smtp_reply,
+        "delivered": status.delivered.name(),
+        "displayed": displayed,
+    });
     (to.path.email.clone(), value)
 }
 

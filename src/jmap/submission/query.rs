@@ -1,4 +1,4 @@
-//! `EmailSubmission`/query and /queryChanges (RFC 8621 §7.3, §7.4).
+//! EmailSubmission/query and EmailSubmission/queryChanges (RFC 8621 §7.3, §7.4).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::jmap::standard::{NoArguments, ObjectQuery, QueryObjects, StoredReader
 use crate::model::{EmailSubmission, ObjectId};
 use crate::wire::jmap::MethodError;
 
-/// A condition (RFC 8621 §7.3).
+/// A property of the `FilterCondition` (RFC 8621 §7.3).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) enum SubmissionCondition {
@@ -26,7 +26,7 @@ pub(in crate::jmap) enum SubmissionCondition {
 pub(in crate::jmap) enum SubmissionSortProperty {
     EmailId,
     ThreadId,
-    /// RFC 8621 §7.3 names it sentAt; the property is sendAt.
+    /// RFC 8621 §7.3 calls the sort property `sentAt`, although the property is `sendAt`.
     #[serde(alias = "sentAt")]
     SendAt,
 }
@@ -41,8 +41,10 @@ impl QueryObjects for EmailSubmission {
         query: &ObjectQuery<Self>,
     ) -> Result<Vec<String>, MethodError> {
         let all = reader.all::<EmailSubmission>()?;
-        let mut found: Vec<&(ObjectId, EmailSubmission)> =
-            all.iter().filter(|(_, one)| query.filter.holds(&|is| is.holds(one))).collect();
+        let mut found: Vec<&(ObjectId, EmailSubmission)> = all
+            .iter()
+            .filter(|(_, one)| query.filter.holds(&|condition| condition.matches(one)))
+            .collect();
         found.sort_by(|(one_id, one), (two_id, two)| {
             let order = query.compare(|property, _| match property {
                 SubmissionSortProperty::EmailId => {
@@ -67,7 +69,7 @@ impl QueryObjects for EmailSubmission {
 }
 
 impl SubmissionCondition {
-    fn holds(&self, submission: &EmailSubmission) -> bool {
+    fn matches(&self, submission: &EmailSubmission) -> bool {
         match self {
             Self::IdentityIds(ids) => ids.contains(&submission.identity.to_string()),
             Self::EmailIds(ids) => ids.contains(&submission.email.to_string()),

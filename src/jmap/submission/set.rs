@@ -1,9 +1,10 @@
-//! `EmailSubmission`/set (RFC 8621 §7.5): to send an email is to make a submission of it.
+//! EmailSubmission/set (RFC 8621 §7.5): sends an email by creating a submission for it.
 //!
-//! What the answer says was made stands in the queue: the submission and the action that carries it
-//! are one commit. What is sent is the email's message without its Bcc fields. Where a submission
-//! is done, its email can be changed or destroyed with it: that is an Email/set of its own, which
-//! follows.
+//! - One commit stores a submission and the action that carries it: a submission that the answer
+//!   reports as created is in the queue.
+//! - The email's message is sent without its Bcc fields.
+//! - The emails of successful submissions can be updated or destroyed with the call. An Email/set
+//!   that follows the call does this.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::envelope::{bad, prove, prove_size};
+use super::envelope::{check_size, checked_envelope, envelope_error};
 use super::{SubmissionProperty, object};
 use crate::jmap::context::Account;
 use crate::jmap::email;
@@ -32,11 +33,11 @@ use crate::wire::jmap::{JsonObject, MethodError, Patch, SetError, With};
 
 pub(in crate::jmap) struct SubmissionSet;
 
-/// What is to be done with the emails of submissions that are done.
+/// The changes of the emails whose submissions succeed.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::jmap) struct OnSuccessArgs {
-    /// Patches by submission.
+    /// Patches by submission id, or `#` and a creation id.
     #[serde(default)]
     on_success_update_email: BTreeMap<String, JsonObject>,
     #[serde(default)]
@@ -47,43 +48,46 @@ impl Method for SubmissionSet {
     type Args = With<SetArgs, OnSuccessArgs>;
     type Answer = SetAnswer;
 
-    fn call(call: &Call<'_>, With(args, follow): Self::Args) -> Result<SetAnswer, MethodError> {
-        set(call, args, follow)
+    fn call(call: &Call<'_>, With(args, on_success): Self::Args) -> Result<SetAnswer, MethodError> {
+        set(call, args, on_success)
     }
 }
 
-fn set(call: &Call<'_>, args: SetArgs, follow: OnSuccessArgs) -> Result<SetAnswer, MethodError> {
+fn set(
+    call: &Call<'_>,
+    args: SetArgs,
+    on_success: OnSuccessArgs,
+) -> Result<SetAnswer, MethodError> {
     let context = call.context;
     let account = call.open(&args.account_id, false)?;
     let set = SetArguments::of(call.created, args)?;
-    follow.prove()?;
+    on_success.check_count()?;
     identity::refresh(context, &account)?;
     let senders = SenderAddresses::of(context, &account)?;
-    // What needs reading is read before the account is locked.
-    let mut parcels = Vec::with_capacity(set.create.len());
+    // The emails are read before the account is locked.
+    let mut prepared = Vec::with_capacity(set.create.len());
     for (name, properties) in &set.create {
-        let parcel = prepare(call, &account, &senders, properties);
-        let parcel = match parcel {
-            Ok(parcel) => Ok(parcel),
+        let submission = match prepare(call, &account, &senders, properties) {
+            Ok(submission) => Ok(submission),
             Err(failure) => Err(failure.object()?),
         };
-        parcels.push((name, parcel));
+        prepared.push((name, submission));
     }
-    let known = call.created.checkpoint();
+    let checkpoint = call.created.checkpoint();
     let (done, states, emails) =
         set.commit_each(context, &account, DataType::EmailSubmission, |txn, done| {
-            call.created.restore(&known);
-            // Of which emails the submissions are that were made, changed or removed.
+            call.created.restore(&checkpoint);
+            // The emails of the submissions that were created, updated or destroyed.
             let mut emails: BTreeMap<String, EmailId> = BTreeMap::new();
-            for (name, parcel) in &parcels {
-                let sent = parcel.as_ref().map_err(|error| SetFailure::Object(error.clone()));
-                let sent = sent.and_then(|parcel| parcel.send(txn));
-                let made = sent.map(|(id, submission)| {
+            for (name, new) in &prepared {
+                let new = new.as_ref().map_err(|error| SetFailure::Object(error.clone()));
+                let created = new.and_then(|new| new.submit(txn));
+                let created = created.map(|(id, submission)| {
                     emails.insert(format!("#{name}"), submission.email);
                     emails.insert(id.to_string(), submission.email);
-                    told(id, &submission)
+                    properties_not_given(id, &submission)
                 });
-                done.create(call.created, name, made)?;
+                done.create(call.created, name, created)?;
             }
             for (id, patch) in &set.update {
                 let email = update(txn, id, patch);
@@ -97,52 +101,53 @@ fn set(call: &Call<'_>, args: SetArgs, follow: OnSuccessArgs) -> Result<SetAnswe
             }
             Ok(emails)
         })?;
-    if let Some(next) = follow.next(&account, call, &emails) {
+    if let Some(next) = on_success.follow_up(&account, call, &emails) {
         call.follow_with(next);
     }
     Ok(done.into_answer(context, &account, states))
 }
 
-/// What the client does not know of a submission that was made.
-fn told(id: ObjectId, submission: &EmailSubmission) -> JsonObject {
+/// Returns the properties of a new submission that the client cannot know.
+fn properties_not_given(id: ObjectId, submission: &EmailSubmission) -> JsonObject {
     let is_known = |property: &SubmissionProperty| {
         matches!(property, SubmissionProperty::IdentityId | SubmissionProperty::EmailId)
     };
-    let told: Vec<_> =
+    let properties: Vec<_> =
         SubmissionProperty::ALL.iter().copied().filter(|property| !is_known(property)).collect();
-    object(id, submission, &told)
+    object(id, submission, &properties)
 }
 
-/// A submission that can be made: what is sent, to whom.
+/// A submission that was checked and can be stored.
 struct NewSubmission {
     submission: EmailSubmission,
     order: SubmissionOrder,
     message_id: String,
-    /// The message that goes out; with its octets where it is no email's.
+    /// The message that is sent.
     blob: BlobHash,
-    octets: Option<Vec<u8>>,
-    /// Whether the queue is held as a whole: the submission says so from the start.
+    /// The bytes of the message, if it is not stored yet.
+    bytes: Option<Vec<u8>>,
+    /// Whether the whole queue is held. If so, the submission says so from the start.
     is_held: bool,
 }
 
 type CreatedSubmission = (ObjectId, EmailSubmission);
 
 impl NewSubmission {
-    fn send(&self, txn: &mut Txn<'_>) -> TxnResult<CreatedSubmission> {
-        let Self { submission, order, message_id, blob, octets, is_held } = self;
+    fn submit(&self, txn: &mut Txn<'_>) -> TxnResult<CreatedSubmission> {
+        let Self { submission, order, message_id, blob, bytes, is_held } = self;
         if txn.snapshot().email(txn.account(), submission.email)?.is_none() {
             return Err(SetError::property("emailId", "there is no such email").into());
         }
         let queued = order.clone().queue(submission.email, *blob, message_id.clone(), txn.now());
         let action = Action { last_error: is_held.then(|| HELD.into()), ..queued.action };
-        let message = octets.as_deref().map(|octets| (blob, octets));
+        let message = bytes.as_deref().map(|bytes| (blob, bytes));
         let (id, _) = txn.submit(submission, action, &queued.octets, message)?;
-        let made = txn.snapshot().object::<EmailSubmission>(txn.account(), id)?;
-        Ok((id, made.unwrap_or_else(|| submission.clone())))
+        let stored = txn.snapshot().object::<EmailSubmission>(txn.account(), id)?;
+        Ok((id, stored.unwrap_or_else(|| submission.clone())))
     }
 }
 
-/// The first instant of the year 1: `time.Time` of Go where nothing was set.
+/// The zero value of Go's `time.Time`.
 const NO_TIME: &str = "0001-01-01T00:00:00Z";
 
 fn prepare(
@@ -152,21 +157,21 @@ fn prepare(
     properties: &JsonObject,
 ) -> Result<NewSubmission, SetFailure> {
     let context = call.context;
-    let mut wrong = InvalidProperties::default();
+    let mut problems = InvalidProperties::default();
     let settable =
         |name: &str| matches!(name, "identityId" | "emailId" | "envelope" | "undoStatus");
-    // aerc writes the time that its language has where there is none.
-    let no_time =
+    // The client aerc sends the zero value of its language instead of no time.
+    let is_no_time =
         |name: &str| name == "sendAt" && properties.get(name).is_some_and(|at| at == NO_TIME);
-    for name in properties.keys().filter(|name| !settable(name) && !no_time(name)) {
-        wrong.add(name, "it cannot be set");
+    for name in properties.keys().filter(|name| !settable(name) && !is_no_time(name)) {
+        problems.add(name, "this property cannot be set");
     }
-    // It begins with pending, whatever the client says: meli says final. The answer tells what it
-    // is.
+    // A submission starts as pending. The client meli sends `final`, which is accepted; the answer
+    // says `pending`.
     let statuses = [UndoStatus::Pending, UndoStatus::Final].map(UndoStatus::name);
     let status = properties.get("undoStatus").filter(|status| !status.is_null());
-    if status.is_some_and(|status| !statuses.iter().any(|known| status == known)) {
-        wrong.add("undoStatus", "pending is what it begins with");
+    if status.is_some_and(|status| !statuses.iter().any(|accepted| status == accepted)) {
+        problems.add("undoStatus", "a submission starts as pending");
     }
     let id = |name: &str| properties.get(name)?.as_str().and_then(|id| call.created.resolve(id));
     let snapshot = context.store.snapshot();
@@ -180,33 +185,34 @@ fn prepare(
         [("identityId", identity.is_none()), ("emailId", metadata.is_none() || content.is_none())]
     {
         if missing {
-            wrong.add(name, "the id of what is there is wanted");
+            problems.add(name, "the id of an existing object is expected");
         }
     }
     let (Some(identity), Some((metadata, (_, content)))) = (&identity, metadata.zip(content))
     else {
-        return Err(wrong.finish().err().unwrap_or(SetError::NotFound).into());
+        return Err(problems.finish().err().unwrap_or(SetError::NotFound).into());
     };
-    prove_size(metadata.size, limits::MAX_MESSAGE_BYTES)?;
+    check_size(metadata.size, limits::MAX_MESSAGE_BYTES)?;
     let mut raw = email::message_head(context, &snapshot, &metadata.blob)?.unwrap_or_default();
-    // Asked as it is taken out: a Bcc that is found only then would leave the head as the message.
+    // This uses the same function that removes Bcc below. Otherwise a Bcc that only that one finds
+    // would make it send the header alone.
     let has_bcc = matches!(header::without_fields(&raw, &["Bcc"]), Cow::Owned(_));
-    // RFC 8621 §7.5: Bcc is not sent; without that field the message goes out as it is stored.
+    // RFC 8621 §7.5: Bcc is not sent. A message without this field is sent as it is stored.
     if has_bcc || raw.len() >= limits::MAX_HEADER_BYTES {
         context.budget.charge_read(metadata.size)?;
         raw = snapshot.raw_message(&metadata.blob)?.unwrap_or_default();
     }
     let (mail_from, rcpt_to) =
-        prove(senders, identity, (&raw, &content), properties.get("envelope"))?;
-    wrong.finish()?;
+        checked_envelope(senders, identity, (&raw, &content), properties.get("envelope"))?;
+    problems.finish()?;
     let now = context.store.clock().now();
     let order = order(&mail_from, &rcpt_to, now, limits::MAX_RECIPIENTS, limits::MAX_DELAYED_SEND)
-        .map_err(bad)?;
-    let (blob, octets) = match header::without_fields(&raw, &["Bcc"]) {
+        .map_err(envelope_error)?;
+    let (blob, bytes) = match header::without_fields(&raw, &["Bcc"]) {
         Cow::Borrowed(_) => (metadata.blob, None),
-        Cow::Owned(octets) => {
-            context.budget.charge_stored(octets.len() as u64)?;
-            (BlobHash(*blake3::hash(&octets).as_bytes()), Some(octets))
+        Cow::Owned(bytes) => {
+            context.budget.charge_stored(bytes.len() as u64)?;
+            (BlobHash(*blake3::hash(&bytes).as_bytes()), Some(bytes))
         }
     };
     let rcpt_to = rcpt_to
@@ -225,41 +231,49 @@ fn prepare(
     };
     let mark = snapshot.queue_mark()?;
     let is_held = mark.is_some_and(|mark| mark.held.is_some());
-    Ok(NewSubmission { submission, order, message_id, blob, octets, is_held })
+    Ok(NewSubmission { submission, order, message_id, blob, bytes, is_held })
 }
 
-/// All that can be changed is that it is taken back.
+/// Updates a submission: it can only be canceled. Returns its email.
 fn update(txn: &mut Txn<'_>, id: &str, patch: &Value) -> TxnResult<EmailId> {
-    let known: ObjectId = id.parse().map_err(|_| SetError::NotFound)?;
-    let found = txn.snapshot().object::<EmailSubmission>(txn.account(), known)?;
+    let id: ObjectId = id.parse().map_err(|_| SetError::NotFound)?;
+    let found = txn.snapshot().object::<EmailSubmission>(txn.account(), id)?;
     let submission = found.ok_or(SetError::NotFound)?;
-    let before = object(known, &submission, SubmissionProperty::ALL);
+    let before = object(id, &submission, SubmissionProperty::ALL);
     for (property, value) in Patch::wishes(patch, &before)? {
         if before.get(&property) == Some(&value) {
             continue;
         }
         if property != "undoStatus" {
-            return Err(SetError::property(&property, "it cannot be changed").into());
+            return Err(SetError::property(&property, "this property cannot be changed").into());
         }
         if value.as_str() != Some(UndoStatus::Canceled.name()) {
-            return Err(SetError::property("undoStatus", "it can only be canceled").into());
+            return Err(SetError::property(
+                "undoStatus",
+                "undoStatus can only be changed to canceled",
+            )
+            .into());
         }
-        if !txn.cancel_submission(known).map_err(SetFailure::Call)? {
-            return Err(SetError::of("cannotUnsend", "it is on its way").into());
+        if !txn.cancel_submission(id).map_err(SetFailure::Call)? {
+            return Err(SetError::of(
+                "cannotUnsend",
+                "the message is already being sent or was sent",
+            )
+            .into());
         }
     }
     Ok(submission.email)
 }
 
-/// Only the record goes: what is on its way goes on (RFC 8621 §7.5).
+/// Destroys a submission. The message is still sent (RFC 8621 §7.5). Returns its email.
 fn destroy(txn: &mut Txn<'_>, id: &str) -> TxnResult<EmailId> {
-    let known = id.parse().map_err(|_| SetError::NotFound)?;
-    Ok(txn.destroy_object::<EmailSubmission>(known)?.email)
+    let id = id.parse().map_err(|_| SetError::NotFound)?;
+    Ok(txn.destroy_object::<EmailSubmission>(id)?.email)
 }
 
 impl OnSuccessArgs {
-    /// Refuses more than one call may change.
-    fn prove(&self) -> Result<(), MethodError> {
+    /// Refuses more emails than one call may change.
+    fn check_count(&self) -> Result<(), MethodError> {
         if self.on_success_update_email.len() + self.on_success_destroy_email.len()
             > limits::MAX_OBJECTS_IN_SET
         {
@@ -268,8 +282,8 @@ impl OnSuccessArgs {
         Ok(())
     }
 
-    /// The call that does it; none where nothing is to be done.
-    fn next(
+    /// Returns the Email/set that makes the changes; `None` if there are none to make.
+    fn follow_up(
         self,
         account: &Account,
         call: &Call<'_>,

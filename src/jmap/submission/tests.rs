@@ -309,8 +309,8 @@ fn nobody_sends_from_an_address_that_the_directory_gives_to_somebody_else() {
 /// RFC 8621 §7.5.
 #[test]
 fn a_message_that_is_too_large_is_refused_with_the_largest() {
-    assert_eq!(super::envelope::prove_size(10, 10), Ok(()));
-    let error = super::envelope::prove_size(11, 10).unwrap_err().object();
+    assert_eq!(super::envelope::check_size(10, 10), Ok(()));
+    let error = super::envelope::check_size(11, 10).unwrap_err().object();
     assert_eq!((&error["type"], &error["maxSize"]), (&json!("tooLarge"), &json!(10)));
 }
 

@@ -1,4 +1,4 @@
-//! An MDN as a client asks for it (RFC 9007 §2).
+//! Reads the MDN object that a client wants to send (RFC 9007 §2).
 
 use serde_json::{Map, Value};
 
@@ -9,15 +9,15 @@ use crate::message::report::{
 use crate::model::limits;
 use crate::wire::jmap::SetError;
 
-/// Extension fields of one.
+/// How many extension fields one MDN may have.
 const MAX_EXTENSIONS: usize = 50;
-/// What only the server sets.
+/// Properties that only the server sets.
 const SERVER_SET: [&str; 4] = ["mdnGateway", "originalRecipient", "originalMessageId", "error"];
 
-/// What is asked for.
+/// The properties of an MDN that a client wants to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MdnObject {
-    /// `forEmailId`, a creation id perhaps.
+    /// `forEmailId`: an id or a creation id.
     pub(super) email: String,
     pub(super) subject: Option<String>,
     pub(super) text: Option<String>,
@@ -31,70 +31,70 @@ pub(super) struct MdnObject {
 }
 
 impl MdnObject {
-    /// Reads it.
+    /// Reads an MDN.
     ///
     /// # Errors
-    /// `invalidProperties` with all that is wrong, `tooLarge`.
+    /// `InvalidProperties` with all invalid properties; `TooLarge`.
     pub(super) fn read(object: &Map<String, Value>) -> Result<Self, SetError> {
-        let mut wrong = InvalidProperties::default();
+        let mut problems = InvalidProperties::default();
         let given = |name: &str| object.get(name).filter(|value| !value.is_null());
         for name in object.keys() {
             if SERVER_SET.contains(&name.as_str()) && given(name).is_some() {
-                wrong.add(name, "the server sets it");
+                problems.add(name, "only the server sets this property");
             } else if !SERVER_SET.contains(&name.as_str()) && !PROPERTIES.contains(&name.as_str()) {
-                wrong.add(name, "an MDN has no such property");
+                problems.add(name, "an MDN has no such property");
             }
         }
         let text = |name: &str| match given(name) {
             None => Ok(None),
             Some(value) => {
-                value.as_str().map(str::to_owned).map(Some).ok_or_else(|| wanted(name, "a text"))
+                value.as_str().map(str::to_owned).map(Some).ok_or_else(|| expected(name, "a text"))
             }
         };
         let line = |name: &str| match text(name)? {
-            Some(line) if !is_line(&line) => Err(wanted(name, "one line of up to 900 octets")),
+            Some(line) if !is_line(&line) => Err(expected(name, "one line of up to 900 bytes")),
             line => Ok(line),
         };
-        let email = wrong.note(text("forEmailId"))?.flatten();
+        let email = problems.note(text("forEmailId"))?.flatten();
         if email.is_none() {
-            wrong.add("forEmailId", "the id of an email is wanted");
+            problems.add("forEmailId", "the id of an email is expected");
         }
-        let text_body = wrong.note(text("textBody"))?.flatten();
+        let text_body = problems.note(text("textBody"))?.flatten();
         if text_body.as_ref().is_some_and(|text| text.len() as u64 > limits::MAX_MESSAGE_BYTES) {
             return Err(SetError::TooLarge(format!(
-                "more than {} octets",
+                "the text is larger than {} bytes",
                 limits::MAX_MESSAGE_BYTES
             )));
         }
         let with_original = given("includeOriginalMessage").map_or(Some(false), Value::as_bool);
         if with_original.is_none() {
-            wrong.add("includeOriginalMessage", "true or false is wanted");
+            problems.add("includeOriginalMessage", "true or false is expected");
         }
         let empty = Map::new();
         let disposition = given("disposition").and_then(Value::as_object);
         if disposition.is_none() {
-            wrong.add("disposition", "an object is wanted");
+            problems.add("disposition", "an object is expected");
         }
         let modes = disposition.unwrap_or(&empty);
         for other in modes
             .keys()
             .filter(|name| !["actionMode", "sendingMode", "type"].contains(&name.as_str()))
         {
-            wrong.add(format!("disposition/{other}"), "there is no such property");
+            problems.add(format!("disposition/{other}"), "there is no such property");
         }
         let action = word(modes, "actionMode", &ActionMode::ALL, ActionMode::name);
         let sending = word(modes, "sendingMode", &SendingMode::ALL, SendingMode::name);
         let kind = word(modes, "type", &DispositionType::ALL, DispositionType::name);
         if disposition.is_some() {
-            wrong.note(action.clone())?;
-            wrong.note(sending.clone())?;
-            wrong.note(kind.clone())?;
+            problems.note(action.clone())?;
+            problems.note(sending.clone())?;
+            problems.note(kind.clone())?;
         }
         let (subject, reporting_ua) =
-            (wrong.note(line("subject"))?, wrong.note(line("reportingUA"))?);
-        let final_recipient = wrong.note(line("finalRecipient"))?;
-        let extensions = wrong.note(extensions(given("extensionFields")))?;
-        wrong.finish()?;
+            (problems.note(line("subject"))?, problems.note(line("reportingUA"))?);
+        let final_recipient = problems.note(line("finalRecipient"))?;
+        let extensions = problems.note(extensions(given("extensionFields")))?;
+        problems.finish()?;
         Ok(Self {
             email: email.unwrap_or_default(),
             subject: subject.flatten(),
@@ -110,7 +110,7 @@ impl MdnObject {
     }
 }
 
-/// What the client may set.
+/// Properties that the client may set.
 const PROPERTIES: [&str; 8] = [
     "forEmailId",
     "subject",
@@ -122,36 +122,36 @@ const PROPERTIES: [&str; 8] = [
     "extensionFields",
 ];
 
-fn wanted(name: &str, what: &str) -> SetError {
-    SetError::property(name, format!("{what} is wanted"))
+fn expected(name: &str, what: &str) -> SetError {
+    SetError::property(name, format!("{what} is expected"))
 }
 
 fn is_line(text: &str) -> bool {
     !text.trim().is_empty() && text.len() <= MAX_VALUE_BYTES && !text.chars().any(char::is_control)
 }
 
-/// One of these words, in this case (RFC 9007 §2).
+/// Reads one of several words, which are case-sensitive (RFC 9007 §2).
 fn word<T: Copy>(
     object: &Map<String, Value>,
     name: &str,
     all: &[T],
-    of: impl Fn(T) -> &'static str,
+    name_of: impl Fn(T) -> &'static str,
 ) -> Result<T, SetError> {
-    let said = object.get(name).and_then(Value::as_str);
-    let found = said.and_then(|said| all.iter().copied().find(|one| of(*one) == said));
+    let given = object.get(name).and_then(Value::as_str);
+    let found = given.and_then(|given| all.iter().copied().find(|one| name_of(*one) == given));
     found.ok_or_else(|| {
-        let words: Vec<&str> = all.iter().map(|one| of(*one)).collect();
-        wanted(&format!("disposition/{name}"), &words.join(" or "))
+        let words: Vec<&str> = all.iter().map(|one| name_of(*one)).collect();
+        expected(&format!("disposition/{name}"), &words.join(" or "))
     })
 }
 
-/// RFC 8098 §3.3.
+/// Reads the extension fields (RFC 8098 §3.3).
 fn extensions(given: Option<&Value>) -> Result<Vec<(String, String)>, SetError> {
     let Some(given) = given else { return Ok(Vec::new()) };
     let bad = || {
-        wanted(
+        expected(
             "extensionFields",
-            "an object of names of fields that RFC 8098 leaves free, and their texts",
+            "an object with names of extension fields (RFC 8098 §3.3) and their texts",
         )
     };
     let members =
@@ -160,7 +160,7 @@ fn extensions(given: Option<&Value>) -> Result<Vec<(String, String)>, SetError> 
     for (name, value) in members {
         let text =
             value.as_str().filter(|text| is_line(text) && is_extension(name)).ok_or_else(bad)?;
-        if out.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        if out.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
             return Err(bad());
         }
         out.push((name.clone(), text.to_owned()));
