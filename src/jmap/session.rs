@@ -232,7 +232,7 @@ fn account_capability(
             "maxSizeBlobSet": blob::max_blob_set(uploads.max),
             "maxDataSources": blob::MAX_DATA_SOURCES,
             "supportedTypeNames": blob::LOOKUP_TYPES,
-            "supportedDigestAlgorithms": blob::digests(),
+            "supportedDigestAlgorithms": blob::digest_algorithms(),
         }),
         _ => json!({}),
     };

@@ -92,7 +92,11 @@ fn object(
         ShareNotificationProperty::Created => date_or_null(Some(notification.created)),
         ShareNotificationProperty::ChangedBy => {
             let principal = notification.by.account.map(|id| id.to_string());
-            json!({"name": notification.by.name, "email": notification.by.email, "principalId": principal})
+            json!({
+                "name": notification.by.name,
+                "email": notification.by.email,
+                "principalId": principal,
+            })
         }
         ShareNotificationProperty::ObjectType => "Mailbox".into(),
         ShareNotificationProperty::ObjectAccountId => notification.account.to_string().into(),

@@ -1,4 +1,4 @@
-//! Blob/copy (RFC 8620 §6.3): octets of one account, kept as an upload in another.
+//! Blob/copy (RFC 8620 §6.3): stores blobs of one account as uploads in another.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,9 @@ use crate::model::{AccountId, BlobBase, BlobId, limits};
 use crate::store::Error;
 use crate::wire::jmap::{Answer, JsonObject, MethodError, SetError};
 
-/// The media type of what nobody said what it is.
+/// The media type of a blob whose type is unknown.
 pub(super) const DEFAULT_MEDIA_TYPE: &str = "application/octet-stream";
 
-/// Blob/copy.
 pub(in crate::jmap) struct BlobCopy;
 
 #[derive(Debug, Deserialize)]
@@ -30,7 +29,7 @@ pub(in crate::jmap) struct BlobCopyArgs {
 pub(in crate::jmap) struct BlobCopyAnswer {
     from_account_id: String,
     account_id: String,
-    /// The new ids by the old.
+    /// New blob ids by old ids.
     copied: Option<BTreeMap<String, String>>,
     /// Errors by id.
     not_copied: Option<JsonObject>,
@@ -54,17 +53,17 @@ impl Method for BlobCopy {
         }
         let (mut copied, mut not_copied) = (BTreeMap::new(), JsonObject::new());
         for id in args.blob_ids {
-            let known = call.resolve_id(id.clone()).parse::<BlobId>().ok();
+            let parsed = call.resolve_id(id.clone()).parse::<BlobId>().ok();
             if let Err(wait) = context.begin_upload(to.id) {
                 not_copied.insert(id, SetError::RateLimit(wait.to_string()).object());
                 continue;
             }
-            let done = match known {
-                Some(known) => one(context, &from, to.id, &known),
+            let outcome = match parsed {
+                Some(blob_id) => copy(context, &from, to.id, &blob_id),
                 None => Err(SetError::NotFound.into()),
             };
-            // Others may have been copied: it is this one's error alone (RFC 8620 §3.6.2).
-            let error = match done {
+            // An error of the whole call would say that nothing was copied (RFC 8620 §3.6.2).
+            let error = match outcome {
                 Ok(new) => {
                     copied.insert(id, new.to_string());
                     continue;
@@ -83,7 +82,7 @@ impl Method for BlobCopy {
     }
 }
 
-fn one(
+fn copy(
     context: &Context,
     from: &Account,
     to: AccountId,
@@ -94,17 +93,17 @@ fn one(
     let hash = match id.base {
         BlobBase::Upload(hash) if id.parts.is_empty() => hash,
         _ => {
-            let octets = context
-                .blob_octets(from, id, limits::MAX_MESSAGE_BYTES * 2)?
+            let bytes = context
+                .blob_bytes(from, id, limits::MAX_MESSAGE_BYTES * 2)?
                 .ok_or(SetError::NotFound)?;
-            context.count_uploaded_bytes(to, octets.len());
-            context.budget.charge_stored(octets.len() as u64)?;
-            return Ok(context.keep_upload(to, &octets, &media_type)?);
+            context.count_uploaded_bytes(to, bytes.len());
+            context.budget.charge_stored(bytes.len() as u64)?;
+            return Ok(context.keep_upload(to, &bytes, &media_type)?);
         }
     };
     let user = context.uploader(to);
-    // Its octets are there: they need not be read. What others do with the same octets meanwhile
-    // makes it try again.
+    // The bytes of an upload are already stored, so they are not read. If somebody else changes the
+    // row of these bytes meanwhile, the commit is tried again.
     for _ in 0..3 {
         let room = limits::MAX_UPLOADED_BYTES;
         let (_, ticket) =
@@ -117,7 +116,7 @@ fn one(
     Err(SetError::NotFound.into())
 }
 
-/// The error of a blob that is not there.
+/// Returns the error for a blob that does not exist.
 pub(super) fn not_found(id: &str) -> SetError {
     SetError::BlobNotFound(vec![id.to_owned()])
 }

@@ -1,5 +1,8 @@
-//! Blob management (RFC 9404): Blob/upload puts octets together of texts and other blobs, Blob/get
-//! gives parts of blobs and their digests, Blob/lookup says what they are part of.
+//! Blob management (RFC 9404).
+//!
+//! - Blob/upload stores bytes that are put together from texts and other blobs.
+//! - Blob/get returns parts of blobs and their digests.
+//! - Blob/lookup returns the emails, threads and mailboxes that contain a blob.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,17 +23,17 @@ use crate::wire::http::media_type;
 use crate::wire::jmap::json::members;
 use crate::wire::jmap::{Answer, JsonObject, MethodError, Property as _, SetError, properties};
 
-/// Sources of one upload (RFC 9404 §3.1 maxDataSources: at least 64).
+/// How many sources one upload may have (RFC 9404 §3.1 maxDataSources: at least 64).
 pub(in crate::jmap) const MAX_DATA_SOURCES: usize = 64;
-/// Types of objects that blobs are looked up in (RFC 9404 §3.1 supportedTypeNames).
+/// The types that Blob/lookup supports (RFC 9404 §3.1 supportedTypeNames).
 pub(in crate::jmap) const LOOKUP_TYPES: [&str; 3] = ["Email", "Thread", "Mailbox"];
-/// Octets of all blobs that one Blob/get gives.
+/// How many bytes of blobs one Blob/get returns.
 const MAX_DATA_BYTES: u64 = 16 * 1024 * 1024;
-/// Emails that one blob is looked up in.
+/// How many emails Blob/lookup examines for one blob.
 const MAX_EMAILS_EXAMINED: usize = 1000;
 
 properties! {
-    /// What Blob/get gives (RFC 9404 §4.2).
+    /// The properties of Blob/get (RFC 9404 §4.2).
     pub(in crate::jmap) enum BlobProperty {
         Id = "id",
         Data = "data",
@@ -43,8 +46,8 @@ properties! {
     }
 }
 
-/// Algorithms of digests (RFC 9404 §3.1 supportedDigestAlgorithms).
-pub(in crate::jmap) fn digests() -> Vec<&'static str> {
+/// Returns the supported digest algorithms (RFC 9404 §3.1 supportedDigestAlgorithms).
+pub(in crate::jmap) fn digest_algorithms() -> Vec<&'static str> {
     BlobProperty::ALL
         .iter()
         .filter_map(|property| property.name().strip_prefix("digest:"))
@@ -93,26 +96,26 @@ fn upload(
     mut waiting: BTreeMap<String, JsonObject>,
 ) -> Result<SetResponse, MethodError> {
     let mut done = SetResponse::default();
-    let mut is_begun = false;
-    // One may be made of another of the same call: whatever order they stand in, those that wait
-    // for none come first.
+    let mut has_created = false;
+    // An upload may refer to another one of the same call, in any order. Those that refer to no
+    // waiting upload are made first.
     loop {
         let names: BTreeSet<String> = waiting.keys().cloned().collect();
         let (ready, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
             waiting.into_iter().partition(|(name, object)| !refers(object, &names, name));
-        let stuck = ready.is_empty();
-        for (name, object) in if stuck { rest.clone() } else { ready } {
-            let made = match made(call, account, &object) {
-                // Once something was kept, no error is of the whole call (RFC 8620 §3.6.2).
-                Err(SetFailure::Call(error)) if is_begun => {
+        let is_circular = ready.is_empty();
+        for (name, object) in if is_circular { rest.clone() } else { ready } {
+            let created = match create(call, account, &object) {
+                // An error of the whole call would say that nothing was stored (RFC 8620 §3.6.2).
+                Err(SetFailure::Call(error)) if has_created => {
                     Err(SetError::ServerFail(error.description()).into())
                 }
-                made => made,
+                outcome => outcome,
             };
-            is_begun |= made.is_ok();
-            done.create(call.created, &name, made)?;
+            has_created |= created.is_ok();
+            done.create(call.created, &name, created)?;
         }
-        if stuck || rest.is_empty() {
+        if is_circular || rest.is_empty() {
             break;
         }
         waiting = rest;
@@ -120,55 +123,59 @@ fn upload(
     Ok(done)
 }
 
-/// Whether an upload is made of another that is still to be made.
+/// Returns whether an upload refers to another one that is still waiting.
 fn refers(object: &JsonObject, names: &BTreeSet<String>, own: &str) -> bool {
     let sources = object.get("data").and_then(Value::as_array).into_iter().flatten();
     let mut ids = sources.filter_map(|source| source.get("blobId")?.as_str()?.strip_prefix('#'));
     ids.any(|name| name != own && names.contains(name))
 }
 
-fn made(call: &Call<'_>, account: &Account, object: &JsonObject) -> Result<JsonObject, SetFailure> {
+fn create(
+    call: &Call<'_>,
+    account: &Account,
+    object: &JsonObject,
+) -> Result<JsonObject, SetFailure> {
     let context = call.context;
-    let wrong = |name: &str, what: &str| SetError::property(name, what);
+    let invalid = |name: &str, what: &str| SetError::property(name, what);
     if let Some(unknown) = object.keys().find(|name| !["data", "type"].contains(&name.as_str())) {
-        return Err(wrong(unknown, "no such property").into());
+        return Err(invalid(unknown, "there is no such property").into());
     }
     let kind = match object.get("type").filter(|kind| !kind.is_null()) {
         None => None,
         Some(kind) => {
-            let known = kind.as_str().and_then(media_type);
-            Some(known.ok_or_else(|| wrong("type", "no media type"))?)
+            let parsed = kind.as_str().and_then(media_type);
+            Some(parsed.ok_or_else(|| invalid("type", "this is not a media type"))?)
         }
     };
     if context.uploads.refuses(kind.unwrap_or(DEFAULT_MEDIA_TYPE)) {
-        return Err(wrong("type", "this type is not taken here").into());
+        return Err(invalid("type", "this server refuses this media type").into());
     }
     let sources = object.get("data").and_then(Value::as_array);
-    let sources = sources.ok_or_else(|| wrong("data", "an array of sources is wanted"))?;
+    let sources = sources.ok_or_else(|| invalid("data", "an array of sources is expected"))?;
     if sources.len() > MAX_DATA_SOURCES {
-        return Err(wrong("data", "too many sources").into());
+        return Err(invalid("data", "there are too many sources").into());
     }
     context.begin_upload(account.id).map_err(|wait| SetError::RateLimit(wait.to_string()))?;
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     for source in sources {
-        append(call, account, source, &mut octets)?;
-        if octets.len() as u64 > max_blob_set(context.uploads.max) {
-            return Err(SetError::TooLarge("larger than maxSizeBlobSet".into()).into());
+        append(call, account, source, &mut bytes)?;
+        if bytes.len() as u64 > max_blob_set(context.uploads.max) {
+            return Err(SetError::TooLarge("the blob is larger than maxSizeBlobSet".into()).into());
         }
     }
-    context.count_uploaded_bytes(account.id, octets.len());
-    context.budget.charge_stored(octets.len() as u64)?;
-    let id = context.keep_upload(account.id, &octets, kind.unwrap_or(DEFAULT_MEDIA_TYPE))?;
-    Ok(members(json!({"id": id.to_string(), "type": kind, "size": octets.len()})))
+    context.count_uploaded_bytes(account.id, bytes.len());
+    context.budget.charge_stored(bytes.len() as u64)?;
+    let id = context.keep_upload(account.id, &bytes, kind.unwrap_or(DEFAULT_MEDIA_TYPE))?;
+    Ok(members(json!({"id": id.to_string(), "type": kind, "size": bytes.len()})))
 }
 
-/// Bytes of what Blob/upload makes (RFC 9404 §3.1 maxSizeBlobSet): an upload's, but no more than
-/// memory should hold.
+/// Returns the size of the largest blob that Blob/upload makes, in bytes (RFC 9404 §3.1
+/// maxSizeBlobSet): that of an upload, but no more than memory should hold.
 pub(in crate::jmap) fn max_blob_set(max_upload: u64) -> u64 {
     max_upload.min(limits::MAX_UPLOAD_BYTES)
 }
 
-/// Appends what a source gives: a text, base64, or a range of a blob.
+/// Appends the bytes of a source: a text, base64, or a range of a blob.
 fn append(
     call: &Call<'_>,
     account: &Account,
@@ -176,19 +183,19 @@ fn append(
     out: &mut Vec<u8>,
 ) -> Result<(), SetFailure> {
     let context = call.context;
-    let wrong = |what: &str| SetError::property("data", what);
-    let source = source.as_object().ok_or_else(|| wrong("a source is an object"))?;
+    let invalid = |what: &str| SetError::property("data", what);
+    let source = source.as_object().ok_or_else(|| invalid("a source is an object"))?;
     let text = |name: &str| source.get(name).filter(|value| !value.is_null());
     let number = |name: &str| match text(name) {
         None => Ok(None),
         Some(value) => {
-            value.as_u64().map(Some).ok_or_else(|| wrong("offset and length are whole numbers"))
+            value.as_u64().map(Some).ok_or_else(|| invalid("offset and length are whole numbers"))
         }
     };
     match (text("data:asText"), text("data:asBase64"), text("blobId")) {
         (Some(Value::String(text)), None, None) => out.extend_from_slice(text.as_bytes()),
         (None, Some(Value::String(text)), None) => {
-            out.extend(STANDARD.decode(text).map_err(|_| wrong("data:asBase64 is no base64"))?);
+            out.extend(STANDARD.decode(text).map_err(|_| invalid("data:asBase64 is not base64"))?);
         }
         (None, None, Some(Value::String(named))) => {
             let id = call.created.resolve(named).and_then(|id| id.parse::<BlobId>().ok());
@@ -197,16 +204,18 @@ fn append(
             let size = context.blob_size(&blob)?;
             let offset = number("offset")?.unwrap_or(0);
             let end = number("length")?.map_or(Some(size), |length| offset.checked_add(length));
-            // RFC 9404 §4.1: a range that is not all within the blob makes no upload.
+            // RFC 9404 §4.1: a range that goes beyond the blob is refused.
             let end = end.filter(|end| offset <= *end && *end <= size);
-            let end = end.ok_or_else(|| wrong("the range is not within the blob"))?;
+            let end = end.ok_or_else(|| invalid("the range is not within the blob"))?;
             if end - offset > limits::MAX_UPLOAD_BYTES {
-                return Err(SetError::TooLarge("larger than maxSizeBlobSet".into()).into());
+                return Err(
+                    SetError::TooLarge("the blob is larger than maxSizeBlobSet".into()).into()
+                );
             }
             out.extend(context.blob_range(blob, offset..end)?);
         }
         _ => {
-            return Err(wrong(
+            return Err(invalid(
                 "a source has one of data:asText, data:asBase64 and blobId, as a text",
             )
             .into());
@@ -224,10 +233,10 @@ pub(in crate::jmap) struct BlobGetArgs {
     account_id: String,
     ids: Vec<String>,
     properties: Option<BTreeSet<BlobProperty>>,
-    /// The octets that are given: from here,
+    /// Where the returned bytes begin.
     #[serde(default)]
     offset: u64,
-    /// and so many.
+    /// How many bytes are returned at most.
     length: Option<u64>,
 }
 
@@ -241,7 +250,7 @@ pub(in crate::jmap) struct BlobListAnswer {
 }
 
 impl Answer for BlobListAnswer {
-    /// Moves the list: it is most of the answer.
+    /// Moves the list, because it is most of the answer.
     fn into_value(self) -> serde_json::Result<Value> {
         let mut answer = JsonObject::new();
         answer.insert("accountId".into(), self.account_id.into());
@@ -270,7 +279,7 @@ impl Method for BlobGet {
             let found = resolved
                 .parse::<BlobId>()
                 .ok()
-                .map(|known| context.blob(&account, &known))
+                .map(|blob_id| context.blob(&account, &blob_id))
                 .transpose();
             let Some(blob) = found?.flatten() else {
                 not_found.push(id);
@@ -287,10 +296,10 @@ impl Method for BlobGet {
                 let given = end.min(size).saturating_sub(offset);
                 room = room
                     .checked_sub(given)
-                    .ok_or(MethodError::RequestTooLarge("more octets than one call gives"))?;
-                let octets = context.blob_range(blob, offset..end.min(size).max(offset))?;
-                show(&mut object, &octets, &properties);
-                // RFC 9404 §4.2: the range goes beyond the end.
+                    .ok_or(MethodError::RequestTooLarge("more bytes than one call returns"))?;
+                let bytes = context.blob_range(blob, offset..end.min(size).max(offset))?;
+                add_data(&mut object, &bytes, &properties);
+                // RFC 9404 §4.2: the range goes beyond the end of the blob.
                 if end > size || offset > size {
                     object.insert("isTruncated".into(), true.into());
                 }
@@ -303,10 +312,10 @@ impl Method for BlobGet {
     }
 }
 
-/// Adds octets to an object in the forms that are asked for.
-fn show(object: &mut JsonObject, octets: &[u8], properties: &BTreeSet<BlobProperty>) {
+/// Adds bytes to an object, in the forms that the properties name.
+fn add_data(object: &mut JsonObject, bytes: &[u8], properties: &BTreeSet<BlobProperty>) {
     use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
-    let text = std::str::from_utf8(octets);
+    let text = std::str::from_utf8(bytes);
     for property in properties {
         let (form, value) = match (property, text) {
             (BlobProperty::Id | BlobProperty::Size, _) => continue,
@@ -315,11 +324,11 @@ fn show(object: &mut JsonObject, octets: &[u8], properties: &BTreeSet<BlobProper
             }
             (BlobProperty::DataAsText, Err(_)) => (BlobProperty::DataAsText, Value::Null),
             (BlobProperty::Data, Err(_)) | (BlobProperty::DataAsBase64, _) => {
-                (BlobProperty::DataAsBase64, STANDARD.encode(octets).into())
+                (BlobProperty::DataAsBase64, STANDARD.encode(bytes).into())
             }
-            (BlobProperty::DigestSha1, _) => (*property, digest(&SHA1_FOR_LEGACY_USE_ONLY, octets)),
-            (BlobProperty::DigestSha256, _) => (*property, digest(&SHA256, octets)),
-            (BlobProperty::DigestSha512, _) => (*property, digest(&SHA512, octets)),
+            (BlobProperty::DigestSha1, _) => (*property, digest(&SHA1_FOR_LEGACY_USE_ONLY, bytes)),
+            (BlobProperty::DigestSha256, _) => (*property, digest(&SHA256, bytes)),
+            (BlobProperty::DigestSha512, _) => (*property, digest(&SHA512, bytes)),
         };
         object.insert(form.name().to_owned(), value);
         if text.is_err() && matches!(property, BlobProperty::Data | BlobProperty::DataAsText) {
@@ -328,9 +337,9 @@ fn show(object: &mut JsonObject, octets: &[u8], properties: &BTreeSet<BlobProper
     }
 }
 
-/// The digest of octets, in base64.
-fn digest(algorithm: &'static aws_lc_rs::digest::Algorithm, octets: &[u8]) -> Value {
-    STANDARD.encode(aws_lc_rs::digest::digest(algorithm, octets)).into()
+/// Returns the digest of bytes, in base64.
+fn digest(algorithm: &'static aws_lc_rs::digest::Algorithm, bytes: &[u8]) -> Value {
+    STANDARD.encode(aws_lc_rs::digest::digest(algorithm, bytes)).into()
 }
 
 /// Blob/lookup (RFC 9404 §4.3).
@@ -359,14 +368,17 @@ impl Method for BlobLookup {
         let (mut list, mut not_found) = (Vec::new(), Vec::new());
         for id in distinct_ids(args.ids)? {
             let resolved = call.resolve_id(id.clone());
-            let known = resolved.parse::<BlobId>().ok();
-            let found =
-                known.as_ref().map(|known| context.blob(&account, known)).transpose()?.flatten();
-            let Some(known) = known.filter(|_| found.is_some()) else {
+            let parsed = resolved.parse::<BlobId>().ok();
+            let found = parsed
+                .as_ref()
+                .map(|blob_id| context.blob(&account, blob_id))
+                .transpose()?
+                .flatten();
+            let Some(blob_id) = parsed.filter(|_| found.is_some()) else {
                 not_found.push(id);
                 continue;
             };
-            let holders = holders(context, &account, &known)?;
+            let holders = holders(context, &account, &blob_id)?;
             let of = |name: &String| {
                 (name.clone(), holders.ids(name).iter().cloned().collect::<Value>())
             };
@@ -378,7 +390,7 @@ impl Method for BlobLookup {
     }
 }
 
-/// What a blob is part of.
+/// The objects that contain a blob.
 #[derive(Default)]
 struct Holders {
     emails: BTreeSet<String>,
@@ -387,7 +399,7 @@ struct Holders {
 }
 
 impl Holders {
-    /// The ids of a type of `LOOKUP_TYPES`.
+    /// Returns the ids of one type of `LOOKUP_TYPES`.
     fn ids(&self, name: &str) -> &BTreeSet<String> {
         match name {
             "Email" => &self.emails,
@@ -422,10 +434,10 @@ fn holders(context: &Context, account: &Account, id: &BlobId) -> Result<Holders,
     Ok(holders)
 }
 
-/// The ids of a call, each once.
+/// Returns the ids of a call, each once.
 ///
 /// # Errors
-/// `requestTooLarge`.
+/// `RequestTooLarge`.
 fn distinct_ids(ids: Vec<String>) -> Result<Vec<String>, MethodError> {
     let ids = distinct(ids);
     if ids.len() > limits::MAX_OBJECTS_IN_GET {

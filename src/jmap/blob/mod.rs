@@ -1,15 +1,13 @@
-//! Blobs: octets that a client may read, by an id (RFC 8620 §6), and those that it puts here.
+//! Finds, reads and stores blobs: bytes with an id (RFC 8620 §6).
 //!
-//! A blob id says where the octets are (`model::BlobId`); here they are found, counted and read, a
-//! piece at a time, so that an attachment of any size needs little memory. A part is read straight
-//! from its place in the message. To find that place within an upload, or in a message within a
-//! message, the message is parsed once; nothing of it is held while a client takes the part
-//! (`blob_room` says what is held meanwhile).
-//!
-//! What a method reads is charged to its request (`budget`) before it is read.
-//!
-//! What must hold: a blob is found only through an account that holds it, by who may read an email
-//! that holds it there; an upload only by its uploader.
+//! - A blob is found only in an account that has it, by a caller who may read an email with it
+//!   there. An upload is found only by its uploader.
+//! - A blob id says where the bytes are (`model::BlobId`). They are read in pieces, so an
+//!   attachment of any size needs little memory.
+//! - To find a part of an upload, or of a message within a message, the message is parsed once. It
+//!   is not held in memory while the client reads the part (`blob_room` says how much memory
+//!   finding it takes).
+//! - Bytes are charged to the request (`budget`) before they are read.
 
 mod copy;
 mod management;
@@ -18,7 +16,7 @@ use std::ops::Range;
 
 pub(super) use copy::BlobCopy;
 pub(super) use management::{BlobGet, BlobLookup, BlobUpload};
-pub(super) use management::{LOOKUP_TYPES, MAX_DATA_SOURCES, digests, max_blob_set};
+pub(super) use management::{LOOKUP_TYPES, MAX_DATA_SOURCES, digest_algorithms, max_blob_set};
 
 use crate::message::Message;
 use crate::message::decode::Decoder;
@@ -30,22 +28,22 @@ use super::rights::Rights;
 use super::uploads::UploadRateExceeded;
 use crate::wire::jmap::MethodError;
 
-/// Octets that are read from the store at once: one frame of a message.
+/// How many bytes are read from the store at once: one frame of a message.
 const READ_CHUNK: u64 = 128 * 1024;
 
 /// A blob that was found.
 #[derive(Debug, Clone)]
 pub struct Blob {
-    octets: BlobLocation,
-    /// Of an upload, as its uploader said.
+    location: BlobLocation,
+    /// The media type that the uploader gave; `None` for any blob but an upload.
     media_type: Option<String>,
 }
 
 #[derive(Debug, Clone)]
 enum BlobLocation {
-    /// These of the store.
+    /// The bytes of `window` in an email or an upload.
     Stored { account: AccountId, at: BlobSource, window: Range<u64>, encoding: u8 },
-    /// Those that lie in a window of what another blob holds.
+    /// The bytes of `window` in the decoded content of another blob.
     Within { outer: Box<Blob>, window: Range<u64>, encoding: u8 },
 }
 
@@ -56,17 +54,17 @@ enum BlobSource {
 }
 
 impl Context {
-    /// By whom uploads to an account are held: who logged in; of who came by the control socket,
-    /// the account itself.
+    /// Returns the user to whom uploads into an account belong: the account that logged in or, over
+    /// the control socket, the account itself.
     #[must_use]
     pub fn uploader(&self, account: AccountId) -> AccountId {
         self.caller.account.unwrap_or(account)
     }
 
-    /// Counts one more upload to an account, which an administrator may make at any rate.
+    /// Counts an upload into an account. Administrators may upload at any rate.
     ///
     /// # Errors
-    /// Who uploads must wait first.
+    /// `UploadRateExceeded` if the uploader must wait first.
     pub fn begin_upload(&self, account: AccountId) -> Result<(), UploadRateExceeded> {
         if self.caller.admin {
             Ok(())
@@ -75,23 +73,24 @@ impl Context {
         }
     }
 
-    /// Counts the bytes of an upload that came.
+    /// Counts the bytes of an upload.
     pub fn count_uploaded_bytes(&self, account: AccountId, bytes: usize) {
         if !self.caller.admin {
             self.upload_rates.add_bytes(self.uploader(account), bytes as u64, &self.uploads);
         }
     }
 
-    /// Finds a blob in an account that the caller may read. `None` where there is none. What must
-    /// be read to find it is charged to the request.
+    /// Finds a blob in an account; `None` if there is no such blob for the caller. What must be
+    /// read to find it is charged to the request.
     ///
     /// # Errors
-    /// Those of reading; `requestTooLarge` where the request may not read so much.
+    /// Those of reading; `RequestTooLarge` if the request may not read so much.
     pub fn blob(&self, account: &Account, id: &BlobId) -> Result<Option<Blob>, MethodError> {
         Blob::find(self, account, id)
     }
 
-    /// How many bytes of memory it takes to find a blob: the largest message that is parsed for it.
+    /// Returns how many bytes of memory it takes to find a blob: the size of the largest message
+    /// that is parsed for it.
     ///
     /// # Errors
     /// Those of reading.
@@ -102,27 +101,27 @@ impl Context {
             .map_or(0, |(found, _)| found.cost(&(0..u64::MAX))))
     }
 
-    /// All octets of a blob, of `most` at most. `None` where there is none, or it is larger.
+    /// Reads all bytes of a blob; `None` if there is no such blob, or it is larger than `max`.
     ///
     /// # Errors
     /// As `blob`.
-    pub fn blob_octets(
+    pub fn blob_bytes(
         &self,
         account: &Account,
         id: &BlobId,
-        most: u64,
+        max: u64,
     ) -> Result<Option<Vec<u8>>, MethodError> {
         match self.blob(account, id)? {
             Some(blob) => {
-                self.budget.charge_read(blob.cost(&(0..u64::MAX)).min(most))?;
-                Ok(blob.whole(&self.store, most)?)
+                self.budget.charge_read(blob.cost(&(0..u64::MAX)).min(max))?;
+                Ok(blob.whole(&self.store, max)?)
             }
             None => Ok(None),
         }
     }
 
-    /// All octets of the blob whose id a client wrote. `None` where there is no such blob for the
-    /// caller.
+    /// Reads all bytes of the blob with the id that a client wrote; `None` if there is no such blob
+    /// for the caller.
     ///
     /// # Errors
     /// As `blob`.
@@ -132,13 +131,13 @@ impl Context {
         id: &str,
     ) -> Result<Option<Vec<u8>>, MethodError> {
         match id.parse::<BlobId>() {
-            // How large it may be is said where it is put to use.
-            Ok(id) => self.blob_octets(account, &id, u64::MAX),
+            // The users of the bytes check the size.
+            Ok(id) => self.blob_bytes(account, &id, u64::MAX),
             Err(_) => Ok(None),
         }
     }
 
-    /// Whether there is a blob for the caller with the id that a client wrote.
+    /// Returns whether there is a blob for the caller with the id that a client wrote.
     ///
     /// # Errors
     /// As `blob`.
@@ -149,7 +148,7 @@ impl Context {
         }
     }
 
-    /// The octets of a blob that lie in a range, charged to the request.
+    /// Reads a range of a blob, and charges it to the request.
     ///
     /// # Errors
     /// As `blob`.
@@ -159,14 +158,15 @@ impl Context {
         wanted: Range<u64>,
     ) -> Result<Vec<u8>, MethodError> {
         self.budget.charge_read(blob.cost(&wanted))?;
-        let (mut reader, mut octets) = (blob.reader(wanted), Vec::new());
+        let (mut reader, mut bytes) = (blob.reader(wanted), Vec::new());
         while let Some(piece) = reader.next(&self.store)? {
-            octets.extend_from_slice(&piece);
+            bytes.extend_from_slice(&piece);
         }
-        Ok(octets)
+        Ok(bytes)
     }
 
-    /// How many octets a blob has; counting those of an encoded part is charged to the request.
+    /// Returns the size of a blob in bytes. An encoded part must be read to be counted, which is
+    /// charged to the request.
     ///
     /// # Errors
     /// As `blob`.
@@ -177,10 +177,11 @@ impl Context {
         Ok(blob.size(&self.store)?)
     }
 
-    /// Keeps octets as an upload; the ticket is waited for. Not for an asynchronous task.
+    /// Stores bytes as an upload, and waits until it is durable. Must not run in an asynchronous
+    /// task.
     ///
     /// # Errors
-    /// `Quota` where they are more than a user may have uploaded; those of the store.
+    /// `Quota` if the user has too many bytes uploaded; those of the store.
     pub fn keep_upload(
         &self,
         account: AccountId,
@@ -206,7 +207,8 @@ impl Blob {
         found.within(context, rest)
     }
 
-    /// The blob that an id begins with, and the steps that lead on from it into parts.
+    /// Finds the email, the direct part of an email, or the upload with which an id begins. Returns
+    /// the remaining steps into nested parts, too.
     fn base<'s>(
         context: &Context,
         of: &Account,
@@ -231,7 +233,7 @@ impl Blob {
                 let found =
                     usize::try_from(*first).ok().and_then(|number| content.parts.get(number));
                 let Some(part) = found else { return Ok(None) };
-                // Offsets count from the message as received; ours stands before it.
+                // Offsets count from the raw message; the trace prefix stands before it.
                 let window = within_window(&(prefix.len() as u64..row.size), part);
                 Ok(Some((Self::stored(account, at, window, part.encoding), rest)))
             }
@@ -245,11 +247,11 @@ impl Blob {
     }
 
     fn stored(account: AccountId, at: BlobSource, window: Range<u64>, encoding: u8) -> Self {
-        Self { octets: BlobLocation::Stored { account, at, window, encoding }, media_type: None }
+        Self { location: BlobLocation::Stored { account, at, window, encoding }, media_type: None }
     }
 
-    /// The part that these steps lead to, of a message. Each message on the way is read and parsed,
-    /// and not held: a part is read from where it is stored, decoded on the way if need be.
+    /// Finds the part of a message to which the steps lead. Each message on the way is read, parsed
+    /// and dropped: the part is later read from where it is stored, and decoded while it is read.
     fn within(self, context: &Context, steps: &[u32]) -> Result<Option<Self>, MethodError> {
         let mut blob = self;
         for step in steps {
@@ -260,27 +262,27 @@ impl Blob {
             let Some(part) = usize::try_from(*step).ok().and_then(|step| parts.get(step)) else {
                 return Ok(None);
             };
-            blob = match &blob.octets {
+            blob = match &blob.location {
                 BlobLocation::Stored { account, at, window, encoding: 0 } => {
                     Self::stored(*account, *at, within_window(window, part), part.encoding)
                 }
                 _ => {
                     let window = within_window(&(0..raw.len() as u64), part);
-                    let octets = BlobLocation::Within {
+                    let location = BlobLocation::Within {
                         outer: Box::new(blob),
                         window,
                         encoding: part.encoding,
                     };
-                    Self { octets, media_type: None }
+                    Self { location, media_type: None }
                 }
             };
         }
         Ok(Some(blob))
     }
 
-    /// Octets that are read for a range of it.
+    /// Returns how many bytes are read from the store for a range of the blob.
     fn cost(&self, wanted: &Range<u64>) -> u64 {
-        match &self.octets {
+        match &self.location {
             BlobLocation::Within { outer, .. } => outer.cost(&(0..u64::MAX)),
             BlobLocation::Stored { window, encoding: 0, .. } => {
                 wanted.end.min(window.end.saturating_sub(window.start)).saturating_sub(wanted.start)
@@ -290,25 +292,25 @@ impl Blob {
     }
 
     fn is_encoded(&self) -> bool {
-        match &self.octets {
+        match &self.location {
             BlobLocation::Stored { encoding, .. } | BlobLocation::Within { encoding, .. } => {
                 *encoding != 0
             }
         }
     }
 
-    /// What its uploader said it is.
+    /// Returns the media type that the uploader gave, for an upload.
     #[must_use]
     pub fn media_type(&self) -> Option<&str> {
         self.media_type.as_deref()
     }
 
-    /// How many octets it has. Of an encoded part they are counted, which reads it.
+    /// Returns the size in bytes. An encoded part is read to count its bytes.
     ///
     /// # Errors
     /// Those of reading.
     pub fn size(&self, store: &Store) -> Result<u64, Error> {
-        match &self.octets {
+        match &self.location {
             BlobLocation::Stored { window, encoding: 0, .. }
             | BlobLocation::Within { window, encoding: 0, .. } => {
                 Ok(window.end.saturating_sub(window.start))
@@ -323,26 +325,26 @@ impl Blob {
         }
     }
 
-    /// All of it, where it is no more than `most`.
+    /// Reads the whole blob; `None` if it is larger than `max`.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn whole(&self, store: &Store, most: u64) -> Result<Option<Vec<u8>>, Error> {
+    pub fn whole(&self, store: &Store, max: u64) -> Result<Option<Vec<u8>>, Error> {
         let (mut reader, mut all) = (self.clone().reader(0..u64::MAX), Vec::new());
         while let Some(piece) = reader.next(store)? {
             all.extend_from_slice(&piece);
-            if all.len() as u64 > most {
+            if all.len() as u64 > max {
                 return Ok(None);
             }
         }
         Ok(Some(all))
     }
 
-    /// Reads it, or the octets of it that are wanted.
+    /// Returns a reader for a range of the blob.
     #[must_use]
     pub fn reader(self, wanted: Range<u64>) -> BlobReader {
         let left = wanted.end.saturating_sub(wanted.start);
-        // What is not encoded need not be read from its beginning.
+        // Without an encoding, reading can start in the middle.
         let from = |window: &Range<u64>, encoding: u8| {
             let skip = if encoding == 0 { 0 } else { wanted.start };
             let at = if encoding == 0 {
@@ -352,7 +354,7 @@ impl Blob {
             };
             (at, skip)
         };
-        let (source, encoding, skip) = match self.octets {
+        let (source, encoding, skip) = match self.location {
             BlobLocation::Stored { account, at: stored, window, encoding } => {
                 let (at, skip) = from(&window, encoding);
                 let whole_pieces = encoding != 0;
@@ -375,14 +377,14 @@ impl Blob {
     }
 }
 
-/// Where the content of a part lies whose message lies in this window.
+/// Returns where the content of a part lies, given where its message lies.
 fn within_window(message: &Range<u64>, part: &PartOffsets) -> Range<u64> {
     let at = |offset: u32| message.start.saturating_add(offset.into()).min(message.end);
     at(part.body)..at(part.end)
 }
 
-/// Reads a blob a piece at a time; each time anew from the store, so that nothing is held while a
-/// client is slow.
+/// Reads a blob in pieces. Each piece is read from a new snapshot, so that a slow client holds
+/// nothing.
 #[derive(Debug)]
 pub struct BlobReader {
     source: ReaderSource,
@@ -391,20 +393,20 @@ pub struct BlobReader {
     left: u64,
 }
 
-/// Where the pieces come from, before they are decoded.
+/// The source of the bytes, before they are decoded.
 #[derive(Debug)]
 enum ReaderSource {
-    /// From the store: what lies between `at` and `end`.
+    /// The bytes between `at` and `end` of an email or an upload.
     Stored { account: AccountId, stored: BlobSource, at: u64, end: u64, whole_pieces: bool },
-    /// From what another reader decodes.
+    /// The decoded bytes of another reader.
     Within(Box<BlobReader>),
 }
 
 impl BlobReader {
-    /// The next piece, never empty; `None` at the end. For a thread that may wait.
+    /// Returns the next piece, which is never empty; `None` at the end. May wait for the disk.
     ///
     /// # Errors
-    /// `NotFound` where it was destroyed meanwhile; those of reading.
+    /// `NotFound` if the blob was destroyed meanwhile; those of reading.
     pub fn next(&mut self, store: &Store) -> Result<Option<Vec<u8>>, Error> {
         while self.left > 0 {
             let Some(mut decoder) = self.decoder.take() else { return Ok(None) };
@@ -435,8 +437,8 @@ impl BlobReader {
         match &mut self.source {
             ReaderSource::Within(outer) => outer.next(store),
             ReaderSource::Stored { account, stored, at, end, whole_pieces } => {
-                let most = if *whole_pieces { READ_CHUNK } else { self.left.min(READ_CHUNK) };
-                let range = *at..at.saturating_add(most).min(*end);
+                let count = if *whole_pieces { READ_CHUNK } else { self.left.min(READ_CHUNK) };
+                let range = *at..at.saturating_add(count).min(*end);
                 if range.is_empty() {
                     return Ok(None);
                 }

@@ -1,3 +1,5 @@
+//! Tests of blobs: parts, ranges, uploads, copies, and blob management (RFC 9404).
+
 use serde_json::{Value, json};
 
 use crate::jmap::Context;
@@ -8,14 +10,15 @@ use crate::store::{EncodedMessage, NewEmail};
 
 const MESSAGE: &str = "From: a@example.org\r\nSubject: parts\r\nMIME-Version: 1.0\r\n\
     Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\
-    Content-Transfer-Encoding: quoted-printable\r\n\r\ncaf=C3=A9=\r\n!\r\n--b\r\nContent-Type: application/x\r\n\
+    Content-Transfer-Encoding: quoted-printable\r\n\r\ncaf=C3=A9=\r\n!\r\n--b\r\n\
+    Content-Type: application/x\r\n\
     Content-Transfer-Encoding: base64\r\n\r\nAAEC/w==\r\n--b--\r\n";
 
 fn ann(context: &Context) -> AccountId {
     context.directory.find_account("ann@example.org").unwrap().unwrap().0
 }
 
-/// Files a message, with a trace before it.
+/// Files a message with a trace prefix.
 fn file(context: &Context, account: AccountId, raw: &[u8]) -> EmailId {
     let message = EncodedMessage::new(&rows(raw, context.store.secrets()));
     let (mut made, ticket) = context.store.commit_message(&[account], &message, raw, |txn| {
@@ -31,23 +34,23 @@ fn file(context: &Context, account: AccountId, raw: &[u8]) -> EmailId {
     made.pop().unwrap().1.unwrap().0
 }
 
-fn octets(context: &Context, account: AccountId, id: &BlobId) -> Option<Vec<u8>> {
-    context.blob_octets(&context.accessible_account(account).unwrap(), id, u64::MAX).unwrap()
+fn read_blob(context: &Context, account: AccountId, id: &BlobId) -> Option<Vec<u8>> {
+    context.blob_bytes(&context.accessible_account(account).unwrap(), id, u64::MAX).unwrap()
 }
 
 #[test]
-fn an_email_its_parts_and_parts_of_its_parts() {
+fn blobs_of_emails_parts_and_nested_parts_are_read() {
     let context = context();
     let ann = ann(&context);
     let whole = BlobId::email(file(&context, ann, MESSAGE.as_bytes()));
-    let message = octets(&context, ann, &whole).unwrap();
+    let message = read_blob(&context, ann, &whole).unwrap();
     assert!(
         message.starts_with(b"Return-Path: <x@example.net>\r\nFrom: a@")
             && message.ends_with(MESSAGE.as_bytes())
     );
-    assert_eq!(octets(&context, ann, &whole.part(1).unwrap()).unwrap(), "café!".as_bytes());
-    assert_eq!(octets(&context, ann, &whole.part(2).unwrap()).unwrap(), [0, 1, 2, 255]);
-    assert_eq!(octets(&context, ann, &whole.part(3).unwrap()), None);
+    assert_eq!(read_blob(&context, ann, &whole.part(1).unwrap()).unwrap(), "café!".as_bytes());
+    assert_eq!(read_blob(&context, ann, &whole.part(2).unwrap()).unwrap(), [0, 1, 2, 255]);
+    assert_eq!(read_blob(&context, ann, &whole.part(3).unwrap()), None);
     let part = context
         .blob(&context.accessible_account(ann).unwrap(), &whole.part(2).unwrap())
         .unwrap()
@@ -56,7 +59,7 @@ fn an_email_its_parts_and_parts_of_its_parts() {
         (part.size(&context.store).unwrap(), part.whole(&context.store, 3).unwrap()),
         (4, None)
     );
-    // Each range, of an encoded part and of the whole.
+    // Ranges of an encoded part and of the whole message.
     for (id, all) in
         [(whole.part(1).unwrap(), "café!".as_bytes().to_vec()), (whole.clone(), message)]
     {
@@ -70,22 +73,23 @@ fn an_email_its_parts_and_parts_of_its_parts() {
             assert_eq!(got, &all[within(start)..within(end)], "{id} {start}..{end}");
         }
     }
-    // A message within a message, as base64: its parts are counted anew.
+    // A message within a message, in base64: its parts are numbered from zero again.
     let within = format!(
-        "Subject: outer\r\nMIME-Version: 1.0\r\nContent-Type: message/rfc822\r\nContent-Transfer-Encoding: base64\r\n\r\n{}\r\n",
+        "Subject: outer\r\nMIME-Version: 1.0\r\nContent-Type: message/rfc822\r\n\
+         Content-Transfer-Encoding: base64\r\n\r\n{}\r\n",
         crate::wire::jmap::octets(MESSAGE.as_bytes())
     );
     let upload = context.keep_upload(ann, within.as_bytes(), "message/rfc822").unwrap();
-    assert_eq!(octets(&context, ann, &upload.part(0).unwrap()).unwrap(), MESSAGE.as_bytes());
+    assert_eq!(read_blob(&context, ann, &upload.part(0).unwrap()).unwrap(), MESSAGE.as_bytes());
     let deep = upload.part(0).unwrap().part(2).unwrap();
-    assert_eq!(octets(&context, ann, &deep).unwrap(), [0, 1, 2, 255]);
-    // Nobody else's.
+    assert_eq!(read_blob(&context, ann, &deep).unwrap(), [0, 1, 2, 255]);
+    // Another user sees neither the email nor the upload.
     let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0;
-    assert_eq!((octets(&context, bob, &whole), octets(&context, bob, &upload)), (None, None));
+    assert_eq!((read_blob(&context, bob, &whole), read_blob(&context, bob, &upload)), (None, None));
 }
 
 #[test]
-fn a_large_part_comes_in_pieces() {
+fn large_part_is_read_in_pieces() {
     let context = context();
     let ann = ann(&context);
     let content: Vec<u8> = (0..3_000_000_u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
@@ -108,13 +112,13 @@ fn a_large_part_comes_in_pieces() {
 }
 
 #[test]
-fn an_upload_is_its_uploaders_alone() {
+fn upload_is_visible_only_to_its_uploader() {
     let mut context = context();
     let ann = ann(&context);
     context.caller = crate::jmap::Caller { account: Some(ann), ..Default::default() };
     let id = context.keep_upload(ann, b"hello", "text/plain").unwrap();
-    assert_eq!(octets(&context, ann, &id).unwrap(), b"hello");
-    // Another, to whom something in the account was opened.
+    assert_eq!(read_blob(&context, ann, &id).unwrap(), b"hello");
+    // A guest in the account does not see the owner's upload.
     let bob = context.directory.find_account("bob@example.org").unwrap().unwrap().0;
     let open = |txn: &mut crate::store::Txn<'_>| {
         let inbox = txn.state().inbox;
@@ -122,7 +126,7 @@ fn an_upload_is_its_uploaders_alone() {
     };
     context.store.commit(ann, open).unwrap().1.wait_blocking().unwrap();
     context.caller = crate::jmap::Caller { account: Some(bob), ..Default::default() };
-    assert_eq!(octets(&context, ann, &id), None);
+    assert_eq!(read_blob(&context, ann, &id), None);
 }
 
 #[test]
@@ -139,43 +143,52 @@ fn blobs_are_copied_between_accounts() {
     assert_eq!(answer["copied"][upload.to_string()], upload.to_string());
     assert_eq!(answer["notCopied"], json!({"nonsense": {"type": "notFound"}}));
     let copied = |id: &str| {
-        octets(&context, bob, &answer["copied"][id].as_str().unwrap().parse().unwrap()).unwrap()
+        read_blob(&context, bob, &answer["copied"][id].as_str().unwrap().parse().unwrap()).unwrap()
     };
     assert_eq!(
         (copied(&upload.to_string()).as_slice(), copied(&part)),
         (b"hello".as_slice(), "café!".as_bytes().to_vec())
     );
     assert!(copied(&whole).ends_with(MESSAGE.as_bytes()));
-    let wrong = json!({"fromAccountId": "azzz", "accountId": bob.to_string(), "blobIds": []});
-    assert_eq!(error(&context, "Blob/copy", &wrong), "fromAccountNotFound");
-    let wrong = json!({"fromAccountId": ann, "accountId": "azzz", "blobIds": []});
-    assert_eq!(error(&context, "Blob/copy", &wrong), "accountNotFound");
+    let arguments = json!({"fromAccountId": "azzz", "accountId": bob.to_string(), "blobIds": []});
+    assert_eq!(error(&context, "Blob/copy", &arguments), "fromAccountNotFound");
+    let arguments = json!({"fromAccountId": ann, "accountId": "azzz", "blobIds": []});
+    assert_eq!(error(&context, "Blob/copy", &arguments), "accountNotFound");
     let many = vec!["x"; limits::MAX_OBJECTS_IN_SET + 1];
-    let wrong = json!({"fromAccountId": ann, "accountId": ann, "blobIds": many});
-    assert_eq!(error(&context, "Blob/copy", &wrong), "requestTooLarge");
+    let arguments = json!({"fromAccountId": ann, "accountId": ann, "blobIds": many});
+    assert_eq!(error(&context, "Blob/copy", &arguments), "requestTooLarge");
 }
 
 /// The examples of RFC 9404 §4.1.1 and §4.2.1.
 #[test]
-fn the_examples_of_rfc_9404() {
+fn examples_of_rfc_9404_give_their_answers() {
     let context = context();
     let account = ann(&context).to_string();
     let upload = |create: Value| {
         call(&context, "Blob/upload", &json!({"accountId": account, "create": create})).1
     };
     let made = upload(json!({"1": {
-        "data": [{"data:asText": "The quick brown fox jumped over the lazy dog."}], "type": "text/plain",
+        "data": [{"data:asText": "The quick brown fox jumped over the lazy dog."}],
+        "type": "text/plain",
     }}));
     assert_eq!(
         (&made["created"]["1"]["size"], &made["created"]["1"]["type"]),
         (&json!(45), &json!("text/plain"))
     );
     let fox = made["created"]["1"]["id"].as_str().unwrap();
-    // One of the same call, whatever order they are looked at in.
+    // An upload may refer to another one of the same call, whatever their order.
     let made = upload(json!({
-        "a": {"data": [{"data:asText": "How"}, {"blobId": "#b4", "length": 7, "offset": 3}, {"data:asText": "was t"},
-            {"blobId": "#b4", "length": 1, "offset": 1}, {"data:asBase64": "YXQ/"}]},
-        "b4": {"data": [{"data:asText": "The quick brown fox jumped over the lazy dog."}], "type": null},
+        "a": {"data": [
+            {"data:asText": "How"},
+            {"blobId": "#b4", "length": 7, "offset": 3},
+            {"data:asText": "was t"},
+            {"blobId": "#b4", "length": 1, "offset": 1},
+            {"data:asBase64": "YXQ/"},
+        ]},
+        "b4": {
+            "data": [{"data:asText": "The quick brown fox jumped over the lazy dog."}],
+            "type": null,
+        },
         "no": {"data": [{"blobId": fox, "offset": 40, "length": 6}]},
         "no2": {"data": [{"blobId": "#missing"}]},
         "no3": {"data": [{"data:asText": "x", "data:asBase64": ""}]},
@@ -207,9 +220,12 @@ fn the_examples_of_rfc_9404() {
         })
     );
     assert_eq!(answer["notFound"], json!(["not-a-blob"]));
-    let answer = get(
-        json!({"ids": [fox], "properties": ["data:asText", "digest:sha", "digest:sha-256", "size"], "offset": 4, "length": 9}),
-    );
+    let answer = get(json!({
+        "ids": [fox],
+        "properties": ["data:asText", "digest:sha", "digest:sha-256", "size"],
+        "offset": 4,
+        "length": 9,
+    }));
     assert_eq!(
         answer["list"][0],
         json!({
@@ -218,7 +234,7 @@ fn the_examples_of_rfc_9404() {
         })
     );
     assert_eq!(get(json!({"ids": [cat]}))["list"][0]["data:asText"], "How quick was that?");
-    // Cut within a character; beyond the end; octets that are no text.
+    // A range that ends within a character; one beyond the end; bytes that are not text.
     let made =
         upload(json!({"s": {"data": [{"data:asText": "smörgås"}, {"data:asBase64": "/w=="}]}}));
     let odd = made["created"]["s"]["id"].as_str().unwrap();
@@ -243,7 +259,7 @@ fn the_examples_of_rfc_9404() {
 }
 
 #[test]
-fn what_a_blob_is_part_of() {
+fn blob_lookup_finds_emails_threads_and_mailboxes() {
     let context = context();
     let ann = ann(&context);
     let email = file(&context, ann, MESSAGE.as_bytes());
@@ -252,11 +268,17 @@ fn what_a_blob_is_part_of() {
     let same = context.keep_upload(ann, MESSAGE.as_bytes(), "message/rfc822").unwrap().to_string();
     let lone = context.keep_upload(ann, b"lone", "text/plain").unwrap().to_string();
     let arguments = json!({
-        "accountId": ann.to_string(), "typeNames": ["Email", "Thread", "Mailbox"], "ids": [part, same, lone, "none"],
+        "accountId": ann.to_string(),
+        "typeNames": ["Email", "Thread", "Mailbox"],
+        "ids": [part, same, lone, "none"],
     });
     let (_, answer) = call(&context, "Blob/lookup", &arguments);
     let mailbox = row.mailboxes.iter().next().unwrap().to_string();
-    let held = json!({"Email": [email.to_string()], "Thread": [row.thread.to_string()], "Mailbox": [mailbox]});
+    let held = json!({
+        "Email": [email.to_string()],
+        "Thread": [row.thread.to_string()],
+        "Mailbox": [mailbox],
+    });
     assert_eq!(
         (&answer["list"][0]["matchedIds"], &answer["list"][1]["matchedIds"]),
         (&held, &held)
@@ -267,16 +289,17 @@ fn what_a_blob_is_part_of() {
     assert_eq!(error(&context, "Blob/lookup", &unknown), "unknownDataType");
 }
 
-/// A part of an upload is read from its place in the store: nothing of the upload is held.
+/// A part of an upload is read from the store in pieces: the upload is not held in memory.
 #[test]
-fn parts_of_uploads_are_streamed_whatever_they_lie_in() {
+fn parts_of_uploads_are_streamed_at_any_nesting() {
     let context = context();
     let ann = ann(&context);
     let text = "Sphinx of black quartz, judge my vow.\r\n".repeat(10_000);
     let inner = MESSAGE.replace("caf=C3=A9=\r\n!\r\n", &text);
     let wrap = |encoding: &str, body: &str| {
         format!(
-            "Subject: o\r\nMIME-Version: 1.0\r\nContent-Type: message/rfc822\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n{body}"
+            "Subject: o\r\nMIME-Version: 1.0\r\nContent-Type: message/rfc822\r\n\
+             Content-Transfer-Encoding: {encoding}\r\n\r\n{body}"
         )
     };
     let base64 = crate::wire::jmap::octets(inner.as_bytes());
@@ -296,7 +319,7 @@ fn parts_of_uploads_are_streamed_whatever_they_lie_in() {
         for (start, end) in [(0, u64::MAX), (1000, 1010), (200_000, 300_000)] {
             let (mut reader, mut got) = (blob.clone().reader(start..end), Vec::new());
             while let Some(piece) = reader.next(&context.store).unwrap() {
-                // A decoder within a decoder may add what it kept of the piece before.
+                // Nested decoders may add bytes that they kept from the piece before.
                 assert!(!piece.is_empty() && piece.len() <= 129 * 1024, "{}", piece.len());
                 got.extend(piece);
             }
@@ -305,7 +328,7 @@ fn parts_of_uploads_are_streamed_whatever_they_lie_in() {
             assert_eq!(got, &all[within(start)..within(end)], "{start}..{end}");
         }
     }
-    // Of what is stored as it is, nothing is held.
+    // A blob without nested messages takes no memory to find.
     let upload = context.keep_upload(ann, inner.as_bytes(), "message/rfc822").unwrap();
     assert_eq!(context.blob_room(&account, &upload).unwrap(), 0);
 }

@@ -324,7 +324,8 @@ fn draft(
             ""
         };
         format!(
-            "The message to {recipient} with the subject \"{about}\" {phrase}.\r\n{GUARANTEE}\r\n{by}"
+            "The message to {recipient} with the subject \"{about}\" {phrase}.\r\n\
+             {GUARANTEE}\r\n{by}"
         )
     };
     let name = Some(identity.name.clone()).filter(|name| !name.is_empty());

@@ -432,7 +432,11 @@ fn received_notification_is_parsed_and_names_its_email() {
     let email = fixture.deliver("bob@example.net", REQUESTING);
     let mdn = Fixture::mdn(
         &email,
-        &json!({"subject": "Gr\u{fc}\u{df}e", "textBody": "Seen.", "extensionFields": {"X-Y": "z"}}),
+        &json!({
+            "subject": "Gr\u{fc}\u{df}e",
+            "textBody": "Seen.",
+            "extensionFields": {"X-Y": "z"},
+        }),
     );
     fixture.send(&mdn);
     let (_, raw) = fixture.queued().pop().unwrap();
@@ -476,9 +480,9 @@ fn received_notification_is_parsed_and_names_its_email() {
     );
     // If the request may search no more, the MDN is parsed without the email that it is about.
     let call = json!(["MDN/parse", {"accountId": fixture.account, "blobIds": [blob]}, "c"]);
-    let unsearched = &fixture
-        .within(Budget::with_searches(10, limits::MAX_WALKED_ROWS_PER_REQUEST), &call)[0][1]["parsed"]
-        [&blob];
+    let budget = Budget::with_searches(10, limits::MAX_WALKED_ROWS_PER_REQUEST);
+    let answers = fixture.within(budget, &call);
+    let unsearched = &answers[0][1]["parsed"][&blob];
     assert_eq!(
         (&unsearched["forEmailId"], &unsearched["textBody"]),
         (&Value::Null, &json!("Seen.\n"))

@@ -1,4 +1,4 @@
-//! What is sent by JMAP (RFC 8621 §7).
+//! Tests of EmailSubmission (RFC 8621 §7).
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ impl Fixture {
         self.account.parse().unwrap()
     }
 
-    /// A message in the inbox of Ann's; its id.
-    fn write(&self, raw: &str) -> String {
+    /// Files a message into Ann's inbox. Returns the id of the email.
+    fn file(&self, raw: &str) -> String {
         let raw = raw.replace('\n', "\r\n").into_bytes();
         let message = EncodedMessage::new(&rows(&raw, self.context.store.secrets()));
         let (mut made, ticket) =
@@ -89,10 +89,10 @@ At noon?
 ";
 
 #[test]
-fn the_envelope_is_taken_from_the_message_and_bcc_from_what_is_sent() {
-    let desk = Fixture::new();
-    let email = desk.write(DRAFT);
-    let made = desk.send(&email, &json!({}))["created"]["s"].clone();
+fn envelope_is_derived_from_the_header_and_bcc_is_not_sent() {
+    let fixture = Fixture::new();
+    let email = fixture.file(DRAFT);
+    let made = fixture.send(&email, &json!({}))["created"]["s"].clone();
     let to: Vec<&str> = made["envelope"]["rcptTo"]
         .as_array()
         .unwrap()
@@ -110,29 +110,29 @@ fn the_envelope_is_taken_from_the_message_and_bcc_from_what_is_sent() {
     );
     assert_eq!(made["deliveryStatus"]["cy@example.com"]["delivered"], "queued");
 
-    let snapshot = desk.context.store.snapshot();
-    let action = snapshot.outbox(desk.id()).unwrap().pop().unwrap();
-    let sent = String::from_utf8(snapshot.action_message(desk.id(), &action).unwrap()).unwrap();
+    let snapshot = fixture.context.store.snapshot();
+    let action = snapshot.outbox(fixture.id()).unwrap().pop().unwrap();
+    let sent = String::from_utf8(snapshot.action_message(fixture.id(), &action).unwrap()).unwrap();
     assert!(
         !sent.contains("dee@") && !sent.contains("ed@") && !sent.to_lowercase().contains("bcc"),
         "{sent}"
     );
     assert!(sent.ends_with("Subject: lunch\r\n\r\nAt noon?\r\n"), "{sent}");
-    // The owner's copy keeps it.
-    let own = snapshot.message(desk.id(), email.parse().unwrap()).unwrap().unwrap();
+    // The owner's copy keeps Bcc.
+    let own = snapshot.message(fixture.id(), email.parse().unwrap()).unwrap().unwrap();
     assert!(String::from_utf8(own).unwrap().contains("Bcc: dee@"));
-    assert!(desk.context.store.check().unwrap().is_empty());
+    assert!(fixture.context.store.check().unwrap().is_empty());
 
     let id = made["id"].as_str().unwrap();
-    let got = desk.ask("EmailSubmission/get", json!({"ids": [id, "i0"]}));
+    let got = fixture.ask("EmailSubmission/get", json!({"ids": [id, "i0"]}));
     assert_eq!(got["list"][0].as_object().unwrap().len(), super::SubmissionProperty::ALL.len());
     assert_eq!((&got["list"][0]["emailId"], &got["notFound"]), (&json!(email), &json!(["i0"])));
 }
 
 #[test]
-fn who_may_send_what() {
-    let desk = Fixture::new();
-    let email = desk.write(DRAFT);
+fn invalid_or_forbidden_submission_is_refused_with_its_reason() {
+    let fixture = Fixture::new();
+    let email = fixture.file(DRAFT);
     let path = |email: &str| json!({"email": email});
     let to_bob = json!([path("bob@example.net")]);
     let with = |from: Value, to: &Value| json!({"envelope": {"mailFrom": from, "rcptTo": to}});
@@ -157,7 +157,7 @@ fn who_may_send_what() {
             json!(["envelope/mailFrom/parameters/HOLDFOR"]),
         ),
     ] {
-        let error = desk.refused(&email, &more);
+        let error = fixture.refused(&email, &more);
         assert_eq!(
             (&error["type"], &error["properties"]),
             (&json!(kind), &properties),
@@ -165,20 +165,20 @@ fn who_may_send_what() {
         );
     }
     let many: Vec<Value> = (0..1001).map(|n| path(&format!("{n}@example.net"))).collect();
-    let error = desk.refused(&email, &with(path("ann@example.org"), &json!(many)));
+    let error = fixture.refused(&email, &with(path("ann@example.org"), &json!(many)));
     assert_eq!(
         (&error["type"], &error["maxRecipients"]),
         (&json!("tooManyRecipients"), &json!(1000))
     );
-    let other = desk.write(&DRAFT.replace("ann@example.org", "eve@example.net"));
-    assert_eq!(desk.refused(&other, &json!({}))["type"], "forbiddenFrom");
-    let undated = desk.write("From: ann@example.org\nTo: bob@example.net\n\nhi\n");
-    let error = desk.refused(&undated, &json!({}));
+    let other = fixture.file(&DRAFT.replace("ann@example.org", "eve@example.net"));
+    assert_eq!(fixture.refused(&other, &json!({}))["type"], "forbiddenFrom");
+    let undated = fixture.file("From: ann@example.org\nTo: bob@example.net\n\nhi\n");
+    let error = fixture.refused(&undated, &json!({}));
     assert_eq!(
         (&error["type"], &error["properties"]),
         (&json!("invalidEmail"), &json!(["sentAt"]))
     );
-    // What stands twice, and who is to be named beside several.
+    // A field that occurs twice, and a missing or invalid Sender or Reply-To.
     for (raw, wanted) in [
         (DRAFT.replace("Subject: lunch", "Subject: lunch\nSUBJECT: dinner"), json!(["subject"])),
         (
@@ -192,52 +192,58 @@ fn who_may_send_what() {
         ),
         (DRAFT.replace("Date: ", "Date: yesterday\nDate: "), json!(["sentAt"])),
     ] {
-        let error = desk.refused(&desk.write(&raw), &json!({}));
+        let error = fixture.refused(&fixture.file(&raw), &json!({}));
         assert_eq!(
             (&error["type"], &error["properties"]),
             (&json!("invalidEmail"), &wanted),
             "{error}"
         );
     }
-    let odd = desk.write(&DRAFT.replace("To: bob@example.net", "To: <bob>"));
-    let error = desk.refused(&odd, &json!({}));
+    let odd = fixture.file(&DRAFT.replace("To: bob@example.net", "To: <bob>"));
+    let error = fixture.refused(&odd, &json!({}));
     assert_eq!(
         (&error["type"], &error["invalidRecipients"]),
         (&json!("invalidRecipients"), &json!(["bob"]))
     );
-    let error = desk.refused(&odd, &with(path("ann@example.org"), &to_bob));
+    let error = fixture.refused(&odd, &with(path("ann@example.org"), &to_bob));
     assert_eq!((&error["type"], &error["properties"]), (&json!("invalidEmail"), &json!(["to"])));
-    let nobody = desk.write("From: ann@example.org\nDate: Sat, 21 Nov 2026 10:00:00 +0000\n\nhi\n");
-    assert_eq!(desk.refused(&nobody, &json!({}))["type"], "noRecipients");
-    assert!(desk.context.store.snapshot().outbox(desk.id()).unwrap().is_empty());
+    let nobody =
+        fixture.file("From: ann@example.org\nDate: Sat, 21 Nov 2026 10:00:00 +0000\n\nhi\n");
+    assert_eq!(fixture.refused(&nobody, &json!({}))["type"], "noRecipients");
+    assert!(fixture.context.store.snapshot().outbox(fixture.id()).unwrap().is_empty());
 }
 
-/// RFC 8621 §7, §9.6: the From is the identity's; so is the sender of an envelope that nobody gave.
+/// RFC 8621 §7, §9.6: From is an address of the identity, and so is the sender of a derived
+/// envelope.
 #[test]
-fn the_identity_says_from_whom_it_is() {
-    let desk = Fixture::new();
-    let ann = &desk.account;
-    call(&desk.context, "Account/alias", &json!({"account": ann, "address": "desk@example.org"}));
-    call(&desk.context, "Account/alias", &json!({"account": ann, "address": "@example.com"}));
-    let made = desk.ask("Identity/set", json!({"create": {"all": {"email": "*@example.com"}}}));
+fn message_must_be_from_an_address_of_the_identity() {
+    let fixture = Fixture::new();
+    let ann = &fixture.account;
+    call(
+        &fixture.context,
+        "Account/alias",
+        &json!({"account": ann, "address": "fixture@example.org"}),
+    );
+    call(&fixture.context, "Account/alias", &json!({"account": ann, "address": "@example.com"}));
+    let made = fixture.ask("Identity/set", json!({"create": {"all": {"email": "*@example.com"}}}));
     let all = made["created"]["all"]["id"].clone();
-    let list = desk.ask("Identity/get", json!({}))["list"].as_array().unwrap().clone();
+    let list = fixture.ask("Identity/get", json!({}))["list"].as_array().unwrap().clone();
     let of = |email: &str| list.iter().find(|one| one["email"] == email).unwrap()["id"].clone();
-    let (own, other) = (of("ann@example.org"), of("desk@example.org"));
+    let (own, other) = (of("ann@example.org"), of("fixture@example.org"));
     let sender = |from: &str, more: &str, identity: &Value| {
         let raw =
             DRAFT.replace("From: Ann <ann@example.org>", &format!("From: {from}\n{more}X-More: 1"));
-        let answer = desk.send(&desk.write(&raw), &json!({"identityId": identity}));
+        let answer = fixture.send(&fixture.file(&raw), &json!({"identityId": identity}));
         let made =
             answer["created"]["s"]["envelope"]["mailFrom"]["email"].as_str().map(str::to_owned);
         made.unwrap_or_else(|| answer["notCreated"]["s"]["type"].as_str().unwrap().to_owned())
     };
     assert_eq!(sender("ANN@example.org", "", &own), "ANN@example.org");
-    assert_eq!(sender("ann@example.org", "Sender: desk@example.org\n", &own), "ann@example.org");
-    assert_eq!(sender("desk@example.org", "", &own), "forbiddenFrom");
-    assert_eq!(sender("desk@example.org", "", &other), "desk@example.org");
+    assert_eq!(sender("ann@example.org", "Sender: fixture@example.org\n", &own), "ann@example.org");
+    assert_eq!(sender("fixture@example.org", "", &own), "forbiddenFrom");
+    assert_eq!(sender("fixture@example.org", "", &other), "fixture@example.org");
     assert_eq!(sender("any@example.com", "", &all), "any@example.com");
-    assert_eq!(sender("any@example.com", "Sender: desk@example.org\n", &all), "any@example.com");
+    assert_eq!(sender("any@example.com", "Sender: fixture@example.org\n", &all), "any@example.com");
     assert_eq!(sender("ann@example.org", "", &all), "forbiddenFrom");
     assert_eq!(
         sender("ann@example.org, any@example.com", "Sender: any@example.com\n", &all),
@@ -249,23 +255,23 @@ fn the_identity_says_from_whom_it_is() {
     );
 }
 
-/// What an account takes whole has addresses of other accounts in it, and gets more of them after
-/// an identity was made.
+/// A domain that leads to one account may have addresses of other accounts in it, also such that
+/// are added after an identity was created.
 #[test]
-fn nobody_sends_from_an_address_that_the_directory_gives_to_somebody_else() {
-    let desk = Fixture::new();
+fn account_cannot_send_from_an_address_of_another_account() {
+    let fixture = Fixture::new();
     let alias = |account: &Value, address: &str, remove: bool| {
         call(
-            &desk.context,
+            &fixture.context,
             "Account/alias",
             &json!({"account": account, "address": address, "remove": remove}),
         )
     };
-    let (ann, bob) = (json!(desk.account), json!("bob@example.org"));
+    let (ann, bob) = (json!(fixture.account), json!("bob@example.org"));
     alias(&ann, "@example.com", false);
     let create =
         json!({"all": {"email": "*@example.com"}, "sales": {"email": "sales@example.com"}});
-    let made = desk.ask("Identity/set", json!({ "create": create }))["created"].clone();
+    let made = fixture.ask("Identity/set", json!({ "create": create }))["created"].clone();
     let outcome = |identity: &Value, from: &str, more: &str, envelope: Option<&str>| {
         let raw =
             DRAFT.replace("From: Ann <ann@example.org>", &format!("From: {from}\n{more}X-More: 1"));
@@ -274,13 +280,13 @@ fn nobody_sends_from_an_address_that_the_directory_gives_to_somebody_else() {
             object["envelope"] =
                 json!({"mailFrom": {"email": sender}, "rcptTo": [{"email": "x@example.net"}]});
         }
-        let answer = desk.send(&desk.write(&raw), &object);
+        let answer = fixture.send(&fixture.file(&raw), &object);
         let refused = answer["notCreated"]["s"]["type"].as_str().map(str::to_owned);
         refused.unwrap_or_else(|| {
             answer["created"]["s"]["envelope"]["mailFrom"]["email"].as_str().unwrap().to_owned()
         })
     };
-    let (own, all, sales) = (&json!(desk.identity), &made["all"]["id"], &made["sales"]["id"]);
+    let (own, all, sales) = (&json!(fixture.identity), &made["all"]["id"], &made["sales"]["id"]);
     assert_eq!(outcome(all, "boss@example.com", "", None), "boss@example.com");
     assert_eq!(outcome(sales, "sales@example.com", "", None), "sales@example.com");
     alias(&bob, "boss@example.com", false);
@@ -298,7 +304,7 @@ fn nobody_sends_from_an_address_that_the_directory_gives_to_somebody_else() {
     assert_eq!(outcome(all, "any@example.com", "", Some("boss@example.com")), "forbiddenMailFrom");
     assert_eq!(outcome(own, "ann@example.org", "", Some("boss@example.com")), "forbiddenMailFrom");
     assert_eq!(outcome(all, "any@example.com", "", Some("any@example.com")), "any@example.com");
-    // The identity was made when the address was still the account's.
+    // The identity was created while the address was still the account's.
     assert_eq!(outcome(sales, "sales@example.com", "", None), "forbiddenFrom");
     assert_eq!(outcome(sales, "any@example.com", "", None), "forbiddenFrom");
     alias(&ann, "@example.com", true);
@@ -308,71 +314,76 @@ fn nobody_sends_from_an_address_that_the_directory_gives_to_somebody_else() {
 
 /// RFC 8621 §7.5.
 #[test]
-fn a_message_that_is_too_large_is_refused_with_the_largest() {
+fn too_large_message_is_refused_with_max_size() {
     assert_eq!(super::envelope::check_size(10, 10), Ok(()));
     let error = super::envelope::check_size(11, 10).unwrap_err().object();
     assert_eq!((&error["type"], &error["maxSize"]), (&json!("tooLarge"), &json!(10)));
 }
 
-/// RFC 8621 §7.5: neither the email's destruction nor that of the submission keeps the message from
-/// going.
+/// RFC 8621 §7.5: destroying the email or the submission does not stop the message.
 #[test]
-fn what_is_on_its_way_goes_on_whatever_is_destroyed() {
-    let desk = Fixture::new();
-    let email = desk.write(DRAFT);
-    let made = desk.send(&email, &json!({}))["created"]["s"].clone();
+fn message_is_sent_although_email_and_submission_are_destroyed() {
+    let fixture = Fixture::new();
+    let email = fixture.file(DRAFT);
+    let made = fixture.send(&email, &json!({}))["created"]["s"].clone();
     let id = made["id"].as_str().unwrap();
-    desk.ask("Email/set", json!({"destroy": [email]}));
-    assert_eq!(desk.ask("Email/get", json!({"ids": [email]}))["notFound"], json!([email]));
-    let got = desk.ask("EmailSubmission/get", json!({"ids": [id]}))["list"][0].clone();
+    fixture.ask("Email/set", json!({"destroy": [email]}));
+    assert_eq!(fixture.ask("Email/get", json!({"ids": [email]}))["notFound"], json!([email]));
+    let got = fixture.ask("EmailSubmission/get", json!({"ids": [id]}))["list"][0].clone();
     assert_eq!(
         (&got["emailId"], &got["threadId"], &got["undoStatus"]),
         (&json!(email), &made["threadId"], &json!("pending"))
     );
-    assert_eq!(desk.ask("EmailSubmission/set", json!({"destroy": [id]}))["destroyed"], json!([id]));
-    assert_eq!(desk.ask("EmailSubmission/get", json!({"ids": [id]}))["notFound"], json!([id]));
-    let snapshot = desk.context.store.snapshot();
-    let action = snapshot.outbox(desk.id()).unwrap().pop().unwrap();
+    assert_eq!(
+        fixture.ask("EmailSubmission/set", json!({"destroy": [id]}))["destroyed"],
+        json!([id])
+    );
+    assert_eq!(fixture.ask("EmailSubmission/get", json!({"ids": [id]}))["notFound"], json!([id]));
+    let snapshot = fixture.context.store.snapshot();
+    let action = snapshot.outbox(fixture.id()).unwrap().pop().unwrap();
     assert_eq!((action.state, action.recipients.len()), (ActionState::Waiting, 4));
-    let sent = String::from_utf8(snapshot.action_message(desk.id(), &action).unwrap()).unwrap();
+    let sent = String::from_utf8(snapshot.action_message(fixture.id(), &action).unwrap()).unwrap();
     assert!(sent.ends_with("Subject: lunch\r\n\r\nAt noon?\r\n"), "{sent}");
-    assert!(desk.context.store.check().unwrap().is_empty());
+    assert!(fixture.context.store.check().unwrap().is_empty());
 }
 
 #[test]
-fn submission_is_not_half_canceled_where_the_queue_is_damaged() {
+fn submission_stays_pending_if_a_damaged_queue_prevents_canceling() {
     let engine = Arc::new(MemoryEngine::new());
-    let desk = Fixture::over(context_over(engine.clone()));
-    let email = desk.write(DRAFT);
-    let made = desk.send(&email, &json!({}))["created"]["s"].clone();
+    let fixture = Fixture::over(context_over(engine.clone()));
+    let email = fixture.file(DRAFT);
+    let made = fixture.send(&email, &json!({}))["created"]["s"].clone();
     let id = made["id"].as_str().unwrap();
-    let carrier = desk.context.store.snapshot().outbox(desk.id()).unwrap().pop().unwrap().id;
-    // Something waits for the submission that is not there.
+    let carrier = fixture.context.store.snapshot().outbox(fixture.id()).unwrap().pop().unwrap().id;
+    // A row says that an action waits for the submission, but there is no such action.
     let lost = DueKey {
         wake: WakeCondition::After(carrier),
-        account: desk.id(),
+        account: fixture.id(),
         action: ActionId(u64::MAX),
     };
     let puts = vec![Put { table: Table::OutboxDue, key: lost.encode(), value: Some(Vec::new()) }];
     engine.write(&[Arc::new(Batch::of(puts))]).unwrap();
-    let undo = json!({"accountId": desk.account, "update": {id: {"undoStatus": "canceled"}}});
-    assert_eq!(call(&desk.context, "EmailSubmission/set", &undo).0, "error");
-    let got = desk.ask("EmailSubmission/get", json!({"ids": [id]}))["list"][0].clone();
+    let undo = json!({"accountId": fixture.account, "update": {id: {"undoStatus": "canceled"}}});
+    assert_eq!(call(&fixture.context, "EmailSubmission/set", &undo).0, "error");
+    let got = fixture.ask("EmailSubmission/get", json!({"ids": [id]}))["list"][0].clone();
     assert_eq!(got["undoStatus"], "pending");
-    assert_eq!(desk.context.store.snapshot().outbox(desk.id()).unwrap().len(), 1);
+    assert_eq!(fixture.context.store.snapshot().outbox(fixture.id()).unwrap().len(), 1);
 }
 
 #[test]
-fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
-    let desk = Fixture::new();
-    let email = desk.write(DRAFT);
+fn waiting_submission_can_be_canceled_and_sent_one_cannot() {
+    let fixture = Fixture::new();
+    let email = fixture.file(DRAFT);
     let held = json!({"email": "ann@example.org", "parameters": {"HOLDFOR": "3600"}});
-    let envelope = json!({"envelope": {"mailFrom": held, "rcptTo": [{"email": "bob@example.net", "parameters": null}]}});
-    let before = desk.ask("EmailSubmission/get", json!({"ids": []}))["state"].clone();
-    let made = desk.send(&email, &envelope.clone())["created"]["s"].clone();
+    let envelope = json!({"envelope": {
+        "mailFrom": held,
+        "rcptTo": [{"email": "bob@example.net", "parameters": null}],
+    }});
+    let before = fixture.ask("EmailSubmission/get", json!({"ids": []}))["state"].clone();
+    let made = fixture.send(&email, &envelope.clone())["created"]["s"].clone();
     assert_eq!(made["sendAt"], "2026-11-21T10:00:00Z");
     let id = made["id"].as_str().unwrap();
-    let set = |patch: Value| desk.ask("EmailSubmission/set", json!({"update": {id: patch}}));
+    let set = |patch: Value| fixture.ask("EmailSubmission/set", json!({"update": {id: patch}}));
     for (patch, kind) in [
         (json!({"undoStatus": "final"}), "invalidProperties"),
         (json!({"sendAt": "2027-01-01T00:00:00Z"}), "invalidProperties"),
@@ -382,17 +393,17 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
     }
     assert_eq!(set(json!({"undoStatus": "pending"}))["updated"], json!({id: null}));
     assert_eq!(set(json!({"undoStatus": "canceled"}))["updated"], json!({id: null}));
-    assert!(desk.context.store.snapshot().outbox(desk.id()).unwrap().is_empty());
-    let changes = desk.ask("EmailSubmission/changes", json!({"sinceState": before}));
+    assert!(fixture.context.store.snapshot().outbox(fixture.id()).unwrap().is_empty());
+    let changes = fixture.ask("EmailSubmission/changes", json!({"sinceState": before}));
     assert_eq!(changes["created"], json!([id]));
 
-    let made = desk.send(&email, &json!({}))["created"]["s"].clone();
+    let made = fixture.send(&email, &json!({}))["created"]["s"].clone();
     let second = made["id"].as_str().unwrap();
-    let (_, ticket) = desk
+    let (_, ticket) = fixture
         .context
         .store
-        .commit(desk.id(), |txn| {
-            let read = txn.snapshot().outbox(desk.id())?.pop().unwrap();
+        .commit(fixture.id(), |txn| {
+            let read = txn.snapshot().outbox(fixture.id())?.pop().unwrap();
             let mut action = read.clone();
             for target in &mut action.recipients {
                 target.state = RecipientState::Sent("250 2.0.0 Ok: queued as 4X".into());
@@ -403,14 +414,18 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
         .unwrap();
     ticket.wait_blocking().unwrap();
     let undo =
-        desk.ask("EmailSubmission/set", json!({"update": {second: {"undoStatus": "canceled"}}}));
+        fixture.ask("EmailSubmission/set", json!({"update": {second: {"undoStatus": "canceled"}}}));
     assert_eq!(undo["notUpdated"][second]["type"], "cannotUnsend");
-    let got = desk.ask("EmailSubmission/get", json!({"ids": [second]}))["list"][0].clone();
+    let got = fixture.ask("EmailSubmission/get", json!({"ids": [second]}))["list"][0].clone();
     assert_eq!(got["undoStatus"], "final");
-    let status = json!({"smtpReply": "250 2.0.0 Ok: queued as 4X", "delivered": "unknown", "displayed": "unknown"});
+    let status = json!({
+        "smtpReply": "250 2.0.0 Ok: queued as 4X",
+        "delivered": "unknown",
+        "displayed": "unknown",
+    });
     assert_eq!(got["deliveryStatus"]["cy@example.com"], status);
 
-    let query = |more: Value| desk.ask("EmailSubmission/query", more)["ids"].clone();
+    let query = |more: Value| fixture.ask("EmailSubmission/query", more)["ids"].clone();
     assert_eq!(
         query(json!({"sort": [{"property": "sentAt", "isAscending": false}]})),
         json!([id, second])
@@ -421,136 +436,145 @@ fn what_waits_can_be_taken_back_and_what_is_gone_cannot() {
     );
     assert_eq!(query(json!({"filter": {"after": "2026-11-21T09:30:00Z"}})), json!([id]));
     assert_eq!(query(json!({"filter": {"identityIds": ["i0"]}})), json!([]));
-    let state = desk.ask("EmailSubmission/query", json!({}))["queryState"].clone();
-    let gone = desk.ask("EmailSubmission/set", json!({"destroy": [id, "i0"]}));
+    let state = fixture.ask("EmailSubmission/query", json!({}))["queryState"].clone();
+    let gone = fixture.ask("EmailSubmission/set", json!({"destroy": [id, "i0"]}));
     assert_eq!(
         (&gone["destroyed"], &gone["notDestroyed"]["i0"]["type"]),
         (&json!([id]), &json!("notFound"))
     );
-    let moved = desk.ask("EmailSubmission/queryChanges", json!({"sinceQueryState": state}));
+    let moved = fixture.ask("EmailSubmission/queryChanges", json!({"sinceQueryState": state}));
     assert_eq!((&moved["removed"], &moved["added"]), (&json!([id]), &json!([])));
     assert!(
-        desk.context.store.snapshot().objects::<EmailSubmission>(desk.id()).unwrap().len() == 1
+        fixture.context.store.snapshot().objects::<EmailSubmission>(fixture.id()).unwrap().len()
+            == 1
     );
 }
 
-/// One request writes, sends and files (RFC 8621 §7.5.1); where it is not sent, nothing follows.
+/// RFC 8621 §7.5.1: the Email/set follows only if the submission succeeds.
 #[test]
-fn what_was_sent_is_filed_by_the_same_call() {
-    let desk = Fixture::new();
-    let email = desk.write(DRAFT);
+fn email_of_a_successful_submission_is_updated_by_the_same_call() {
+    let fixture = Fixture::new();
+    let email = fixture.file(DRAFT);
     let run = |identity: &str| {
         let call = json!(["EmailSubmission/set", {
-            "accountId": desk.account, "create": {"s": {"identityId": identity, "emailId": email}},
-            "onSuccessUpdateEmail": {"#s": {"keywords/$seen": true}, "#other": {"keywords/$draft": true}},
+            "accountId": fixture.account,
+            "create": {"s": {"identityId": identity, "emailId": email}},
+            "onSuccessUpdateEmail": {
+                "#s": {"keywords/$seen": true},
+                "#other": {"keywords/$draft": true},
+            },
         }, "c"]);
-        // The implicit call needs no capability of its own.
-        let request = json!({"using": ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:submission"], "methodCalls": [call]});
+        // The implicit call needs no further capability.
+        let request = json!({
+            "using": ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:submission"],
+            "methodCalls": [call],
+        });
         let request =
             crate::wire::jmap::parse(request.to_string().as_bytes(), crate::jmap::CAPABILITIES)
                 .unwrap();
-        crate::jmap::run(&desk.context, request).unwrap().json()["methodResponses"].clone()
+        crate::jmap::run(&fixture.context, request).unwrap().json()["methodResponses"].clone()
     };
     let failed = run("i0");
     assert_eq!(failed.as_array().unwrap().len(), 1);
-    let done = run(&desk.identity);
+    let done = run(&fixture.identity);
     assert_eq!((&done[1][0], &done[1][2]), (&json!("Email/set"), &json!("c")));
     assert_eq!(done[1][1]["updated"], json!({email.as_str(): null}), "{done}");
 }
 
 #[test]
-fn submissions_are_taken_as_meli_and_aerc_write_them() {
-    let desk = Fixture::new();
-    let email = desk.write(DRAFT);
-    let meli = desk.send(&email, &json!({"undoStatus": "final", "envelope": null}));
+fn submissions_of_meli_and_aerc_are_accepted() {
+    let fixture = Fixture::new();
+    let email = fixture.file(DRAFT);
+    let meli = fixture.send(&email, &json!({"undoStatus": "final", "envelope": null}));
     assert_eq!(meli["created"]["s"]["undoStatus"], "pending", "{meli}");
     let rcpt_to = json!([{"email": "bob@example.net", "parameters": null}]);
     let envelope = json!({"mailfrom": {"email": "ann@example.org"}, "rcptTo": rcpt_to});
-    // Go writes a time where none was set.
+    // Go writes its zero time if none was set.
     let aerc = json!({"envelope": envelope, "sendAt": "0001-01-01T00:00:00Z"});
-    let aerc = desk.send(&desk.write(&DRAFT.replace("1@", "2@")), &aerc);
+    let aerc = fixture.send(&fixture.file(&DRAFT.replace("1@", "2@")), &aerc);
     assert_eq!(aerc["created"]["s"]["envelope"]["mailFrom"]["email"], "ann@example.org", "{aerc}");
     let address = json!({"email": "ann@example.org"});
     let both = json!({"envelope": {"mailfrom": address, "mailFrom": address, "rcptTo": rcpt_to}});
-    assert_eq!(desk.refused(&email, &both)["type"], "invalidProperties");
-    let later = desk.refused(&email, &json!({"sendAt": "2030-01-01T00:00:00Z"}));
+    assert_eq!(fixture.refused(&email, &both)["type"], "invalidProperties");
+    let later = fixture.refused(&email, &json!({"sendAt": "2030-01-01T00:00:00Z"}));
     assert_eq!(later["properties"], json!(["sendAt"]), "the envelope says when");
 }
 
-/// While the queue is held as a whole, a submission says so when it is made, and so do the status
-/// and the list; once the loss is accepted it is an ordinary one.
+/// While the whole queue is held, a new submission, the status and the list say so. Once the loss
+/// is accepted, the submission is an ordinary one.
 #[test]
-fn a_held_queue_is_told_to_who_sends_and_to_who_manages() {
-    let desk = Fixture::new();
-    let email = desk.write(DRAFT);
+fn held_queue_is_reported_in_submission_status_and_list() {
+    let fixture = Fixture::new();
+    let email = fixture.file(DRAFT);
     let mark = |held: Option<&str>| {
-        let mark = QueueMark { epoch: desk.context.store.epoch(), held: held.map(str::to_owned) };
-        let done = desk.context.store.commit(AccountId::SITE, |txn| {
+        let mark =
+            QueueMark { epoch: fixture.context.store.epoch(), held: held.map(str::to_owned) };
+        let done = fixture.context.store.commit(AccountId::SITE, |txn| {
             txn.mark_queue(&mark);
             Ok(())
         });
         done.unwrap().1.wait_blocking().unwrap();
     };
     mark(Some("account a1 should have 2 actions, and has 1"));
-    let made = desk.send(&email, &json!({}))["created"]["s"].clone();
+    let made = fixture.send(&email, &json!({}))["created"]["s"].clone();
     let said = |object: &Value| object["deliveryStatus"]["cy@example.com"]["smtpReply"].clone();
     assert_eq!((&made["undoStatus"], said(&made)), (&json!("pending"), json!(HELD)));
-    let (_, status) = call(&desk.context, "Service/status", &json!({}));
+    let (_, status) = call(&fixture.context, "Service/status", &json!({}));
     assert_eq!(status["queue"]["held"], "account a1 should have 2 actions, and has 1");
-    assert_eq!(call(&desk.context, "Queue/list", &json!({})).1["held"], status["queue"]["held"]);
-    let accepted = call(&desk.context, "Queue/acceptLoss", &json!({}));
+    assert_eq!(call(&fixture.context, "Queue/list", &json!({})).1["held"], status["queue"]["held"]);
+    let accepted = call(&fixture.context, "Queue/acceptLoss", &json!({}));
     assert_eq!(
         (accepted.0.as_str(), &accepted.1["kept"]),
         ("Queue/acceptLoss", &json!(1)),
         "{accepted:?}"
     );
-    let got = desk.ask("EmailSubmission/get", json!({"ids": [made["id"]]}));
+    let got = fixture.ask("EmailSubmission/get", json!({"ids": [made["id"]]}));
     assert_eq!(said(&got["list"][0]), "250 2.0.0 queued");
     assert_eq!(
-        call(&desk.context, "Service/status", &json!({})).1["queue"],
+        call(&fixture.context, "Service/status", &json!({})).1["queue"],
         json!({"held": null, "relay": null})
     );
-    assert!(desk.context.store.check().unwrap().is_empty());
+    assert!(fixture.context.store.check().unwrap().is_empty());
 }
 
-/// Where local parts differ by case, an account sends from its addresses as they are written.
+/// If local parts are case-sensitive, an account sends only from its addresses as they are written.
 #[test]
-fn an_account_sends_from_an_address_with_capitals() {
-    let desk = Fixture::new();
+fn account_sends_from_case_sensitive_address_as_written() {
+    let fixture = Fixture::new();
     let settings =
         crate::account::Settings { case_sensitive: true, ..crate::account::Settings::default() };
-    desk.context.directory.settings().set(settings);
+    fixture.context.directory.settings().set(settings);
     let alias = |account: &str, address: &str| {
-        call(&desk.context, "Account/alias", &json!({"account": account, "address": address}));
+        call(&fixture.context, "Account/alias", &json!({"account": account, "address": address}));
     };
-    alias(&desk.account, "Boss@example.org");
+    alias(&fixture.account, "Boss@example.org");
     alias("bob@example.org", "boss@example.org");
-    let list = desk.ask("Identity/get", json!({}))["list"].as_array().unwrap().clone();
+    let list = fixture.ask("Identity/get", json!({}))["list"].as_array().unwrap().clone();
     let boss = list.iter().find(|one| one["email"] == "Boss@example.org").unwrap()["id"].clone();
     for (from, kind) in
         [("Boss@Example.org", Value::Null), ("boss@example.org", json!("forbiddenFrom"))]
     {
-        let email = desk.write(&DRAFT.replace("ann@example.org", from));
-        let answer = desk.send(&email, &json!({"identityId": boss}));
+        let email = fixture.file(&DRAFT.replace("ann@example.org", from));
+        let answer = fixture.send(&email, &json!({"identityId": boss}));
         assert_eq!(answer["notCreated"]["s"]["type"], kind, "{answer}");
     }
 }
 
-/// Another From behind as many lines as are looked at, or beside one that is read.
+/// A second author may stand after the last field that is examined, or within a From field.
 #[test]
-fn no_other_author_is_hidden() {
-    let desk = Fixture::new();
+fn message_with_a_hidden_author_is_refused() {
+    let fixture = Fixture::new();
     let junk = "junk\n".repeat(crate::model::limits::MAX_HEADER_FIELDS);
     for field in ["From: eve@example.net", "Bcc: eve@example.net", "X-Other: x"] {
         let raw = DRAFT.replace("Subject: lunch\n", &format!("{junk}{field}\n"));
-        let error = desk.refused(&desk.write(&raw), &json!({}));
+        let error = fixture.refused(&fixture.file(&raw), &json!({}));
         assert_eq!(
             (&error["type"], &error["properties"]),
             (&json!("invalidEmail"), &json!(["headers"])),
             "{field}"
         );
     }
-    let with = |from: &str| desk.write(&DRAFT.replace("Ann <ann@example.org>", from));
+    let with = |from: &str| fixture.file(&DRAFT.replace("Ann <ann@example.org>", from));
     for from in [
         "Ann <ann@example.org> <eve@example.net>",
         "<ann@example.org><eve@example.net>",
@@ -559,7 +583,7 @@ fn no_other_author_is_hidden() {
         "<ann@example.org> eve@[192.0.2.1]",
         "<ann@example.org> \"x <eve@example.net>",
     ] {
-        let error = desk.refused(&with(from), &json!({}));
+        let error = fixture.refused(&with(from), &json!({}));
         assert!(
             ["invalidEmail", "forbiddenFrom"].map(Value::from).contains(&error["type"]),
             "{from}: {error}"
@@ -572,10 +596,10 @@ fn no_other_author_is_hidden() {
         "\"a \\\" <eve@example.net>\" <ann@example.org>",
         "ann@example.org <ann@example.org>",
     ] {
-        let answer = desk.send(&with(from), &json!({}));
+        let answer = fixture.send(&with(from), &json!({}));
         assert_eq!(answer["notCreated"]["s"], Value::Null, "{from}");
     }
     let long =
         format!("{}ann@example.org", "(x) ".repeat(crate::model::limits::MAX_FIELD_BYTES / 4));
-    assert_eq!(desk.refused(&with(&long), &json!({}))["type"], "invalidEmail");
+    assert_eq!(fixture.refused(&with(&long), &json!({}))["type"], "invalidEmail");
 }

@@ -77,7 +77,7 @@ impl Fixture {
     fn raw(&self, email: Value) -> String {
         let id = self.create(email).unwrap()["blobId"].as_str().unwrap().parse().unwrap();
         let account = self.context.accessible_account(self.account.parse().unwrap()).unwrap();
-        String::from_utf8(self.context.blob_octets(&account, &id, u64::MAX).unwrap().unwrap())
+        String::from_utf8(self.context.blob_bytes(&account, &id, u64::MAX).unwrap().unwrap())
             .unwrap()
     }
 }
