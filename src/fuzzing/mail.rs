@@ -63,11 +63,11 @@ pub fn search(data: &[u8]) {
         (String::from_utf8_lossy(&data[..end]), data.get(end + 1..).unwrap_or_default());
     let tokens = rows_of(&Message::parse(raw), &SECRETS).tokens;
     for fields in [WORD_FIELDS, tokens::FROM, tokens::SUBJECT, tokens::BODY] {
-        let needle = SearchTerm::new(&text, fields, &SECRETS);
-        let (likely, stands) = (needle.matches(&tokens), needle.matches_raw(raw));
+        let term = SearchTerm::new(&text, fields, &SECRETS);
+        let (likely, stands) = (term.matches(&tokens), term.matches_raw(raw));
         assert!(likely || !stands, "{text:?} is there, and not in its tokens");
         // But for two words of one hash, which no fuzzer meets.
-        assert_eq!(likely && needle.confirms(raw), stands, "{text:?} in {fields}");
+        assert_eq!(likely && term.confirms(raw), stands, "{text:?} in {fields}");
     }
 }
 

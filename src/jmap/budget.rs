@@ -70,7 +70,7 @@ impl Budget {
             storable: storable.into(),
             answer: answer.into(),
             growing: 0.into(),
-            searches: Allowance::of(
+            searches: Allowance::new(
                 limits::MAX_SEARCHED_BYTES_PER_REQUEST,
                 limits::MAX_WALKED_ROWS_PER_REQUEST,
             ),
@@ -85,7 +85,7 @@ impl Budget {
             storable: limits::MAX_FILED_BYTES_PER_REQUEST.into(),
             answer: limits::MAX_ANSWER_BYTES.into(),
             growing: 0.into(),
-            searches: Allowance::of(bytes, rows),
+            searches: Allowance::new(bytes, rows),
         }))
     }
 

@@ -61,7 +61,7 @@ pub(super) fn email_changes(
     let Some((_, changed)) = scope_and_changes(snapshot, account, from)? else { return Ok(None) };
     let mut changes = no_changes(snapshot, account, from)?;
     for (id, email) in changed {
-        add_change(&mut changes, id, email.was, email.is);
+        add_change(&mut changes, id, email.was_visible, email.is_visible);
     }
     Ok(Some(changes).filter(|all| from.base == from.mark && count(all) <= max_changes))
 }
@@ -80,16 +80,16 @@ pub(super) fn thread_changes(
         return Ok(None);
     };
     let mut changes = no_changes(snapshot, account, from)?;
-    let appeared_or_left = changed.values().filter(|email| email.was != email.is);
+    let appeared_or_left = changed.values().filter(|email| email.was_visible != email.is_visible);
     let threads: BTreeSet<ThreadId> = appeared_or_left.map(|email| email.thread).collect();
     // The rows of a thread no longer list an email that was visible and is purged.
     let had_visible: BTreeSet<ThreadId> =
-        changed.values().filter(|email| email.was).map(|email| email.thread).collect();
+        changed.values().filter(|email| email.was_visible).map(|email| email.thread).collect();
     for thread in threads {
         let (mut was_visible, mut is_visible) = (false, false);
         for id in snapshot.thread_emails(account.id, thread)? {
             let (before, now) = match changed.get(&id) {
-                Some(email) => (email.was, email.is),
+                Some(email) => (email.was_visible, email.is_visible),
                 None => {
                     let is_visible =
                         snapshot.email(account.id, id)?.is_some_and(|email| scope.sees(&email));

@@ -12,10 +12,10 @@ use super::Error;
 
 /// What searches may still read. Clones share it; the default has no bound.
 #[derive(Debug, Clone, Default)]
-pub struct Allowance(Option<Arc<Left>>);
+pub struct Allowance(Option<Arc<Remaining>>);
 
 #[derive(Debug)]
-struct Left {
+struct Remaining {
     bytes: AtomicU64,
     rows: AtomicU64,
 }
@@ -23,20 +23,20 @@ struct Left {
 impl Allowance {
     /// Creates an allowance of `bytes` of messages and `rows` of emails.
     #[must_use]
-    pub fn of(bytes: u64, rows: u64) -> Self {
-        Self(Some(Arc::new(Left { bytes: bytes.into(), rows: rows.into() })))
+    pub fn new(bytes: u64, rows: u64) -> Self {
+        Self(Some(Arc::new(Remaining { bytes: bytes.into(), rows: rows.into() })))
     }
 
     /// Charges bytes.
     ///
     /// # Errors
     /// `TooMuchRead` where fewer are left.
-    pub(super) fn take(&self, bytes: u64) -> Result<(), Error> {
+    pub(super) fn charge_bytes(&self, bytes: u64) -> Result<(), Error> {
         let Some(left) = &self.0 else { return Ok(()) };
-        let taken = left
+        let charged = left
             .bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
-        taken.map(drop).map_err(|_| Error::TooMuchRead)
+        charged.map(drop).map_err(|_| Error::TooMuchRead)
     }
 
     /// Whether a walk over emails may begin.

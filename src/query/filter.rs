@@ -128,12 +128,12 @@ impl Filter {
 
     /// What it hangs on.
     #[must_use]
-    pub fn depends(&self) -> Dependencies {
+    pub fn dependencies(&self) -> Dependencies {
         match self {
             Self::And(parts) | Self::Or(parts) | Self::Not(parts) => {
-                parts.iter().fold(Dependencies::default(), |all, part| all.and(part.depends()))
+                parts.iter().fold(Dependencies::default(), |all, part| all.and(part.dependencies()))
             }
-            Self::Is(condition) => condition.depends(),
+            Self::Is(condition) => condition.dependencies(),
         }
     }
 }
@@ -177,7 +177,7 @@ impl Condition {
         Ok(())
     }
 
-    fn depends(&self) -> Dependencies {
+    fn dependencies(&self) -> Dependencies {
         let threads = matches!(
             self,
             Self::AllInThreadHaveKeyword(_)
@@ -225,7 +225,8 @@ mod tests {
 
     #[test]
     fn what_filters_hang_on() {
-        let of = |condition| Filter::Not(vec![Filter::default(), Filter::Is(condition)]).depends();
+        let of =
+            |condition| Filter::Not(vec![Filter::default(), Filter::Is(condition)]).dependencies();
         assert_eq!(of(Condition::Subject("x".into())), Dependencies::default());
         assert_eq!(
             of(Condition::InMailbox(MailboxUid(1))),

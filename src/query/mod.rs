@@ -73,11 +73,11 @@ pub fn query(
     let query = &*query.within_scope();
     let matcher = Matcher::new(&query.results.filter, secrets);
     let mut plan = plan::plan(snapshot, &query.results, &matcher)?;
-    if plan.way == AccessPath::AllMail
+    if plan.path == AccessPath::AllMail
         && query.window.is_deep()
         && plan.length > MIN_RANKED_POSITION
     {
-        plan.wants = Some((MailboxUid::ALL, model::ListingFilter::Every));
+        plan.wanted_listing = Some((MailboxUid::ALL, model::ListingFilter::Every));
     }
     let answer = query_by(snapshot, &matcher, query, &plan)?;
     Ok(AnswerWithPlan { answer, plan })
@@ -92,13 +92,13 @@ pub fn query(
 pub fn changes(
     snapshot: &Snapshot<'_>,
     secrets: &Secrets,
-    asked: &QueryChanges,
+    request: &QueryChanges,
 ) -> Result<AnswerWithPlan<QueryChangesAnswer>, Error> {
-    asked.results.validate()?;
-    let asked = &*asked.within_scope();
-    let matcher = Matcher::new(&asked.results.filter, secrets);
-    let plan = plan::plan(snapshot, &asked.results, &matcher)?;
-    changes_by(snapshot, &matcher, asked, plan, limits::MAX_QUERY_EVENTS)
+    request.results.validate()?;
+    let request = &*request.within_scope();
+    let matcher = Matcher::new(&request.results.filter, secrets);
+    let plan = plan::plan(snapshot, &request.results, &matcher)?;
+    changes_by(snapshot, &matcher, request, plan, limits::MAX_QUERY_EVENTS)
 }
 
 /// Says how a query would be answered.
@@ -119,7 +119,7 @@ fn query_by(
     plan: &QueryPlan,
 ) -> Result<QueryAnswer, Error> {
     let account = query.results.account;
-    match (plan.way, ResultParts::of(snapshot, account, plan, query.results.collapse)) {
+    match (plan.path, ResultParts::of(snapshot, account, plan, query.results.collapse)) {
         (_, Some(parts)) => listing::answer::query(snapshot, query, &parts),
         (AccessPath::AllMail, _) => listing::answer::all_mail(snapshot, query, plan.direction),
         _ => {
@@ -132,30 +132,36 @@ fn query_by(
 fn changes_by(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,
-    asked: &QueryChanges,
+    request: &QueryChanges,
     mut plan: QueryPlan,
-    most: usize,
+    max_events: usize,
 ) -> Result<AnswerWithPlan<QueryChangesAnswer>, Error> {
-    let account = asked.results.account;
-    match (plan.way, ResultParts::of(snapshot, account, &plan, asked.results.collapse)) {
-        (_, Some(parts)) => match listing::answer::changes(snapshot, asked, &plan, &parts, most)? {
-            Some(answer) => return Ok(AnswerWithPlan { answer, plan }),
-            None => plan = plan.with_each_email_decided("the state is older than its history"),
-        },
+    let account = request.results.account;
+    match (plan.path, ResultParts::of(snapshot, account, &plan, request.results.collapse)) {
+        (_, Some(parts)) => {
+            match listing::answer::changes(snapshot, request, &plan, &parts, max_events)? {
+                Some(answer) => return Ok(AnswerWithPlan { answer, plan }),
+                None => plan = plan.with_each_email_decided("the state is older than its history"),
+            }
+        }
         (AccessPath::AllMail, _) => {
-            let answer = listing::answer::all_mail_changes(snapshot, asked, plan.direction)?;
+            let answer = listing::answer::all_mail_changes(snapshot, request, plan.direction)?;
             return Ok(AnswerWithPlan { answer, plan });
         }
         _ => {}
     }
     // The query reads what the first page needs, and may have said that changes can be calculated.
     // These need every match: where too much must be read for it, RFC 8620 §5.6 has this word.
-    let answer =
-        generic::changes(snapshot, matcher, asked, EmailWalk::of(&plan, snapshot, &asked.results))
-            .map_err(|error| match error {
-                Error::TooMuchRead => Error::CannotCalculateChanges,
-                error => error,
-            })?;
+    let answer = generic::changes(
+        snapshot,
+        matcher,
+        request,
+        EmailWalk::of(&plan, snapshot, &request.results),
+    )
+    .map_err(|error| match error {
+        Error::TooMuchRead => Error::CannotCalculateChanges,
+        error => error,
+    })?;
     Ok(AnswerWithPlan { answer, plan })
 }
 

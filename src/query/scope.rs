@@ -34,9 +34,9 @@ pub struct ScopedChange {
     pub at: ModSeq,
     pub thread: ThreadId,
     /// Whether it was in the scope at the state.
-    pub was: bool,
+    pub was_visible: bool,
     /// Whether it is now.
-    pub is: bool,
+    pub is_visible: bool,
     /// The mailboxes of the scope that it is in, came to or left.
     pub mailboxes: BTreeSet<MailboxUid>,
     pub(super) email: EmailMetadata,
@@ -145,7 +145,14 @@ impl Scope {
                 let at = if is { at } else { moved.at };
                 out.insert(
                     id,
-                    ScopedChange { at, thread: email.thread, was, is, mailboxes, email },
+                    ScopedChange {
+                        at,
+                        thread: email.thread,
+                        was_visible: was,
+                        is_visible: is,
+                        mailboxes,
+                        email,
+                    },
                 );
             }
         }

@@ -45,7 +45,7 @@ pub enum SortProperty {
 }
 
 impl SortProperty {
-    fn depends(&self) -> Dependencies {
+    fn dependencies(&self) -> Dependencies {
         let threads =
             matches!(self, Self::AllInThreadHaveKeyword(_) | Self::SomeInThreadHaveKeyword(_));
         Dependencies { mutable: threads || matches!(self, Self::HasKeyword(_)), threads }
@@ -80,9 +80,10 @@ pub(super) fn validate(sort: &[Comparator]) -> Result<(), Error> {
 
 /// What a sort hangs on.
 #[must_use]
-pub(super) fn depends(sort: &[Comparator]) -> Dependencies {
-    sort.iter()
-        .fold(Dependencies::default(), |all, comparator| all.and(comparator.property.depends()))
+pub(super) fn dependencies(sort: &[Comparator]) -> Dependencies {
+    sort.iter().fold(Dependencies::default(), |all, comparator| {
+        all.and(comparator.property.dependencies())
+    })
 }
 
 /// Which end of the ids comes first. Ids ascend from the newest email to the oldest.

@@ -215,7 +215,7 @@ fn check_query(
             query_by(&snapshot, &matcher, &asked, &plan),
             wanted,
             "{:?} for {asked:?}",
-            plan.way
+            plan.path
         );
     }
 }
@@ -234,8 +234,8 @@ fn check_changes(drive: &TestDriver, results: &QuerySpec) {
 }
 
 /// Whether changes that are found this way are the least.
-fn is_exact(way: AccessPath) -> bool {
-    matches!(way, AccessPath::Listing(_) | AccessPath::Pinned(..) | AccessPath::AllMail)
+fn is_exact(path: AccessPath) -> bool {
+    matches!(path, AccessPath::Listing(_) | AccessPath::Pinned(..) | AccessPath::AllMail)
 }
 
 /// The least, by a way that tells it: `upToId` is honoured where the order of what is shown never
@@ -248,7 +248,7 @@ fn least_by(
     up_to: Option<EmailId>,
 ) -> (std::collections::BTreeSet<EmailId>, Vec<(usize, EmailId)>) {
     let is_oldest_of_threads = results.collapse && plan.direction == sort::Direction::OldestFirst;
-    let is_honoured = !matches!(plan.way, AccessPath::Pinned(..)) && !is_oldest_of_threads;
+    let is_honoured = !matches!(plan.path, AccessPath::Pinned(..)) && !is_oldest_of_threads;
     let moved = |id| past.keys(&results.sort, id) != now.keys(&results.sort, id);
     naive::least(old, new, up_to.filter(|_| is_honoured), moved)
 }
@@ -270,11 +270,11 @@ fn check_changes_by(
     let mut asked =
         QueryChanges { results: results.clone(), since, total: true, ..QueryChanges::default() };
     let first = run(&asked);
-    let has_history = match plan.way {
+    let has_history = match plan.path {
         AccessPath::Listing(listing) | AccessPath::Pinned(listing, _) => plan
-            .kept
+            .listing
             .iter()
-            .chain(&plan.pin_kept)
+            .chain(&plan.pin_listing)
             .all(|kept| since >= kept.stats(listing.shape).low),
         _ => false,
     };
@@ -288,7 +288,7 @@ fn check_changes_by(
         return;
     }
     let AnswerWithPlan { answer: found, plan: taken } = first.unwrap();
-    let exact = is_exact(taken.way);
+    let exact = is_exact(taken.path);
     let least = |part: &QueryChangesAnswer, up_to: Option<EmailId>| {
         let named = (part.removed.iter().copied().collect(), part.added.clone());
         let wanted = least_by(&taken, results, (past, old), (&drive.now, new), up_to);
@@ -306,7 +306,7 @@ fn check_changes_by(
         "{old:?} to {new:?} by {found:?} for {asked:?}"
     );
     assert_eq!((found.total, found.state), (Some(new.len()), drive.state()));
-    let depends = results.filter.depends();
+    let depends = results.filter.dependencies();
     if !depends.mutable && results.sort.is_empty() && !results.collapse {
         let gone = |ids: &[EmailId], other: &[EmailId]| {
             ids.iter().copied().filter(|id| !other.contains(id)).collect::<Vec<_>>()

@@ -6,7 +6,7 @@ use super::id_range::IdRange;
 use super::plan::MIN_MAINTAINED_EMAILS;
 use super::sort::Direction;
 use super::walk::Merge;
-use super::walk::supply::Supply;
+use super::walk::scan::EmailScan;
 use super::{Allowance, Scope};
 use crate::model::{
     AccountId, Listing, ListingFilter, ListingStage, MailboxUid, MaintainedListing, Shape,
@@ -21,9 +21,9 @@ pub struct UnreadThreads {
     pub counts: BTreeMap<MailboxUid, u64>,
     /// A mailbox where many emails were read to find those unread: a view of its unread emails is
     /// worth keeping.
-    pub wants: Option<MailboxUid>,
+    pub wanted_listing: Option<MailboxUid>,
     /// The mailboxes whose view of unread emails was read.
-    pub served: Vec<(MailboxUid, MaintainedListing)>,
+    pub used_listings: Vec<(MailboxUid, MaintainedListing)>,
 }
 
 impl UnreadThreads {
@@ -32,9 +32,9 @@ impl UnreadThreads {
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
         let request =
             |action, mailbox| ListingRequest { action, mailbox, filter: ListingFilter::Unseen };
-        let used = self.served.iter().filter(|(_, kept)| kept.needs_use_mark(now));
+        let used = self.used_listings.iter().filter(|(_, kept)| kept.needs_use_mark(now));
         let used = used.map(|(uid, _)| request(ListingAction::MarkUsed, *uid));
-        used.chain(self.wants.map(|uid| request(ListingAction::Extend, uid))).collect()
+        used.chain(self.wanted_listing.map(|uid| request(ListingAction::Extend, uid))).collect()
     }
 }
 
@@ -64,15 +64,15 @@ impl Scope {
             let kept =
                 mailbox.listings.iter().find(|kept| kept.filter == ListingFilter::Unseen).copied();
             let whole = kept.filter(MaintainedListing::is_complete);
-            out.served.extend(whole.map(|kept| (*uid, kept)));
+            out.used_listings.extend(whole.map(|kept| (*uid, kept)));
             let shows = if whole.is_some() { ListingFilter::Unseen } else { ListingFilter::Every };
             let listing = Listing { uid: *uid, filter: shows, shape: Shape::Emails };
             let merge =
                 Merge::new(snapshot, account, &[listing], IdRange::ALL, Direction::NewestFirst);
-            let mut supply = Supply::of_listings(merge).counting(reads.clone());
+            let mut scan = EmailScan::of_listings(merge).counting(reads.clone());
             let (mut left, mut passed) = (mailbox.counts.unread_emails, 0);
             while left > 0
-                && let Some((_, email)) = supply.next_email()?
+                && let Some((_, email)) = scan.next_email()?
             {
                 if !email.is_unread() {
                     passed += 1;
@@ -89,7 +89,7 @@ impl Scope {
             if passed >= MIN_MAINTAINED_EMAILS
                 && kept.is_none_or(|kept| matches!(kept.stage, ListingStage::Filling(_)))
             {
-                out.wants = Some(*uid);
+                out.wanted_listing = Some(*uid);
             }
         }
         reads.count_rows(threads.len());

@@ -105,21 +105,21 @@ fn row(
 }
 
 fn plan(plan: &QueryPlan) -> PlanFacts {
-    let listing = plan.way.listing().map(|listing| PlannedListing {
+    let listing = plan.path.listing().map(|listing| PlannedListing {
         mailbox_id: listing.uid.to_string(),
         view: listing.filter.name().to_owned(),
         collapsed: listing.shape == Shape::Threads,
     });
-    let wanted = plan.wants.map(|(uid, view)| {
+    let wanted = plan.wanted_listing.map(|(uid, view)| {
         let (mailbox_id, view) = (uid.to_string(), view.name().to_owned());
         WantedListing { mailbox_id, view }
     });
-    let others = plan.others.iter().map(|(name, why)| {
+    let others = plan.rejected.iter().map(|(name, why)| {
         let (strategy, reason) = ((*name).to_owned(), why.clone());
         OtherStrategy { strategy, reason }
     });
     PlanFacts {
-        strategy: plan.way.name().to_owned(),
+        strategy: plan.path.name().to_owned(),
         listing,
         length: plan.length,
         ranked: plan.ranked,

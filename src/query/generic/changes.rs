@@ -26,16 +26,16 @@ use crate::store::Snapshot;
 pub(in crate::query) fn changes(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,
-    asked: &QueryChanges,
+    request: &QueryChanges,
     walk: EmailWalk<'_>,
 ) -> Result<QueryChangesAnswer, Error> {
-    let results = &asked.results;
+    let results = &request.results;
     let marks = snapshot.account_state(results.account)?;
     let (low, high) = (marks.low_mark(DataType::Email), marks.state(DataType::Email));
-    if asked.since > high || asked.since < low {
+    if request.since > high || request.since < low {
         return Err(Error::CannotCalculateChanges);
     }
-    if asked.since == high && !asked.total {
+    if request.since == high && !request.total {
         return Ok(QueryChangesAnswer {
             state: high,
             removed: Vec::new(),
@@ -45,14 +45,16 @@ pub(in crate::query) fn changes(
     }
     results.reads.begin_walk()?;
     let touched = match &results.scope {
-        None => changed_emails(snapshot, asked)?,
-        Some(scope) => changed_emails_within(scope, snapshot, asked)?,
+        None => changed_emails(snapshot, request)?,
+        Some(scope) => changed_emails_within(scope, snapshot, request)?,
     };
-    let new = list(snapshot, matcher, results, walk, ListRequest::ALL)?.first;
+    let new = list(snapshot, matcher, results, walk, ListRequest::ALL)?.entries;
     results.reads.count_rows(touched.len());
     let mut source = CandidateSource::new(snapshot, results, matcher);
     let mut removed = Vec::new();
-    for (id, ChangedEmail { metadata, .. }) in touched.iter().filter(|(_, touched)| touched.was) {
+    for (id, ChangedEmail { metadata, .. }) in
+        touched.iter().filter(|(_, touched)| touched.was_listed)
+    {
         let mut email = Candidate::new(&mut source, *id, metadata);
         if matcher.matches(&mut email, Moment::Ever)? {
             removed.push(*id);
@@ -61,50 +63,56 @@ pub(in crate::query) fn changes(
     let of_new = new.iter().enumerate().map(|(index, entry)| (index, entry.id));
     let mut added: Vec<(usize, EmailId)> =
         of_new.filter(|(_, id)| touched.contains_key(id)).collect();
-    if let Some(up_to) = asked.up_to
-        && !sort::depends(&results.sort).mutable
+    if let Some(up_to) = request.up_to
+        && !sort::dependencies(&results.sort).mutable
         && let Some(last) = new.iter().position(|entry| entry.id == up_to)
     {
         added.retain(|(index, _)| *index <= last);
         // Only if it is known to have been in the old results too: else what is behind it then is
         // not known.
         if let Some(last) = new.get(last).filter(|_| !touched.contains_key(&up_to)) {
-            let mut kept = Vec::with_capacity(removed.len());
+            let mut removed_until = Vec::with_capacity(removed.len());
             for id in removed {
                 let Some(ChangedEmail { metadata, .. }) = touched.get(&id) else { continue };
                 let entry =
                     SortEntry::of(&results.sort, &mut Candidate::new(&mut source, id, metadata))?;
                 if entry.is_none_or(|entry| entry.compare(last, &results.sort).is_le()) {
-                    kept.push(id);
+                    removed_until.push(id);
                 }
             }
-            removed = kept;
+            removed = removed_until;
         }
     }
-    if asked.max_changes.is_some_and(|most| removed.len().saturating_add(added.len()) > most) {
+    if request.max_changes.is_some_and(|most| removed.len().saturating_add(added.len()) > most) {
         return Err(Error::TooManyChanges);
     }
-    Ok(QueryChangesAnswer { state: high, removed, added, total: asked.total.then_some(new.len()) })
+    Ok(QueryChangesAnswer {
+        state: high,
+        removed,
+        added,
+        total: request.total.then_some(new.len()),
+    })
 }
 
 /// An email whose place in the results may be another than it was.
 struct ChangedEmail {
     metadata: EmailMetadata,
     /// Whether it was there at the state.
-    was: bool,
+    was_listed: bool,
 }
 
-fn depends(asked: &QueryChanges) -> Dependencies {
-    let depends = asked.results.filter.depends().and(sort::depends(&asked.results.sort));
-    depends.and(Dependencies { mutable: false, threads: asked.results.collapse })
+fn dependencies(request: &QueryChanges) -> Dependencies {
+    let depends =
+        request.results.filter.dependencies().and(sort::dependencies(&request.results.sort));
+    depends.and(Dependencies { mutable: false, threads: request.results.collapse })
 }
 
 /// The emails, destroyed ones among them, whose place in the results may be another than it was.
 fn changed_emails(
     snapshot: &Snapshot<'_>,
-    asked: &QueryChanges,
+    request: &QueryChanges,
 ) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
-    let (account, since, depends) = (asked.results.account, asked.since, depends(asked));
+    let (account, since, depends) = (request.results.account, request.since, dependencies(request));
     let (mut touched, mut threads) = (BTreeMap::new(), BTreeSet::new());
     let changed = snapshot
         .emails_since(account, since, limits::MAX_QUERY_EVENTS)?
@@ -121,14 +129,15 @@ fn changed_emails(
         if depends.threads {
             threads.insert(email.thread);
         }
-        touched.insert(id, ChangedEmail { was: !came, metadata: email });
+        touched.insert(id, ChangedEmail { was_listed: !came, metadata: email });
     }
     for thread in threads {
         for id in snapshot.thread_emails(account, thread)? {
             if let Some(email) = snapshot.email(account, id)? {
-                touched
-                    .entry(id)
-                    .or_insert(ChangedEmail { was: email.created <= since, metadata: email });
+                touched.entry(id).or_insert(ChangedEmail {
+                    was_listed: email.created <= since,
+                    metadata: email,
+                });
             }
         }
     }
@@ -139,25 +148,27 @@ fn changed_emails(
 fn changed_emails_within(
     scope: &Scope,
     snapshot: &Snapshot<'_>,
-    asked: &QueryChanges,
+    request: &QueryChanges,
 ) -> Result<BTreeMap<EmailId, ChangedEmail>, Error> {
-    let (account, depends) = (asked.results.account, depends(asked));
-    let changed = scope.changes(snapshot, account, asked.since, limits::MAX_QUERY_EVENTS)?;
+    let (account, depends) = (request.results.account, dependencies(request));
+    let changed = scope.changes(snapshot, account, request.since, limits::MAX_QUERY_EVENTS)?;
     let mut changed = changed.ok_or(Error::CannotCalculateChanges)?;
-    changed.retain(|_, email| email.was != email.is || email.was && depends.mutable);
+    changed.retain(|_, email| {
+        email.was_visible != email.is_visible || email.was_visible && depends.mutable
+    });
     let mut threads = BTreeSet::new();
     if depends.threads {
         threads.extend(changed.values().map(|email| email.thread));
     }
-    let each = changed
-        .into_iter()
-        .map(|(id, email)| (id, ChangedEmail { was: email.was, metadata: email.email }));
+    let each = changed.into_iter().map(|(id, email)| {
+        (id, ChangedEmail { was_listed: email.was_visible, metadata: email.email })
+    });
     let mut touched: BTreeMap<EmailId, ChangedEmail> = each.collect();
     for thread in threads {
         for id in snapshot.thread_emails(account, thread)? {
             if let Some(email) = snapshot.email(account, id)?.filter(|email| scope.sees(email)) {
                 // It did not come or go since: it was there.
-                touched.entry(id).or_insert(ChangedEmail { was: true, metadata: email });
+                touched.entry(id).or_insert(ChangedEmail { was_listed: true, metadata: email });
             }
         }
     }

@@ -16,20 +16,20 @@ use crate::store::Snapshot;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListRequest {
     /// Number of first results that are wanted.
-    pub(super) most: usize,
+    pub(super) limit: usize,
     /// Whether its length is wanted.
     pub(super) total: bool,
 }
 
 impl ListRequest {
     /// All of it.
-    pub(super) const ALL: Self = Self { most: usize::MAX, total: false };
+    pub(super) const ALL: Self = Self { limit: usize::MAX, total: false };
 }
 
 /// The beginning of the complete list, and its length where that is wanted.
 #[derive(Debug)]
 pub(super) struct ListPrefix {
-    pub(super) first: Vec<SortEntry>,
+    pub(super) entries: Vec<SortEntry>,
     pub(super) total: usize,
 }
 
@@ -45,29 +45,29 @@ pub(super) fn list(
     let mut source = CandidateSource::new(snapshot, results, matcher);
     let mut found = ListCollector::new(results, wanted, walk.direction());
     match walk {
-        EmailWalk::Each(supply) => {
-            let mut supply = supply.counting(results.reads.clone());
+        EmailWalk::Scan(scan) => {
+            let mut scan = scan.counting(results.reads.clone());
             while !found.is_enough()
-                && let Some((id, metadata)) = supply.next_email()?
+                && let Some((id, metadata)) = scan.next_email()?
             {
                 found.take(matcher, Candidate::new(&mut source, id, &metadata), false)?;
             }
         }
-        EmailWalk::Sought(mut sought) => {
+        EmailWalk::Search(mut search) => {
             while !found.is_enough()
                 && let Some(hits) =
-                    sought.hits(matcher, &mut source, found.room(), found.shown())?
+                    search.hits(matcher, &mut source, found.room(), found.shown())?
             {
-                for Hit { id, metadata, facts, sure } in hits {
+                for Hit { id, metadata, fetched, is_certain } in hits {
                     found.take(
                         matcher,
-                        Candidate::new(&mut source, id, &metadata).knowing(facts),
-                        sure,
+                        Candidate::new(&mut source, id, &metadata).with_fetched(fetched),
+                        is_certain,
                     )?;
                 }
             }
         }
-        EmailWalk::Sure(mut merge) => {
+        EmailWalk::Exact(mut merge) => {
             while !found.is_enough()
                 && let Some((id, thread)) = merge.next()?
             {
@@ -85,7 +85,7 @@ struct ListCollector<'q> {
     wanted: ListRequest,
     /// The walk is in the order asked for.
     natural: bool,
-    first: Vec<SortEntry>,
+    entries: Vec<SortEntry>,
     /// Threads that have a result, where that must be known.
     threads: HashSet<ThreadId>,
     total: usize,
@@ -94,18 +94,18 @@ struct ListCollector<'q> {
 impl<'q> ListCollector<'q> {
     fn new(results: &'q QuerySpec, wanted: ListRequest, walked: Direction) -> Self {
         let natural = sort::direction(&results.sort) == Some(walked);
-        Self { results, wanted, natural, first: Vec::new(), threads: HashSet::new(), total: 0 }
+        Self { results, wanted, natural, entries: Vec::new(), threads: HashSet::new(), total: 0 }
     }
 
     /// Nothing that follows is wanted.
     fn is_enough(&self) -> bool {
-        self.natural && !self.wanted.total && self.first.len() >= self.wanted.most
+        self.natural && !self.wanted.total && self.entries.len() >= self.wanted.limit
     }
 
     /// How many more are wanted.
     fn room(&self) -> usize {
         let is_all = self.wanted.total || !self.natural;
-        if is_all { usize::MAX } else { self.wanted.most.saturating_sub(self.first.len()) }
+        if is_all { usize::MAX } else { self.wanted.limit.saturating_sub(self.entries.len()) }
     }
 
     /// Decides an email, where that can change anything and it is not `sure` to match.
@@ -113,11 +113,11 @@ impl<'q> ListCollector<'q> {
         &mut self,
         matcher: &Matcher,
         mut email: Candidate<'_, '_>,
-        sure: bool,
+        is_certain: bool,
     ) -> Result<(), Error> {
         if !self.is_enough()
             && !self.shown().is_some_and(|shown| shown.contains(&email.metadata.thread))
-            && (sure || matcher.matches(&mut email, Moment::Now)?)
+            && (is_certain || matcher.matches(&mut email, Moment::Now)?)
             && let Some(entry) = SortEntry::of(&self.results.sort, &mut email)?
         {
             self.push(entry);
@@ -143,17 +143,17 @@ impl<'q> ListCollector<'q> {
             || !(self.natural || self.wanted.total)
             || self.threads.insert(entry.thread);
         self.total = self.total.saturating_add(usize::from(is_first));
-        if self.natural && self.first.len() >= self.wanted.most {
+        if self.natural && self.entries.len() >= self.wanted.limit {
             return;
         }
-        self.first.push(entry);
+        self.entries.push(entry);
         // As many again, so that sorting costs each result but a few comparisons more.
         let room = self
             .wanted
-            .most
+            .limit
             .saturating_mul(2)
-            .max(self.wanted.most.saturating_add(self.results.options.sort_slack));
-        if !self.natural && self.first.len() >= room {
+            .max(self.wanted.limit.saturating_add(self.results.options.sort_slack));
+        if !self.natural && self.entries.len() >= room {
             self.sort_and_trim();
         }
     }
@@ -162,17 +162,17 @@ impl<'q> ListCollector<'q> {
     /// What goes is behind as many as are wanted, whatever follows.
     fn sort_and_trim(&mut self) {
         let (results, mut threads) = (self.results, HashSet::new());
-        self.first.sort_unstable_by(|one, other| one.compare(other, &results.sort));
+        self.entries.sort_unstable_by(|one, other| one.compare(other, &results.sort));
         if results.collapse {
-            self.first.retain(|entry| threads.insert(entry.thread));
+            self.entries.retain(|entry| threads.insert(entry.thread));
         }
-        self.first.truncate(self.wanted.most);
+        self.entries.truncate(self.wanted.limit);
     }
 
     fn end(mut self) -> ListPrefix {
         if !self.natural {
             self.sort_and_trim();
         }
-        ListPrefix { first: self.first, total: self.total }
+        ListPrefix { entries: self.entries, total: self.total }
     }
 }

@@ -27,11 +27,11 @@ pub(super) fn query(
     walk: EmailWalk<'_>,
 ) -> Result<QueryAnswer, Error> {
     let wanted = ListRequest {
-        most: query.window.prefix_length().unwrap_or(usize::MAX),
+        limit: query.window.prefix_length().unwrap_or(usize::MAX),
         total: query.total,
     };
     let found = list(snapshot, matcher, &query.results, walk, wanted)?;
-    let ids: Vec<EmailId> = found.first.iter().map(|entry| entry.id).collect();
+    let ids: Vec<EmailId> = found.entries.iter().map(|entry| entry.id).collect();
     let (position, section) = query.window.section(&ids).ok_or(Error::AnchorNotFound)?;
     Ok(QueryAnswer {
         ids: section.to_vec(),

@@ -19,7 +19,7 @@ use crate::query::id_range::IdRange;
 use crate::query::listing::parts::{ResultDelta, ResultParts};
 use crate::query::plan::QueryPlan;
 use crate::query::sort::Direction;
-use crate::query::walk::supply::Supply;
+use crate::query::walk::scan::EmailScan;
 use crate::query::{Error, Query, QueryAnswer, QueryChanges, QueryChangesAnswer, QuerySpec, Start};
 use crate::store::Snapshot;
 
@@ -55,19 +55,19 @@ pub(in crate::query) fn query(
 /// most `most` events of each are read.
 pub(in crate::query) fn changes(
     snapshot: &Snapshot<'_>,
-    asked: &QueryChanges,
+    request: &QueryChanges,
     plan: &QueryPlan,
     parts: &ResultParts<'_>,
-    most: usize,
+    max_events: usize,
 ) -> Result<Option<QueryChangesAnswer>, Error> {
-    let state = snapshot.state(asked.results.account, DataType::Email)?;
-    if asked.since > state {
+    let state = snapshot.state(request.results.account, DataType::Email)?;
+    if request.since > state {
         return Err(Error::CannotCalculateChanges);
     }
-    if asked.since < parts.low() {
+    if request.since < parts.low() {
         return Ok(None);
     }
-    let ResultDelta { mut removed, mut added, up_to } = parts.changes(asked, most)?;
+    let ResultDelta { mut removed, mut added, up_to } = parts.changes(request, max_events)?;
     if let Some((last, was_there, is_there)) = up_to {
         if was_there {
             removed.retain(|id| !plan.direction.is_behind(*id, last));
@@ -76,9 +76,9 @@ pub(in crate::query) fn changes(
             added.retain(|id| !plan.direction.is_behind(*id, last));
         }
     }
-    bounded(asked, removed.len(), added.len())?;
+    check_max_changes(request, removed.len(), added.len())?;
     let added = parts.positions(&added)?.into_iter().map(|(at, id)| (to_usize(at), id)).collect();
-    let total = if asked.total { Some(to_usize(parts.length()?)) } else { None };
+    let total = if request.total { Some(to_usize(parts.length()?)) } else { None };
     Ok(Some(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total }))
 }
 
@@ -106,11 +106,11 @@ pub(in crate::query) fn all_mail(
     let limit = query.window.limit.map_or(left, |limit| limit.min(left));
     let mut ids = Vec::new();
     if limit > 0 {
-        let mut supply = Supply::all_mail(snapshot, account, IdRange::ALL, direction)
+        let mut scan = EmailScan::all_mail(snapshot, account, IdRange::ALL, direction)
             .counting(query.results.reads.clone());
         let mut skip = start;
         while ids.len() < limit
-            && let Some((id, _)) = supply.next_email()?
+            && let Some((id, _)) = scan.next_email()?
         {
             match skip.checked_sub(1) {
                 Some(left) => skip = left,
@@ -130,11 +130,11 @@ pub(in crate::query) fn all_mail(
 /// Email/queryChanges of all mail: who came was made since, who left was destroyed since.
 pub(in crate::query) fn all_mail_changes(
     snapshot: &Snapshot<'_>,
-    asked: &QueryChanges,
+    request: &QueryChanges,
     direction: Direction,
 ) -> Result<QueryChangesAnswer, Error> {
-    asked.results.reads.begin_walk()?;
-    let (account, since) = (asked.results.account, asked.since);
+    request.results.reads.begin_walk()?;
+    let (account, since) = (request.results.account, request.since);
     let marks = snapshot.account_state(account)?;
     let state = marks.state(DataType::Email);
     if since > state || since < marks.low_mark(DataType::Email) {
@@ -153,7 +153,7 @@ pub(in crate::query) fn all_mail_changes(
             _ => {}
         }
     }
-    if let Some(up_to) = asked.up_to
+    if let Some(up_to) = request.up_to
         && let Some(email) = snapshot.email_or_tombstone(account, up_to)?
     {
         let (is_there, was_destroyed_before) = (email.deleted.is_none(), email.updated <= since);
@@ -164,16 +164,16 @@ pub(in crate::query) fn all_mail_changes(
             added.retain(|id| !direction.is_behind(*id, up_to));
         }
     }
-    bounded(asked, removed.len(), added.len())?;
+    check_max_changes(request, removed.len(), added.len())?;
     let mut added: Vec<EmailId> = added.into_iter().collect();
     if direction == Direction::OldestFirst {
         added.reverse();
     }
-    let added = positions(snapshot, &asked.results, &added, direction)?
+    let added = positions(snapshot, &request.results, &added, direction)?
         .into_iter()
         .map(|(at, id)| (to_usize(at), id))
         .collect();
-    let total = asked.total.then_some(to_usize(marks.emails));
+    let total = request.total.then_some(to_usize(marks.emails));
     Ok(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total })
 }
 
@@ -186,12 +186,12 @@ fn positions(
     direction: Direction,
 ) -> Result<Vec<(u64, EmailId)>, Error> {
     let mut out = Vec::with_capacity(ids.len());
-    let mut supply = Supply::all_mail(snapshot, results.account, IdRange::ALL, direction)
+    let mut scan = EmailScan::all_mail(snapshot, results.account, IdRange::ALL, direction)
         .counting(results.reads.clone());
     let mut wanted = ids.iter().peekable();
     let mut at = 0u64;
     while let Some(next) = wanted.peek().copied()
-        && let Some((id, _)) = supply.next_email()?
+        && let Some((id, _)) = scan.next_email()?
     {
         if id == *next {
             out.push((at, id));
@@ -203,8 +203,9 @@ fn positions(
 }
 
 /// `maxChanges`, counted after the cut.
-fn bounded(asked: &QueryChanges, removed: usize, added: usize) -> Result<(), Error> {
-    let too_many = asked.max_changes.is_some_and(|most| removed.saturating_add(added) > most);
+fn check_max_changes(request: &QueryChanges, removed: usize, added: usize) -> Result<(), Error> {
+    let too_many =
+        request.max_changes.is_some_and(|max_events| removed.saturating_add(added) > max_events);
     if too_many { Err(Error::TooManyChanges) } else { Ok(()) }
 }
 

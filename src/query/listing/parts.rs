@@ -18,7 +18,7 @@ use crate::model::{AccountId, EmailId, Listing, ModSeq, Shape, ThreadId};
 use crate::query::listing::range::ListingRange;
 use crate::query::plan::{AccessPath, QueryPlan};
 use crate::query::sort::{Direction, SortPin};
-use crate::query::walk::supply::page;
+use crate::query::walk::scan::read_page;
 use crate::query::{Error, QueryChanges};
 use crate::store::{CountedListing, ListingMoves, Snapshot};
 
@@ -78,12 +78,12 @@ impl<'v> ResultParts<'v> {
         plan: &QueryPlan,
         collapse: bool,
     ) -> Option<Self> {
-        let (listing, pin) = match plan.way {
+        let (listing, pin) = match plan.path {
             AccessPath::Listing(listing) => (listing, None),
             AccessPath::Pinned(listing, pin) => (listing, Some(pin)),
             _ => return None,
         };
-        let kept = plan.kept?;
+        let kept = plan.listing?;
         let shown = |listing: Listing, kept: &crate::model::MaintainedListing| {
             let counted = CountedListing { listing, stats: kept.stats(listing.shape) };
             ListingRange { snapshot, account, counted, range: plan.range }
@@ -91,7 +91,7 @@ impl<'v> ResultParts<'v> {
         let all = shown(listing, &kept);
         let pin = match pin {
             Some(pin) => {
-                Some((pin, shown(Listing { filter: pin.filter, ..listing }, &plan.pin_kept?)))
+                Some((pin, shown(Listing { filter: pin.filter, ..listing }, &plan.pin_listing?)))
             }
             None => None,
         };
@@ -319,7 +319,7 @@ impl<'v> ResultParts<'v> {
         let (mut met, mut at, mut upto) = (HashSet::new(), 0u64, None);
         loop {
             let rows =
-                page(self.snapshot, self.account, listing, self.direction, upto, READ_BATCH)?;
+                read_page(self.snapshot, self.account, listing, self.direction, upto, READ_BATCH)?;
             for (id, thread) in &rows {
                 let is_shown = match (&self.kind, &pinned) {
                     (RestKind::ByThread, Some(pinned)) => !pinned.contains(thread),

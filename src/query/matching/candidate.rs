@@ -23,7 +23,7 @@ pub(in crate::query) struct CandidateSource<'v> {
     /// What may be read of messages.
     pub(in crate::query) reads: Allowance,
     /// What the search index says, by the number of the matcher's needle.
-    hits: Vec<PairedHits<'v>>,
+    hits: Vec<TermHits<'v>>,
     /// Of each alternative of the matcher: from where it was sought last, and where it may match
     /// next.
     ahead: Vec<Option<(EmailId, Option<EmailId>)>>,
@@ -36,9 +36,9 @@ pub(in crate::query) type IndexAnswer = SmallVec<[Option<ModSeq>; 2]>;
 /// far beyond an email that another alternative names: what is said of that is said by the one that
 /// follows. Of emails that are asked for from newer to older neither begins again.
 #[derive(Debug)]
-struct PairedHits<'v> {
-    leads: Hits<'v>,
-    follows: Option<Hits<'v>>,
+struct TermHits<'v> {
+    leading: Hits<'v>,
+    trailing: Option<Hits<'v>>,
 }
 
 impl<'v> CandidateSource<'v> {
@@ -49,11 +49,11 @@ impl<'v> CandidateSource<'v> {
         matcher: &Matcher,
     ) -> Self {
         let account = results.account;
-        let asked = |needle| PairedHits {
-            leads: Hits::new(snapshot, account, needle, &results.reads),
-            follows: None,
+        let asked = |term| TermHits {
+            leading: Hits::new(snapshot, account, term, &results.reads),
+            trailing: None,
         };
-        let hits = matcher.needles().iter().map(asked).collect();
+        let hits = matcher.terms().iter().map(asked).collect();
         Self {
             snapshot,
             account,
@@ -67,18 +67,18 @@ impl<'v> CandidateSource<'v> {
     /// What the search index says of an email, by the number of the needle: whether it may have it,
     /// and then that no email made later is meant.
     pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<IndexAnswer, Error> {
-        (0..self.hits.len()).map(|needle| self.fold_modseq(needle, id)).collect()
+        (0..self.hits.len()).map(|term| self.fold_modseq(term, id)).collect()
     }
 
     /// Returns what the search index says of an email for one needle.
-    fn fold_modseq(&mut self, needle: usize, id: EmailId) -> Result<Option<ModSeq>, Error> {
-        let Some(PairedHits { leads, follows }) = self.hits.get_mut(needle) else {
+    fn fold_modseq(&mut self, term: usize, id: EmailId) -> Result<Option<ModSeq>, Error> {
+        let Some(TermHits { leading, trailing }) = self.hits.get_mut(term) else {
             return Ok(None);
         };
-        let walk = if leads.is_beyond(id) {
-            follows.get_or_insert_with(|| leads.restarted())
+        let walk = if leading.is_beyond(id) {
+            trailing.get_or_insert_with(|| leading.restarted())
         } else {
-            leads
+            leading
         };
         Ok(walk.index_answer(id)?)
     }
@@ -86,10 +86,10 @@ impl<'v> CandidateSource<'v> {
     /// The first email not before `from` that may have a needle of the matcher.
     pub(in crate::query) fn next_hit(
         &mut self,
-        needle: usize,
+        term: usize,
         from: EmailId,
     ) -> Result<Option<EmailId>, Error> {
-        Ok(self.hits.get_mut(needle).map_or(Ok(Some(from)), |hits| hits.leads.seek(from))?)
+        Ok(self.hits.get_mut(term).map_or(Ok(Some(from)), |hits| hits.leading.seek(from))?)
     }
 
     /// The first email not before `from` at which an alternative may match, where that is known.
@@ -124,13 +124,13 @@ pub(in crate::query) struct FetchedEmail {
     /// The beginning of the message, with its header.
     header: Option<Option<Vec<u8>>>,
     /// As `CandidateSource::told` has it.
-    told: Option<IndexAnswer>,
+    index_answer: Option<IndexAnswer>,
 }
 
 impl FetchedEmail {
     /// Of which the search index told this.
-    pub(in crate::query) fn of(told: IndexAnswer) -> Self {
-        Self { told: Some(told), ..Self::default() }
+    pub(in crate::query) fn of(index_answer: IndexAnswer) -> Self {
+        Self { index_answer: Some(index_answer), ..Self::default() }
     }
 }
 
@@ -143,9 +143,9 @@ pub(in crate::query) struct Candidate<'s, 'v> {
     source: &'s mut CandidateSource<'v>,
     pub(in crate::query) id: EmailId,
     pub(in crate::query) metadata: &'s EmailMetadata,
-    facts: FetchedEmail,
+    fetched: FetchedEmail,
     /// Messages may be read for it.
-    reads: bool,
+    may_read: bool,
 }
 
 impl<'s, 'v> Candidate<'s, 'v> {
@@ -154,67 +154,68 @@ impl<'s, 'v> Candidate<'s, 'v> {
         id: EmailId,
         metadata: &'s EmailMetadata,
     ) -> Self {
-        Self { source, id, metadata, facts: FetchedEmail::default(), reads: true }
+        Self { source, id, metadata, fetched: FetchedEmail::default(), may_read: true }
     }
 
     /// Of which something is known already.
-    pub(in crate::query) fn knowing(self, facts: FetchedEmail) -> Self {
-        Self { facts, ..self }
+    pub(in crate::query) fn with_fetched(self, fetched: FetchedEmail) -> Self {
+        Self { fetched, ..self }
     }
 
     /// For which no message is read: what takes one is not known.
-    pub(in crate::query) fn unread(self) -> Self {
-        Self { reads: false, ..self }
+    pub(in crate::query) fn without_reading(self) -> Self {
+        Self { may_read: false, ..self }
     }
 
     /// What is known of it by now.
-    pub(in crate::query) fn into_facts(self) -> FetchedEmail {
-        self.facts
+    pub(in crate::query) fn into_fetched(self) -> FetchedEmail {
+        self.fetched
     }
 
     /// What a list shows of it.
     pub(in crate::query) fn content(&mut self) -> Result<Option<&EmailContent>, Error> {
-        Ok(self.wide_row()?.map(|(_, content)| content))
+        Ok(self.content_row()?.map(|(_, content)| content))
     }
 
-    fn wide_row(&mut self) -> Result<Option<&(Vec<u8>, EmailContent)>, Error> {
-        if self.facts.content.is_none() {
+    fn content_row(&mut self) -> Result<Option<&(Vec<u8>, EmailContent)>, Error> {
+        if self.fetched.content.is_none() {
             self.source.reads.count_rows(1);
-            self.facts.content = Some(self.source.snapshot.content(self.source.account, self.id)?);
+            self.fetched.content =
+                Some(self.source.snapshot.content(self.source.account, self.id)?);
         }
-        Ok(self.facts.content.as_ref().and_then(Option::as_ref))
+        Ok(self.fetched.content.as_ref().and_then(Option::as_ref))
     }
 
     /// Whether it may have a needle of the matcher: not known of what is destroyed.
-    pub(in crate::query) fn may_contain(&mut self, needle: usize) -> Result<Option<bool>, Error> {
+    pub(in crate::query) fn may_contain(&mut self, term: usize) -> Result<Option<bool>, Error> {
         if self.metadata.deleted.is_some() {
             return Ok(None);
         }
-        let told = match &self.facts.told {
-            Some(told) => told.get(needle).copied().flatten(),
-            None => self.source.fold_modseq(needle, self.id)?,
+        let index_answer = match &self.fetched.index_answer {
+            Some(index_answer) => index_answer.get(term).copied().flatten(),
+            None => self.source.fold_modseq(term, self.id)?,
         };
-        Ok(Some(told.is_some_and(|made| made >= self.metadata.created)))
+        Ok(Some(index_answer.is_some_and(|made| made >= self.metadata.created)))
     }
 
     /// The message as it was received; none of what is destroyed.
     pub(in crate::query) fn received(&mut self) -> Result<Option<&[u8]>, Error> {
-        if self.facts.received.is_none() && self.reads {
+        if self.fetched.received.is_none() && self.may_read {
             let live = self.metadata.deleted.is_none();
             let snapshot = self.source.snapshot;
             if live {
-                self.source.reads.take(self.metadata.size)?;
+                self.source.reads.charge_bytes(self.metadata.size)?;
             }
-            self.facts.received =
+            self.fetched.received =
                 Some(if live { snapshot.raw_message(&self.metadata.blob)? } else { None });
         }
-        Ok(self.facts.received.as_ref().and_then(Option::as_deref))
+        Ok(self.fetched.received.as_ref().and_then(Option::as_deref))
     }
 
     /// Its header: the trace fields of its delivery, and the beginning of the message with its own
     /// fields. None of what is destroyed.
     pub(in crate::query) fn header(&mut self) -> Result<Option<HeaderBytes<'_>>, Error> {
-        if self.facts.received.is_none() && self.facts.header.is_none() && self.reads {
+        if self.fetched.received.is_none() && self.fetched.header.is_none() && self.may_read {
             let live = self.metadata.deleted.is_none();
             let snapshot = self.source.snapshot;
             let mut read = if live {
@@ -227,19 +228,19 @@ impl<'s, 'v> Candidate<'s, 'v> {
             if let Some(read) = &mut read {
                 self.source.reads.count_rows(read.len() / ROW_BYTES);
                 read.truncate(body_offset(read));
-                self.source.reads.take(read.len() as u64)?;
+                self.source.reads.charge_bytes(read.len() as u64)?;
             }
-            self.facts.header = Some(read);
+            self.fetched.header = Some(read);
         }
-        if !self.reads && self.facts.received.is_none() && self.facts.header.is_none() {
+        if !self.may_read && self.fetched.received.is_none() && self.fetched.header.is_none() {
             return Ok(None);
         }
-        self.wide_row()?;
-        let facts = &self.facts;
+        self.content_row()?;
+        let fetched = &self.fetched;
         let prefix =
-            facts.content.as_ref().and_then(Option::as_ref).map(|(prefix, _)| prefix.as_slice());
+            fetched.content.as_ref().and_then(Option::as_ref).map(|(prefix, _)| prefix.as_slice());
         let beginning =
-            facts.received.as_ref().or(facts.header.as_ref()).and_then(Option::as_deref);
+            fetched.received.as_ref().or(fetched.header.as_ref()).and_then(Option::as_deref);
         Ok(prefix.zip(beginning))
     }
 

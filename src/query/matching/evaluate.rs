@@ -31,14 +31,14 @@ pub(in crate::query) enum Moment {
 #[derive(Debug)]
 pub(in crate::query) struct Matcher {
     node: Node,
-    numbered: FilterTables,
+    tables: FilterTables,
 }
 
 /// What the nodes of a filter name by number.
 #[derive(Debug, Default)]
 struct FilterTables {
     /// What is looked for in the search index.
-    needles: Vec<SearchTerm>,
+    terms: Vec<SearchTerm>,
     /// How many alternatives there are.
     alternatives: usize,
 }
@@ -58,25 +58,25 @@ enum Node {
     Header {
         name: String,
         pieces: Vec<String>,
-        needles: Vec<usize>,
+        terms: Vec<usize>,
     },
 }
 
 impl Matcher {
     /// Of a filter that was validated.
     pub(in crate::query) fn new(filter: &Filter, secrets: &Secrets) -> Self {
-        let mut numbered = FilterTables::default();
-        Self { node: Node::of(filter, secrets, &mut numbered), numbered }
+        let mut tables = FilterTables::default();
+        Self { node: Node::of(filter, secrets, &mut tables), tables }
     }
 
     /// What is looked for in the search index.
-    pub(in crate::query) fn needles(&self) -> &[SearchTerm] {
-        &self.numbered.needles
+    pub(in crate::query) fn terms(&self) -> &[SearchTerm] {
+        &self.tables.terms
     }
 
     /// How many alternatives it has.
     pub(in crate::query) fn alternatives(&self) -> usize {
-        self.numbered.alternatives
+        self.tables.alternatives
     }
 
     /// The first email not before `from` that may match, by the search index.
@@ -99,7 +99,7 @@ impl Matcher {
         &self,
         email: &mut Candidate<'_, '_>,
     ) -> Result<Option<bool>, Error> {
-        self.node.decide(email, Moment::Now, self.needles())
+        self.node.decide(email, Moment::Now, self.terms())
     }
 
     /// Whether the email matches, or (`Moment::Ever`) may have matched once.
@@ -108,16 +108,16 @@ impl Matcher {
         email: &mut Candidate<'_, '_>,
         moment: Moment,
     ) -> Result<bool, Error> {
-        let known = self.node.decide(email, moment, self.needles())?;
+        let known = self.node.decide(email, moment, self.terms())?;
         Ok(known.unwrap_or(moment == Moment::Ever))
     }
 }
 
 impl Node {
-    fn of(filter: &Filter, secrets: &Secrets, numbered: &mut FilterTables) -> Self {
+    fn of(filter: &Filter, secrets: &Secrets, tables: &mut FilterTables) -> Self {
         let mut all = |parts: &[Filter]| {
             let mut nodes: Vec<Self> =
-                parts.iter().map(|part| Self::of(part, secrets, numbered)).collect();
+                parts.iter().map(|part| Self::of(part, secrets, tables)).collect();
             nodes.sort_by_key(Self::cost);
             nodes
         };
@@ -125,52 +125,48 @@ impl Node {
             Filter::And(parts) => Self::And(all(parts)),
             Filter::Or(parts) => {
                 let parts = all(parts);
-                let first = numbered.alternatives;
-                numbered.alternatives += parts.len();
+                let first = tables.alternatives;
+                tables.alternatives += parts.len();
                 Self::Or(parts, first)
             }
             Filter::Not(parts) => Self::Not(all(parts)),
-            Filter::Is(condition) => Self::of_condition(condition, secrets, numbered),
+            Filter::Is(condition) => Self::of_condition(condition, secrets, tables),
         }
     }
 
-    fn of_condition(condition: &Condition, secrets: &Secrets, numbered: &mut FilterTables) -> Self {
-        let needles = &mut numbered.needles;
-        let mut sought = |needle: SearchTerm| {
+    fn of_condition(condition: &Condition, secrets: &Secrets, tables: &mut FilterTables) -> Self {
+        let terms = &mut tables.terms;
+        let mut text_node = |term: SearchTerm| {
             // An empty needle is in every email.
-            if needle.is_empty() {
+            if term.is_empty() {
                 return Self::And(Vec::new());
             }
-            needles.push(needle);
-            Self::Text(needles.len() - 1)
+            terms.push(term);
+            Self::Text(terms.len() - 1)
         };
         let text = |text: &str, fields| SearchTerm::new(text, fields, secrets);
         match condition {
-            Condition::Text(what) => sought(text(what, WORD_FIELDS)),
-            Condition::From(what) => sought(text(what, tokens::FROM)),
-            Condition::To(what) => sought(text(what, tokens::TO)),
-            Condition::Cc(what) => sought(text(what, tokens::CC)),
-            Condition::Bcc(what) => sought(text(what, tokens::BCC)),
-            Condition::Subject(what) => sought(text(what, tokens::SUBJECT)),
-            Condition::Body(what) => sought(text(what, tokens::BODY)),
-            Condition::AttachmentName(what) => sought(text(what, tokens::ATTACHMENT_NAME)),
-            Condition::AttachmentType(what) => sought(SearchTerm::of_type(what)),
+            Condition::Text(what) => text_node(text(what, WORD_FIELDS)),
+            Condition::From(what) => text_node(text(what, tokens::FROM)),
+            Condition::To(what) => text_node(text(what, tokens::TO)),
+            Condition::Cc(what) => text_node(text(what, tokens::CC)),
+            Condition::Bcc(what) => text_node(text(what, tokens::BCC)),
+            Condition::Subject(what) => text_node(text(what, tokens::SUBJECT)),
+            Condition::Body(what) => text_node(text(what, tokens::BODY)),
+            Condition::AttachmentName(what) => text_node(text(what, tokens::ATTACHMENT_NAME)),
+            Condition::AttachmentType(what) => text_node(SearchTerm::of_type(what)),
             Condition::Header { name, text } => {
                 let pieces: Vec<String> = pieces(text.as_deref().unwrap_or_default())
                     .iter()
                     .map(|piece| folded(piece))
                     .collect();
                 if name.eq_ignore_ascii_case("Delivered-To") {
-                    return Self::of_delivery(name, pieces, secrets, numbered);
+                    return Self::of_delivery(name, pieces, secrets, tables);
                 }
                 let ids = pieces.iter().filter_map(|piece| SearchTerm::of_id(name, piece));
-                let first = needles.len();
-                needles.extend(SearchTerm::of_field(name, secrets).into_iter().chain(ids));
-                Self::Header {
-                    name: name.clone(),
-                    pieces,
-                    needles: (first..needles.len()).collect(),
-                }
+                let first = terms.len();
+                terms.extend(SearchTerm::of_field(name, secrets).into_iter().chain(ids));
+                Self::Header { name: name.clone(), pieces, terms: (first..terms.len()).collect() }
             }
             other => Self::Is(other.clone()),
         }
@@ -182,19 +178,19 @@ impl Node {
         name: &str,
         pieces: Vec<String>,
         secrets: &Secrets,
-        numbered: &mut FilterTables,
+        tables: &mut FilterTables,
     ) -> Self {
-        let own = numbered.needles.len();
-        numbered.needles.push(SearchTerm::of_delivery(&pieces));
-        let first = numbered.needles.len();
-        numbered.needles.extend(SearchTerm::of_other_delivery(name, secrets));
+        let own = tables.terms.len();
+        tables.terms.push(SearchTerm::of_delivery(&pieces));
+        let first = tables.terms.len();
+        tables.terms.extend(SearchTerm::of_other_delivery(name, secrets));
         let other = Self::Header {
             name: name.to_owned(),
             pieces,
-            needles: (first..numbered.needles.len()).collect(),
+            terms: (first..tables.terms.len()).collect(),
         };
-        let alternative = numbered.alternatives;
-        numbered.alternatives += 2;
+        let alternative = tables.alternatives;
+        tables.alternatives += 2;
         Self::Or(vec![Self::Indexed(own), other], alternative)
     }
 
@@ -204,7 +200,7 @@ impl Node {
             Self::And(parts) => parts.iter().any(Self::needs_index_hit),
             Self::Or(parts, _) => parts.iter().all(Self::needs_index_hit),
             Self::Text(_) | Self::Indexed(_) => true,
-            Self::Header { needles, .. } => !needles.is_empty(),
+            Self::Header { terms, .. } => !terms.is_empty(),
             Self::Not(_) | Self::Is(_) => false,
         }
     }
@@ -235,9 +231,9 @@ impl Node {
                 }
                 Ok(first)
             }
-            Self::Text(needle) | Self::Indexed(needle) => source.next_hit(*needle, from),
-            Self::Header { needles, .. } => {
-                first_common(needles, from, |needle, from| source.next_hit(*needle, from))
+            Self::Text(term) | Self::Indexed(term) => source.next_hit(*term, from),
+            Self::Header { terms, .. } => {
+                first_common(terms, from, |term, from| source.next_hit(*term, from))
             }
             Self::Not(_) | Self::Is(_) => Ok(Some(from)),
         }
@@ -265,12 +261,12 @@ impl Node {
         &self,
         email: &mut Candidate<'_, '_>,
         moment: Moment,
-        needles: &[SearchTerm],
+        terms: &[SearchTerm],
     ) -> Result<Option<bool>, Error> {
         let mut all = |parts: &[Self], wanted: bool| {
             let mut known = Some(true);
             for part in parts {
-                match part.decide(email, moment, needles)? {
+                match part.decide(email, moment, terms)? {
                     Some(is) if is == wanted => {}
                     Some(_) => return Ok(Some(false)),
                     None => known = None,
@@ -283,16 +279,16 @@ impl Node {
             // Any of these: not all of them false. None of these: all of them false.
             Self::Or(parts, _) => Ok(all(parts, false)?.map(|none| !none)),
             Self::Not(parts) => all(parts, false),
-            Self::Is(condition) => is(condition, email, moment),
+            Self::Is(condition) => decide_condition(condition, email, moment),
             // By the index, which is of hashes, and then by the message itself.
-            Self::Text(at) => match (email.may_contain(*at)?, needles.get(*at)) {
-                (Some(true), Some(needle)) => Ok(email.received()?.map(|raw| needle.confirms(raw))),
+            Self::Text(at) => match (email.may_contain(*at)?, terms.get(*at)) {
+                (Some(true), Some(term)) => Ok(email.received()?.map(|raw| term.confirms(raw))),
                 (known, _) => Ok(known),
             },
             Self::Indexed(at) => email.may_contain(*at),
-            Self::Header { name, pieces, needles } => {
-                for needle in needles {
-                    if email.may_contain(*needle)? == Some(false) {
+            Self::Header { name, pieces, terms } => {
+                for term in terms {
+                    if email.may_contain(*term)? == Some(false) {
                         return Ok(Some(false));
                     }
                 }
@@ -323,26 +319,26 @@ fn first_common<T>(
     }
 }
 
-fn is(
+fn decide_condition(
     condition: &Condition,
     email: &mut Candidate<'_, '_>,
     moment: Moment,
 ) -> Result<Option<bool>, Error> {
-    let facts = email.metadata;
+    let metadata = email.metadata;
     let mutable = |holds: bool| (moment == Moment::Now).then_some(holds);
     let mut share = |word: &str, holds: fn(KeywordShare) -> bool| match moment {
         Moment::Now => email.thread_share(word).map(|share| Some(holds(share))),
         Moment::Ever => Ok(None),
     };
     Ok(match condition {
-        Condition::InMailbox(uid) => mutable(facts.mailboxes.contains(uid)),
+        Condition::InMailbox(uid) => mutable(metadata.mailboxes.contains(uid)),
         Condition::InMailboxOtherThan(uids) => {
-            mutable(facts.mailboxes.iter().any(|uid| !uids.contains(uid)))
+            mutable(metadata.mailboxes.iter().any(|uid| !uids.contains(uid)))
         }
-        Condition::Before(at) => Some(facts.received_at < *at),
-        Condition::After(at) => Some(facts.received_at >= *at),
-        Condition::MinSize(octets) => Some(facts.size >= *octets),
-        Condition::MaxSize(octets) => Some(facts.size < *octets),
+        Condition::Before(at) => Some(metadata.received_at < *at),
+        Condition::After(at) => Some(metadata.received_at >= *at),
+        Condition::MinSize(bytes) => Some(metadata.size >= *bytes),
+        Condition::MaxSize(bytes) => Some(metadata.size < *bytes),
         Condition::AllInThreadHaveKeyword(word) => share(word, |share| share == KeywordShare::All)?,
         Condition::SomeInThreadHaveKeyword(word) => {
             share(word, |share| share != KeywordShare::None)?
@@ -350,8 +346,8 @@ fn is(
         Condition::NoneInThreadHaveKeyword(word) => {
             share(word, |share| share == KeywordShare::None)?
         }
-        Condition::HasKeyword(word) => mutable(facts.has(word)),
-        Condition::NotKeyword(word) => mutable(!facts.has(word)),
+        Condition::HasKeyword(word) => mutable(metadata.has(word)),
+        Condition::NotKeyword(word) => mutable(!metadata.has(word)),
         Condition::HasAttachment(wanted) => {
             email.content()?.map(|content| content.has_attachment == *wanted)
         }

@@ -21,25 +21,25 @@ pub(in crate::query) fn plan(
     results: &QuerySpec,
     matcher: &Matcher,
 ) -> Result<QueryPlan, Error> {
-    let mut ways = access_paths(snapshot, results, matcher)?;
+    let mut paths = access_paths(snapshot, results, matcher)?;
     // The generic way is the last, and never dear.
     let first =
-        ways.candidates.iter().position(|plan| !ways.is_expensive(plan)).unwrap_or_default();
-    let mut plan = ways.candidates.remove(first);
-    plan.wants = ways.wants;
-    plan.others = std::mem::take(&mut ways.others);
-    for other in &ways.candidates {
-        let name = other.way.name();
-        if name == plan.way.name() || plan.others.iter().any(|(known, _)| *known == name) {
+        paths.candidates.iter().position(|plan| !paths.is_expensive(plan)).unwrap_or_default();
+    let mut plan = paths.candidates.remove(first);
+    plan.wanted_listing = paths.wanted_listing;
+    plan.rejected = std::mem::take(&mut paths.rejected);
+    for other in &paths.candidates {
+        let name = other.path.name();
+        if name == plan.path.name() || plan.rejected.iter().any(|(known, _)| *known == name) {
             continue;
         }
         let dear = format!(
             "to find {} emails one by one costs more than to read {}",
-            other.length, ways.emails
+            other.length, paths.emails
         );
-        plan.others.push((
+        plan.rejected.push((
             name,
-            if ways.is_expensive(other) { dear } else { "another way is cheaper".to_owned() },
+            if paths.is_expensive(other) { dear } else { "another way is cheaper".to_owned() },
         ));
     }
     Ok(plan)
@@ -48,14 +48,14 @@ pub(in crate::query) fn plan(
 /// The ways that apply, best first, the generic one last.
 pub(in crate::query) struct AccessPaths {
     pub(in crate::query) candidates: Vec<QueryPlan>,
-    wants: Option<(MailboxUid, ListingFilter)>,
-    others: Vec<(&'static str, String)>,
+    wanted_listing: Option<(MailboxUid, ListingFilter)>,
+    rejected: Vec<(&'static str, String)>,
     emails: u64,
 }
 
 impl AccessPaths {
     fn is_expensive(&self, plan: &QueryPlan) -> bool {
-        let each = match plan.way {
+        let each = match plan.path {
             AccessPath::Filtered(_) | AccessPath::Merged { decides: true } => LOOKUP_COST,
             AccessPath::Merged { decides: false } => 1,
             _ => 0,
@@ -67,45 +67,52 @@ impl AccessPaths {
     /// by a walk over all emails.
     fn add_all_mail(
         &mut self,
-        shelf: &MaintainedListings,
+        maintained: &MaintainedListings,
         listing: Listing,
         order: ListingOrder,
         base: &QueryPlan,
     ) {
-        let kept = shelf.entry(listing.uid, listing.filter).filter(|kept| kept.is_complete());
+        let kept = maintained.entry(listing.uid, listing.filter).filter(|kept| kept.is_complete());
         if let Some(kept) = kept {
             let plan = base.with_listing(listing, kept, AccessPath::Listing);
             self.candidates.push(QueryPlan { direction: order.direction, ..plan });
         } else {
             let all_mail =
-                QueryPlan { way: AccessPath::AllMail, direction: order.direction, ..base.clone() };
+                QueryPlan { path: AccessPath::AllMail, direction: order.direction, ..base.clone() };
             self.candidates.extend((base.range == IdRange::ALL).then_some(all_mail));
-            self.others.push(("listing", "all mail needs none".to_owned()));
+            self.rejected.push(("listing", "all mail needs none".to_owned()));
         }
     }
 
     /// Adds the listing that is the query, or notes that it is not kept.
-    fn add_listing(&mut self, shelf: &MaintainedListings, exact: &ExactListing, base: &QueryPlan) {
+    fn add_listing(
+        &mut self,
+        maintained: &MaintainedListings,
+        exact: &ExactListing,
+        base: &QueryPlan,
+    ) {
         let ExactListing { listing, order, counted } = *exact;
         let needed = std::iter::once(listing.filter).chain(order.pin.map(|pin| pin.filter));
         let missing = needed.clone().find(|filter| {
-            !shelf.entry(listing.uid, *filter).is_some_and(MaintainedListing::is_complete)
+            !maintained.entry(listing.uid, *filter).is_some_and(MaintainedListing::is_complete)
         });
-        match (missing, shelf.entry(listing.uid, listing.filter)) {
-            (Some(filter), _) => self.note_missing(shelf, Listing { filter, ..listing }),
+        match (missing, maintained.entry(listing.uid, listing.filter)) {
+            (Some(filter), _) => self.note_missing(maintained, Listing { filter, ..listing }),
             (None, Some(kept)) => {
-                let pin_kept =
-                    order.pin.and_then(|pin| shelf.entry(listing.uid, pin.filter)).copied();
+                let pin_listing =
+                    order.pin.and_then(|pin| maintained.entry(listing.uid, pin.filter)).copied();
                 let plan = base.with_listing(listing, kept, AccessPath::Listing);
                 let ranked = plan.ranked && counted;
                 let length = if counted { plan.length } else { kept.threads.total };
                 self.candidates.push(QueryPlan {
-                    way: order.pin.map_or(plan.way, |pin| AccessPath::Pinned(listing, pin)),
+                    path: order.pin.map_or(plan.path, |pin| AccessPath::Pinned(listing, pin)),
                     length,
                     ranked,
-                    served: needed.filter_map(|filter| on_demand(listing.uid, filter)).collect(),
+                    used_listings: needed
+                        .filter_map(|filter| on_demand(listing.uid, filter))
+                        .collect(),
                     direction: order.direction,
-                    pin_kept,
+                    pin_listing,
                     ..plan
                 });
             }
@@ -116,26 +123,30 @@ impl AccessPaths {
     /// Adds the search index, and the narrowest listing within which it is asked.
     fn add_search(&mut self, filtered: &[QueryPlan], base: &QueryPlan) {
         // A listing of most of the mail leaves nothing out that is worth the reading of it.
-        let first = filtered.iter().find(|plan| plan.way.listing().is_some());
+        let first = filtered.iter().find(|plan| plan.path.listing().is_some());
         let narrow = first.filter(|plan| plan.length.saturating_mul(2) <= self.emails);
-        let within = narrow
-            .map(|plan| QueryPlan { way: AccessPath::Search(plan.way.listing()), ..plan.clone() });
+        let within = narrow.map(|plan| QueryPlan {
+            path: AccessPath::Search(plan.path.listing()),
+            ..plan.clone()
+        });
         self.candidates.extend(within);
-        self.candidates.push(QueryPlan { way: AccessPath::Search(None), ..base.clone() });
+        self.candidates.push(QueryPlan { path: AccessPath::Search(None), ..base.clone() });
     }
 
     /// Notes that a listing would serve that is not whole, and wants it where it is worth that.
-    fn note_missing(&mut self, shelf: &MaintainedListings, listing: Listing) {
+    fn note_missing(&mut self, maintained: &MaintainedListings, listing: Listing) {
         let size = if listing.uid == MailboxUid::ALL {
             self.emails
         } else {
-            shelf.entry(listing.uid, ListingFilter::Every).map_or(0, |every| every.emails.total)
+            maintained
+                .entry(listing.uid, ListingFilter::Every)
+                .map_or(0, |every| every.emails.total)
         };
-        let stage = shelf.entry(listing.uid, listing.filter).map(|entry| entry.stage);
-        let is_there = shelf.0.iter().any(|(uid, _)| *uid == listing.uid);
+        let stage = maintained.entry(listing.uid, listing.filter).map(|entry| entry.stage);
+        let is_there = maintained.0.iter().any(|(uid, _)| *uid == listing.uid);
         let worth =
             size >= MIN_MAINTAINED_EMAILS && is_there && stage != Some(ListingStage::Dropping);
-        self.wants = worth.then_some((listing.uid, listing.filter));
+        self.wanted_listing = worth.then_some((listing.uid, listing.filter));
         let why = match stage {
             Some(ListingStage::Filling(_)) => "being made",
             Some(ListingStage::Dropping) => "being dropped",
@@ -143,7 +154,7 @@ impl AccessPaths {
             _ if !worth => "not kept, nor worth it for so few emails",
             _ => "not kept",
         };
-        self.others.push(("listing", format!("{}: {why}", describe_listing(listing))));
+        self.rejected.push(("listing", format!("{}: {why}", describe_listing(listing))));
     }
 }
 
@@ -151,9 +162,13 @@ impl AccessPaths {
 struct MaintainedListings(Vec<(MailboxUid, Vec<MaintainedListing>)>);
 
 impl MaintainedListings {
-    fn read(snapshot: &Snapshot<'_>, account: AccountId, asked: &Conjuncts) -> Result<Self, Error> {
+    fn read(
+        snapshot: &Snapshot<'_>,
+        account: AccountId,
+        conjuncts: &Conjuncts,
+    ) -> Result<Self, Error> {
         let all = [MailboxUid::ALL];
-        let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };
+        let uids = if conjuncts.mailboxes.is_empty() { &all[..] } else { &conjuncts.mailboxes };
         let mut out = Vec::new();
         for uid in uids {
             out.extend(snapshot.maintained_listings(account, *uid)?.map(|kept| (*uid, kept)));
@@ -174,51 +189,55 @@ pub(in crate::query) fn access_paths(
     matcher: &Matcher,
 ) -> Result<AccessPaths, Error> {
     let account = results.account;
-    let asked = conjuncts(&results.filter);
+    let conjuncts = conjuncts(&results.filter);
     // What is kept of threads counts all of their emails.
-    let asked = if results.scope.is_some() { asked.without_thread_views() } else { asked };
+    let conjuncts =
+        if results.scope.is_some() { conjuncts.without_thread_filters() } else { conjuncts };
     let emails = snapshot.account_state(account)?.emails;
-    let shelf = MaintainedListings::read(snapshot, account, &asked)?;
+    let maintained = MaintainedListings::read(snapshot, account, &conjuncts)?;
     let base = QueryPlan {
-        way: AccessPath::Generic,
+        path: AccessPath::Generic,
         length: emails,
         ranked: false,
-        wants: None,
-        served: Vec::new(),
-        others: Vec::new(),
-        range: asked.range,
+        wanted_listing: None,
+        used_listings: Vec::new(),
+        rejected: Vec::new(),
+        range: conjuncts.range,
         direction: sort::direction(&results.sort).unwrap_or_default(),
-        kept: None,
-        pin_kept: None,
+        listing: None,
+        pin_listing: None,
         among: Vec::new(),
     };
-    let mut paths = AccessPaths { candidates: Vec::new(), wants: None, others: Vec::new(), emails };
-    match exact_listing(results, &asked) {
-        Err(why) => paths.others.push(("listing", why.to_owned())),
+    let mut paths =
+        AccessPaths { candidates: Vec::new(), wanted_listing: None, rejected: Vec::new(), emails };
+    match exact_listing(results, &conjuncts) {
+        Err(why) => paths.rejected.push(("listing", why.to_owned())),
         Ok(ExactListing { listing, order, .. })
             if is_all_mail(listing, results) && order.pin.is_none() =>
         {
-            paths.add_all_mail(&shelf, listing, order, &base);
+            paths.add_all_mail(&maintained, listing, order, &base);
         }
-        Ok(exact) => paths.add_listing(&shelf, &exact, &base),
+        Ok(exact) => paths.add_listing(&maintained, &exact, &base),
     }
-    let mut filtered: Vec<QueryPlan> = containing_listings(results, &asked)
+    let mut filtered: Vec<QueryPlan> = containing_listings(results, &conjuncts)
         .into_iter()
-        .filter_map(|listing| shelf.entry(listing.uid, listing.filter).map(|kept| (listing, kept)))
+        .filter_map(|listing| {
+            maintained.entry(listing.uid, listing.filter).map(|kept| (listing, kept))
+        })
         .filter(|(_, kept)| kept.is_complete())
         .map(|(listing, kept)| base.with_listing(listing, kept, AccessPath::Filtered))
         .collect();
-    filtered.extend(merge_plan(snapshot, results, &asked, &base)?);
-    let is_decided = |plan: &QueryPlan| plan.way != AccessPath::Merged { decides: false };
+    filtered.extend(merge_plan(snapshot, results, &conjuncts, &base)?);
+    let is_decided = |plan: &QueryPlan| plan.path != AccessPath::Merged { decides: false };
     filtered.sort_by_key(|plan| (is_decided(plan), plan.length));
     if filtered.is_empty() {
-        paths.others.push(("filtered listing", "no kept listing holds every match".to_owned()));
+        paths.rejected.push(("filtered listing", "no kept listing holds every match".to_owned()));
     }
     if matcher.needs_index_hit() {
         paths.add_search(&filtered, &base);
     } else {
         paths
-            .others
+            .rejected
             .push(("search", "the filter has no text that every match must have".to_owned()));
     }
     paths.candidates.extend(filtered);

@@ -21,43 +21,43 @@ pub(in crate::query) struct Conjuncts {
     /// When a match was received.
     pub(in crate::query) range: IdRange,
     /// Conditions that are the same for all emails of a thread.
-    pub(in crate::query) thread_wide: usize,
+    pub(in crate::query) thread_conditions: usize,
     /// All other conditions.
-    pub(in crate::query) others: usize,
+    pub(in crate::query) other_conditions: usize,
 }
 
 /// The parts of a filter.
 pub(in crate::query) fn conjuncts(filter: &Filter) -> Conjuncts {
-    let mut asked = Conjuncts {
+    let mut conjuncts = Conjuncts {
         mailboxes: Vec::new(),
         among: Vec::new(),
         listing_filters: Vec::new(),
         range: IdRange::ALL,
-        thread_wide: 0,
-        others: 0,
+        thread_conditions: 0,
+        other_conditions: 0,
     };
-    asked.take(filter, true);
-    asked
+    conjuncts.add_filter(filter, true);
+    conjuncts
 }
 
 impl Conjuncts {
     /// The same where no view of threads may answer: conditions on threads are decided thread by
     /// thread.
-    pub(in crate::query) fn without_thread_views(mut self) -> Self {
+    pub(in crate::query) fn without_thread_filters(mut self) -> Self {
         let before = self.listing_filters.len();
         self.listing_filters.retain(|filter| filter.is_email_filter());
-        self.thread_wide += before - self.listing_filters.len();
+        self.thread_conditions += before - self.listing_filters.len();
         self
     }
 
     /// Takes what must hold for `filter` to be as `wanted`. Its depth is bounded by
     /// `Filter::validate`.
-    fn take(&mut self, filter: &Filter, wanted: bool) {
+    fn add_filter(&mut self, filter: &Filter, wanted: bool) {
         match (filter, wanted) {
-            (Filter::And(parts), true) => parts.iter().for_each(|part| self.take(part, true)),
+            (Filter::And(parts), true) => parts.iter().for_each(|part| self.add_filter(part, true)),
             // None of these: each of them not.
             (Filter::Not(parts), true) | (Filter::Or(parts), false) => {
-                parts.iter().for_each(|part| self.take(part, false));
+                parts.iter().for_each(|part| self.add_filter(part, false));
             }
             // Any of these, where there is but one.
             (Filter::Or(parts), true)
@@ -68,15 +68,15 @@ impl Conjuncts {
                 // `Not` turns what is wanted round, and here that it is not wanted is wanted: twice
                 // round.
                 let wanted = if matches!(filter, Filter::And(_)) { wanted } else { true };
-                parts.iter().for_each(|part| self.take(part, wanted));
+                parts.iter().for_each(|part| self.add_filter(part, wanted));
             }
             (Filter::Is(condition), _) => self.add_condition(condition, wanted),
-            (other, _) if is_thread_wide(other) => self.thread_wide += 1,
+            (other, _) if is_thread_condition(other) => self.thread_conditions += 1,
             (Filter::Or(parts), true) => {
-                self.others += 1;
+                self.other_conditions += 1;
                 self.among.extend(alternative_mailboxes(parts));
             }
-            _ => self.others += 1,
+            _ => self.other_conditions += 1,
         }
     }
 
@@ -125,8 +125,8 @@ impl Conjuncts {
                 | Condition::SomeInThreadHaveKeyword(_)
                 | Condition::NoneInThreadHaveKeyword(_),
                 _,
-            ) => self.thread_wide += 1,
-            _ => self.others += 1,
+            ) => self.thread_conditions += 1,
+            _ => self.other_conditions += 1,
         }
     }
 
@@ -149,10 +149,10 @@ fn alternative_mailboxes(parts: &[Filter]) -> Option<Vec<MailboxUid>> {
 }
 
 /// Whether a filter is the same for all emails of a thread.
-fn is_thread_wide(filter: &Filter) -> bool {
+fn is_thread_condition(filter: &Filter) -> bool {
     match filter {
         Filter::And(parts) | Filter::Or(parts) | Filter::Not(parts) => {
-            parts.iter().all(is_thread_wide)
+            parts.iter().all(is_thread_condition)
         }
         Filter::Is(condition) => matches!(
             condition,
@@ -180,7 +180,10 @@ mod tests {
             (wanted.mailboxes.as_slice(), wanted.listing_filters.as_slice()),
             (&[MailboxUid(1)][..], &[ListingFilter::Unseen][..])
         );
-        assert_eq!((wanted.thread_wide, wanted.others, wanted.range), (0, 0, IdRange::ALL));
+        assert_eq!(
+            (wanted.thread_conditions, wanted.other_conditions, wanted.range),
+            (0, 0, IdRange::ALL)
+        );
         for spelling in [
             Filter::And(vec![Filter::And(vec![inbox()]), inbox(), Filter::Not(vec![has_seen()])]),
             Filter::And(vec![inbox(), Filter::Not(vec![Filter::Or(vec![has_seen(), has_seen()])])]),
@@ -203,8 +206,8 @@ mod tests {
             is(Condition::HasKeyword("$draft".into())),
         ] {
             // An operator over nothing is the same for any email, and so for all of a thread.
-            let asked = conjuncts(&other);
-            assert_eq!(asked.others + asked.thread_wide, 1, "{other:?}");
+            let conjuncts = conjuncts(&other);
+            assert_eq!(conjuncts.other_conditions + conjuncts.thread_conditions, 1, "{other:?}");
         }
     }
 
@@ -230,13 +233,14 @@ mod tests {
         }
         let draft = || is(Condition::SomeInThreadHaveKeyword(word("$draft")));
         assert_eq!(
-            conjuncts(&Filter::And(vec![draft(), Filter::Or(vec![draft(), draft()])])).thread_wide,
+            conjuncts(&Filter::And(vec![draft(), Filter::Or(vec![draft(), draft()])]))
+                .thread_conditions,
             2
         );
         let at = UtcMillis(5);
         let span =
             Filter::And(vec![not(Condition::Before(at)), is(Condition::Before(UtcMillis(9)))]);
         assert_eq!(conjuncts(&span).range, IdRange::ALL.after(at).before(UtcMillis(9)));
-        assert_eq!(conjuncts(&span).others, 0);
+        assert_eq!(conjuncts(&span).other_conditions, 0);
     }
 }

@@ -27,14 +27,15 @@ pub(super) struct ExactListing {
 /// The listing that is the query; or why there is none.
 pub(super) fn exact_listing(
     results: &QuerySpec,
-    asked: &Conjuncts,
+    conjuncts: &Conjuncts,
 ) -> Result<ExactListing, &'static str> {
-    let order = sort::order(&results.sort, &asked.listing_filters)
+    let order = sort::order(&results.sort, &conjuncts.listing_filters)
         .ok_or("the order is one that no listing has")?;
-    if asked.others > 0 || asked.thread_wide > 0 {
+    if conjuncts.other_conditions > 0 || conjuncts.thread_conditions > 0 {
         return Err("the filter has a condition that no view answers");
     }
-    let (uid, filter) = match (asked.mailboxes.as_slice(), asked.listing_filters.as_slice()) {
+    let (uid, filter) = match (conjuncts.mailboxes.as_slice(), conjuncts.listing_filters.as_slice())
+    {
         ([_, _, ..], _) => return Err("the filter names several mailboxes"),
         (_, [_, _, ..]) => return Err("the filter names several views"),
         (uids, listing_filters) => (
@@ -45,7 +46,7 @@ pub(super) fn exact_listing(
     if !filter.is_email_filter() && !results.collapse {
         return Err("views of threads are kept collapsed only");
     }
-    if results.collapse && asked.range.first > IdRange::ALL.first {
+    if results.collapse && conjuncts.range.first > IdRange::ALL.first {
         return Err("collapsed, `before` shows other emails of the threads");
     }
     let is_backwards = order.direction == Direction::OldestFirst;
@@ -68,7 +69,7 @@ pub(super) fn exact_listing(
                 "collapsed, the newest email of each thread that is not in the view is not kept",
             );
         }
-        if by_thread && asked.range != IdRange::ALL {
+        if by_thread && conjuncts.range != IdRange::ALL {
             return Err("collapsed, a span shows other emails of the threads");
         }
         let shape = if results.collapse { Shape::Threads } else { Shape::Emails };
@@ -82,7 +83,7 @@ pub(super) fn exact_listing(
         if !filter.is_email_filter() {
             return Err("collapsed, the oldest of each thread is not kept");
         }
-        if asked.range != IdRange::ALL {
+        if conjuncts.range != IdRange::ALL {
             return Err("collapsed, a span shows other emails of the threads");
         }
         return Ok(ExactListing {
@@ -97,14 +98,14 @@ pub(super) fn exact_listing(
 
 /// The listings that hold every match, or, where only threads are left to decide, every one that is
 /// shown.
-pub(super) fn containing_listings(results: &QuerySpec, asked: &Conjuncts) -> Vec<Listing> {
+pub(super) fn containing_listings(results: &QuerySpec, conjuncts: &Conjuncts) -> Vec<Listing> {
     let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
-        asked.listing_filters.iter().partition(|filter| filter.is_email_filter());
+        conjuncts.listing_filters.iter().partition(|filter| filter.is_email_filter());
     let is_natural = sort::direction(&results.sort) == Some(Direction::NewestFirst);
-    let newest = results.collapse && is_natural && asked.range.first == IdRange::ALL.first;
-    let alone = newest && asked.others == 0 && asked.mailboxes.len() <= 1;
+    let newest = results.collapse && is_natural && conjuncts.range.first == IdRange::ALL.first;
+    let alone = newest && conjuncts.other_conditions == 0 && conjuncts.mailboxes.len() <= 1;
     let all = [MailboxUid::ALL];
-    let uids = if asked.mailboxes.is_empty() { &all[..] } else { &asked.mailboxes };
+    let uids = if conjuncts.mailboxes.is_empty() { &all[..] } else { &conjuncts.mailboxes };
     let mut out = Vec::new();
     for uid in uids {
         let mut add = |filter, shape| out.push(Listing { uid: *uid, filter, shape });
@@ -131,11 +132,11 @@ pub(super) fn containing_listings(results: &QuerySpec, asked: &Conjuncts) -> Vec
 pub(super) fn merge_plan(
     snapshot: &Snapshot<'_>,
     results: &QuerySpec,
-    asked: &Conjuncts,
+    conjuncts: &Conjuncts,
     base: &QueryPlan,
 ) -> Result<Option<QueryPlan>, store::Error> {
     let mut best: Option<QueryPlan> = None;
-    for uids in asked.among.iter().filter(|uids| (2..=MAX_MERGED).contains(&uids.len())) {
+    for uids in conjuncts.among.iter().filter(|uids| (2..=MAX_MERGED).contains(&uids.len())) {
         let (mut length, mut are_whole) = (0u64, true);
         for uid in uids {
             let kept = snapshot.maintained_listing(results.account, *uid, ListingFilter::Every)?;
@@ -143,11 +144,12 @@ pub(super) fn merge_plan(
             length = length.saturating_add(kept.map_or(0, |kept| kept.emails.total));
         }
         if are_whole && best.as_ref().is_none_or(|best| length < best.length) {
-            let is_all = asked.others == 1 && asked.thread_wide == 0;
-            let is_all = is_all && asked.listing_filters.is_empty() && asked.mailboxes.is_empty();
+            let is_all = conjuncts.other_conditions == 1 && conjuncts.thread_conditions == 0;
+            let is_all =
+                is_all && conjuncts.listing_filters.is_empty() && conjuncts.mailboxes.is_empty();
             let decides = !is_all || sort::direction(&results.sort).is_none();
             best = Some(QueryPlan {
-                way: AccessPath::Merged { decides },
+                path: AccessPath::Merged { decides },
                 length,
                 among: uids.clone(),
                 ..base.clone()

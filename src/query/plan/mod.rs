@@ -96,22 +96,22 @@ impl AccessPath {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryPlan {
     /// The way taken.
-    pub way: AccessPath,
+    pub path: AccessPath,
     /// Emails of the listing that is read, or of the account.
     pub length: u64,
     /// Whether positions in it are counted by ranks.
     pub ranked: bool,
     /// A view that is not kept, or not whole yet, and would make this a listing.
-    pub wants: Option<(MailboxUid, ListingFilter)>,
+    pub wanted_listing: Option<(MailboxUid, ListingFilter)>,
     /// Views that were made on demand and served.
-    pub served: Vec<(MailboxUid, ListingFilter)>,
+    pub used_listings: Vec<(MailboxUid, ListingFilter)>,
     /// The ways not taken, by name, and why.
-    pub others: Vec<(&'static str, String)>,
+    pub rejected: Vec<(&'static str, String)>,
     pub(super) range: IdRange,
     pub(super) direction: Direction,
-    pub(super) kept: Option<MaintainedListing>,
+    pub(super) listing: Option<MaintainedListing>,
     /// How the view is kept that says which emails are pinned.
-    pub(super) pin_kept: Option<MaintainedListing>,
+    pub(super) pin_listing: Option<MaintainedListing>,
     /// The mailboxes whose listings are merged.
     pub(super) among: Vec<MailboxUid>,
 }
@@ -122,15 +122,15 @@ impl QueryPlan {
         &self,
         listing: Listing,
         kept: &MaintainedListing,
-        way: fn(Listing) -> AccessPath,
+        path: fn(Listing) -> AccessPath,
     ) -> Self {
         let stats = kept.stats(listing.shape);
         Self {
-            way: way(listing),
+            path: path(listing),
             length: stats.total,
             ranked: stats.is_ranked(),
-            served: on_demand(listing.uid, listing.filter).into_iter().collect(),
-            kept: Some(*kept),
+            used_listings: on_demand(listing.uid, listing.filter).into_iter().collect(),
+            listing: Some(*kept),
             ..self.clone()
         }
     }
@@ -140,28 +140,29 @@ impl QueryPlan {
     #[must_use]
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
         let kept = |filter: ListingFilter| {
-            self.kept.iter().chain(&self.pin_kept).find(|kept| kept.filter == filter)
+            self.listing.iter().chain(&self.pin_listing).find(|kept| kept.filter == filter)
         };
         let is_due =
             |filter: ListingFilter| kept(filter).is_some_and(|kept| kept.needs_use_mark(now));
         let request = |action, (mailbox, filter)| ListingRequest { action, mailbox, filter };
-        let used = self.served.iter().filter(|(_, filter)| is_due(*filter));
+        let used = self.used_listings.iter().filter(|(_, filter)| is_due(*filter));
         let used = used.map(|listing| request(ListingAction::MarkUsed, *listing));
-        used.chain(self.wants.map(|listing| request(ListingAction::Extend, listing))).collect()
+        used.chain(self.wanted_listing.map(|listing| request(ListingAction::Extend, listing)))
+            .collect()
     }
 
     /// The same query with each email decided.
     pub(super) fn with_each_email_decided(mut self, why: &str) -> Self {
-        self.others.insert(0, (self.way.name(), why.to_owned()));
-        let way = match self.way {
+        self.rejected.insert(0, (self.path.name(), why.to_owned()));
+        let path = match self.path {
             // Another email of a thread may be the first in this order than the one that the
             // collapsed listing shows.
             AccessPath::Pinned(listing, _) => {
                 AccessPath::Filtered(Listing { shape: Shape::Emails, ..listing })
             }
-            way => way.listing().map_or(AccessPath::Generic, AccessPath::Filtered),
+            path => path.listing().map_or(AccessPath::Generic, AccessPath::Filtered),
         };
-        Self { way, ..self }
+        Self { path, ..self }
     }
 }
 
@@ -174,7 +175,7 @@ impl fmt::Display for QueryPlan {
             Direction::NewestFirst => "newest first",
             Direction::OldestFirst => "oldest first",
         };
-        match self.way {
+        match self.path {
             AccessPath::Listing(listing) => {
                 write!(
                     out,
@@ -216,14 +217,14 @@ impl fmt::Display for QueryPlan {
             }
             AccessPath::Generic => write!(out, "generic: each of {emails} emails is decided")?,
         }
-        if let Some((uid, filter)) = self.wants {
+        if let Some((uid, filter)) = self.wanted_listing {
             write!(
                 out,
                 "\nwanted: {}",
                 describe_listing(Listing { uid, filter, shape: Shape::Emails })
             )?;
         }
-        self.others.iter().try_for_each(|(name, why)| write!(out, "\nnot {name}: {why}"))
+        self.rejected.iter().try_for_each(|(name, why)| write!(out, "\nnot {name}: {why}"))
     }
 }
 

@@ -24,7 +24,7 @@ const MAX_SCAN_HITS: usize = 64;
 pub(in crate::query) struct Hits<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
-    needle: SearchTerm,
+    term: SearchTerm,
     /// Counts the texts that are looked through.
     reads: Allowance,
     /// None before the first question.
@@ -33,7 +33,7 @@ pub(in crate::query) struct Hits<'v> {
     /// one place the hit is first: the other need not be looked into to know of the email.
     ahead: BTreeSet<(EmailId, SourcePosition, usize)>,
     /// The last question; what comes before it is not known any more.
-    asked: EmailId,
+    last_seek: EmailId,
 }
 
 /// What is known of where a source stands.
@@ -49,30 +49,30 @@ impl<'v> Hits<'v> {
     pub(in crate::query) fn new(
         snapshot: &'v Snapshot<'v>,
         account: AccountId,
-        needle: &SearchTerm,
+        term: &SearchTerm,
         reads: &Allowance,
     ) -> Self {
-        let (needle, reads) = (needle.clone(), reads.clone());
+        let (term, reads) = (term.clone(), reads.clone());
         Self {
             snapshot,
             account,
-            needle,
+            term,
             reads,
             sources: None,
             ahead: BTreeSet::new(),
-            asked: EmailId(0),
+            last_seek: EmailId(0),
         }
     }
 
     /// The same walk from its beginning.
     pub(in crate::query) fn restarted(&self) -> Self {
-        Self::new(self.snapshot, self.account, &self.needle, &self.reads)
+        Self::new(self.snapshot, self.account, &self.term, &self.reads)
     }
 
     /// Whether it was asked for what lies behind an email: to ask for that, it would have to begin
     /// again.
     pub(in crate::query) fn is_beyond(&self, id: EmailId) -> bool {
-        self.sources.is_some() && id < self.asked
+        self.sources.is_some() && id < self.last_seek
     }
 
     /// The first hit not before an email. Questions run from newer to older emails, else the walk
@@ -119,11 +119,11 @@ impl<'v> Hits<'v> {
                     .zip(&folds)
                     .map(|(number, fold)| (fold.newest, SourcePosition::Before, number)),
             );
-            let rows = HitSource::Rows { left, ahead: VecDeque::new(), most: 1 };
+            let rows = HitSource::Rows { left, ahead: VecDeque::new(), batch: 1 };
             let folds = folds.into_iter().map(|fold| HitSource::Fold { fold, walk: None });
             self.sources = Some(std::iter::once(rows).chain(folds).collect());
         }
-        self.asked = from;
+        self.last_seek = from;
         Ok(())
     }
 
@@ -141,7 +141,7 @@ impl<'v> Hits<'v> {
         self.ahead.remove(&place);
         let source = self.sources.as_deref_mut().and_then(|sources| sources.get_mut(number));
         let found = source.map_or(Ok(None), |source| {
-            source.seek(self.snapshot, self.account, (&self.needle, &self.reads), at.max(from))
+            source.seek(self.snapshot, self.account, (&self.term, &self.reads), at.max(from))
         })?;
         self.ahead.extend(found.map(|id| (id, SourcePosition::Hit, number)));
         Ok(())
@@ -158,7 +158,7 @@ enum HitSource<'v> {
         /// Hits that were read already: a scan for each would cost more than what it reads.
         ahead: VecDeque<EmailId>,
         /// Number of hits that are read at once.
-        most: usize,
+        batch: usize,
     },
     Fold {
         fold: Fold,
@@ -180,22 +180,22 @@ impl<'v> HitSource<'v> {
         &mut self,
         snapshot: &'v Snapshot<'v>,
         account: AccountId,
-        (needle, reads): (&SearchTerm, &Allowance),
+        (term, reads): (&SearchTerm, &Allowance),
         from: EmailId,
     ) -> Result<Option<EmailId>, Error> {
         match self {
-            Self::Rows { left, ahead, most } => {
+            Self::Rows { left, ahead, batch } => {
                 ahead.retain(|id| *id >= from);
                 if ahead.is_empty() && *left > 0 {
                     snapshot.scan_unfolded_tokens(account, from, |id, tokens| {
                         *left = left.saturating_sub(1);
-                        ahead.extend(needle.matches(&tokens).then_some(id));
-                        Ok(ahead.len() < *most && *left > 0)
+                        ahead.extend(term.matches(&tokens).then_some(id));
+                        Ok(ahead.len() < *batch && *left > 0)
                     })?;
-                    if ahead.len() < *most {
+                    if ahead.len() < *batch {
                         *left = 0;
                     }
-                    *most = most.saturating_mul(4).min(MAX_SCAN_HITS);
+                    *batch = batch.saturating_mul(4).min(MAX_SCAN_HITS);
                 }
                 Ok(ahead.front().copied())
             }
@@ -203,7 +203,7 @@ impl<'v> HitSource<'v> {
             Self::Fold { fold, walk } => {
                 let (walk, emails) = walk.get_or_insert_with(|| {
                     (
-                        FoldWalk::new(snapshot, account, *fold, needle, reads),
+                        FoldWalk::new(snapshot, account, *fold, term, reads),
                         snapshot.fold_ordinals(account, *fold),
                     )
                 });
@@ -226,7 +226,7 @@ impl<'v> FoldWalk<'v> {
         snapshot: &'v Snapshot<'v>,
         account: AccountId,
         fold: Fold,
-        needle: &SearchTerm,
+        term: &SearchTerm,
         reads: &Allowance,
     ) -> Self {
         let piece = |piece: &TermPiece| PieceWalk {
@@ -237,13 +237,13 @@ impl<'v> FoldWalk<'v> {
                 .phrase
                 .iter()
                 .filter(|_| piece.fields != 0)
-                .map(|sought| snapshot.postings(account, fold.id, Token::Word(sought.hash)))
+                .map(|word| snapshot.postings(account, fold.id, Token::Word(word.hash)))
                 .collect(),
             texts: None,
             piece: piece.clone(),
             reads: reads.clone(),
         };
-        Self(needle.pieces.iter().map(piece).collect())
+        Self(term.pieces.iter().map(piece).collect())
     }
 
     /// The first email not before `ordinal` that has every piece.
@@ -279,7 +279,7 @@ struct PieceWalk<'v> {
 
 impl PieceWalk<'_> {
     fn seek(&mut self, ordinal: u32) -> Result<Option<u32>, Error> {
-        if self.piece.unread && !self.fold.knows_delivery {
+        if self.piece.matches_old_folds && !self.fold.knows_delivery {
             return Ok(Some(ordinal).filter(|ordinal| *ordinal < self.fold.emails));
         }
         let text = self.text_from(ordinal)?;
@@ -297,16 +297,16 @@ impl PieceWalk<'_> {
             for text in &self.piece.texts {
                 let found = match text.rest {
                     TextRemainder::Nothing => {
-                        self.snapshot.postings_of_text(account, fold, &text.begins)?
+                        self.snapshot.postings_of_text(account, fold, &text.prefix)?
                     }
                     TextRemainder::Anything => {
-                        self.snapshot.postings_of_texts(account, fold, &text.begins)?
+                        self.snapshot.postings_of_texts(account, fold, &text.prefix)?
                     }
                     TextRemainder::Parts(_) => {
                         let (mut found, known) =
-                            (Vec::new(), self.snapshot.texts(account, fold, &text.begins)?);
+                            (Vec::new(), self.snapshot.texts(account, fold, &text.prefix)?);
                         self.reads.count_rows(known.len());
-                        for one in known.iter().filter(|one| text.is(one)) {
+                        for one in known.iter().filter(|one| text.matches(one)) {
                             self.reads.count_rows(1);
                             found.extend(self.snapshot.postings_of_text(account, fold, one)?);
                         }

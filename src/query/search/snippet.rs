@@ -53,10 +53,10 @@ impl Finder {
     /// Of a filter that was validated.
     #[must_use]
     pub fn new(filter: &Filter, secrets: &Secrets) -> Self {
-        let mut needles = Vec::new();
-        gather(filter, secrets, &mut needles);
+        let mut terms = Vec::new();
+        gather(filter, secrets, &mut terms);
         let pieces = |field: u16| -> Vec<TermPiece> {
-            let all = needles.iter().flat_map(|needle: &SearchTerm| &needle.pieces);
+            let all = terms.iter().flat_map(|term: &SearchTerm| &term.pieces);
             all.filter(|piece| piece.fields & field != 0).cloned().collect()
         };
         Self { subject: pieces(tokens::SUBJECT), body: pieces(tokens::BODY) }
@@ -109,19 +109,19 @@ impl Finder {
 }
 
 /// The texts that a match may owe its place to.
-fn gather(filter: &Filter, secrets: &Secrets, needles: &mut Vec<SearchTerm>) {
+fn gather(filter: &Filter, secrets: &Secrets, terms: &mut Vec<SearchTerm>) {
     match filter {
         Filter::And(parts) | Filter::Or(parts) => {
-            parts.iter().for_each(|part| gather(part, secrets, needles))
+            parts.iter().for_each(|part| gather(part, secrets, terms))
         }
         Filter::Is(Condition::Text(text)) => {
-            needles.push(SearchTerm::new(text, WORD_FIELDS, secrets))
+            terms.push(SearchTerm::new(text, WORD_FIELDS, secrets))
         }
         Filter::Is(Condition::Subject(text)) => {
-            needles.push(SearchTerm::new(text, tokens::SUBJECT, secrets))
+            terms.push(SearchTerm::new(text, tokens::SUBJECT, secrets))
         }
         Filter::Is(Condition::Body(text)) => {
-            needles.push(SearchTerm::new(text, tokens::BODY, secrets))
+            terms.push(SearchTerm::new(text, tokens::BODY, secrets))
         }
         Filter::Not(_) | Filter::Is(_) => {}
     }
@@ -189,10 +189,10 @@ fn with_combining_marks(text: &str, end: usize) -> usize {
 
 /// A text with its matches marked; where it does not fit into `most` octets, the part from shortly
 /// before the first one.
-fn mark_matches(text: &str, found: &[Range<usize>], most: usize) -> String {
+fn mark_matches(text: &str, found: &[Range<usize>], max_bytes: usize) -> String {
     let part = |from: usize| {
         let mut part =
-            SnippetWriter { out: String::new(), most, open: false, space: false, full: false };
+            SnippetWriter { out: String::new(), max_bytes, open: false, space: false, full: false };
         let mut at = from;
         for place in found {
             part.text(text.get(at..place.start).unwrap_or_default());
@@ -215,10 +215,10 @@ fn mark_matches(text: &str, found: &[Range<usize>], most: usize) -> String {
 /// Where a part begins whose first match stands there: at a word, if one begins shortly before.
 fn excerpt_start(text: &str, first: usize) -> usize {
     let before = text.get(..first).unwrap_or_default();
-    let mut octets = 0usize;
+    let mut bytes = 0usize;
     let fits = |(_, word): &(usize, &str)| {
-        octets = octets.saturating_add(word.chars().map(width).sum());
-        octets <= MAX_LEAD_BYTES
+        bytes = bytes.saturating_add(word.chars().map(width).sum());
+        bytes <= MAX_LEAD_BYTES
     };
     before
         .split_word_bound_indices()
@@ -248,7 +248,7 @@ fn escape(c: char) -> Option<&'static str> {
 /// A snippet in the making.
 struct SnippetWriter {
     out: String,
-    most: usize,
+    max_bytes: usize,
     /// A mark is open, and its end must fit.
     open: bool,
     /// White space was passed over.
@@ -287,7 +287,7 @@ impl SnippetWriter {
         let first = !self.out.contains(OPEN);
         let least: usize = text.chars().take(if first { 1 } else { usize::MAX }).map(width).sum();
         let needed = space.len() + OPEN.len() + least + CLOSE.len();
-        if self.full || self.out.len().saturating_add(needed) > self.most {
+        if self.full || self.out.len().saturating_add(needed) > self.max_bytes {
             self.full = true;
             return;
         }
@@ -309,7 +309,8 @@ impl SnippetWriter {
 
     fn push(&mut self, written: &str) {
         let end = if self.open { CLOSE.len() } else { 0 };
-        self.full |= self.out.len().saturating_add(written.len()).saturating_add(end) > self.most;
+        self.full |=
+            self.out.len().saturating_add(written.len()).saturating_add(end) > self.max_bytes;
         if !self.full {
             self.out.push_str(written);
         }

@@ -55,7 +55,7 @@ pub(in crate::query) struct TermPiece {
     pub(in crate::query) text_fields: u16,
     /// Whether every email may have it that is in a fold which does not say where its emails were
     /// delivered.
-    pub(in crate::query) unread: bool,
+    pub(in crate::query) matches_old_folds: bool,
 }
 
 /// A word of a phrase.
@@ -70,7 +70,7 @@ pub(in crate::query) struct PhraseWord {
 /// A text token that is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) struct TextPattern {
-    pub(in crate::query) begins: String,
+    pub(in crate::query) prefix: String,
     pub(in crate::query) rest: TextRemainder,
 }
 
@@ -84,8 +84,8 @@ pub(in crate::query) enum TextRemainder {
 }
 
 impl TextPattern {
-    pub(in crate::query) fn is(&self, text: &str) -> bool {
-        text.strip_prefix(&self.begins).is_some_and(|rest| match &self.rest {
+    pub(in crate::query) fn matches(&self, text: &str) -> bool {
+        text.strip_prefix(&self.prefix).is_some_and(|rest| match &self.rest {
             TextRemainder::Anything => true,
             TextRemainder::Nothing => rest.is_empty(),
             TextRemainder::Parts(parts) => {
@@ -125,7 +125,7 @@ impl SearchTerm {
                 let whole = Address::from_parts("", domain).reversed_domain();
                 let below = format!("{}.", whole.trim_end_matches('@'));
                 one.texts = [whole, below]
-                    .map(|begins| TextPattern { begins, rest: TextRemainder::Anything })
+                    .map(|prefix| TextPattern { prefix, rest: TextRemainder::Anything })
                     .into();
                 one.text_fields = fields & ADDRESS_FIELDS;
                 one.fields &= !ADDRESS_FIELDS;
@@ -151,7 +151,7 @@ impl SearchTerm {
         let id = tokens::bracketed_ids(text).next()?;
         // The empty text stands for ids that were not taken.
         let texts = ["", id]
-            .map(|text| TextPattern { begins: text.to_owned(), rest: TextRemainder::Nothing });
+            .map(|text| TextPattern { prefix: text.to_owned(), rest: TextRemainder::Nothing });
         Some(Self::of_texts(texts.into(), field))
     }
 
@@ -160,17 +160,17 @@ impl SearchTerm {
     pub(in crate::query) fn of_type(media_type: &str) -> Self {
         let media_type = media_type.trim().to_ascii_lowercase();
         let whole = media_type.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
-        let begins =
+        let prefix =
             if whole || media_type.ends_with('/') { media_type } else { format!("{media_type}/") };
         let rest = if whole { TextRemainder::Nothing } else { TextRemainder::Anything };
-        Self::of_texts(vec![TextPattern { begins, rest }], tokens::ATTACHMENT_TYPE)
+        Self::of_texts(vec![TextPattern { prefix, rest }], tokens::ATTACHMENT_TYPE)
     }
 
     /// To find emails that this service delivered to an address with all these parts, each as
     /// `message::header::folded` writes it. What it finds has them: no message need be read.
     pub(in crate::query) fn of_delivery(parts: &[String]) -> Self {
         let text = TextPattern {
-            begins: delivered_to::SEARCH_TEXT_PREFIX.to_owned(),
+            prefix: delivered_to::SEARCH_TEXT_PREFIX.to_owned(),
             rest: TextRemainder::Parts(parts.to_vec()),
         };
         Self::of_texts(vec![text], tokens::DELIVERED_HERE)
@@ -179,16 +179,16 @@ impl SearchTerm {
     /// To find emails of which the header alone says what is in Delivered-To: those with such a
     /// field of their message's own, and those whose tokens do not say where they were delivered.
     pub(in crate::query) fn of_other_delivery(name: &str, secrets: &Secrets) -> Option<Self> {
-        let mut needle = Self::of_field(name, secrets)?;
-        for piece in &mut needle.pieces {
+        let mut term = Self::of_field(name, secrets)?;
+        for piece in &mut term.pieces {
             piece.texts = vec![TextPattern {
-                begins: delivered_to::SEARCH_TEXT_PREFIX.to_owned(),
+                prefix: delivered_to::SEARCH_TEXT_PREFIX.to_owned(),
                 rest: TextRemainder::Nothing,
             }];
             piece.text_fields = tokens::DELIVERED_HERE;
-            piece.unread = true;
+            piece.matches_old_folds = true;
         }
-        Some(needle)
+        Some(term)
     }
 
     fn of_texts(texts: Vec<TextPattern>, fields: u16) -> Self {
@@ -207,8 +207,8 @@ impl SearchTerm {
     /// Whether an email with these tokens has it, but for words of one hash.
     #[must_use]
     pub fn matches(&self, tokens: &Tokens) -> bool {
-        let positions = |sought: &PhraseWord| {
-            let at = tokens.words.binary_search_by_key(&sought.hash, |word| word.hash).ok();
+        let positions = |word: &PhraseWord| {
+            let at = tokens.words.binary_search_by_key(&word.hash, |word| word.hash).ok();
             at.and_then(|at| tokens.words.get(at)).map_or(&[][..], |word| &word.positions)
         };
         self.is_in(positions, &tokens.texts)
@@ -219,7 +219,7 @@ impl SearchTerm {
     pub fn matches_raw(&self, raw: &[u8]) -> bool {
         let message = Message::parse(raw);
         let mut found: Vec<(&str, Vec<u32>)> =
-            self.words().map(|sought| (sought.word.as_str(), Vec::new())).collect();
+            self.words().map(|word| (word.word.as_str(), Vec::new())).collect();
         found.sort_unstable();
         found.dedup();
         let mut texts = Vec::new();
@@ -235,8 +235,8 @@ impl SearchTerm {
         for (_, positions) in &mut found {
             positions.sort_unstable();
         }
-        let positions = |sought: &PhraseWord| {
-            let at = found.binary_search_by_key(&sought.word.as_str(), |(word, _)| word).ok();
+        let positions = |word: &PhraseWord| {
+            let at = found.binary_search_by_key(&word.word.as_str(), |(word, _)| word).ok();
             at.and_then(|at| found.get(at)).map_or(&[][..], |(_, positions)| positions)
         };
         self.is_in(positions, &texts)
@@ -246,23 +246,23 @@ impl SearchTerm {
     /// are, that is no chance.
     #[must_use]
     pub fn confirms(&self, raw: &[u8]) -> bool {
-        let (begin, mut lower) =
+        let (start_bytes, mut lower) =
             (raw.get(..raw.len().min(RAW_SCAN_BYTES)).unwrap_or_default(), None);
-        let is_edge = |octet: Option<&u8>| {
-            octet.is_none_or(|octet| octet.is_ascii() && !octet.is_ascii_alphanumeric())
+        let is_edge = |byte: Option<&u8>| {
+            byte.is_none_or(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric())
         };
-        let is_in = |octets: &[u8], word: &[u8]| {
-            memchr::memmem::find_iter(octets, word).any(|at| {
-                let before = at.checked_sub(1).and_then(|at| octets.get(at));
-                is_edge(before) && is_edge(octets.get(at + word.len()))
+        let is_in = |bytes: &[u8], word: &[u8]| {
+            memchr::memmem::find_iter(bytes, word).any(|at| {
+                let before = at.checked_sub(1).and_then(|at| bytes.get(at));
+                is_edge(before) && is_edge(bytes.get(at + word.len()))
             })
         };
         // As most words stand, and only then in capitals.
-        let whole = |sought: &PhraseWord| {
-            let word = sought.word.as_bytes();
+        let whole = |word: &PhraseWord| {
+            let word = word.word.as_bytes();
             word.is_ascii()
-                && (is_in(begin, word)
-                    || is_in(lower.get_or_insert_with(|| begin.to_ascii_lowercase()), word))
+                && (is_in(start_bytes, word)
+                    || is_in(lower.get_or_insert_with(|| start_bytes.to_ascii_lowercase()), word))
         };
         self.pieces.iter().all(|piece| piece.texts.is_empty()) && self.words().all(whole)
             || self.matches_raw(raw)
@@ -279,7 +279,8 @@ impl SearchTerm {
     ) -> bool {
         self.pieces.iter().all(|piece| {
             let text = |(text, fields): &(String, u16)| {
-                fields & piece.text_fields != 0 && piece.texts.iter().any(|wanted| wanted.is(text))
+                fields & piece.text_fields != 0
+                    && piece.texts.iter().any(|wanted| wanted.matches(text))
             };
             let all: Vec<&[u32]> = piece.phrase.iter().map(&positions).collect();
             piece.is_at(&all) || texts.iter().any(text)
@@ -293,8 +294,8 @@ impl TermPiece {
         let Some((first, rest)) = positions.split_first() else { return false };
         let Some((start, behind)) = self.phrase.split_first() else { return false };
         first.iter().filter(|at| field_at(**at) & self.fields != 0).any(|at| {
-            rest.iter().zip(behind).all(|(positions, sought)| {
-                let wanted = at.saturating_add(sought.step.saturating_sub(start.step));
+            rest.iter().zip(behind).all(|(positions, word)| {
+                let wanted = at.saturating_add(word.step.saturating_sub(start.step));
                 positions.binary_search(&wanted).is_ok()
             })
         })

@@ -72,7 +72,7 @@ fn unread(store: &Store, filter: Filter) -> Result<Vec<EmailId>, Error> {
     let results = QuerySpec {
         account: ACCOUNT,
         filter,
-        reads: Allowance::of(0, u64::MAX),
+        reads: Allowance::new(0, u64::MAX),
         ..small_batches()
     };
     let asked =
@@ -118,7 +118,7 @@ fn addresses_that_are_looked_through_count_as_rows_walked_over() {
     let (_, many, _) = bed_of(400, |n| format!("made-up-{n}@example.org"));
     // None of both holds the part, so nothing else is read.
     let asks = |store: &Store| {
-        let (filter, reads) = (delivered(Some("zz")), Allowance::of(0, 300));
+        let (filter, reads) = (delivered(Some("zz")), Allowance::new(0, 300));
         let results = QuerySpec { account: ACCOUNT, filter, reads, ..small_batches() };
         let asked = Query { results, ..Query::default() };
         let ask =

@@ -81,7 +81,7 @@ impl ListingQuery {
     }
 
     /// The way that answers it whole, if its listings are kept.
-    fn way(&self) -> Option<AccessPath> {
+    fn path(&self) -> Option<AccessPath> {
         let uid = self.uid.unwrap_or(MailboxUid::ALL);
         let (pin, receipt) = match self.sort.as_slice() {
             [] => (None, None),
@@ -129,7 +129,7 @@ impl ListingQuery {
 
     /// The views that its way needs.
     fn views(&self) -> Vec<ListingFilter> {
-        match self.way() {
+        match self.path() {
             Some(AccessPath::Pinned(listing, pin)) => vec![listing.filter, pin.filter],
             Some(AccessPath::Listing(listing)) => vec![listing.filter],
             _ => Vec::new(),
@@ -212,16 +212,16 @@ pub(super) fn check_way(drive: &TestDriver, question: &ListingQuery) {
     let is_kept = |shown: &ListingFilter| {
         snapshot.maintained_listing(ACCOUNT, uid, *shown).unwrap().is_some()
     };
-    match question.way() {
-        Some(way) if question.views().iter().all(is_kept) => {
-            assert_eq!(plan.way, way, "{question:?}");
+    match question.path() {
+        Some(path) if question.views().iter().all(is_kept) => {
+            assert_eq!(plan.path, path, "{question:?}");
             let on_demand = question.views().into_iter().filter(|shown| !shown.is_permanent(uid));
-            assert_eq!(plan.served, on_demand.map(|shown| (uid, shown)).collect::<Vec<_>>());
+            assert_eq!(plan.used_listings, on_demand.map(|shown| (uid, shown)).collect::<Vec<_>>());
         }
         // One more condition may happen to be a listing filter's.
         _ if question.more.is_some() => {}
         _ => assert!(
-            !matches!(plan.way, AccessPath::Listing(_) | AccessPath::Pinned(..)),
+            !matches!(plan.path, AccessPath::Listing(_) | AccessPath::Pinned(..)),
             "{plan:?} for {question:?}"
         ),
     }
@@ -342,7 +342,7 @@ fn every_short_history(same_thread: bool, newer: usize) {
                     .flat_map(|filter| [(filter, false), (filter, true)])
                 {
                     let question = mailbox(uid, filter, collapse);
-                    if question.way().is_some() {
+                    if question.path().is_some() {
                         check_least(&drive, &question.results());
                         checked += 1;
                     }
@@ -351,7 +351,7 @@ fn every_short_history(same_thread: bool, newer: usize) {
                 for (collapse, sort) in sorts().into_iter().filter(|_| uid < 2) {
                     let question =
                         ListingQuery { sort, ..mailbox(uid, ListingFilter::Every, collapse) };
-                    assert!(question.way().is_some(), "{question:?}");
+                    assert!(question.path().is_some(), "{question:?}");
                     check_least(&drive, &question.results());
                     checked += 1;
                 }
@@ -447,7 +447,7 @@ fn check_least(drive: &TestDriver, results: &QuerySpec) {
             };
             let found = changes(&snapshot, secrets, &asked).unwrap();
             // Of all mail, oldest first is no listing's either.
-            assert!(is_exact(found.plan.way), "{:?}", found.plan);
+            assert!(is_exact(found.plan.path), "{:?}", found.plan);
             let named = (found.answer.removed.into_iter().collect(), found.answer.added);
             let wanted = least_by(&found.plan, results, (past, &old), (&drive.now, &new), up_to);
             assert_eq!(named, wanted, "{old:?} to {new:?} for {asked:?}");
@@ -473,14 +473,14 @@ fn a_view_is_wanted_then_made_and_then_serves() {
         let before = plan(&drive);
         let wanted = (MailboxUid(uid), filter);
         assert_eq!(
-            (before.wants, before.way, before.served.len()),
+            (before.wanted_listing, before.path, before.used_listings.len()),
             (Some(wanted), AccessPath::Generic, 0),
             "{before}"
         );
         assert!(before.to_string().contains("not listing: "), "{before}");
         drive.apply(&Op::Make { uid: wanted.0, filter, most: 100 });
         let making = plan(&drive);
-        assert_eq!((making.wants, making.way), (Some(wanted), AccessPath::Generic));
+        assert_eq!((making.wanted_listing, making.path), (Some(wanted), AccessPath::Generic));
         assert!(making.to_string().contains("being made"), "{making}");
         let state = drive.state();
         // The state of emails is what a client holds, whatever else of the account changes.
@@ -494,16 +494,19 @@ fn a_view_is_wanted_then_made_and_then_serves() {
             .unwrap();
         keep(&mut drive, wanted.0, filter);
         let kept = plan(&drive);
-        assert!(matches!(kept.way, AccessPath::Listing(_)) && kept.ranked, "{kept}");
-        assert_eq!((kept.wants, kept.served.as_slice(), kept.length), (None, &[wanted][..], 300));
+        assert!(matches!(kept.path, AccessPath::Listing(_)) && kept.ranked, "{kept}");
+        assert_eq!(
+            (kept.wanted_listing, kept.used_listings.as_slice(), kept.length),
+            (None, &[wanted][..], 300)
+        );
         let secrets = drive.store.secrets().clone();
         let asked =
             |since| QueryChanges { results: question.results(), since, ..QueryChanges::default() };
         let found = changes(&drive.store.snapshot(), &secrets, &asked(state)).unwrap();
-        assert!(matches!(found.plan.way, AccessPath::Listing(_)), "{}", found.plan);
+        assert!(matches!(found.plan.path, AccessPath::Listing(_)), "{}", found.plan);
         let older =
             changes(&drive.store.snapshot(), &secrets, &asked(ModSeq(state.0 - 1))).unwrap();
-        assert!(matches!(older.plan.way, AccessPath::Filtered(_)), "{}", older.plan);
+        assert!(matches!(older.plan.path, AccessPath::Filtered(_)), "{}", older.plan);
         assert!(older.plan.to_string().contains("older than its history"), "{}", older.plan);
         check_query(&drive, &question.results(), &(Begin::Position(150), Some(10)), true);
         check_query(&drive, &question.results(), &(Begin::Anchor(7, -3), Some(10)), true);
@@ -519,7 +522,7 @@ fn of_few_emails_no_view_is_wanted() {
     {
         let plan =
             explain(&drive.store.snapshot(), &mailbox(uid, filter, false).results()).unwrap();
-        assert_eq!((plan.wants, plan.way), (None, AccessPath::Generic), "{plan}");
+        assert_eq!((plan.wanted_listing, plan.path), (None, AccessPath::Generic), "{plan}");
     }
 }
 
@@ -531,7 +534,7 @@ fn all_mail_is_walked_and_its_depths_want_ranks() {
     }
     let results = mailbox(0, ListingFilter::Every, false).results();
     let snapshot = drive.store.snapshot();
-    assert_eq!(explain(&snapshot, &results).unwrap().way, AccessPath::AllMail);
+    assert_eq!(explain(&snapshot, &results).unwrap().path, AccessPath::AllMail);
     assert!(!Window::default().is_deep());
     for start in
         [Start::Position(-1), Start::Position(10_000), Start::Anchor { id: EmailId(0), offset: 0 }]
@@ -547,15 +550,15 @@ fn the_cheaper_of_two_walks_is_taken() {
     for n in 0..20 {
         drive.apply(&create(NaiveDraft::default(), &[if n < 4 { 1 } else { 3 }], n));
     }
-    let way = |uid| {
+    let path = |uid| {
         let mut question = mailbox(uid, ListingFilter::Every, false);
         question.more = Some(Condition::MinSize(1));
         explain(&drive.store.snapshot(), &question.results()).unwrap()
     };
     let small = Listing { uid: MailboxUid(1), filter: ListingFilter::Every, shape: Shape::Emails };
-    assert_eq!((way(1).way, way(1).length), (AccessPath::Filtered(small), 4));
-    assert_eq!(way(3).way, AccessPath::Generic);
-    assert!(way(3).to_string().contains("not filtered listing: to find 16 emails"), "{}", way(3));
+    assert_eq!((path(1).path, path(1).length), (AccessPath::Filtered(small), 4));
+    assert_eq!(path(3).path, AccessPath::Generic);
+    assert!(path(3).to_string().contains("not filtered listing: to find 16 emails"), "{}", path(3));
 }
 
 #[test]

@@ -122,6 +122,6 @@ fn changes_for_a_guest_of_two_mailboxes_read_the_rows_of_these() {
         (&shared[5..6], &[][..])
     );
     assert_eq!(found.answer.total, Some(shared.len() - 1));
-    assert_eq!(found.plan.way, AccessPath::Merged { decides: false });
+    assert_eq!(found.plan.path, AccessPath::Merged { decides: false });
     assert!(rows < 500, "{rows} rows; {}", found.plan);
 }

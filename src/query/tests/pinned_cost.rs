@@ -87,7 +87,7 @@ fn rows(
     engine.read();
     let found = query(&store.snapshot(), store.secrets(), &asked).unwrap();
     assert!(
-        matches!(found.plan.way, AccessPath::Pinned(..) | AccessPath::Listing(_)),
+        matches!(found.plan.path, AccessPath::Pinned(..) | AccessPath::Listing(_)),
         "{}",
         found.plan
     );
@@ -179,7 +179,7 @@ fn changes_of_flagged_first_read_what_changed() {
         engine.read();
         let found = changes(&store.snapshot(), store.secrets(), &asked).unwrap();
         let rows = engine.read();
-        assert!(matches!(found.plan.way, AccessPath::Pinned(..)), "{}", found.plan);
+        assert!(matches!(found.plan.path, AccessPath::Pinned(..)), "{}", found.plan);
         assert_eq!(found.answer.removed, [ids[1_001], ids[8]]);
         // 250 are flagged: before 1,001 stand the flagged from 1,008 on, and of the rest the new
         // one is the first.

@@ -61,7 +61,7 @@ fn check_query(
             query_by(&snapshot, &matcher, &asked, &plan),
             wanted,
             "{:?} for {asked:?}",
-            plan.way
+            plan.path
         );
     }
 }
@@ -149,7 +149,7 @@ fn check_scope(drive: &TestDriver, scope: &Scope) {
         let (old, new) = (ids(&past), ids(&now));
         for (id, change) in &changes {
             assert_eq!(
-                (change.was, change.is),
+                (change.was_visible, change.is_visible),
                 (old.contains(id), new.contains(id)),
                 "{id} since {since}"
             );

@@ -153,7 +153,7 @@ impl Fixture {
 
     /// Each text: all that have it, the newest of them, and all that have it not.
     fn assert_answers(&self) {
-        for (text, fields) in needles() {
+        for (text, fields) in terms() {
             let (has, lacks): (Vec<_>, Vec<_>) =
                 self.texts.iter().partition(|(_, mail)| naive(mail, text, fields));
             let ids = |some: Vec<(&EmailId, &TestMail)>| {
@@ -193,7 +193,7 @@ fn filter(text: &str, fields: u16) -> Filter {
     })
 }
 
-fn needles() -> Vec<(&'static str, u16)> {
+fn terms() -> Vec<(&'static str, u16)> {
     let mut out = Vec::new();
     for text in [
         "lunch",
@@ -488,7 +488,7 @@ fn a_fold_tells_nothing_of_an_email_that_is_younger_than_it() {
         let email = EmailMetadata { created, ..email.clone() };
         assert_eq!(Candidate::new(&mut source, id, &email).may_contain(0).unwrap(), Some(wanted));
         let mut known =
-            Candidate::new(&mut source, id, &email).knowing(FetchedEmail::of(told.clone()));
+            Candidate::new(&mut source, id, &email).with_fetched(FetchedEmail::of(told.clone()));
         assert_eq!(known.may_contain(0).unwrap(), Some(wanted));
     }
 }

@@ -158,13 +158,13 @@ fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
     };
     let within =
         |uid: MailboxUid, filter| Filter::And(vec![Filter::Is(Condition::InMailbox(uid)), filter]);
-    assert_eq!(plan(&body("lunch")).way, AccessPath::Search(None));
+    assert_eq!(plan(&body("lunch")).path, AccessPath::Search(None));
     assert!(
         plan(&body("lunch")).to_string().starts_with("search: what the index leaves of 100 emails")
     );
     let listing = Listing { uid: small, filter: ListingFilter::Every, shape: Shape::Emails };
     let sought = within(small, body("lunch"));
-    assert_eq!(plan(&sought).way, AccessPath::Search(Some(listing)));
+    assert_eq!(plan(&sought).path, AccessPath::Search(Some(listing)));
     engine.read();
     assert_eq!(ask(&store, sought, None).len(), 3);
     let read = engine.read();
@@ -175,7 +175,7 @@ fn a_text_is_sought_by_the_index_and_within_a_small_mailbox() {
         Filter::Or(vec![body("lunch"), within(small, body(""))]),
     ] {
         let plan = plan(&filter);
-        assert!(!matches!(plan.way, AccessPath::Search(_)), "{plan}");
+        assert!(!matches!(plan.path, AccessPath::Search(_)), "{plan}");
         assert!(plan.to_string().contains("not search: the filter has no text"), "{plan}");
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use crate::model::{AccountId, EmailId, Listing, ThreadId};
 use crate::query::id_range::IdRange;
 use crate::query::sort::Direction;
-use crate::query::walk::supply::{MAX_READ_BATCH, MIN_READ_BATCH, page};
+use crate::query::walk::scan::{MAX_READ_BATCH, MIN_READ_BATCH, read_page};
 use crate::store::{Error, Snapshot};
 
 /// The fewest rows that are read of one listing at once.
@@ -66,7 +66,7 @@ impl<'v> Merge<'v> {
             if part.read.is_empty()
                 && let Some(upto) = part.upto.take()
             {
-                part.read = page(
+                part.read = read_page(
                     self.snapshot,
                     self.account,
                     part.listing,

@@ -1,8 +1,8 @@
 //! Where a query takes its emails, each once and in one order, as its plan says.
 
 mod merge;
+pub(super) mod scan;
 pub(super) mod search;
-pub(super) mod supply;
 
 pub(super) use merge::Merge;
 
@@ -11,18 +11,18 @@ use super::plan::{AccessPath, QueryPlan};
 use super::sort::Direction;
 use crate::model::{Listing, ListingFilter, MailboxUid, Shape};
 use crate::store::Snapshot;
+use scan::EmailScan;
 use search::SearchWalk;
-use supply::Supply;
 
 /// Where the emails come from.
 #[derive(Debug)]
 pub(super) enum EmailWalk<'v> {
     /// Every email is decided.
-    Each(Supply<'v>),
+    Scan(EmailScan<'v>),
     /// Only what the search index leaves.
-    Sought(SearchWalk<'v>),
+    Search(SearchWalk<'v>),
     /// Every email matches, and no other; the order asked for is that of the walk.
-    Sure(Merge<'v>),
+    Exact(Merge<'v>),
 }
 
 impl<'v> EmailWalk<'v> {
@@ -36,20 +36,20 @@ impl<'v> EmailWalk<'v> {
             shape: Shape::Emails,
         };
         let merged = || plan.among.iter().map(every).collect::<Vec<Listing>>();
-        let listings: Vec<Listing> = match plan.way {
+        let listings: Vec<Listing> = match plan.path {
             AccessPath::Search(at) => {
-                return Self::Sought(SearchWalk::new(snapshot, results, at, range));
+                return Self::Search(SearchWalk::new(snapshot, results, at, range));
             }
             AccessPath::Merged { decides: false } => {
-                return Self::Sure(Merge::new(snapshot, account, &merged(), range, direction));
+                return Self::Exact(Merge::new(snapshot, account, &merged(), range, direction));
             }
             AccessPath::Merged { decides: true } => merged(),
-            way => way.listing().into_iter().collect(),
+            path => path.listing().into_iter().collect(),
         };
-        Self::Each(match listings.as_slice() {
-            [] => Supply::all_mail(snapshot, account, range, direction),
+        Self::Scan(match listings.as_slice() {
+            [] => EmailScan::all_mail(snapshot, account, range, direction),
             listings => {
-                Supply::of_listings(Merge::new(snapshot, account, listings, range, direction))
+                EmailScan::of_listings(Merge::new(snapshot, account, listings, range, direction))
             }
         })
     }
@@ -57,9 +57,9 @@ impl<'v> EmailWalk<'v> {
     /// The order in which it meets the emails.
     pub(super) fn direction(&self) -> Direction {
         match self {
-            Self::Each(supply) => supply.direction(),
-            Self::Sought(_) => Direction::NewestFirst,
-            Self::Sure(merge) => merge.direction(),
+            Self::Scan(scan) => scan.direction(),
+            Self::Search(_) => Direction::NewestFirst,
+            Self::Exact(merge) => merge.direction(),
         }
     }
 }

@@ -27,8 +27,8 @@ pub(in crate::query) struct SearchWalk<'v> {
     /// How many of 1,000 emails of the listing, when it led last, were hits, and how many hits were
     /// in it when the index did. Whichever met more of the other leads: it has fewer to be passed
     /// over.
-    listing_met: usize,
-    index_met: usize,
+    listing_hits_per_thousand: usize,
+    index_hits_per_thousand: usize,
 }
 
 /// Returns `some` in thousandths of `all`.
@@ -46,9 +46,9 @@ fn next_id(id: EmailId) -> Option<EmailId> {
 pub(in crate::query) struct Hit {
     pub(in crate::query) id: EmailId,
     pub(in crate::query) metadata: EmailMetadata,
-    pub(in crate::query) facts: FetchedEmail,
+    pub(in crate::query) fetched: FetchedEmail,
     /// That it matches is known.
-    pub(in crate::query) sure: bool,
+    pub(in crate::query) is_certain: bool,
 }
 
 impl<'v> SearchWalk<'v> {
@@ -69,8 +69,8 @@ impl<'v> SearchWalk<'v> {
             range,
             from,
             step: 1,
-            listing_met: 1000,
-            index_met: 1000,
+            listing_hits_per_thousand: 1000,
+            index_hits_per_thousand: 1000,
         }
     }
 
@@ -87,39 +87,40 @@ impl<'v> SearchWalk<'v> {
         let Some(from) = self.from.filter(|from| *from <= self.range.last) else { return Ok(None) };
         let most = room.min(self.options.search_batch).max(self.step);
         self.step = self.step.saturating_mul(2).min(MAX_SEARCH_BATCH);
-        let told = match self.listing {
-            Some(listing) if self.listing_met >= self.index_met => {
+        let answers = match self.listing {
+            Some(listing) if self.listing_hits_per_thousand >= self.index_hits_per_thousand => {
                 self.of_listing(listing, matcher, source, from, most)?
             }
             listing => self.of_index(listing, matcher, source, from, most)?,
         };
-        let ids: Vec<EmailId> = told.iter().map(|(id, _)| *id).collect();
+        let ids: Vec<EmailId> = answers.iter().map(|(id, _)| *id).collect();
         source.reads.count_rows(ids.len());
-        let (mut hits, mut unsure, mut begun) =
+        let (mut hits, mut unread, mut threads_with_hit) =
             (Vec::with_capacity(ids.len()), Vec::new(), HashSet::new());
-        for ((id, told), metadata) in
-            told.into_iter().zip(self.snapshot.emails_at(self.account, &ids)?)
+        for ((id, answer), metadata) in
+            answers.into_iter().zip(self.snapshot.emails_at(self.account, &ids)?)
         {
             let Some(metadata) =
                 metadata.filter(|email| !shown.is_some_and(|shown| shown.contains(&email.thread)))
             else {
                 continue;
             };
-            let mut email =
-                Candidate::new(source, id, &metadata).knowing(FetchedEmail::of(told)).unread();
+            let mut email = Candidate::new(source, id, &metadata)
+                .with_fetched(FetchedEmail::of(answer))
+                .without_reading();
             let known = matcher.matches_without_reading(&mut email)?;
-            let facts = email.into_facts();
+            let fetched = email.into_fetched();
             if known == Some(false) {
                 continue;
             }
             // Where one of a thread is enough, the first may be that one: the others are read if it
             // is not.
-            if (shown.is_none() || begun.insert(metadata.thread)) && known.is_none() {
-                unsure.push(hits.len());
+            if (shown.is_none() || threads_with_hit.insert(metadata.thread)) && known.is_none() {
+                unread.push(hits.len());
             }
-            hits.push(Hit { id, metadata, facts, sure: known == Some(true) });
+            hits.push(Hit { id, metadata, fetched, is_certain: known == Some(true) });
         }
-        self.read(&mut hits, &unsure, &source.reads)?;
+        self.read(&mut hits, &unread, &source.reads)?;
         Ok(Some(hits))
     }
 
@@ -132,28 +133,28 @@ impl<'v> SearchWalk<'v> {
         from: EmailId,
         most: usize,
     ) -> Result<Vec<(EmailId, IndexAnswer)>, Error> {
-        let mut told = Vec::new();
+        let mut answers = Vec::new();
         let mut next = Some(from);
         while let Some(from) = next
-            && told.len() < most
+            && answers.len() < most
         {
             let hit = matcher.next(source, from)?.filter(|at| *at <= self.range.last);
             if let Some(id) = hit {
-                told.push((id, source.index_answer(id)?));
+                answers.push((id, source.index_answer(id)?));
             }
             next = hit.and_then(next_id);
         }
         self.from = next;
         if let Some(listing) = listing {
             let (ids, all): (Vec<EmailId>, usize) =
-                (told.iter().map(|(id, _)| *id).collect(), told.len());
+                (answers.iter().map(|(id, _)| *id).collect(), answers.len());
             let mut listed =
                 self.snapshot.emails_in_listing(self.account, listing, &ids)?.into_iter();
             source.reads.count_rows(all);
-            told.retain(|_| listed.next().unwrap_or(false));
-            self.index_met = per_thousand(told.len(), all);
+            answers.retain(|_| listed.next().unwrap_or(false));
+            self.index_hits_per_thousand = per_thousand(answers.len(), all);
         }
-        Ok(told)
+        Ok(answers)
     }
 
     /// Emails of the listing from one on, of which the hits count.
@@ -165,7 +166,7 @@ impl<'v> SearchWalk<'v> {
         from: EmailId,
         most: usize,
     ) -> Result<Vec<(EmailId, IndexAnswer)>, Error> {
-        let mut told = Vec::new();
+        let mut answers = Vec::new();
         let page = self.snapshot.listing(
             self.account,
             listing,
@@ -181,30 +182,30 @@ impl<'v> SearchWalk<'v> {
             }
             next = matcher.next(source, *id)?;
             if next == Some(*id) {
-                told.push((*id, source.index_answer(*id)?));
+                answers.push((*id, source.index_answer(*id)?));
             }
         }
-        self.listing_met = per_thousand(told.len(), page.len());
+        self.listing_hits_per_thousand = per_thousand(answers.len(), page.len());
         self.from = next.zip(last).map(|(next, last)| next.max(last));
-        Ok(told)
+        Ok(answers)
     }
 
     /// Reads messages that will be asked for.
-    fn read(&self, hits: &mut [Hit], unsure: &[usize], reads: &Allowance) -> Result<(), Error> {
+    fn read(&self, hits: &mut [Hit], unread: &[usize], reads: &Allowance) -> Result<(), Error> {
         let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) =
             (self.options.prefetch_bytes, Vec::new());
-        for at in unsure {
+        for at in unread {
             let Some(hit) = hits.get(*at) else { continue };
             if let Some(rest) = left.checked_sub(hit.metadata.size) {
                 left = rest;
                 blobs.push((*at, hit.metadata.blob));
             }
         }
-        reads.take(self.options.prefetch_bytes.saturating_sub(left))?;
+        reads.charge_bytes(self.options.prefetch_bytes.saturating_sub(left))?;
         let hashes: Vec<BlobHash> = blobs.iter().map(|(_, blob)| *blob).collect();
         for ((at, _), raw) in blobs.iter().zip(self.snapshot.raw_messages(&hashes)?) {
             if let Some(hit) = hits.get_mut(*at) {
-                hit.facts.received = Some(raw);
+                hit.fetched.received = Some(raw);
             }
         }
         Ok(())

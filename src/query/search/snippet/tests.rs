@@ -204,9 +204,9 @@ proptest! {
             plain(html);
         }
         // Shown if and only if a phrase of it is there.
-        let needle = SearchTerm::new(&what, tokens::BODY, &Secrets::default());
+        let term = SearchTerm::new(&what, tokens::BODY, &Secrets::default());
         let head = "Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n";
-        if !needle.is_empty() && needle.matches_raw(format!("{head}{given}\r\n").as_bytes()) {
+        if !term.is_empty() && term.matches_raw(format!("{head}{given}\r\n").as_bytes()) {
             prop_assert!(found.is_some(), "{:?} in {:?}", what, given);
         }
     }

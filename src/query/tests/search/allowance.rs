@@ -18,7 +18,7 @@ fn searches_share_an_allowance_of_bytes_to_read() {
     let header = Condition::Header { name: "X-A".into(), text: Some("b".into()) };
     // Of a condition on the header, the header alone is charged.
     for (condition, bytes) in [(Condition::Body("lunch".into()), 20_000), (header, 2000)] {
-        let reads = Allowance::of(bytes, u64::MAX);
+        let reads = Allowance::new(bytes, u64::MAX);
         let results =
             QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..small_batches() };
         let asked = Query { results, ..Query::default() };
@@ -42,7 +42,7 @@ fn header_of_a_long_message_is_charged_without_its_body() {
     }
     let snapshot = store.snapshot();
     let asked = |condition: Condition, bytes: u64, rows: u64| {
-        let reads = Allowance::of(bytes, rows);
+        let reads = Allowance::new(bytes, rows);
         let results =
             QuerySpec { account: ACCOUNT, filter: Filter::Is(condition), reads, ..small_batches() };
         Query { results, ..Query::default() }
@@ -75,7 +75,7 @@ fn changes_that_read_too_much_cannot_be_calculated() {
     let of = |bytes: u64| QuerySpec {
         account: ACCOUNT,
         filter: filter.clone(),
-        reads: Allowance::of(bytes, u64::MAX),
+        reads: Allowance::new(bytes, u64::MAX),
         ..small_batches()
     };
     let asked = Query {

@@ -16,10 +16,10 @@ pub(super) const MIN_READ_BATCH: usize = 64;
 pub(super) const MAX_READ_BATCH: usize = 256;
 
 #[derive(Debug)]
-pub(in crate::query) struct Supply<'v> {
+pub(in crate::query) struct EmailScan<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
-    from: From<'v>,
+    from: ScanSource<'v>,
     range: IdRange,
     direction: Direction,
     read: VecDeque<(EmailId, EmailMetadata)>,
@@ -30,14 +30,14 @@ pub(in crate::query) struct Supply<'v> {
 
 /// Where a walk takes its emails.
 #[derive(Debug)]
-enum From<'v> {
+enum ScanSource<'v> {
     /// All mail, behind this email in the direction, or from the beginning; nothing where all is
     /// read.
     All(Option<Option<EmailId>>),
     Listings(Merge<'v>),
 }
 
-impl<'v> Supply<'v> {
+impl<'v> EmailScan<'v> {
     /// Over all mail.
     pub(in crate::query) fn all_mail(
         snapshot: &'v Snapshot<'v>,
@@ -45,20 +45,20 @@ impl<'v> Supply<'v> {
         range: IdRange,
         direction: Direction,
     ) -> Self {
-        Self::new(snapshot, account, From::All(range.begin(direction)), range, direction)
+        Self::new(snapshot, account, ScanSource::All(range.begin(direction)), range, direction)
     }
 
     /// Over the emails of listings.
     pub(in crate::query) fn of_listings(merge: Merge<'v>) -> Self {
         let (snapshot, account, range, direction) =
             (merge.snapshot, merge.account, merge.range, merge.direction);
-        Self::new(snapshot, account, From::Listings(merge), range, direction)
+        Self::new(snapshot, account, ScanSource::Listings(merge), range, direction)
     }
 
     fn new(
         snapshot: &'v Snapshot<'v>,
         account: AccountId,
-        from: From<'v>,
+        from: ScanSource<'v>,
         range: IdRange,
         direction: Direction,
     ) -> Self {
@@ -95,7 +95,7 @@ impl<'v> Supply<'v> {
             match self.read.pop_front() {
                 Some((id, _)) if !self.range.holds(id) => {
                     self.read.clear();
-                    self.from = From::All(None);
+                    self.from = ScanSource::All(None);
                 }
                 Some(email) => return Ok(Some(email)),
                 None if !self.read_more()? => return Ok(None),
@@ -107,7 +107,7 @@ impl<'v> Supply<'v> {
     /// Reads the next emails; `false` where there are no more.
     fn read_more(&mut self) -> Result<bool, Error> {
         let is_more = match &mut self.from {
-            From::Listings(merge) => {
+            ScanSource::Listings(merge) => {
                 let mut ids = Vec::with_capacity(self.step);
                 while ids.len() < self.step
                     && let Some((id, _)) = merge.next()?
@@ -122,7 +122,7 @@ impl<'v> Supply<'v> {
                     .collect();
                 !ids.is_empty()
             }
-            From::All(upto) => {
+            ScanSource::All(upto) => {
                 let Some(behind) = upto.take() else { return Ok(false) };
                 let emails = match self.direction {
                     Direction::NewestFirst => {
@@ -144,7 +144,7 @@ impl<'v> Supply<'v> {
 }
 
 /// The next emails of a listing behind one of them, in a direction.
-pub(in crate::query) fn page(
+pub(in crate::query) fn read_page(
     snapshot: &Snapshot<'_>,
     account: AccountId,
     listing: Listing,
