@@ -1,7 +1,6 @@
-//! L0: tracing set-up: level and output of the log; and what is counted (`count`).
+//! L0: sets up the log, its level and its output. `count` has the metrics.
 //!
-//! What must hold, wherever something is logged: no body, no subject and no password ever becomes a
-//! field.
+//! No code may log a body, a subject or a password.
 
 pub mod count;
 
@@ -13,10 +12,10 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, Registry, fmt};
 
-/// How to log.
+/// The level and output of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Least level, or directives such as `info,restante::queue=debug`.
+    /// The lowest level that is logged, or directives such as `info,restante::queue=debug`.
     pub level: String,
     pub output: Output,
 }
@@ -24,7 +23,7 @@ pub struct Settings {
 /// Where the log goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// The journal where standard error is the journal (`JOURNAL_STREAM` is set), else plain.
+    /// The journal if standard error is the journal (`JOURNAL_STREAM` is set), otherwise `Plain`.
     Auto,
     /// Lines on standard error.
     Plain,
@@ -34,18 +33,18 @@ pub enum Output {
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The level is none.
+    /// The text is not a level and not a list of directives.
     #[error("`{0}` is no log level: write error, warn, info, debug or trace")]
     Level(String),
-    /// The journal is not there.
+    /// The journal cannot be reached.
     #[error("the journal cannot be reached: {0}")]
     Journal(#[source] std::io::Error),
-    /// Somebody was there before.
+    /// Another logger was set up before.
     #[error("logging is already set up")]
     Again,
 }
 
-/// What changes the level later.
+/// Changes the level while the process runs.
 #[derive(Clone)]
 pub struct LevelHandle(Arc<dyn Fn(EnvFilter) -> bool + Send + Sync>);
 
@@ -56,10 +55,10 @@ impl std::fmt::Debug for LevelHandle {
 }
 
 impl LevelHandle {
-    /// Sets another level.
+    /// Sets the level.
     ///
     /// # Errors
-    /// The level is none; the old one stays.
+    /// `Level` if the text is not a level; the old level stays.
     pub fn set_level(&self, level: &str) -> Result<(), TraceError> {
         if (self.0)(filter(level)?) { Ok(()) } else { Err(TraceError::Again) }
     }
@@ -72,7 +71,7 @@ pub fn is_level(level: &str) -> bool {
 }
 
 fn filter(level: &str) -> Result<EnvFilter, TraceError> {
-    // A single unknown word would be taken for the name of a module, and silence everything.
+    // The filter would take an unknown word for the name of a module, and log nothing.
     let known = |word: &str| {
         matches!(
             word.to_ascii_lowercase().as_str(),
@@ -86,10 +85,7 @@ fn filter(level: &str) -> Result<EnvFilter, TraceError> {
     EnvFilter::try_new(level).map_err(|_| bad())
 }
 
-/// Sets logging up for the whole process.
-///
-/// # Errors
-/// A bad level, no journal, or done before.
+/// Sets up logging for the whole process.
 pub fn init(settings: &Settings) -> Result<LevelHandle, TraceError> {
     let (filter, handle) = reload::Layer::<EnvFilter, Registry>::new(filter(&settings.level)?);
     let journal = match settings.output {
@@ -128,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels() {
+    fn only_levels_and_directives_are_accepted() {
         for (text, good) in [
             ("info", true),
             ("WARN", true),

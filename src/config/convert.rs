@@ -259,7 +259,7 @@ impl Config {
         upkeep::Settings {
             restore: self.upkeep.restore.0,
             history: self.upkeep.history.0,
-            lists: self.upkeep.lists.0,
+            listings: self.upkeep.lists.0,
             told: self.upkeep.told.0,
             threads: self.upkeep.threads.0,
             messages: self.upkeep.messages.0,

@@ -1,6 +1,8 @@
-//! What is counted, and under which names: the whole list stands here. Counters are the process's
-//! own and begin at zero with it; `net::http` gives them out as Prometheus reads it. No address and
-//! no account ever becomes a label.
+//! All metrics, with their names.
+//!
+//! - Counters begin at zero when the process starts.
+//! - `net::http` serves them in the Prometheus text format.
+//! - No address and no account may become a label.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -12,15 +14,15 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// How a message for a recipient ended.
+/// The outcome of a delivery to one recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     Filed,
-    /// It was there: a retry.
+    /// The message was filed before; this was a retry.
     Again,
-    /// Refused for now (4yz).
+    /// Refused temporarily (4yz).
     Deferred,
-    /// Refused for good (5yz).
+    /// Refused permanently (5yz).
     Refused,
 }
 
@@ -35,8 +37,7 @@ impl DeliveryOutcome {
     }
 }
 
-/// Labels: names with their values. All values are known beforehand, so that nothing is made for a
-/// count.
+/// Label names with their values. All are static, so counting allocates nothing.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
 struct MetricsRegistry {
@@ -75,7 +76,7 @@ impl MetricsRegistry {
         let registry = &mut new.registry;
         registry.register(
             "deliveries",
-            "Recipients of messages, by how it ended",
+            "Deliveries to recipients, by outcome",
             new.deliveries.clone(),
         );
         registry.register(
@@ -85,7 +86,7 @@ impl MetricsRegistry {
         );
         registry.register(
             "vacation_decisions",
-            "Delivered messages by what the responder decided: answered, or why not",
+            "Delivered messages by decision of the vacation responder: answered, or why not",
             new.decisions.clone(),
         );
         registry.register(
@@ -96,12 +97,12 @@ impl MetricsRegistry {
         registry.register("lmtp_sessions", "LMTP sessions that are open", new.sessions.clone());
         registry.register(
             "lmtp_turned_away",
-            "Connections that were one too many",
+            "Connections refused because there were too many",
             new.turned_away.clone(),
         );
         registry.register(
             "store",
-            "What the engine has done: syncs, octets of log and of tables",
+            "Work of the storage engine: syncs, bytes of log and of tables",
             new.store.clone(),
         );
         registry.register(
@@ -114,9 +115,9 @@ impl MetricsRegistry {
             "1 while the whole queue is held until it is accepted, else 0",
             new.held.clone(),
         );
-        registry.register("build", "The version", new.build.clone());
+        registry.register("build", "The version of the program", new.build.clone());
         new.build.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
-        // Each is there from the start, so that the first of its kind is seen as a change.
+        // Prometheus sees the first delivery as a change only if the counter was there before.
         for result in [
             DeliveryOutcome::Filed,
             DeliveryOutcome::Again,
@@ -129,27 +130,27 @@ impl MetricsRegistry {
     }
 }
 
-/// A message for a recipient has its answer.
+/// Counts a delivery to one recipient.
 pub fn delivered(result: DeliveryOutcome) {
     COUNTS.deliveries.get_or_create(&[("result", result.name())]).inc();
 }
 
-/// A message has its answers, so long after its end.
+/// Records the time from the end of a message to its replies.
 pub fn delivery_took(time: Duration) {
     COUNTS.delivery_seconds.observe(time.as_secs_f64());
 }
 
-/// The responder decided: `answered`, or the code of the reason why not.
+/// Counts a decision of the vacation responder: `answered`, or the code of the reason why not.
 pub fn decided(reason: &'static str) {
     COUNTS.decisions.get_or_create(&[("reason", reason)]).inc();
 }
 
-/// An attempt at a queued action, by its kind and what came of it.
+/// Counts an attempt to send an action, by the kind of the action and the result.
 pub fn attempted(kind: &'static str, result: &'static str) {
     COUNTS.attempts.get_or_create(&[("kind", kind), ("result", result)]).inc();
 }
 
-/// An LMTP session; over when this is dropped.
+/// Counts an open LMTP session until it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct SessionGauge(());
@@ -167,17 +168,17 @@ impl Drop for SessionGauge {
     }
 }
 
-/// A connection was turned away.
+/// Counts a connection that was refused because there were too many.
 pub fn turned_away() {
     COUNTS.turned_away.inc();
 }
 
-/// What the engine has done since the start, under a name.
+/// Sets the value of an engine statistic since the start.
 pub fn store(what: &'static str, value: u64) {
     COUNTS.store.get_or_create(&[("of", what)]).set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
-/// How many actions of a kind are in a state.
+/// Sets the number of actions of a kind in a state.
 pub fn queued(kind: &'static str, state: &'static str, actions: u64) {
     COUNTS
         .queued
@@ -185,18 +186,18 @@ pub fn queued(kind: &'static str, state: &'static str, actions: u64) {
         .set(i64::try_from(actions).unwrap_or(i64::MAX));
 }
 
-/// Whether the whole queue is held.
+/// Sets whether the whole queue is held.
 pub fn held(is_held: bool) {
     COUNTS.held.set(i64::from(is_held));
 }
 
-/// All of it, as Prometheus reads it.
+/// Returns all metrics in the Prometheus text format.
 #[must_use]
 pub fn text() -> String {
     let mut out = String::new();
     match encode(&mut out, &COUNTS.registry) {
         Ok(()) => out,
-        // A `String` takes everything.
+        // Writing to a `String` cannot fail.
         Err(std::fmt::Error) => String::new(),
     }
 }
@@ -206,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted_is_in_the_text() {
+    fn each_count_appears_in_the_text() {
         let count = |text: &str, name: &str| {
             let line = text
                 .lines()

@@ -1,19 +1,15 @@
-//! L3: what must be done by and by: folding of the search index, purge, expiry, collection, and
-//! lists that nobody asks for.
+//! L3: the background work: folding of the search index, purge, expiry, blob collection, and the
+//! making and dropping of listings.
 //!
-//! - All work is in steps. A step is one commit of a bounded number of rows, so it is safe to be
-//!   killed at any point, and who needs the account meanwhile waits for no more than that.
-//! - Accounts take turns: one step each, round after round, so that none waits for another's
-//!   backlog.
-//! - Between steps it rests several times as long as they took, and it begins none while others
-//!   write, but for a bound: deliveries keep their pace. Its thread has the usual priority all the
-//!   same, for it holds an account's lock at times, and those who wait for the lock must not wait
-//!   long.
-//! - What cannot be done in one account is said in the log and tried again in the next round; the
-//!   others go on.
+//! - All work is done in steps. A step is one commit of a bounded number of rows. So the process can
+//!   be killed at any point, and others wait for the account's lock for one short step only.
+//! - Accounts take turns, one step each, so that none waits for another's backlog.
+//! - After each step upkeep rests for several times as long as the step took. It waits, up to a
+//!   bound, while others write, so that deliveries stay fast. The thread has normal priority,
+//!   because it holds accounts' locks for which others wait.
+//! - A failure in one account is logged and tried again in the next round. The other accounts go on.
 //!
-//! How long things are kept is said in `Settings`; what is done with them, in the methods of
-//! `store::Txn` that `steps` calls.
+//! `Settings` has the retention times. The methods of `store::Txn` that `steps` calls do the work.
 
 mod run;
 mod steps;
@@ -33,26 +29,26 @@ use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, LiveValue, limits};
 use crate::store::{Error, Store};
 
-/// How long things are kept, and how often they are looked at.
+/// The retention times, and the time between rounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// How long a destroyed email can be restored.
     pub restore: Duration,
-    /// How long the history of mailboxes is kept.
+    /// How long the history of listings is kept.
     pub history: Duration,
-    /// How long a list that was made on demand is kept after it was last asked for.
-    pub lists: Duration,
-    /// How long it is known who was told, after the response is over.
+    /// How long a listing that was made on demand is maintained after its last use.
+    pub listings: Duration,
+    /// How long told rows are kept after the response is over.
     pub told: Duration,
-    /// How long a message id that is not seen again leads to its thread.
+    /// How long a message id leads to its thread after it was last seen.
     pub threads: Duration,
-    /// How long a message is kept that nobody holds any more.
+    /// How long a message is kept after the last reference to it is gone.
     pub messages: Duration,
-    /// How long an upload is kept that nothing was made of.
+    /// How long an unused upload is kept.
     pub uploads: Duration,
-    /// How long a submission is remembered after it was settled.
+    /// How long a submission is kept after it became final.
     pub submissions: Duration,
-    /// A round begins so long after the last one began.
+    /// The time from the start of one round to the start of the next.
     pub every: Duration,
 }
 
@@ -61,7 +57,7 @@ impl Default for Settings {
         Self {
             restore: limits::DESTROYED_EMAIL_RETENTION,
             history: limits::LISTING_HISTORY_RETENTION,
-            lists: limits::UNUSED_LISTING_RETENTION,
+            listings: limits::UNUSED_LISTING_RETENTION,
             told: limits::TOLD_RETENTION,
             threads: limits::THREAD_REF_RETENTION,
             messages: limits::UNREFERENCED_MESSAGE_RETENTION,
@@ -75,41 +71,41 @@ impl Default for Settings {
 /// What a round did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoundReport {
-    /// Accounts that it looked at.
+    /// Accounts for which there was work to look for.
     pub accounts: usize,
-    /// Steps that had something to do, or left something.
+    /// Steps that did something.
     pub steps: usize,
-    /// Emails that were purged.
+    /// Purged emails.
     pub emails: usize,
-    /// Threads that died with them.
+    /// Threads purged with their last email.
     pub threads: usize,
-    /// Message ids by which threads are found no more.
+    /// Purged references from message ids to threads.
     pub thread_refs: usize,
-    /// Lists that were dropped.
-    pub lists: usize,
-    /// Listings that queries asked for, and that are whole now.
-    pub made: usize,
-    /// Messages that were collected.
+    /// Dropped listings.
+    pub dropped_listings: usize,
+    /// Listings that were completed.
+    pub completed_listings: usize,
+    /// Deleted messages.
     pub messages: usize,
-    /// Their octets.
-    pub octets: u64,
-    /// Accounts in which something failed.
+    /// Bytes of the deleted messages.
+    pub bytes: u64,
+    /// Failures in accounts.
     pub failed: usize,
-    /// Whether it came to its end.
+    /// Whether the round was finished.
     pub complete: bool,
 }
 
-/// The keeper. Cheap to make; `start` sets it to work.
+/// The background work of a store. `start` runs it in a thread.
 #[derive(Debug, Clone)]
 pub struct Upkeep {
     store: Store,
     settings: LiveValue<Settings>,
 }
 
-/// What a step had to do.
+/// Whether a step found work.
 enum StepResult {
     Idle,
-    /// Something, and whether there is more of it.
+    /// The step did work; `left` says whether the task has more.
     Worked {
         left: bool,
     },
@@ -117,24 +113,24 @@ enum StepResult {
 
 type Task = fn(&Store, AccountId, &Settings, &mut RoundReport) -> Result<StepResult, Error>;
 
-/// Whose turn it is, and with what.
+/// An account, and the tasks that it still has in this round.
 struct AccountTurn {
     account: AccountId,
     tasks: &'static [Task],
 }
 
 impl Upkeep {
-    /// Of this store.
     #[must_use]
     pub fn new(store: Store, settings: LiveValue<Settings>) -> Self {
         Self { store, settings }
     }
 
-    /// One round over all accounts and the site. `go_on` is told after each step how long it took;
-    /// it may rest, and says whether to go on. May wait for the disk: not for an asynchronous task.
+    /// Runs one round over all accounts and the site. After each step it calls `go_on` with the time
+    /// that the step took; `go_on` may rest, and returns whether to continue. Blocks on the disk, so
+    /// an asynchronous task must not call it.
     ///
     /// # Errors
-    /// Where accounts cannot be listed, or the store takes no writes.
+    /// If the accounts cannot be read, or the store accepts no writes.
     pub fn round(&self, mut go_on: impl FnMut(Duration) -> bool) -> Result<RoundReport, Error> {
         let mut report = RoundReport::default();
         let accounts = self.store.snapshot().account_ids()?;
@@ -148,8 +144,7 @@ impl Upkeep {
         Ok(report)
     }
 
-    /// What of these accounts does not wait for the next round: mail to be folded, and listings
-    /// that queries asked for.
+    /// Runs the urgent tasks of these accounts: folding, and listings that queries requested.
     fn round_of_urgent(
         &self,
         accounts: &[AccountId],
@@ -164,7 +159,7 @@ impl Upkeep {
         Ok(report)
     }
 
-    /// Takes turns until nothing is left; says whether it came to that.
+    /// Runs the tasks of all accounts in turn. Returns whether all were finished.
     fn take_turns(
         &self,
         mut turns: VecDeque<AccountTurn>,
@@ -189,7 +184,11 @@ impl Upkeep {
                     Ok(StepResult::Idle) => turn.tasks = rest,
                     Err(error) => {
                         self.store.health()?;
-                        tracing::warn!(account = %turn.account, %error, "upkeep of an account failed; tried again next time");
+                        tracing::warn!(
+                            account = %turn.account,
+                            %error,
+                            "upkeep of an account failed; it is tried again in the next round"
+                        );
                         report.failed += 1;
                         turn.tasks = &[];
                         if error == Error::Full {

@@ -1,8 +1,11 @@
-//! The thread that keeps: when it works, when it rests, and how it is stopped.
+//! The thread of upkeep: when it works, when it rests, and how it is stopped.
 //!
-//! An account into which so much mail came that it can be folded does not wait for the next round:
-//! searches read what is not folded row by row. Nor does a listing that a query asked for: until it
-//! is made, each answer costs the mailbox.
+//! Two kinds of work are urgent and do not wait for the next round:
+//!
+//! - folding, when enough mail has arrived in an account, because searches read unfolded mail row by
+//!   row;
+//! - listings that a query requested, because until they are complete each such query reads the
+//!   whole mailbox.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -17,43 +20,42 @@ use crate::model::clock::Stopwatch;
 use crate::model::{AccountId, DataType};
 use crate::store::FoldSizes;
 
-/// It rests so many times as long as its steps take.
+/// The ratio of resting time to working time.
 const REST_FACTOR: u32 = 4;
-/// A rest is taken once it has come to this: a shorter one costs more than it gives.
+/// Shorter rests are added up until they reach this time.
 const MIN_REST: Duration = Duration::from_millis(5);
-/// While others write it looks so often whether they are done.
+/// The time between two checks whether others still write.
 const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// But for no longer than this before each step: under a load that never ends it goes on
-/// nevertheless.
+/// The longest wait for other writers before a step, so that upkeep goes on under endless load.
 const MAX_YIELD: Duration = Duration::from_millis(50);
-/// Remains of deleted rows are cleared so long after they were first heard of, and again after each
-/// time.
+/// The time from the first report of remains of deleted rows until they are cleared.
 const CLEAR_DELAY: Duration = Duration::from_millis(500);
-/// Steps of what does not wait, between two steps of a round: accounts into which mail comes
-/// without end keep it from none.
+/// Urgent steps between two steps of a round, so that the round goes on however much mail arrives.
 const URGENT_STEPS_PER_STEP: usize = 4;
 
+/// What the other threads request of the upkeep thread.
 #[derive(Debug, Default)]
 struct UpkeepRequests {
     stop: bool,
+    /// Whether to begin a round now.
     now: bool,
-    /// Accounts that have enough to fold, or whose queries asked for listings.
-    due: BTreeSet<AccountId>,
-    /// The account of these that was served last.
-    served: AccountId,
-    /// Since when there are remains of deleted rows.
+    /// Accounts with urgent work.
+    urgent: BTreeSet<AccountId>,
+    /// The account whose urgent work was done last.
+    last_served: AccountId,
+    /// Runs since remains of deleted rows were reported.
     remains: Option<Stopwatch>,
 }
 
 impl UpkeepRequests {
-    /// How long until remains are to be cleared, if there are any.
+    /// Returns the time until remains are to be cleared, if there are any.
     fn time_to_clear(&self) -> Option<Duration> {
         self.remains.as_ref().map(|since| CLEAR_DELAY.saturating_sub(since.elapsed()))
     }
 }
 
-/// Gives way to who writes just now, `in_flight` by what the store says, up to a bound; `rest`
-/// rests, and says whether to go on, as does this.
+/// Waits while `in_flight` reports other writes, up to `MAX_YIELD`. `rest` rests, and returns
+/// whether to continue. Returns whether to continue.
 fn yield_while_writing(
     in_flight: impl Fn() -> usize,
     mut rest: impl FnMut(Duration) -> bool,
@@ -68,179 +70,180 @@ fn yield_while_writing(
     true
 }
 
-/// What is to be done.
+/// What the thread has to do next.
 enum UpkeepCommand {
     Stop,
     Round,
-    Hurry,
+    Urgent,
     Clear,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct UpkeepWaker {
-    wish: Mutex<UpkeepRequests>,
-    rung: Condvar,
+    requests: Mutex<UpkeepRequests>,
+    wakeup: Condvar,
 }
 
 impl UpkeepWaker {
-    fn notify(&self, wish: impl FnOnce(&mut UpkeepRequests)) {
-        wish(&mut self.wish.lock());
-        self.rung.notify_all();
+    fn notify(&self, requests: impl FnOnce(&mut UpkeepRequests)) {
+        requests(&mut self.requests.lock());
+        self.wakeup.notify_all();
     }
 
-    /// Rests; says whether to go on.
+    /// Rests for `time`, or until upkeep is stopped. Returns whether to continue.
     fn rest(&self, time: Duration) -> bool {
-        let mut wish = self.wish.lock();
+        let mut requests = self.requests.lock();
         let watch = Stopwatch::start();
-        while !wish.stop
+        while !requests.stop
             && let Some(left) = time.checked_sub(watch.elapsed()).filter(|left| !left.is_zero())
         {
-            self.rung.wait_for(&mut wish, left);
+            self.wakeup.wait_for(&mut requests, left);
         }
-        !wish.stop
+        !requests.stop
     }
 
-    /// Waits until somebody wants something, or the time is over.
+    /// Waits for a request. After `time` a round is due.
     fn wait(&self, time: Duration) -> UpkeepCommand {
-        let mut wish = self.wish.lock();
+        let mut requests = self.requests.lock();
         let watch = Stopwatch::start();
         loop {
-            // A round that is due is not put off by what does not wait for it.
+            // A round that is due goes before urgent work.
             let left = time.saturating_sub(watch.elapsed());
-            let clears_in = wish.time_to_clear();
-            if wish.stop {
+            let clears_in = requests.time_to_clear();
+            if requests.stop {
                 return UpkeepCommand::Stop;
-            } else if wish.now || left.is_zero() {
-                wish.now = false;
+            } else if requests.now || left.is_zero() {
+                requests.now = false;
                 return UpkeepCommand::Round;
-            } else if !wish.due.is_empty() {
-                return UpkeepCommand::Hurry;
+            } else if !requests.urgent.is_empty() {
+                return UpkeepCommand::Urgent;
             } else if clears_in.is_some_and(|left| left.is_zero()) {
                 return UpkeepCommand::Clear;
             }
-            self.rung.wait_for(&mut wish, clears_in.map_or(left, |clears_in| clears_in.min(left)));
+            self.wakeup
+                .wait_for(&mut requests, clears_in.map_or(left, |clears_in| clears_in.min(left)));
         }
     }
 
-    /// There are remains of deleted rows.
+    /// Requests that remains of deleted rows be cleared.
     pub(super) fn request_clear(&self) {
-        if self.wish.lock().remains.is_none() {
-            self.notify(|wish| wish.remains = Some(Stopwatch::start()));
+        if self.requests.lock().remains.is_none() {
+            self.notify(|requests| requests.remains = Some(Stopwatch::start()));
         }
     }
 
-    /// Takes the wish for remains to be cleared, where it is time.
+    /// Takes the request to clear remains, if `CLEAR_DELAY` is over. Returns whether it did.
     fn take_clear_request(&self) -> bool {
-        let mut wish = self.wish.lock();
-        let is_time = wish.time_to_clear().is_some_and(|left| left.is_zero());
+        let mut requests = self.requests.lock();
+        let is_time = requests.time_to_clear().is_some_and(|left| left.is_zero());
         if is_time {
-            wish.remains = None;
+            requests.remains = None;
         }
         is_time
     }
 
-    /// These accounts have something that does not wait for the next round.
+    /// Requests the urgent tasks of these accounts.
     pub(super) fn request(&self, accounts: impl IntoIterator<Item = AccountId>) {
-        self.notify(|wish| wish.due.extend(accounts));
+        self.notify(|requests| requests.urgent.extend(accounts));
     }
 
-    /// Takes the accounts that do not wait, each in its turn: those behind the one that was served
-    /// last come first.
-    fn take_due(&self) -> Vec<AccountId> {
-        let mut wish = self.wish.lock();
-        let (due, served) = (std::mem::take(&mut wish.due), wish.served);
-        due.range((Bound::Excluded(served), Bound::Unbounded))
-            .chain(due.range(..=served))
+    /// Takes the accounts with urgent work, beginning with those after the one served last.
+    fn take_urgent(&self) -> Vec<AccountId> {
+        let mut requests = self.requests.lock();
+        let (urgent, last_served) = (std::mem::take(&mut requests.urgent), requests.last_served);
+        urgent
+            .range((Bound::Excluded(last_served), Bound::Unbounded))
+            .chain(urgent.range(..=last_served))
             .copied()
             .collect()
     }
 
     fn serve(&self, account: AccountId) {
-        self.wish.lock().served = account;
+        self.requests.lock().last_served = account;
     }
 }
 
-/// Upkeep at work. Dropped, it stops as `stop` has it.
+/// A running upkeep thread. Dropping the handle stops the thread, like `stop`.
 #[derive(Debug)]
 pub struct UpkeepHandle {
-    bell: Arc<UpkeepWaker>,
+    waker: Arc<UpkeepWaker>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Upkeep {
-    /// Begins to work, in a thread of its own; the first round begins at once.
+    /// Starts a thread that runs upkeep. The first round begins at once.
     ///
     /// # Errors
-    /// No thread could be had.
+    /// If the thread cannot be started.
     pub fn start(self) -> std::io::Result<UpkeepHandle> {
-        let bell = Arc::new(UpkeepWaker::default());
-        self.listen(&bell);
-        let own = Arc::clone(&bell);
+        let waker = Arc::new(UpkeepWaker::default());
+        self.listen(&waker);
+        let own = Arc::clone(&waker);
         let thread =
             std::thread::Builder::new().name("upkeep".into()).spawn(move || self.run(&own))?;
-        Ok(UpkeepHandle { bell, thread: Some(thread) })
+        Ok(UpkeepHandle { waker, thread: Some(thread) })
     }
 
-    /// Counts the mail that comes into each account, and listens for requests of queries.
-    fn listen(&self, bell: &Arc<UpkeepWaker>) {
-        let waker = Arc::clone(bell);
-        self.store.on_listing_request(move |account| waker.request([account]));
-        let bell = Arc::clone(bell);
+    /// Registers for new mail, which is counted for each account, and for listing requests.
+    fn listen(&self, waker: &Arc<UpkeepWaker>) {
+        let listing_waker = Arc::clone(waker);
+        self.store.on_listing_request(move |account| listing_waker.request([account]));
+        let waker = Arc::clone(waker);
         let (enough, counts) =
             (FoldSizes::default().rows, Mutex::new(HashMap::<AccountId, usize>::new()));
         self.store.on_change(move |change| {
-            let mut due = false;
+            let mut urgent = false;
             if change.types.iter().any(|(data, _)| *data == DataType::EmailDelivery) {
                 let mut counts = counts.lock();
                 let count = counts.entry(change.account).or_default();
                 *count += 1;
                 if *count >= enough {
                     counts.remove(&change.account);
-                    due = true;
+                    urgent = true;
                 }
             }
-            if due {
-                bell.request([change.account]);
+            if urgent {
+                waker.request([change.account]);
             }
             if change.remains {
-                bell.request_clear();
+                waker.request_clear();
             }
         });
     }
 
-    /// Clears remains of deleted rows, where it is time: readers step over them until then.
-    fn clear(&self, bell: &UpkeepWaker) {
-        if bell.take_clear_request() {
+    /// Clears remains of deleted rows if it is time. Until then readers have to skip them.
+    fn clear(&self, waker: &UpkeepWaker) {
+        if waker.take_clear_request() {
             match self.store.clear_remains() {
-                Ok(true) => bell.request_clear(),
+                Ok(true) => waker.request_clear(),
                 Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "remains of deleted rows are not cleared"),
+                Err(error) => tracing::warn!(%error, "remains of deleted rows were not cleared"),
             }
         }
     }
 
-    /// Does what does not wait for the next round, so many steps of it at most; says whether to go
-    /// on.
-    pub(super) fn work_urgent(&self, bell: &UpkeepWaker, most: usize) -> bool {
-        self.clear(bell);
+    /// Runs at most `max_steps` steps of urgent work. Returns whether to continue.
+    pub(super) fn work_urgent(&self, waker: &UpkeepWaker, max_steps: usize) -> bool {
+        self.clear(waker);
         let mut steps = 0;
-        while steps < most {
-            let due = bell.take_due();
-            if due.is_empty() {
+        while steps < max_steps {
+            let urgent = waker.take_urgent();
+            if urgent.is_empty() {
                 break;
             }
-            let mut turns = due.iter();
+            let mut turns = urgent.iter();
             let go_on = |took| {
                 steps += 1;
-                // They take turns; once each had one, the order is theirs again.
-                turns.next().into_iter().for_each(|account| bell.serve(*account));
-                let goes_on = bell.rest(took * REST_FACTOR);
-                self.clear(bell);
-                goes_on && self.yield_to_writers(bell) && steps < most
+                // In the first pass each account has one step, in this order.
+                turns.next().into_iter().for_each(|account| waker.serve(*account));
+                let goes_on = waker.rest(took * REST_FACTOR);
+                self.clear(waker);
+                goes_on && self.yield_to_writers(waker) && steps < max_steps
             };
-            match self.round_of_urgent(&due, go_on) {
+            match self.round_of_urgent(&urgent, go_on) {
                 Ok(report) if report.complete => {
-                    let (accounts, steps, made) = (report.accounts, report.steps, report.made);
+                    let (accounts, steps, made) =
+                        (report.accounts, report.steps, report.completed_listings);
                     tracing::debug!(
                         accounts,
                         steps,
@@ -249,32 +252,35 @@ impl Upkeep {
                         "upkeep in between"
                     );
                 }
-                Ok(_) => bell.request(due),
+                Ok(_) => waker.request(urgent),
                 Err(error) => tracing::warn!(%error, "upkeep ended early; tried again next time"),
             }
-            if !bell.rest(Duration::ZERO) {
+            if !waker.rest(Duration::ZERO) {
                 return false;
             }
         }
-        bell.rest(Duration::ZERO)
+        waker.rest(Duration::ZERO)
     }
 
-    /// Deliveries go first.
-    fn yield_to_writers(&self, bell: &UpkeepWaker) -> bool {
-        yield_while_writing(|| self.store.in_flight(), |time| bell.rest(time))
+    /// Lets deliveries go first.
+    fn yield_to_writers(&self, waker: &UpkeepWaker) -> bool {
+        yield_while_writing(|| self.store.in_flight(), |time| waker.rest(time))
     }
 
-    fn run(&self, bell: &UpkeepWaker) {
+    fn run(&self, waker: &UpkeepWaker) {
         loop {
             let watch = Stopwatch::start();
-            let mut tired = Duration::ZERO;
+            let mut owed_rest = Duration::ZERO;
             let done = self.round(|took| {
-                tired += took * REST_FACTOR;
-                let rest =
-                    if tired < MIN_REST { Duration::ZERO } else { std::mem::take(&mut tired) };
-                bell.rest(rest)
-                    && self.work_urgent(bell, URGENT_STEPS_PER_STEP)
-                    && self.yield_to_writers(bell)
+                owed_rest += took * REST_FACTOR;
+                let rest = if owed_rest < MIN_REST {
+                    Duration::ZERO
+                } else {
+                    std::mem::take(&mut owed_rest)
+                };
+                waker.rest(rest)
+                    && self.work_urgent(waker, URGENT_STEPS_PER_STEP)
+                    && self.yield_to_writers(waker)
             });
             match done {
                 Ok(report) => tracing::info!(
@@ -283,10 +289,10 @@ impl Upkeep {
                     emails = report.emails,
                     threads = report.threads,
                     thread_refs = report.thread_refs,
-                    lists = report.lists,
-                    made = report.made,
+                    lists = report.dropped_listings,
+                    made = report.completed_listings,
                     messages = report.messages,
-                    octets = report.octets,
+                    octets = report.bytes,
                     failed = report.failed,
                     complete = report.complete,
                     ms = watch.elapsed().as_millis(),
@@ -296,11 +302,11 @@ impl Upkeep {
             }
             let every = self.settings.get().every;
             loop {
-                match bell.wait(every.saturating_sub(watch.elapsed())) {
+                match waker.wait(every.saturating_sub(watch.elapsed())) {
                     UpkeepCommand::Round => break,
-                    UpkeepCommand::Clear => self.clear(bell),
-                    UpkeepCommand::Hurry if self.work_urgent(bell, URGENT_STEPS_PER_STEP) => {}
-                    UpkeepCommand::Hurry | UpkeepCommand::Stop => return,
+                    UpkeepCommand::Clear => self.clear(waker),
+                    UpkeepCommand::Urgent if self.work_urgent(waker, URGENT_STEPS_PER_STEP) => {}
+                    UpkeepCommand::Urgent | UpkeepCommand::Stop => return,
                 }
             }
         }
@@ -308,18 +314,19 @@ impl Upkeep {
 }
 
 impl UpkeepHandle {
-    /// Begins a round now, where none is under way; else another one after it.
+    /// Begins a round now, or another one after the current round.
     pub fn wake(&self) {
-        self.bell.notify(|wish| wish.now = true);
+        self.waker.notify(|requests| requests.now = true);
     }
 
-    /// Stops within the step that is under way, and waits for it. Not for an asynchronous task.
+    /// Stops after the current step, and waits for it. Blocks, so an asynchronous task must not call
+    /// it.
     pub fn stop(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
-        self.bell.notify(|wish| wish.stop = true);
+        self.waker.notify(|requests| requests.stop = true);
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("upkeep ended by a panic");
         }
@@ -339,32 +346,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_wait_has_a_turn_before_another_has_a_second() {
-        let (bell, accounts) = (UpkeepWaker::default(), |ids: &[u32]| {
+    fn each_urgent_account_has_a_turn_before_another_has_a_second() {
+        let (waker, accounts) = (UpkeepWaker::default(), |ids: &[u32]| {
             ids.iter().copied().map(AccountId).collect::<Vec<_>>()
         });
-        for (served, due) in
+        for (last_served, urgent) in
             [(2, [3, 5, 1, 2]), (3, [5, 1, 2, 3]), (5, [1, 2, 3, 5]), (9, [1, 2, 3, 5])]
         {
-            bell.serve(AccountId(served));
-            bell.request(accounts(&[1, 2, 3, 5]));
-            assert_eq!(bell.take_due(), accounts(&due));
-            assert_eq!(bell.take_due(), []);
+            waker.serve(AccountId(last_served));
+            waker.request(accounts(&[1, 2, 3, 5]));
+            assert_eq!(waker.take_urgent(), accounts(&urgent));
+            assert_eq!(waker.take_urgent(), []);
         }
     }
 
     #[test]
-    fn a_round_that_is_due_is_not_put_off_by_what_is_in_a_hurry() {
-        let bell = UpkeepWaker::default();
-        bell.request([AccountId(1)]);
-        assert!(matches!(bell.wait(Duration::from_secs(60)), UpkeepCommand::Hurry));
-        assert!(matches!(bell.wait(Duration::ZERO), UpkeepCommand::Round));
+    fn due_round_goes_before_urgent_work() {
+        let waker = UpkeepWaker::default();
+        waker.request([AccountId(1)]);
+        assert!(matches!(waker.wait(Duration::from_secs(60)), UpkeepCommand::Urgent));
+        assert!(matches!(waker.wait(Duration::ZERO), UpkeepCommand::Round));
     }
 
     #[test]
-    fn it_gives_way_to_who_writes_and_never_starves() {
-        // How many looks it takes until nobody writes, how long it then rested, and whether it went
-        // on.
+    fn upkeep_yields_to_writers_for_a_bounded_time() {
+        // `busy` is the number of polls until nobody writes. Returns whether upkeep went on, and how
+        // long it rested.
         let give = |busy: u32, stops_at: u32| {
             let (left, rests) = (Cell::new(busy), Cell::new(0u32));
             let in_flight = || usize::try_from(left.get()).unwrap();
@@ -380,13 +387,13 @@ mod tests {
         assert_eq!(
             give(3, 99),
             (true, BUSY_POLL_INTERVAL * 3),
-            "it goes on as soon as they are done"
+            "goes on as soon as the writers are done"
         );
         assert_eq!(
             give(u32::MAX, u32::MAX),
             (true, MAX_YIELD),
-            "under a load that never ends it goes on"
+            "goes on under a load that never ends"
         );
-        assert_eq!(give(9, 2), (false, BUSY_POLL_INTERVAL * 2), "who stops it does not wait");
+        assert_eq!(give(9, 2), (false, BUSY_POLL_INTERVAL * 2), "stopping does not wait");
     }
 }

@@ -1,4 +1,4 @@
-//! The steps: each one commit, bounded.
+//! The steps of upkeep. Each is one bounded commit.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::{RoundReport, Settings, StepResult, Task};
 use crate::model::AccountId;
 use crate::store::{Error, FoldSizes, Store, Txn};
 
-/// Of each account, in this order.
+/// The tasks of each account, in this order.
 pub(super) const ACCOUNT_TASKS: &[Task] = &[
     fold_search_index,
     purge_emails,
@@ -22,45 +22,45 @@ pub(super) const ACCOUNT_TASKS: &[Task] = &[
     expire_objects,
     sweep_shares,
 ];
-/// Of an account whose queries asked for listings, or into which enough mail came to be folded.
-/// Listings go first: until one is made, each query that it would serve costs the mailbox.
+/// The tasks of an account whose queries requested listings, or that has enough new mail to fold.
+/// Listings go first: until one is complete, each query for it reads the whole mailbox.
 pub(super) const URGENT_TASKS: &[Task] =
     &[serve_listing_request, build_listings, fold_search_index];
-/// Of the site.
+/// The tasks of the site.
 pub(super) const SITE_TASKS: &[Task] = &[collect_messages, sweep_messages];
 
-/// Emails of a step; each has some eight rows.
+/// Emails that one step purges; each has about eight rows.
 const EMAILS_PER_STEP: usize = 16;
-/// Rows of a step.
 const ROWS_PER_STEP: usize = 96;
-/// Emails that are taken up for a request: the listings of most mailboxes are made by one step.
+/// Emails that one step adds to a requested listing. For most mailboxes one step completes it.
 const EMAILS_PER_LISTING_REQUEST: usize = 1000;
-/// Mailboxes of a step: their names are proved anew.
+/// Mailboxes that one step checks; the step reads their names again.
 const MAILBOXES_PER_STEP: usize = 16;
-/// Messages of a step: they are read.
+/// Messages that one step reads.
 const MESSAGES_PER_STEP: usize = 64;
-/// An account that changes is noted so often: history goes so much later than it might.
+/// The time between two history notes of an account. History is purged up to this much later than
+/// `Settings::history`.
 const HISTORY_NOTE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
-/// A round over all references to threads begins so often.
+/// The time between the starts of two sweeps over all thread references.
 const THREAD_REF_SWEEP_INTERVAL: Duration = Duration::from_secs(7 * 24 * 3600);
-/// A round over all messages begins so often: it reads them all.
+/// The time between the starts of two sweeps over all messages.
 const MESSAGE_SWEEP_INTERVAL: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// One commit; nothing where the account is gone by now.
+/// Runs one commit and waits until it is durable. Does nothing if the account no longer exists.
 fn commit<T: Default>(
     store: &Store,
     account: AccountId,
     mut change: impl FnMut(&mut Txn<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let (value, ticket) = store.commit(account, |txn| {
-        let there = account == AccountId::SITE || txn.snapshot().account(account)?.is_some();
-        if there { change(txn) } else { Ok(T::default()) }
+        let exists = account == AccountId::SITE || txn.snapshot().account(account)?.is_some();
+        if exists { change(txn) } else { Ok(T::default()) }
     })?;
     ticket.wait_blocking()?;
     Ok(value)
 }
 
-/// One commit that says whether more is left to do.
+/// Runs one commit whose closure returns whether more is left to do.
 fn commit_step(
     store: &Store,
     account: AccountId,
@@ -69,24 +69,21 @@ fn commit_step(
     Ok(step_result(false, commit(store, account, change)?))
 }
 
-fn step_result(some: bool, left: bool) -> StepResult {
-    if some || left { StepResult::Worked { left } } else { StepResult::Idle }
+fn step_result(worked: bool, left: bool) -> StepResult {
+    if worked || left { StepResult::Worked { left } } else { StepResult::Idle }
 }
 
 /// Folds gathered token rows of an account, or merges a piece of its folds; returns whether more
 /// is to be done (`docs/storage.md`, "Search").
 ///
-/// A piece is made from a snapshot without the account's lock. Where the account changed meanwhile
-/// nothing is written, and the next step makes the piece anew. What is half done stands in the
-/// account's rows, so a kill costs one piece at most.
-///
-/// # Errors
-/// Those of the store.
+/// A piece is made from a snapshot, without the account's lock. If the account changed meanwhile,
+/// nothing is written, and the next step makes the piece again. The progress is stored in the
+/// account's rows, so a kill costs at most one piece.
 pub fn fold_index(store: &Store, account: AccountId) -> Result<bool, Error> {
     fold_index_by(store, account, &FoldSizes::default())
 }
 
-/// Does what [`fold_index`] does, with folds of other sizes.
+/// Does the same as [`fold_index`], with the given fold sizes.
 pub(super) fn fold_index_by(
     store: &Store,
     account: AccountId,
@@ -98,7 +95,7 @@ pub(super) fn fold_index_by(
     Ok(true)
 }
 
-/// Also of an account that is gone by now: it has nothing to fold.
+/// Folds the search index. An account that no longer exists has nothing to fold.
 fn fold_search_index(
     store: &Store,
     account: AccountId,
@@ -146,7 +143,7 @@ fn purge_mailboxes(
     commit_step(store, account, |txn| txn.clear_destroyed_mailboxes(ROWS_PER_STEP))
 }
 
-/// Lists that nobody asked for in their time, one after another.
+/// Drops the listings that were not used for `Settings::listings`, one after another.
 fn drop_unused_listings(
     store: &Store,
     account: AccountId,
@@ -154,16 +151,16 @@ fn drop_unused_listings(
     report: &mut RoundReport,
 ) -> Result<StepResult, Error> {
     let (dropped, left) = commit(store, account, |txn| {
-        let stale = txn.stale_listings(txn.now().before(settings.lists))?;
+        let stale = txn.stale_listings(txn.now().before(settings.listings))?;
         let Some((uid, filter)) = stale.first() else { return Ok((false, false)) };
         let left = txn.drop_listing(*uid, *filter, ROWS_PER_STEP)?;
         Ok((!left, left || stale.len() > 1))
     })?;
-    report.lists += usize::from(dropped);
+    report.dropped_listings += usize::from(dropped);
     Ok(step_result(dropped, left))
 }
 
-/// Extends one listing that a query asked for, or notes that it was used.
+/// Extends a listing that a query requested, or records its use.
 fn serve_listing_request(
     store: &Store,
     account: AccountId,
@@ -174,35 +171,35 @@ fn serve_listing_request(
     match commit(store, account, |txn| {
         txn.serve_listing_request(request, EMAILS_PER_LISTING_REQUEST)
     }) {
-        Ok(is_finished) => report.made += usize::from(is_finished),
+        Ok(is_finished) => report.completed_listings += usize::from(is_finished),
         // The mailbox was destroyed after the query.
         Err(Error::NotFound(_)) => {}
         Err(Error::Full) => return Err(Error::Full),
-        // One listing that cannot be made keeps the account from none of its other tasks.
+        // The other tasks of the account must go on.
         Err(error) => {
             store.health()?;
-            tracing::warn!(%account, %error, "a listing that a query asked for was not made");
+            tracing::warn!(%account, %error, "a listing that a query requested was not made");
             report.failed += 1;
         }
     }
     Ok(StepResult::Worked { left: true })
 }
 
-/// Makes the listings that are begun, one after another.
+/// Fills the incomplete listings, one after another.
 fn build_listings(
     store: &Store,
     account: AccountId,
     _: &Settings,
     report: &mut RoundReport,
 ) -> Result<StepResult, Error> {
-    let (whole, left) = commit(store, account, |txn| {
-        let begun = txn.unfinished_listings()?;
-        let Some((uid, filter)) = begun.first() else { return Ok((false, false)) };
-        let whole = txn.extend_listing(*uid, *filter, ROWS_PER_STEP)?;
-        Ok((whole, !whole || begun.len() > 1))
+    let (complete, left) = commit(store, account, |txn| {
+        let unfinished = txn.unfinished_listings()?;
+        let Some((uid, filter)) = unfinished.first() else { return Ok((false, false)) };
+        let complete = txn.extend_listing(*uid, *filter, ROWS_PER_STEP)?;
+        Ok((complete, !complete || unfinished.len() > 1))
     })?;
-    report.made += usize::from(whole);
-    Ok(step_result(whole, left))
+    report.completed_listings += usize::from(complete);
+    Ok(step_result(complete, left))
 }
 
 fn expire_decisions(
@@ -273,7 +270,8 @@ fn sweep_shares(
     commit_step(store, account, |txn| txn.unshare_removed_accounts(MAILBOXES_PER_STEP))
 }
 
-/// A message that was put meanwhile undoes the step: it is tried again with the next round.
+/// Deletes messages that nothing refers to. If a commit wrote one of them meanwhile, the step does
+/// nothing, and the next round tries again.
 fn collect_messages(
     store: &Store,
     site: AccountId,
@@ -287,7 +285,7 @@ fn collect_messages(
         done => done?,
     };
     report.messages += done.blobs;
-    report.octets += done.bytes;
+    report.bytes += done.bytes;
     Ok(step_result(done.blobs > 0, done.left))
 }
 

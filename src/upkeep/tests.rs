@@ -105,11 +105,11 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
         .store
         .commit(AccountId(2), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Unseen, 99));
     keep.unwrap().1.wait_blocking().unwrap();
-    let kept = bed.settings.get();
+    let settings = bed.settings.get();
     assert_eq!((bed.round().emails, bed.round().steps), (0, 0), "noted, and then nothing");
-    bed.clock.advance(kept.lists + Duration::from_millis(1));
-    assert_eq!((bed.round().lists, bed.round().lists), (1, 0));
-    bed.clock.advance(kept.restore - kept.lists - Duration::from_millis(2));
+    bed.clock.advance(settings.listings + Duration::from_millis(1));
+    assert_eq!((bed.round().dropped_listings, bed.round().dropped_listings), (1, 0));
+    bed.clock.advance(settings.restore - settings.listings - Duration::from_millis(2));
     assert_eq!(bed.round().emails, 0);
     bed.clock.advance(Duration::from_millis(1));
     let report = bed.round();
@@ -119,7 +119,7 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
     );
     assert!(report.steps >= 4, "in pieces: {report:?}");
     bed.clean();
-    bed.clock.advance(kept.messages - Duration::from_millis(1));
+    bed.clock.advance(settings.messages - Duration::from_millis(1));
     assert_eq!(bed.round().messages, 0);
     bed.clock.advance(Duration::from_millis(1));
     assert_eq!(bed.round().messages, 153);
@@ -127,7 +127,7 @@ fn a_round_does_what_is_due_and_the_next_one_nothing() {
 }
 
 #[test]
-fn begun_listings_are_made_by_a_round() {
+fn round_completes_unfinished_listings() {
     let bed = bed(2);
     for n in 0..600 {
         bed.deliver(1, n);
@@ -138,15 +138,15 @@ fn begun_listings_are_made_by_a_round() {
         assert!(!begin.unwrap().0);
     }
     let report = bed.round();
-    assert_eq!((report.made, report.lists, report.failed), (2, 0, 0));
+    assert_eq!((report.completed_listings, report.dropped_listings, report.failed), (2, 0, 0));
     assert!(report.steps > 4, "in pieces: {report:?}");
     let snapshot = bed.store.snapshot();
     for (filter, total) in [(ListingFilter::Unseen, 600), (ListingFilter::ThreadFlagged, 0)] {
-        let kept =
+        let listing =
             snapshot.maintained_listing(AccountId(1), MailboxUid(1), filter).unwrap().unwrap();
-        assert_eq!(kept.threads.total, total);
+        assert_eq!(listing.threads.total, total);
     }
-    assert_eq!(bed.round().made, 0);
+    assert_eq!(bed.round().completed_listings, 0);
     bed.clean();
 }
 
@@ -155,7 +155,7 @@ fn extend(mailbox: u32, filter: ListingFilter) -> ListingRequest {
 }
 
 #[test]
-fn requests_of_queries_are_served_by_a_round() {
+fn round_serves_listing_requests_of_queries() {
     let bed = bed(2);
     for n in 0..1100 {
         bed.deliver(1, n);
@@ -170,20 +170,20 @@ fn requests_of_queries_are_served_by_a_round() {
     bed.store.request_listings(AccountId(77), wanted);
     assert_eq!(bed.upkeep().round_of_urgent(&[AccountId(77)], |_| true).unwrap().failed, 0);
     let report = bed.round();
-    assert_eq!((report.made, report.failed), (2, 0));
+    assert_eq!((report.completed_listings, report.failed), (2, 0));
     assert_eq!(whole(ListingFilter::Unseen).unwrap().emails.total, 1100);
     assert!(whole(ListingFilter::ThreadFlagged).is_some());
     bed.store.request_listings(AccountId(1), wanted);
-    assert_eq!(bed.round().made, 0, "they are whole");
+    assert_eq!(bed.round().completed_listings, 0, "they are whole");
     // A listing whose use is noted stays.
-    let kept = bed.settings.get();
-    bed.clock.advance(kept.lists - Duration::from_millis(1));
+    let settings = bed.settings.get();
+    bed.clock.advance(settings.listings - Duration::from_millis(1));
     let used =
         ListingRequest { action: ListingAction::MarkUsed, ..extend(1, ListingFilter::Unseen) };
     bed.store.request_listings(AccountId(1), [used]);
-    assert_eq!(bed.round().lists, 0);
+    assert_eq!(bed.round().dropped_listings, 0);
     bed.clock.advance(Duration::from_millis(2));
-    assert_eq!(bed.round().lists, 1);
+    assert_eq!(bed.round().dropped_listings, 1);
     assert!(
         whole(ListingFilter::Unseen).is_some() && whole(ListingFilter::ThreadFlagged).is_none()
     );
@@ -206,12 +206,12 @@ fn requested_listing_does_not_wait_for_mail_to_be_folded() {
             .unwrap()
     };
     let report = bed.upkeep().round_of_urgent(&[AccountId(1)], |_| whole().is_none()).unwrap();
-    assert_eq!((report.made, unfolded()), (1, before));
+    assert_eq!((report.completed_listings, unfolded()), (1, before));
     assert_eq!((bed.round().failed, unfolded() < before), (0, true), "mail is folded next");
 }
 
 #[test]
-fn what_does_not_wait_leaves_room_for_the_round_and_is_done_in_the_end() {
+fn urgent_work_is_done_in_bounded_pieces() {
     let bed = bed(2);
     for n in 0..600 {
         bed.deliver(1, n);
@@ -220,8 +220,8 @@ fn what_does_not_wait_leaves_room_for_the_round_and_is_done_in_the_end() {
         .store
         .commit(AccountId(1), |txn| txn.extend_listing(MailboxUid(1), ListingFilter::Flagged, 100));
     assert!(!begin.unwrap().0);
-    let (upkeep, bell) = (bed.upkeep(), UpkeepWaker::default());
-    bell.request([AccountId(1)]);
+    let (upkeep, waker) = (bed.upkeep(), UpkeepWaker::default());
+    waker.request([AccountId(1)]);
     let made = || {
         bed.store
             .snapshot()
@@ -232,7 +232,7 @@ fn what_does_not_wait_leaves_room_for_the_round_and_is_done_in_the_end() {
     let mut turns = 0;
     while !made() {
         turns += 1;
-        assert!(turns < 50 && upkeep.work_urgent(&bell, 1), "{turns}");
+        assert!(turns < 50 && upkeep.work_urgent(&waker, 1), "{turns}");
     }
     assert!(turns > 5, "a step at a time: {turns}");
     bed.clean();
@@ -244,7 +244,7 @@ fn accounts_take_turns() {
     bed.destroyed(1, 400);
     bed.destroyed(3, 1);
     bed.clock.advance(bed.settings.get().restore);
-    // The third account's one email does not wait for the first one's four hundred.
+    // The one email of the third account does not wait for the four hundred of the first.
     let left = |account| {
         bed.store.snapshot().destroyed_emails(AccountId(account), UtcMillis(0), 999).unwrap().len()
     };
@@ -259,7 +259,7 @@ fn accounts_take_turns() {
 }
 
 #[test]
-fn what_fails_in_one_account_is_nothing_to_the_others_and_a_full_disk_ends_the_round() {
+fn failure_in_one_account_does_not_stop_others_but_a_full_disk_ends_the_round() {
     use crate::store::engine::{Batch, Engine as _, Put, Table};
     let bed = bed(2);
     bed.destroyed(1, 2);
@@ -276,7 +276,7 @@ fn what_fails_in_one_account_is_nothing_to_the_others_and_a_full_disk_ends_the_r
 }
 
 #[test]
-fn it_runs_by_itself_when_woken_and_stops_at_once() {
+fn upkeep_thread_runs_when_woken_and_stops_at_once() {
     let bed = bed(1);
     bed.settings.set(Settings { every: DAY, ..Settings::default() });
     bed.destroyed(1, 3);
@@ -286,7 +286,7 @@ fn it_runs_by_itself_when_woken_and_stops_at_once() {
     running.wake();
     let watch = Stopwatch::start();
     while !gone() {
-        assert!(watch.elapsed() < Duration::from_secs(20), "it was woken and did nothing");
+        assert!(watch.elapsed() < Duration::from_secs(20), "upkeep was woken and did nothing");
         std::thread::sleep(Duration::from_millis(1));
     }
     running.stop();
@@ -295,7 +295,7 @@ fn it_runs_by_itself_when_woken_and_stops_at_once() {
 }
 
 #[test]
-fn what_can_be_folded_does_not_wait_for_the_next_round() {
+fn folding_does_not_wait_for_the_next_round() {
     let bed = bed(1);
     bed.settings.set(Settings { every: DAY, ..Settings::default() });
     let running = bed.upkeep().start().unwrap();
@@ -328,7 +328,7 @@ fn requested_listing_is_made_before_the_next_round() {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
-    // The first round notes each account; then nothing but the request gives it reason to work.
+    // The first round writes a history note for each account. After it, only the request is work.
     let noted = || bed.engine.inner().rows(crate::store::engine::Table::History).len();
     soon("the first round", &|| noted() == 2);
     bed.store.request_listings(AccountId(2), [extend(1, ListingFilter::Flagged)]);
@@ -339,7 +339,7 @@ fn requested_listing_is_made_before_the_next_round() {
             .unwrap()
             .is_some()
     };
-    soon("the listing that a query asked for", &made);
+    soon("the requested listing", &made);
     running.stop();
     bed.clean();
 }
@@ -363,16 +363,15 @@ fn remains_of_deleted_rows_are_cleared_after_a_change_until_there_are_none() {
     made.unwrap().1.wait_blocking().unwrap();
     let watch = Stopwatch::start();
     while engine.remains() > 0 {
-        assert!(watch.elapsed() < Duration::from_secs(60), "nobody clears them");
+        assert!(watch.elapsed() < Duration::from_secs(60), "the remains are not cleared");
         std::thread::sleep(Duration::from_millis(10));
     }
     running.stop();
 }
 
-/// While texts were folded, a step and its rest after another, remains of deleted rows waited for
-/// the end of it.
+/// Remains of deleted rows once waited until all urgent work was done.
 #[test]
-fn remains_are_cleared_between_the_steps_of_what_does_not_wait() {
+fn remains_are_cleared_between_the_steps_of_urgent_work() {
     let engine = Arc::new(CountingEngine::default());
     let store = Store::open_engine(
         engine.clone(),
@@ -380,15 +379,15 @@ fn remains_are_cleared_between_the_steps_of_what_does_not_wait() {
         Arc::new(FixedClock::at(UtcMillis(0))),
     )
     .unwrap();
-    let (upkeep, bell) =
+    let (upkeep, waker) =
         (Upkeep::new(store, LiveValue::default()), Arc::new(UpkeepWaker::default()));
     engine.set_remains(1);
-    bell.request([AccountId(1)]);
-    let own = Arc::clone(&bell);
+    waker.request([AccountId(1)]);
+    let own = Arc::clone(&waker);
     engine.before_snapshot(move || {
         own.request_clear();
         std::thread::sleep(Duration::from_millis(600));
     });
-    assert!(upkeep.work_urgent(&bell, 1));
+    assert!(upkeep.work_urgent(&waker, 1));
     assert_eq!(engine.remains(), 0);
 }

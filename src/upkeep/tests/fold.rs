@@ -1,4 +1,4 @@
-//! Folding as the service does it, with the sizes that it has.
+//! Folding with the fold sizes of the service.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,21 +51,21 @@ fn store() -> Store {
     store
 }
 
-/// What a check finds that reads the messages.
+/// Returns what a check with `--blobs` finds.
 fn breaches(store: &Store) -> Vec<Breach> {
     let remake = |raw: &[u8]| rows(raw, store.secrets());
     store.check_deep(Some(&remake), &mut |_| true).unwrap().breaches
 }
 
 #[test]
-fn who_is_named_in_a_field_is_found_before_and_after_folding() {
+fn address_in_a_field_is_found_before_and_after_folding() {
     let store = store();
-    let named = |who: &str, fields, most| {
+    let named = |who: &str, fields, limit| {
         let text = Address::from_parts(who, "example.net").reversed_domain();
         let mut found = Vec::new();
         let walk = |id| {
             found.push(id);
-            Ok(found.len() < most)
+            Ok(found.len() < limit)
         };
         store.snapshot().scan_emails_with_text(ACCOUNT, &text, fields, walk).unwrap();
         found
@@ -78,13 +78,13 @@ fn who_is_named_in_a_field_is_found_before_and_after_folding() {
     assert_eq!(named("w3", field::TO | field::CC, usize::MAX), before);
     assert_eq!(named("w3", field::TO, 1), before[..1]);
     assert!(named("w3", field::FROM, 9).is_empty() && named("w9", field::TO, 9).is_empty());
-    // One that is gone names nobody.
+    // A destroyed email is not found.
     store.commit(ACCOUNT, |txn| txn.destroy_email(before[0])).unwrap().1.wait_blocking().unwrap();
     assert_eq!(named("w3", field::TO, usize::MAX), before[1..]);
 }
 
 #[test]
-fn a_fold_is_made_when_enough_rows_have_gathered() {
+fn fold_is_made_when_there_are_enough_token_rows() {
     let store = store();
     let unfolded = || store.snapshot().account_state(ACCOUNT).unwrap().unfolded;
     let rows = i64::try_from(FoldSizes::default().rows).unwrap();
@@ -104,7 +104,7 @@ fn a_fold_is_made_when_enough_rows_have_gathered() {
 }
 
 #[test]
-fn a_check_names_an_email_whose_tokens_are_of_another_message() {
+fn check_reports_emails_with_tokens_of_another_message() {
     let store = store();
     let raw = b"Subject: one\r\n\r\nlunch\r\n";
     let other = rows(b"Subject: one\r\n\r\ndinner\r\n", store.secrets());
