@@ -25,7 +25,7 @@ const ANSWERS_TOO_LARGE: &str =
 
 /// The error text for a request that begins too many walks over emails.
 pub(super) const TOO_MANY_EMAILS: &str =
-    "the request looks through too many emails: ask less at a time";
+    "the request reads too many emails: ask for less at a time";
 
 /// What a request may still read, store and answer.
 #[derive(Debug, Clone)]

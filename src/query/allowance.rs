@@ -1,16 +1,15 @@
-//! Bounds what several searches read together: bytes of messages, and rows of emails.
+//! Bounds how much several searches read together: bytes of messages, and rows of emails.
 //!
-//! - Bytes are charged as they are read: the search that goes beyond them is refused.
-//! - Rows are counted, and only asked about before a walk begins: one walk over an account is
-//!   always finished, whatever the size of the account, and no further one begins where too much
-//!   was walked.
+//! - Bytes are charged when they are read. A search that exceeds the bound is refused.
+//! - Rows are counted, and checked only before a walk over emails begins. So one walk is always
+//!   finished, however large the account is, and no further walk begins after too many rows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Error;
 
-/// What searches may still read. Clones share it; the default has no bound.
+/// How much searches may still read. Clones share the remaining amounts. The default has no bound.
 #[derive(Debug, Clone, Default)]
 pub struct Allowance(Option<Arc<Remaining>>);
 
@@ -27,10 +26,10 @@ impl Allowance {
         Self(Some(Arc::new(Remaining { bytes: bytes.into(), rows: rows.into() })))
     }
 
-    /// Charges bytes.
+    /// Charges bytes of messages.
     ///
     /// # Errors
-    /// `TooMuchRead` where fewer are left.
+    /// `TooMuchRead` if fewer bytes remain.
     pub(super) fn charge_bytes(&self, bytes: u64) -> Result<(), Error> {
         let Some(left) = &self.0 else { return Ok(()) };
         let charged = left
@@ -39,10 +38,10 @@ impl Allowance {
         charged.map(drop).map_err(|_| Error::TooMuchRead)
     }
 
-    /// Whether a walk over emails may begin.
+    /// Checks that a walk over emails may begin.
     ///
     /// # Errors
-    /// `TooMuchWalked` where no row is left.
+    /// `TooMuchWalked` if no rows remain.
     pub fn begin_walk(&self) -> Result<(), Error> {
         let is_left = self.0.as_ref().is_none_or(|left| left.rows.load(Ordering::Relaxed) > 0);
         if is_left { Ok(()) } else { Err(Error::TooMuchWalked) }

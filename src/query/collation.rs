@@ -1,5 +1,5 @@
-//! How texts are ordered (RFC 8620 §5.5 `collation`): each collation turns a text into octets that
-//! sort as it orders.
+//! The collations by which texts are sorted (RFC 8620 §5.5 `collation`). Each turns a text into a
+//! key whose bytes sort in the order of the collation.
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -18,10 +18,10 @@ pub enum Collation {
 }
 
 impl Collation {
-    /// All of them, in order of preference.
+    /// All collations, in order of preference.
     pub const ALL: [Self; 3] = [Self::UnicodeCasemap, Self::AsciiCasemap, Self::Octet];
 
-    /// Its name in the registry.
+    /// Returns the name in the registry.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,14 +31,14 @@ impl Collation {
         }
     }
 
-    /// The collation of that name.
+    /// Returns the collation with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// What sorts as the text does; of a long text its first `limits::MAX_SORT_KEY_BYTES` octets,
-    /// cut between characters.
+    /// Returns the sort key of a text, at most `limits::MAX_SORT_KEY_BYTES` bytes, cut between
+    /// characters.
     #[must_use]
     pub fn key(self, text: &str) -> Box<str> {
         let mut key = String::new();
@@ -58,17 +58,17 @@ impl Collation {
     }
 }
 
-/// The simple titlecase mapping of a character (RFC 5051 §2): one character, or itself where it has
-/// none.
+/// Returns the simple titlecase mapping of a character (RFC 5051 §2), or the character itself if it
+/// has none.
 fn title(c: char) -> char {
     let special = match c {
         '\u{1c4}'..='\u{1c6}' => Some('\u{1c5}'),
         '\u{1c7}'..='\u{1c9}' => Some('\u{1c8}'),
         '\u{1ca}'..='\u{1cc}' => Some('\u{1cb}'),
         '\u{1f1}'..='\u{1f3}' => Some('\u{1f2}'),
-        // Georgian has capitals, but no titlecase.
+        // Georgian letters have capitals, but no titlecase.
         '\u{10d0}'..='\u{10ff}' => Some(c),
-        // Greek with an iota below: its capitals are two characters, its titlecase is one.
+        // Greek letters with iota subscript: the upper case is two characters, the titlecase one.
         '\u{1f80}'..='\u{1faf}' => char::from_u32(u32::from(c) | 8),
         '\u{1fb3}' => Some('\u{1fbc}'),
         '\u{1fc3}' => Some('\u{1fcc}'),
@@ -89,21 +89,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unicode_casemap_forgets_case_and_form() {
+    fn unicode_casemap_ignores_case_and_normalization_form() {
         let key = |text| Collation::UnicodeCasemap.key(text);
         for (one, other) in
             [("strasse", "STRASSE"), ("Äpfel", "a\u{308}PFEL"), ("ǆ", "Ǆ"), ("ᾳ", "ᾼ"), ("σ", "ς")]
         {
             assert_eq!(key(one), key(other), "{one} {other}");
         }
-        // Each character by itself, and by its simple mapping alone.
+        // Full case mappings, of one character to several, do not apply.
         assert_ne!(key("ß"), key("ss"));
         assert!(key("a") < key("B") && key("ä") < key("b"));
-        assert!(key("a_") > key("ab"), "letters sort as capitals, before the low line");
+        assert!(key("a_") > key("ab"), "letters sort as capitals, before the underscore");
     }
 
     #[test]
-    fn others_forget_less() {
+    fn other_collations_ignore_less_and_all_keys_are_bounded() {
         assert_eq!(Collation::AsciiCasemap.key("aÄä"), "AÄä".into());
         assert_eq!(Collation::Octet.key("aÄä"), "aÄä".into());
         for collation in Collation::ALL {

@@ -1,28 +1,28 @@
-//! Why a query has no answer.
+//! The errors of queries.
 
 use crate::store;
 
-/// Why there is no answer.
+/// Why a query is not answered. The comments name the JMAP error types.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// `unsupportedFilter` or `unsupportedSort`: out of bounds, with what is wrong.
+    /// `unsupportedFilter` or `unsupportedSort`: the filter or sort exceeds a bound.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// `unsupportedFilter`: more messages must be read for it than the allowance lets it read. Of
-    /// changes it is `CannotCalculateChanges` instead.
-    #[error("too many messages must be read for it: narrow the search")]
+    /// `unsupportedFilter`: the search would read more messages than the allowance permits.
+    /// `changes` returns `CannotCalculateChanges` instead.
+    #[error("the search would read too many messages: narrow it")]
     TooMuchRead,
-    /// `requestTooLarge`: the searches that share the allowance walked over so many emails that no
-    /// further one begins.
-    #[error("the request looks through too many emails: ask less at a time")]
+    /// `requestTooLarge`: the searches that share the allowance have read so many emails that no
+    /// further search begins.
+    #[error("the request reads too many emails: ask for less at a time")]
     TooMuchWalked,
-    /// `anchorNotFound`.
+    /// `anchorNotFound`: the anchor is not in the results.
     #[error("the anchor is not in the results")]
     AnchorNotFound,
-    /// `cannotCalculateChanges`: the state is of the future, or what changed since was purged.
+    /// `cannotCalculateChanges`: the state is newer than the newest change, or below the low mark.
     #[error("the changes since that state are not known")]
     CannotCalculateChanges,
-    /// `tooManyChanges`.
+    /// `tooManyChanges`: there are more changes than `maxChanges`.
     #[error("there are more changes than asked for")]
     TooManyChanges,
     #[error(transparent)]

@@ -1,8 +1,9 @@
-//! The filter of a query (RFC 8621 §4.4.1, RFC 8620 §5.5) as plain values.
+//! The filter of a query (RFC 8621 §4.4.1, RFC 8620 §5.5), its bounds, and what its answer depends
+//! on.
 //!
-//! An object with several properties is an `And` of its conditions (RFC 8621 §4.4.1), and one
-//! without any an empty `And`. How a filter is decided is `matching::evaluate`'s business; here
-//! stand its bounds and what it hangs on.
+//! - A JSON object with several properties is an `And` of its conditions (RFC 8621 §4.4.1). An object
+//!   without properties is an empty `And`.
+//! - `matching::evaluate` decides whether an email matches.
 
 use super::Error;
 use crate::model::{MailboxUid, UtcMillis, keyword, limits};
@@ -10,11 +11,11 @@ use crate::model::{MailboxUid, UtcMillis, keyword, limits};
 /// Operators over conditions (RFC 8620 §5.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
-    /// All of these; true of none.
+    /// All of these match. An empty list is true.
     And(Vec<Self>),
-    /// Any of these; false of none.
+    /// At least one of these matches. An empty list is false.
     Or(Vec<Self>),
-    /// None of these; true of none.
+    /// None of these matches. An empty list is true.
     Not(Vec<Self>),
     Is(Condition),
 }
@@ -28,29 +29,29 @@ impl Default for Filter {
 /// A condition on an email (RFC 8621 §4.4.1). Keywords are in normal form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// It is in this mailbox.
+    /// The email is in this mailbox.
     InMailbox(MailboxUid),
-    /// It is in at least one mailbox that is not of these.
+    /// The email is in at least one mailbox that is not listed here.
     InMailboxOtherThan(Vec<MailboxUid>),
-    /// It was received before this.
+    /// The email was received before this time.
     Before(UtcMillis),
-    /// It was received at this time or after.
+    /// The email was received at this time or later.
     After(UtcMillis),
-    /// It has this many octets or more.
+    /// The email has at least this many bytes.
     MinSize(u64),
-    /// It has fewer octets than this.
+    /// The email has fewer bytes than this.
     MaxSize(u64),
-    /// Every email of its thread has the keyword.
+    /// Every email of the thread has the keyword.
     AllInThreadHaveKeyword(String),
-    /// Some email of its thread has the keyword.
+    /// Some email of the thread has the keyword.
     SomeInThreadHaveKeyword(String),
-    /// No email of its thread has the keyword.
+    /// No email of the thread has the keyword.
     NoneInThreadHaveKeyword(String),
-    /// It has the keyword.
+    /// The email has the keyword.
     HasKeyword(String),
-    /// It has not the keyword.
+    /// The email does not have the keyword.
     NotKeyword(String),
-    /// Its `hasAttachment` is this.
+    /// The email's `hasAttachment` has this value.
     HasAttachment(bool),
     /// The text is in From, To, Cc, Bcc, Subject, the body or the name of an attachment.
     Text(String),
@@ -68,24 +69,23 @@ pub enum Condition {
     Body(String),
     /// The text is in the name of an attachment. Not in RFC 8621.
     AttachmentName(String),
-    /// It has an attachment of this media type; `type` or `type/` stands for all of that type. Not
-    /// in RFC 8621.
+    /// The email has an attachment of this media type; `type` or `type/` stands for all its
+    /// subtypes. Not in RFC 8621.
     AttachmentType(String),
-    /// It has a header field of this name, with the text in its value where one is given.
+    /// The email has a header field of this name, and the value contains `text` if there is one.
     Header {
-        /// The field's name, in any case.
+        /// The name of the field, in any letter case.
         name: String,
-        /// What its value holds.
         text: Option<String>,
     },
 }
 
-/// What an answer hangs on, beside what of an email never changes.
+/// What an answer depends on, apart from immutable properties of the email.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dependencies {
-    /// Mailboxes or keywords.
+    /// Depends on mailboxes or keywords.
     pub mutable: bool,
-    /// The other emails of the thread.
+    /// Depends on the other emails of the thread.
     pub threads: bool,
 }
 
@@ -97,10 +97,10 @@ impl Dependencies {
 }
 
 impl Filter {
-    /// Whether it keeps the bounds of `model::limits`.
+    /// Checks the bounds of `model::limits`.
     ///
     /// # Errors
-    /// `Unsupported`, with what is wrong.
+    /// `Unsupported`, with the bound that is exceeded.
     pub fn validate(&self) -> Result<(), Error> {
         let mut left = limits::MAX_FILTER_CONDITIONS;
         self.within(limits::MAX_FILTER_DEPTH, &mut left)
@@ -126,7 +126,6 @@ impl Filter {
         }
     }
 
-    /// What it hangs on.
     #[must_use]
     pub fn dependencies(&self) -> Dependencies {
         match self {
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_kept() {
+    fn filter_beyond_its_bounds_is_refused() {
         assert_eq!(nested(limits::MAX_FILTER_DEPTH).validate(), Ok(()));
         assert!(nested(limits::MAX_FILTER_DEPTH + 1).validate().is_err());
         let many = |count| Filter::Or(vec![Filter::Is(Condition::MinSize(1)); count]);
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_filters_hang_on() {
+    fn dependencies_of_conditions() {
         let of =
             |condition| Filter::Not(vec![Filter::default(), Filter::Is(condition)]).dependencies();
         assert_eq!(of(Condition::Subject("x".into())), Dependencies::default());

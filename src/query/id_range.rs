@@ -1,9 +1,10 @@
-//! Emails between two times of receipt, as a range of their ids.
+//! The range of ids of the emails received between two times.
 
 use super::sort::Direction;
 use crate::model::{EmailId, UtcMillis};
 
-/// Ids between two times of receipt, both ends included; empty where the first is behind the last.
+/// A range of email ids, both ends included; empty if `first` is greater than `last`. Ids ascend
+/// from the newest email to the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::query) struct IdRange {
     pub(in crate::query) first: EmailId,
@@ -14,9 +15,9 @@ impl IdRange {
     pub(in crate::query) const ALL: Self = Self { first: EmailId(0), last: EmailId(u64::MAX) };
     const NONE: Self = Self { first: EmailId(u64::MAX), last: EmailId(0) };
 
-    /// Those received before this.
+    /// Restricts the range to emails received before `at`.
     pub(in crate::query) fn before(self, at: UtcMillis) -> Self {
-        // Nothing is received before 1970: an earlier time counts as that.
+        // Email ids cannot express times before 1970.
         match at.0.checked_sub(1) {
             Some(last) if last >= 0 => {
                 Self { first: self.first.max(EmailId::new(UtcMillis(last), 0)), ..self }
@@ -25,10 +26,10 @@ impl IdRange {
         }
     }
 
-    /// Those received at this time or after.
+    /// Restricts the range to emails received at `at` or later.
     pub(in crate::query) fn after(self, at: UtcMillis) -> Self {
         let last = EmailId::new(at, u16::MAX);
-        // Later than any id can say.
+        // No id can express a time this late.
         if last.received_at() < at {
             Self::NONE
         } else {
@@ -40,8 +41,8 @@ impl IdRange {
         self.first <= id && id <= self.last
     }
 
-    /// The email behind which a walk over these begins, or that it begins at the beginning; nothing
-    /// where there are none.
+    /// Returns after which email a walk over the range begins: `Some(None)` for the beginning of all
+    /// emails, and `None` if the range is empty.
     pub(in crate::query) fn begin(self, direction: Direction) -> Option<Option<EmailId>> {
         let before = match direction {
             Direction::NewestFirst => self.first.0.checked_sub(1),
@@ -59,8 +60,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_range_holds_what_the_times_say(
-            at in -3i64..4, low in proptest::option::of(-3i64..4), high in proptest::option::of(-3i64..4), unique: u16,
+        fn range_holds_exactly_the_emails_between_its_times(
+            at in -3i64..4,
+            low in proptest::option::of(-3i64..4),
+            high in proptest::option::of(-3i64..4),
+            unique: u16,
             shift in proptest::sample::select(vec![0i64, 1 << 47, (1 << 48) - 2]),
         ) {
             let id = EmailId::new(UtcMillis(at + shift), unique);
@@ -79,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_time() {
+    fn extreme_times_give_empty_or_full_ranges() {
         for at in [i64::MIN, i64::MIN + 1, -1, 0] {
             assert!(!IdRange::ALL.before(UtcMillis(at)).holds(EmailId::new(UtcMillis(0), 0)));
             assert!(IdRange::ALL.after(UtcMillis(at)).holds(EmailId::new(UtcMillis(0), u16::MAX)));

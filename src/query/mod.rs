@@ -1,16 +1,14 @@
-//! L3: Email/query and Email/queryChanges (RFC 8621 §4.4 and §4.5, RFC 8620 §5.5 and §5.6): mail
-//! semantics over the store's walks.
+//! L3: Email/query and Email/queryChanges (RFC 8621 §4.4 and §4.5, RFC 8620 §5.5 and §5.6).
 //!
-//! - Every answer is made on one view, and every way to it gives the same answer; `plan` chooses.
-//!   The way that always serves is `generic`: a walk over all emails, newest first, that keeps of
-//!   each match what it is sorted by and no more. A query that a kept listing answers costs its own
-//!   length (`listing`), and one with a text what the search index leaves.
-//! - A state is the account's newest change of an email. From any state since the last purge,
-//!   `changes` tells what a client must take out and put in; it may name more than changed, never
-//!   less.
-//! - Bounds of filter and sort stand in `model::limits` and are checked before anything is read.
+//! - Each answer is made on one snapshot. Every access path gives the same answer; `plan` chooses
+//!   the cheapest. `generic` always applies: it reads all emails. A query that a maintained listing
+//!   answers (`listing`) costs the length of its answer, and a text search costs the number of hits
+//!   in the search index.
+//! - The state of a query is the account's newest change of an email. `changes` answers for any
+//!   state since the low mark. It may report more than what changed, never less.
+//! - The bounds of filter and sort are in `model::limits`. They are checked before anything is read.
 //!
-//! JSON, ids on the wire and how many results a client may have at once are not known here.
+//! JSON, the text form of ids, and the limits on the number of results are handled in `jmap`.
 
 mod allowance;
 mod collation;
@@ -52,18 +50,17 @@ use listing::parts::ResultParts;
 use matching::evaluate::Matcher;
 use walk::EmailWalk;
 
-/// An answer, and how it was found.
+/// An answer, and the plan by which it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerWithPlan<T> {
     pub answer: T,
-    /// How; and what, if it were kept, would find it faster.
     pub plan: QueryPlan,
 }
 
 /// Answers Email/query (RFC 8620 §5.5, RFC 8621 §4.4).
 ///
 /// # Errors
-/// `Unsupported`, `AnchorNotFound`, and those of reading.
+/// `Unsupported`, `TooMuchRead`, `TooMuchWalked`, `AnchorNotFound`, and errors of reading.
 pub fn query(
     snapshot: &Snapshot<'_>,
     secrets: &Secrets,
@@ -86,9 +83,10 @@ pub fn query(
 /// Answers Email/queryChanges (RFC 8620 §5.6, RFC 8621 §4.5).
 ///
 /// # Errors
-/// `Unsupported`, `CannotCalculateChanges`, `TooManyChanges`, and those of reading.
+/// `Unsupported`, `TooMuchWalked`, `CannotCalculateChanges`, `TooManyChanges`, and errors of
+/// reading.
 ///
-/// Of results within a scope it is the caller's to ask whether the scope was the same at the state.
+/// For results within a scope, the caller must check that the scope was the same at the old state.
 pub fn changes(
     snapshot: &Snapshot<'_>,
     secrets: &Secrets,
@@ -101,14 +99,14 @@ pub fn changes(
     changes_by(snapshot, &matcher, request, plan, limits::MAX_QUERY_EVENTS)
 }
 
-/// Says how a query would be answered.
+/// Returns how a query would be answered.
 ///
 /// # Errors
-/// `Unsupported`, and those of reading.
+/// `Unsupported`, and errors of reading.
 pub fn explain(snapshot: &Snapshot<'_>, results: &QuerySpec) -> Result<QueryPlan, Error> {
     results.validate()?;
     let results = results.within_scope();
-    // Which way is taken hangs on no secret.
+    // The plan does not depend on the secrets.
     plan::plan(snapshot, &results, &Matcher::new(&results.filter, &Secrets::default()))
 }
 
@@ -128,7 +126,7 @@ fn query_by(
     }
 }
 
-/// `most` is how many events of a listing are looked at.
+/// Reads at most `max_events` changes of a listing.
 fn changes_by(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,
@@ -150,8 +148,8 @@ fn changes_by(
         }
         _ => {}
     }
-    // The query reads what the first page needs, and may have said that changes can be calculated.
-    // These need every match: where too much must be read for it, RFC 8620 §5.6 has this word.
+    // The query may have reported canCalculateChanges, because its first page needed few messages.
+    // The changes need every match. If that is too much to read, RFC 8620 §5.6 has this error.
     let answer = generic::changes(
         snapshot,
         matcher,
@@ -165,11 +163,11 @@ fn changes_by(
     Ok(AnswerWithPlan { answer, plan })
 }
 
-/// Emails of all mail from which on a position is worth ranks.
+/// A position beyond this in all mail makes its listing, which has ranks, worth maintaining.
 const MIN_RANKED_POSITION: u64 = 4096;
 
 impl Window {
-    /// Whether it may begin far from the newest.
+    /// Whether the window may begin far from the newest email.
     fn is_deep(self) -> bool {
         match self.start {
             Start::Position(at) => at < 0 || at.unsigned_abs() > MIN_RANKED_POSITION,

@@ -1,14 +1,13 @@
-//! How much a query handles at once; its answer is the same with any of these numbers.
+//! The sizes of the batches in which a query reads and sorts. They do not change any answer.
 
-/// Sizes of the batches in which a query reads and sorts.
+/// The sizes of the batches in which a query reads and sorts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryOptions {
-    /// Hits of the search index that are looked at together where as many results are wanted; fewer
-    /// where fewer are.
+    /// Hits of the search index that are processed together; fewer if fewer results are wanted.
     pub search_batch: usize,
     /// Bytes of messages that a search reads ahead for one batch of hits.
     pub prefetch_bytes: u64,
-    /// Results beyond those wanted that are collected before they are sorted and cut.
+    /// Results beyond the wanted ones that are collected before sorting and truncating.
     pub sort_slack: usize,
 }
 
@@ -19,7 +18,7 @@ impl Default for QueryOptions {
 }
 
 impl QueryOptions {
-    /// Batches so small that the few emails of a test take several of them.
+    /// Returns sizes so small that the few emails of a test need several batches.
     #[must_use]
     #[cfg(any(test, feature = "internals"))]
     pub fn small() -> Self {

@@ -1,28 +1,28 @@
-//! What Email/query and Email/queryChanges ask, and what they answer (RFC 8620 §5.5 and §5.6).
+//! The arguments and answers of Email/query and Email/queryChanges (RFC 8620 §5.5 and §5.6).
 
 use std::borrow::Cow;
 
 use super::{Allowance, Comparator, Error, Filter, QueryOptions, Scope, sort};
 use crate::model::{AccountId, EmailId, ModSeq};
 
-/// Which emails, in which order: what a query and its changes have in common.
+/// What a query and its changes have in common: which emails, in which order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QuerySpec {
     pub account: AccountId,
     pub filter: Filter,
-    /// In which order; newest first where there is none.
+    /// The comparators; without any, the order is newest first.
     pub sort: Vec<Comparator>,
-    /// `collapseThreads`: only the first of each thread (RFC 8621 §4.4.3).
+    /// `collapseThreads`: only the first email of each thread (RFC 8621 §4.4.3).
     pub collapse: bool,
-    /// What of the account may be seen; `None` is all of it.
+    /// The mailboxes whose emails may be seen; `None` for the whole account.
     pub scope: Option<Scope>,
-    /// What may be read to find them.
+    /// How much the query may read.
     pub reads: Allowance,
     pub options: QueryOptions,
 }
 
 impl QuerySpec {
-    /// With a filter that finds nothing outside the scope.
+    /// Returns the spec with a filter that matches no email outside the scope.
     pub(super) fn within_scope(&self) -> Cow<'_, Self> {
         match &self.scope {
             Some(scope) => Cow::Owned(Self { filter: scope.limit(&self.filter), ..self.clone() }),
@@ -30,7 +30,7 @@ impl QuerySpec {
         }
     }
 
-    /// Whether filter and sort keep their bounds.
+    /// Checks the bounds of filter and sort.
     ///
     /// # Errors
     /// `Unsupported`.
@@ -40,19 +40,19 @@ impl QuerySpec {
     }
 }
 
-/// Email/query.
+/// The arguments of Email/query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Query {
-    /// The complete list.
+    /// All results.
     pub results: QuerySpec,
-    /// Which section of it.
+    /// The section of the results that is returned.
     pub window: Window,
-    /// `calculateTotal`.
+    /// Whether to count the results (`calculateTotal`).
     pub total: bool,
 }
 
 impl Query {
-    /// With a filter that finds nothing outside the scope.
+    /// Returns the query with a filter that matches no email outside the scope.
     pub(super) fn within_scope(&self) -> Cow<'_, Self> {
         match self.results.within_scope() {
             Cow::Owned(results) => Cow::Owned(Self { results, ..*self }),
@@ -64,23 +64,17 @@ impl Query {
 /// A section of the results (RFC 8620 §5.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Window {
-    /// Where it begins.
     pub start: Start,
-    /// How many at most.
     pub limit: Option<usize>,
 }
 
 /// Where a section begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// At this index; a negative one counts from the end.
+    /// At this index. A negative index counts from the end.
     Position(i64),
-    /// At this email, or `offset` emails behind it (before it, where negative).
-    Anchor {
-        id: EmailId,
-        /// `anchorOffset`.
-        offset: i64,
-    },
+    /// `offset` emails (`anchorOffset`) after the email `id`, or before it if negative.
+    Anchor { id: EmailId, offset: i64 },
 }
 
 impl Default for Start {
@@ -93,33 +87,34 @@ impl Default for Start {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryAnswer {
     pub ids: Vec<EmailId>,
-    /// The index of its first in the complete list; the one asked for where the section is empty.
+    /// The index of the first id in all results, or the requested index if `ids` is empty.
     pub position: usize,
-    /// How many the complete list has, where that was asked.
+    /// The number of all results, if it was requested.
     pub total: Option<usize>,
-    /// `queryState`.
+    /// The state of the query (`queryState`).
     pub state: ModSeq,
-    /// `canCalculateChanges`.
+    /// Whether queryChanges can answer for this state (`canCalculateChanges`).
     pub can_calculate: bool,
 }
 
-/// Email/queryChanges.
+/// The arguments of Email/queryChanges.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueryChanges {
-    /// The complete list.
+    /// All results.
     pub results: QuerySpec,
-    /// `sinceQueryState`.
+    /// The state that the client has (`sinceQueryState`).
     pub since: ModSeq,
-    /// `upToId`: the last that the client has. Honoured where the sort is by what never changes.
+    /// The last email that the client has (`upToId`). It is honoured only if the sort is by
+    /// immutable properties.
     pub up_to: Option<EmailId>,
-    /// `maxChanges`, of `removed` and `added` together.
+    /// The highest number of `removed` and `added` together (`maxChanges`).
     pub max_changes: Option<usize>,
-    /// `calculateTotal`.
+    /// Whether to count the results (`calculateTotal`).
     pub total: bool,
 }
 
 impl QueryChanges {
-    /// With a filter that finds nothing outside the scope.
+    /// Returns the request with a filter that matches no email outside the scope.
     pub(super) fn within_scope(&self) -> Cow<'_, Self> {
         match self.results.within_scope() {
             Cow::Owned(results) => Cow::Owned(Self { results, ..*self }),
@@ -131,12 +126,12 @@ impl QueryChanges {
 /// The answer of Email/queryChanges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryChangesAnswer {
-    /// `newQueryState`.
+    /// The new state of the query (`newQueryState`).
     pub state: ModSeq,
-    /// What may have been in the old results and must be taken out, newest first.
+    /// The emails to remove from the old results, newest first. Some may not have been in them.
     pub removed: Vec<EmailId>,
-    /// What must then be put in, with its index in the new results, lowest first.
+    /// The emails to insert after that, with their index in the new results, lowest first.
     pub added: Vec<(usize, EmailId)>,
-    /// How many the new results are, where that was asked.
+    /// The number of new results, if it was requested.
     pub total: Option<usize>,
 }

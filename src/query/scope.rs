@@ -1,13 +1,13 @@
-//! What a guest may see of an account: the emails in the mailboxes that are open to the guest (RFC
-//! 8621 §2 mayReadItems).
+//! The scope of a guest: the emails in the mailboxes that are shared with the guest (RFC 8621 §2
+//! mayReadItems).
 //!
-//! - An answer within a scope is the one that an account would give that had no other mail: of an
-//!   email the other mailboxes are not there, and of a thread the other emails.
-//! - What was in the scope at an earlier state is known from the history of its mailboxes, as long
-//!   as the same mailboxes were open then. Whether they were is the caller's to ask
+//! - An answer within a scope is the answer of an account that has only these mailboxes. An email
+//!   has no other mailboxes, and a thread has no emails outside the scope.
+//! - The history of the mailboxes tells what was in the scope at an earlier state, if the same
+//!   mailboxes were shared then. The caller must check that
 //!   (`Snapshot::is_sharing_unchanged_since`).
-//! - Not hidden is how much changed in the account: states count all changes, and what lies too
-//!   many of them back cannot be told (`docs/decisions.md`).
+//! - The number of changes in the account is not hidden: states count all changes, and the changes
+//!   since a state that is too many changes back cannot be reported (`docs/decisions.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,22 +27,22 @@ impl FromIterator<MailboxUid> for Scope {
     }
 }
 
-/// An email that changed since a state, or came into the scope or left it.
+/// An email that changed since a state, or entered or left the scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopedChange {
-    /// Its last change; of one that left the scope, the change by which it did.
+    /// The last change of the email, or the change by which it left the scope.
     pub at: ModSeq,
     pub thread: ThreadId,
-    /// Whether it was in the scope at the state.
+    /// Whether the email was in the scope at the old state.
     pub was_visible: bool,
-    /// Whether it is now.
+    /// Whether the email is in the scope now.
     pub is_visible: bool,
-    /// The mailboxes of the scope that it is in, came to or left.
+    /// The mailboxes of the scope that the email is in, or that it left since the state.
     pub mailboxes: BTreeSet<MailboxUid>,
     pub(super) email: EmailMetadata,
 }
 
-/// Such changes, by email.
+/// The changes within a scope, by email.
 pub type ScopedChanges = BTreeMap<EmailId, ScopedChange>;
 
 impl Scope {
@@ -57,8 +57,8 @@ impl Scope {
         email.mailboxes.iter().any(|uid| self.0.contains(uid))
     }
 
-    /// The filter, for what may be seen: every match is in a mailbox of the scope, and the others
-    /// are not there.
+    /// Returns a filter that matches only emails in the scope, and treats all other mailboxes as
+    /// nonexistent.
     pub(super) fn limit(&self, filter: &Filter) -> Filter {
         let filter = self.restrict(filter);
         let is_open = |filter: &Filter| matches!(filter, Filter::Is(Condition::InMailbox(_)));
@@ -66,7 +66,7 @@ impl Scope {
             Filter::And(parts) => parts.iter().any(is_open),
             one => is_open(one),
         };
-        // What asks for one mailbox of the scope finds nothing else.
+        // A filter that requires a mailbox of the scope matches nothing outside it.
         if is_bounded { filter } else { Filter::And(vec![self.open_mailboxes_except(&[]), filter]) }
     }
 
@@ -84,7 +84,7 @@ impl Scope {
         }
     }
 
-    /// What is in a mailbox of the scope that is none of these.
+    /// Returns a filter for emails in a mailbox of the scope that is not one of `without`.
     fn open_mailboxes_except(&self, without: &[MailboxUid]) -> Filter {
         let open = self.0.iter().filter(|uid| !without.contains(uid));
         let mut parts: Vec<Filter> =
@@ -95,11 +95,8 @@ impl Scope {
         }
     }
 
-    /// What changed since a state; `None` where that is not known, or where more than `most` emails
-    /// of the account or events of a mailbox tell of it.
-    ///
-    /// # Errors
-    /// Those of reading.
+    /// Returns what changed in the scope since a state, or `None` if that is not known, or if more
+    /// than `most` emails of the account or events of a mailbox would have to be read.
     pub fn changes(
         &self,
         snapshot: &Snapshot<'_>,
@@ -163,11 +160,11 @@ impl Scope {
 /// How an email moved among the mailboxes of a scope.
 #[derive(Debug, Default)]
 struct ScopeMove {
-    /// Whether it was in one at the state.
+    /// Whether the email was in a mailbox of the scope at the old state.
     was: bool,
     came: BTreeSet<MailboxUid>,
     left: BTreeSet<MailboxUid>,
-    /// When it left one last.
+    /// The change by which the email last left a mailbox.
     at: ModSeq,
 }
 

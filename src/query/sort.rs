@@ -1,10 +1,11 @@
 //! The order of the results (RFC 8621 §4.4.2, RFC 8620 §5.5).
 //!
-//! Of each result only the keys are kept by which it is sorted. What is equal by every comparator
-//! stands in the order of the ids, newest first; so does everything where there is no comparator.
-//! Where `receivedAt` ascending is a comparator it stands oldest first, so that this sort is the
-//! order of the ids backwards, and a walk from the end. An email without a date in its header sorts
-//! as sent before all others, and one without From, To or Subject by the empty text.
+//! - Results that are equal by all comparators are sorted by id, newest first. So is everything if
+//!   there are no comparators.
+//! - If `receivedAt` ascending is a comparator, equal results are sorted oldest first. So a sort by
+//!   it alone is the exact reverse of the order of the ids, and can be walked from the end.
+//! - An email without a Date is sorted as if sent before all others. One without From, To or Subject
+//!   is sorted by the empty text.
 
 use super::Error;
 use crate::model::{EmailId, ListingFilter, keyword, limits};
@@ -15,32 +16,28 @@ use crate::query::filter::Dependencies;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparator {
     pub property: SortProperty,
-    /// Lowest first.
     pub ascending: bool,
-    /// How texts compare.
     pub collation: Collation,
 }
 
-/// What results can be sorted by (RFC 8621 §4.4.2). Keywords are in normal form.
+/// A property by which results can be sorted (RFC 8621 §4.4.2). Keywords are in normal form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SortProperty {
-    /// When it was received.
     ReceivedAt,
-    /// The Date field.
+    /// The time in the Date field.
     SentAt,
-    /// Its octets.
     Size,
-    /// The name, else the address, of the first person in From.
+    /// The name of the first person in From, or the address if there is no name.
     From,
-    /// The name, else the address, of the first person in To.
+    /// The name of the first person in To, or the address if there is no name.
     To,
     /// The base subject (RFC 5256 §2.1).
     Subject,
-    /// Whether it has the keyword.
+    /// Whether the email has the keyword.
     HasKeyword(String),
-    /// Whether every email of its thread has it.
+    /// Whether every email of the thread has the keyword.
     AllInThreadHaveKeyword(String),
-    /// Whether some email of its thread has it.
+    /// Whether some email of the thread has the keyword.
     SomeInThreadHaveKeyword(String),
 }
 
@@ -61,10 +58,10 @@ impl SortProperty {
     }
 }
 
-/// Whether a sort keeps the bounds of `model::limits`.
+/// Checks the bounds of `model::limits`.
 ///
 /// # Errors
-/// `Unsupported`, with what is wrong.
+/// `Unsupported`, with the bound that is exceeded.
 pub(super) fn validate(sort: &[Comparator]) -> Result<(), Error> {
     if sort.len() > limits::MAX_SORT_COMPARATORS {
         return Err(Error::Unsupported("the sort has too many comparators"));
@@ -78,7 +75,6 @@ pub(super) fn validate(sort: &[Comparator]) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a sort hangs on.
 #[must_use]
 pub(super) fn dependencies(sort: &[Comparator]) -> Dependencies {
     sort.iter().fold(Dependencies::default(), |all, comparator| {
@@ -86,7 +82,7 @@ pub(super) fn dependencies(sort: &[Comparator]) -> Dependencies {
     })
 }
 
-/// Which end of the ids comes first. Ids ascend from the newest email to the oldest.
+/// The direction of a walk over ids. Ids ascend from the newest email to the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Direction {
     #[default]
@@ -95,7 +91,7 @@ pub(super) enum Direction {
 }
 
 impl Direction {
-    /// Whether an email stands behind another one.
+    /// Whether `id` comes after `other` in this direction.
     pub(super) fn is_behind(self, id: EmailId, other: EmailId) -> bool {
         match self {
             Self::NewestFirst => id > other,
@@ -104,25 +100,24 @@ impl Direction {
     }
 }
 
-/// Emails with or without a keyword come first: those that a listing of `view` shows, where
-/// `first`, or all others.
+/// A first comparator by a keyword, such as "flagged first". It divides the results into the emails
+/// that match a listing filter and the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SortPin {
-    /// The view that shows the emails of one side.
     pub filter: ListingFilter,
-    /// Whether that side comes first.
+    /// Whether the matching emails come first.
     pub first: bool,
 }
 
-/// A sort by what listings know.
+/// A sort that listings can provide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ListingOrder {
     pub(super) pin: Option<SortPin>,
     pub(super) direction: Direction,
 }
 
-/// The order that a sort asks of emails that are all in the same listings; `None` where listings do
-/// not know it. A comparator that is the same for all of them says nothing.
+/// Returns the order of a sort as listings provide it, or `None` if they cannot. All emails match
+/// the filters `shown`, so comparators by these filters are ignored.
 #[must_use]
 pub(super) fn order(sort: &[Comparator], shown: &[ListingFilter]) -> Option<ListingOrder> {
     let is_constant =
@@ -146,7 +141,7 @@ fn by_receipt(comparator: &Comparator) -> Option<Direction> {
 }
 
 fn pin(comparator: &Comparator) -> Option<SortPin> {
-    // Ascending, those for which it is false come first.
+    // In ascending order, the emails for which the property is false come first.
     let (filter, shows_true) = match &comparator.property {
         SortProperty::HasKeyword(word) if word == keyword::FLAGGED => {
             (ListingFilter::Flagged, true)
@@ -166,7 +161,8 @@ fn pin(comparator: &Comparator) -> Option<SortPin> {
     Some(SortPin { filter, first: comparator.ascending != shows_true })
 }
 
-/// The direction in which a walk over ids meets the results in their order; `None` where none does.
+/// Returns the direction in which a walk over ids gives the results in their order, or `None` if
+/// neither direction does.
 #[must_use]
 pub(super) fn direction(sort: &[Comparator]) -> Option<Direction> {
     match sort {
@@ -176,7 +172,7 @@ pub(super) fn direction(sort: &[Comparator]) -> Option<Direction> {
     }
 }
 
-/// Whether what is equal by every comparator stands oldest first.
+/// Whether results that are equal by all comparators are sorted oldest first.
 pub(super) fn is_oldest_first(sort: &[Comparator]) -> bool {
     sort.iter().any(|comparator| by_receipt(comparator) == Some(Direction::OldestFirst))
 }

@@ -1,4 +1,4 @@
-//! `unreadThreads` of the mailboxes that a guest may see (RFC 8621 §2).
+//! Counts `unreadThreads` of the mailboxes that a guest may see (RFC 8621 §2).
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use crate::model::{
 };
 use crate::store::{Error, ListingAction, ListingRequest, Snapshot};
 
-/// The unread threads of a scope, and how the views of unread emails served to count them.
+/// The numbers of unread threads in a scope, and the listings of unseen emails that they came from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnreadThreads {
-    /// Of each mailbox of the scope.
+    /// The number of unread threads of each mailbox of the scope.
     pub counts: BTreeMap<MailboxUid, u64>,
-    /// A mailbox where many emails were read to find those unread: a view of its unread emails is
-    /// worth keeping.
+    /// A mailbox in which many read emails had to be skipped, so that a listing of its unseen emails
+    /// is worth making.
     pub wanted_listing: Option<MailboxUid>,
-    /// The mailboxes whose view of unread emails was read.
+    /// The mailboxes whose listing of unseen emails was used.
     pub used_listings: Vec<(MailboxUid, MaintainedListing)>,
 }
 
 impl UnreadThreads {
-    /// Returns what upkeep is to do with the views of unread emails after they were counted.
+    /// Returns what upkeep is to do with the listings of unseen emails.
     #[must_use]
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
         let request =
@@ -39,13 +39,11 @@ impl UnreadThreads {
 }
 
 impl Scope {
-    /// `unreadThreads` of each mailbox of the scope (RFC 8621 §2), counted from what may be seen:
-    /// an email that is only in the Trash does not make its thread unread elsewhere, and in the
-    /// Trash only what is there counts. The rows that are read are counted by `reads`; whether a
-    /// walk may begin is the caller's to ask.
+    /// Counts `unreadThreads` of each mailbox of the scope (RFC 8621 §2) from the emails that may be
+    /// seen. An email that is only in the Trash does not make its thread unread in other mailboxes;
+    /// in the Trash only emails in the Trash count.
     ///
-    /// # Errors
-    /// Those of reading.
+    /// The rows read are counted in `reads`. The caller must call `Allowance::begin_walk` before.
     pub fn unread_threads(
         &self,
         snapshot: &Snapshot<'_>,
@@ -57,7 +55,7 @@ impl Scope {
             ..UnreadThreads::default()
         };
         let trash = snapshot.account_state(account)?.trash;
-        // Of each thread with an unread email: whether it has one outside the Trash, and one in it.
+        // For each thread: whether it has an unread email outside the Trash, and one in the Trash.
         let mut threads: BTreeMap<ThreadId, (bool, bool)> = BTreeMap::new();
         for uid in self.mailboxes() {
             let Some(mailbox) = snapshot.mailbox(account, *uid)? else { continue };
