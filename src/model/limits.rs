@@ -291,8 +291,8 @@ pub const MAX_JSON_VALUES: usize = 500_000;
 pub const MAX_OBJECTS_IN_GET: usize = 1000;
 /// Objects of one /set call, created, updated and destroyed together (maxObjectsInSet).
 pub const MAX_OBJECTS_IN_SET: usize = 1000;
-/// Bytes of messages and uploads that all calls of one request may read. A call that would read more
-/// is refused (RFC 8620 §5.1 requestTooLarge).
+/// Bytes of messages and uploads that all calls of one request may read. A call that would read
+/// more is refused (RFC 8620 §5.1 requestTooLarge).
 pub const MAX_READ_BYTES_PER_REQUEST: u64 = 1024 * 1024 * 1024;
 /// Bytes of messages that the searches of one request may read, counted apart from
 /// `MAX_READ_BYTES_PER_REQUEST`. A search that would read more is refused (RFC 8620 §5.5

@@ -2,8 +2,8 @@
 //!
 //! - A listing is a mailbox, a filter and a shape (`docs/storage.md`, "Listings").
 //! - Reading a page costs the rows of the page, and a change of an email costs the rows it changes.
-//! - A filter is maintained in all its shapes together: filters of emails in both shapes, filters of
-//!   threads in the shape `Threads` only. Otherwise one flag would write a row for each email of
+//! - A filter is maintained in all its shapes together: filters of emails in both shapes, filters
+//!   of threads in the shape `Threads` only. Otherwise one flag would write a row for each email of
 //!   the thread.
 //! - A listing that is made on demand is filled in pieces from the newest email to the oldest. The
 //!   frontier is the email up to which it is filled. Nobody reads it before it is complete.

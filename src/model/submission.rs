@@ -1,10 +1,10 @@
 //! Submissions: messages that the owner sends, as JMAP shows them (RFC 8621 §7).
 //!
-//! - A submission has the envelope, whether the sending can still be undone, and the delivery status
-//!   for each recipient.
+//! - A submission has the envelope, whether the sending can still be undone, and the delivery
+//!   status for each recipient.
 //! - An action of the outbox does the sending, and writes the outcome to the submission.
-//! - Reports that come back later change the status too. Strangers can send them, so a report counts
-//!   only if it names both the message and a recipient.
+//! - Reports that come back later change the status too. Strangers can send them, so a report
+//!   counts only if it names both the message and a recipient.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The filter of a query (RFC 8621 §4.4.1, RFC 8620 §5.5), its bounds, and what its answer depends
 //! on.
 //!
-//! - A JSON object with several properties is an `And` of its conditions (RFC 8621 §4.4.1). An object
-//!   without properties is an empty `And`.
+//! - A JSON object with several properties is an `And` of its conditions (RFC 8621 §4.4.1). An
+//!   object without properties is an empty `And`.
 //! - `matching::evaluate` decides whether an email matches.
 
 use super::Error;

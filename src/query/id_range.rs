@@ -41,8 +41,8 @@ impl IdRange {
         self.first <= id && id <= self.last
     }
 
-    /// Returns after which email a walk over the range begins: `Some(None)` for the beginning of all
-    /// emails, and `None` if the range is empty.
+    /// Returns after which email a walk over the range begins: `Some(None)` for the beginning of
+    /// all emails, and `None` if the range is empty.
     pub(in crate::query) fn begin(self, direction: Direction) -> Option<Option<EmailId>> {
         let before = match direction {
             Direction::NewestFirst => self.first.0.checked_sub(1),

@@ -6,7 +6,8 @@
 //!   in the search index.
 //! - The state of a query is the account's newest change of an email. `changes` answers for any
 //!   state since the low mark. It may report more than what changed, never less.
-//! - The bounds of filter and sort are in `model::limits`. They are checked before anything is read.
+//! - The bounds of filter and sort are in `model::limits`. They are checked before anything is
+//!   read.
 //!
 //! JSON, the text form of ids, and the limits on the number of results are handled in `jmap`.
 

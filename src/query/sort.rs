@@ -4,8 +4,8 @@
 //!   there are no comparators.
 //! - If `receivedAt` ascending is a comparator, equal results are sorted oldest first. So a sort by
 //!   it alone is the exact reverse of the order of the ids, and can be walked from the end.
-//! - An email without a Date is sorted as if sent before all others. One without From, To or Subject
-//!   is sorted by the empty text.
+//! - An email without a Date is sorted as if sent before all others. One without From, To or
+//!   Subject is sorted by the empty text.
 
 use super::Error;
 use crate::model::{EmailId, ListingFilter, keyword, limits};

@@ -19,8 +19,8 @@ use crate::store::{Error, ListingAction, ListingRequest, Snapshot};
 pub struct UnreadThreads {
     /// The number of unread threads of each mailbox of the scope.
     pub counts: BTreeMap<MailboxUid, u64>,
-    /// A mailbox in which many read emails had to be skipped, so that a listing of its unseen emails
-    /// is worth making.
+    /// A mailbox in which many read emails had to be skipped, so that a listing of its unseen
+    /// emails is worth making.
     pub wanted_listing: Option<MailboxUid>,
     /// The mailboxes whose listing of unseen emails was used.
     pub used_listings: Vec<(MailboxUid, MaintainedListing)>,
@@ -39,9 +39,9 @@ impl UnreadThreads {
 }
 
 impl Scope {
-    /// Counts `unreadThreads` of each mailbox of the scope (RFC 8621 §2) from the emails that may be
-    /// seen. An email that is only in the Trash does not make its thread unread in other mailboxes;
-    /// in the Trash only emails in the Trash count.
+    /// Counts `unreadThreads` of each mailbox of the scope (RFC 8621 §2) from the emails that may
+    /// be seen. An email that is only in the Trash does not make its thread unread in other
+    /// mailboxes; in the Trash only emails in the Trash count.
     ///
     /// The rows read are counted in `reads`. The caller must call `Allowance::begin_walk` before.
     pub fn unread_threads(

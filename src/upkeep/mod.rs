@@ -1,13 +1,14 @@
 //! L3: the background work: folding of the search index, purge, expiry, blob collection, and the
 //! making and dropping of listings.
 //!
-//! - All work is done in steps. A step is one commit of a bounded number of rows. So the process can
-//!   be killed at any point, and others wait for the account's lock for one short step only.
+//! - All work is done in steps. A step is one commit of a bounded number of rows. So the process
+//!   can be killed at any point, and others wait for the account's lock for one short step only.
 //! - Accounts take turns, one step each, so that none waits for another's backlog.
 //! - After each step upkeep rests for several times as long as the step took. It waits, up to a
 //!   bound, while others write, so that deliveries stay fast. The thread has normal priority,
 //!   because it holds accounts' locks for which others wait.
-//! - A failure in one account is logged and tried again in the next round. The other accounts go on.
+//! - A failure in one account is logged and tried again in the next round. The other accounts go
+//!   on.
 //!
 //! `Settings` has the retention times. The methods of `store::Txn` that `steps` calls do the work.
 
@@ -125,9 +126,9 @@ impl Upkeep {
         Self { store, settings }
     }
 
-    /// Runs one round over all accounts and the site. After each step it calls `go_on` with the time
-    /// that the step took; `go_on` may rest, and returns whether to continue. Blocks on the disk, so
-    /// an asynchronous task must not call it.
+    /// Runs one round over all accounts and the site. After each step it calls `go_on` with the
+    /// time that the step took; `go_on` may rest, and returns whether to continue. Blocks on the
+    /// disk, so an asynchronous task must not call it.
     ///
     /// # Errors
     /// If the accounts cannot be read, or the store accepts no writes.

@@ -2,8 +2,8 @@
 //!
 //! Two kinds of work are urgent and do not wait for the next round:
 //!
-//! - folding, when enough mail has arrived in an account, because searches read unfolded mail row by
-//!   row;
+//! - folding, when enough mail has arrived in an account, because searches read unfolded mail row
+//!   by row;
 //! - listings that a query requested, because until they are complete each such query reads the
 //!   whole mailbox.
 
@@ -319,8 +319,8 @@ impl UpkeepHandle {
         self.waker.notify(|requests| requests.now = true);
     }
 
-    /// Stops after the current step, and waits for it. Blocks, so an asynchronous task must not call
-    /// it.
+    /// Stops after the current step, and waits for it. Blocks, so an asynchronous task must not
+    /// call it.
     pub fn stop(mut self) {
         self.end();
     }
@@ -370,8 +370,8 @@ mod tests {
 
     #[test]
     fn upkeep_yields_to_writers_for_a_bounded_time() {
-        // `busy` is the number of polls until nobody writes. Returns whether upkeep went on, and how
-        // long it rested.
+        // `busy` is the number of polls until nobody writes. Returns whether upkeep went on, and
+        // how long it rested.
         let give = |busy: u32, stops_at: u32| {
             let (left, rests) = (Cell::new(busy), Cell::new(0u32));
             let in_flight = || usize::try_from(left.get()).unwrap();

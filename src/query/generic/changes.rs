@@ -1,14 +1,14 @@
-//! What to take out of an old list and to put in, to have the new one (RFC 8620 §5.6, RFC 8621
-//! §4.5).
+//! Email/queryChanges for any filter and sort (RFC 8620 §5.6, RFC 8621 §4.5).
 //!
-//! An email is *touched* if it changed since, or, where the answer hangs on threads, if its thread
-//! did. What is not touched matched then if it does now, by the same keys. So: `removed` is every
-//! touched email that was there and may have matched (by what of it never changes), `added` every
-//! touched email that matches now. It names more than the least; old list minus `removed`, with
-//! `added` put in at its places, is the new list all the same.
-//!
-//! Within a scope an email was there only if it was in the scope at the state: nothing else is
-//! named, for that would tell a guest about mail that was never shared.
+//! - An email is *touched* if it changed since the state, or if its thread did and the answer
+//!   depends on threads. An email that is not touched matched then if it matches now, with the same
+//!   sort keys.
+//! - `removed` is every touched email that existed at the state and may have matched, by its
+//!   immutable properties. `added` is every touched email that matches now. The old results without
+//!   `removed`, with `added` inserted at their indexes, are the new results. More than the minimum
+//!   may be reported.
+//! - Within a scope, only emails that were in the scope at the state are reported as removed.
+//!   Others would tell a guest about mail that was never shared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,7 +68,7 @@ pub(in crate::query) fn changes(
         && let Some(last) = new.iter().position(|entry| entry.id == up_to)
     {
         added.retain(|(index, _)| *index <= last);
-        // Only if it is known to have been in the old results too: else what is behind it then is
+        // Only if the email is known to have been in the old results; otherwise its old position is
         // not known.
         if let Some(last) = new.get(last).filter(|_| !touched.contains_key(&up_to)) {
             let mut removed_until = Vec::with_capacity(removed.len());
@@ -94,10 +94,10 @@ pub(in crate::query) fn changes(
     })
 }
 
-/// An email whose place in the results may be another than it was.
+/// A touched email: its position in the results may have changed.
 struct ChangedEmail {
     metadata: EmailMetadata,
-    /// Whether it was there at the state.
+    /// Whether the email existed (within the scope) at the old state.
     was_listed: bool,
 }
 
@@ -107,7 +107,7 @@ fn dependencies(request: &QueryChanges) -> Dependencies {
     depends.and(Dependencies { mutable: false, threads: request.results.collapse })
 }
 
-/// The emails, destroyed ones among them, whose place in the results may be another than it was.
+/// Returns the touched emails, including destroyed ones.
 fn changed_emails(
     snapshot: &Snapshot<'_>,
     request: &QueryChanges,
@@ -122,7 +122,7 @@ fn changed_emails(
             return Err(Error::CannotCalculateChanges);
         };
         let (came, gone) = (email.created > since, email.deleted.is_some());
-        // What came and went was never seen, and without it its thread is as it was.
+        // An email created and destroyed since was never listed, and its thread is as before.
         if (came && gone) || !(came || gone || depends.mutable) {
             continue;
         }
@@ -144,7 +144,8 @@ fn changed_emails(
     Ok(touched)
 }
 
-/// The same within a scope: an email comes and goes as it enters the scope and leaves it.
+/// Returns the touched emails within a scope. An email is created or destroyed for the guest when
+/// it enters or leaves the scope.
 fn changed_emails_within(
     scope: &Scope,
     snapshot: &Snapshot<'_>,
@@ -167,7 +168,7 @@ fn changed_emails_within(
     for thread in threads {
         for id in snapshot.thread_emails(account, thread)? {
             if let Some(email) = snapshot.email(account, id)?.filter(|email| scope.sees(email)) {
-                // It did not come or go since: it was there.
+                // The email did not enter the scope since the state, so it was in it.
                 touched.entry(id).or_insert(ChangedEmail { was_listed: true, metadata: email });
             }
         }

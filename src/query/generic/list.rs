@@ -1,4 +1,4 @@
-//! The complete list of a query, as far as it is wanted: found, sorted, collapsed and cut.
+//! Finds the results of a query, as many as are wanted, and sorts, collapses and truncates them.
 
 use std::collections::HashSet;
 
@@ -12,28 +12,27 @@ use crate::query::walk::search::Hit;
 use crate::query::{Error, QuerySpec};
 use crate::store::Snapshot;
 
-/// What is wanted of the complete list.
+/// How much of the results is wanted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListRequest {
-    /// Number of first results that are wanted.
+    /// The number of first results that are wanted.
     pub(super) limit: usize,
-    /// Whether its length is wanted.
+    /// Whether the number of all results is wanted.
     pub(super) total: bool,
 }
 
 impl ListRequest {
-    /// All of it.
     pub(super) const ALL: Self = Self { limit: usize::MAX, total: false };
 }
 
-/// The beginning of the complete list, and its length where that is wanted.
+/// The first results, and the number of all results if it was wanted.
 #[derive(Debug)]
 pub(super) struct ListPrefix {
     pub(super) entries: Vec<SortEntry>,
     pub(super) total: usize,
 }
 
-/// The complete list, as far as it is wanted.
+/// Returns the results, as many as are wanted.
 pub(super) fn list(
     snapshot: &Snapshot<'_>,
     matcher: &Matcher,
@@ -79,14 +78,14 @@ pub(super) fn list(
     Ok(found.end())
 }
 
-/// What was found so far.
+/// Collects the results of a walk.
 struct ListCollector<'q> {
     results: &'q QuerySpec,
     wanted: ListRequest,
-    /// The walk is in the order asked for.
+    /// Whether the walk is in the order of the query.
     natural: bool,
     entries: Vec<SortEntry>,
-    /// Threads that have a result, where that must be known.
+    /// The threads that have a result, if that is needed.
     threads: HashSet<ThreadId>,
     total: usize,
 }
@@ -97,18 +96,19 @@ impl<'q> ListCollector<'q> {
         Self { results, wanted, natural, entries: Vec::new(), threads: HashSet::new(), total: 0 }
     }
 
-    /// Nothing that follows is wanted.
+    /// Whether no further email is wanted.
     fn is_enough(&self) -> bool {
         self.natural && !self.wanted.total && self.entries.len() >= self.wanted.limit
     }
 
-    /// How many more are wanted.
+    /// Returns how many more results are wanted.
     fn room(&self) -> usize {
         let is_all = self.wanted.total || !self.natural;
         if is_all { usize::MAX } else { self.wanted.limit.saturating_sub(self.entries.len()) }
     }
 
-    /// Decides an email, where that can change anything and it is not `sure` to match.
+    /// Decides an email, unless it is certain to match or cannot change the results, and collects
+    /// it.
     fn take(
         &mut self,
         matcher: &Matcher,
@@ -125,15 +125,15 @@ impl<'q> ListCollector<'q> {
         Ok(())
     }
 
-    /// Takes an email that matches and whose place its id says.
+    /// Collects an email that matches, sorted by its id.
     fn add_sure(&mut self, id: EmailId, thread: ThreadId) {
         if !self.is_enough() && !self.shown().is_some_and(|shown| shown.contains(&thread)) {
             self.push(SortEntry::by_id(id, thread));
         }
     }
 
-    /// The threads that show what they do already, where one email of each is enough: no other of
-    /// theirs needs deciding.
+    /// Returns the threads that have a result, if one result for each thread is enough. Their other
+    /// emails need not be decided.
     fn shown(&self) -> Option<&HashSet<ThreadId>> {
         (self.natural && self.results.collapse).then_some(&self.threads)
     }
@@ -147,7 +147,8 @@ impl<'q> ListCollector<'q> {
             return;
         }
         self.entries.push(entry);
-        // As many again, so that sorting costs each result but a few comparisons more.
+        // Twice the wanted number, so that sorting costs only a few more comparisons for each
+        // result.
         let room = self
             .wanted
             .limit
@@ -158,8 +159,8 @@ impl<'q> ListCollector<'q> {
         }
     }
 
-    /// Puts in order what was found, of each thread its first, and lets go of what is not wanted.
-    /// What goes is behind as many as are wanted, whatever follows.
+    /// Sorts the collected results, keeps the first of each thread if threads are collapsed, and
+    /// drops those beyond the wanted number.
     fn sort_and_trim(&mut self) {
         let (results, mut threads) = (self.results, HashSet::new());
         self.entries.sort_unstable_by(|one, other| one.compare(other, &results.sort));

@@ -1,10 +1,10 @@
-//! The way that always serves: a supply of emails, newest or oldest first, against the filter; then
-//! sorted, collapsed and cut. Of all emails, or of a listing that holds every match.
+//! The generic access path: decides each email of a walk by the filter, then sorts, collapses and
+//! truncates the results.
 //!
-//! Where the order asked for is that of the walk and nothing behind the section is asked for, the
-//! walk ends with it. In another order all is walked, but no more is kept than the section and what
-//! comes before it: memory follows the section, not the mailbox. What the search index rules out is
-//! passed over, where the plan says so (`Matcher::next`).
+//! - If the walk is in the order of the query and no total is wanted, it ends with the section.
+//! - In any other order all emails are walked, but only the section and what comes before it are
+//!   held: memory depends on the section, not on the mailbox.
+//! - With a search plan, the walk skips emails that the search index rules out (`Matcher::next`).
 
 mod changes;
 mod list;
@@ -43,7 +43,7 @@ pub(super) fn query(
 }
 
 impl Window {
-    /// How many of the first results it can be cut from; nothing where that may be all.
+    /// Returns how many first results contain the section; `None` if all may be needed.
     fn prefix_length(self) -> Option<usize> {
         match self.start {
             Start::Position(position) => usize::try_from(position).ok()?.checked_add(self.limit?),
@@ -51,8 +51,8 @@ impl Window {
         }
     }
 
-    /// The section of a complete list and the index where it begins; nothing where the anchor is
-    /// not in it.
+    /// Returns the section of all results and the index where it begins, or `None` if the anchor is
+    /// not among them.
     pub(super) fn section(self, ids: &[EmailId]) -> Option<(usize, &[EmailId])> {
         let forward = |from: usize, by: i64| {
             let steps = usize::try_from(by.unsigned_abs()).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! Results with the keys by which they are sorted.
+//! Results with the keys by which they are sorted, and their comparison.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use crate::query::matching::candidate::Candidate;
 use crate::query::matching::threads::KeywordShare;
 use crate::query::sort::{self, Comparator, SortProperty};
 
-/// A result with the keys that it is sorted by.
+/// A result with its sort keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SortEntry {
     keys: Box<[SortKey]>,
@@ -25,8 +25,8 @@ enum SortKey {
 }
 
 impl SortEntry {
-    /// Takes the keys of an email. Nothing where they hang on content that is gone, as that of a
-    /// purged email may be.
+    /// Returns the entry of an email, or `None` if a key needs content that is gone, as after a
+    /// purge.
     pub(super) fn of(
         sort: &[Comparator],
         email: &mut Candidate<'_, '_>,
@@ -48,12 +48,12 @@ impl SortEntry {
         }))
     }
 
-    /// Of a result whose place its id says (`direction`).
+    /// Returns the entry of a result that is sorted by its id alone (`direction`).
     pub(super) fn by_id(id: EmailId, thread: ThreadId) -> Self {
         Self { keys: Box::default(), id, thread }
     }
 
-    /// Which stands first in the results.
+    /// Compares the positions of two results.
     pub(super) fn compare(&self, other: &Self, sort: &[Comparator]) -> Ordering {
         let pairs = sort.iter().zip(self.keys.iter().zip(other.keys.iter()));
         let by_keys = pairs.map(|(comparator, (one, two))| {

@@ -1,16 +1,15 @@
-//! Answers that cost their own length: windows and changes of kept listings, and of all mail
-//! (`docs/storage.md`, "Listings").
+//! Windows and changes of maintained listings, and of all mail (`docs/storage.md`, "Listings").
 //!
 //! - The results are one listing, or two parts of it: the emails that another listing shows, and
 //!   the rest (`parts`).
-//! - An email was shown at a state if it had been added by then and not removed yet. So what came
-//!   to a listing since is its live rows added later, and what left it are the rows removed later
-//!   that were added by then; who is in both has merely been away. An email that went from one part
-//!   to the other has left its place and has a new one.
-//! - Where the order is by receipt alone, which never changes, `upToId` cuts off what lies behind
-//!   it, from `removed` if it was in the old results and from `added` if it is in the new ones (RFC
-//!   8620 §5.6).
-//! - A span of receipt is a part of the listing: its ends have positions like any email.
+//! - An email was shown at a state if its row was added by then and not yet removed. So the emails
+//!   that came since are the live rows added later, and the emails that left are the rows removed
+//!   later that were added by then. An email in both was only away. An email that moved from one
+//!   part to the other is reported as removed and added.
+//! - If the order is by receipt alone, which never changes, changes after `upToId` are left out: of
+//!   `removed` if that email was in the old results, of `added` if it is in the new ones (RFC 8620
+//!   §5.6).
+//! - A span of receipt is a section of the listing: its ends have positions like any email.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +22,7 @@ use crate::query::walk::scan::EmailScan;
 use crate::query::{Error, Query, QueryAnswer, QueryChanges, QueryChangesAnswer, QuerySpec, Start};
 use crate::store::Snapshot;
 
-/// Email/query of kept listings.
+/// Answers Email/query from maintained listings.
 pub(in crate::query) fn query(
     snapshot: &Snapshot<'_>,
     query: &Query,
@@ -51,8 +50,8 @@ pub(in crate::query) fn query(
     })
 }
 
-/// Email/queryChanges of kept listings; nothing where the state is older than their history. At
-/// most `most` events of each are read.
+/// Answers Email/queryChanges from maintained listings, or returns `None` if the state is below
+/// their low marks. Reads at most `max_events` changes of each listing.
 pub(in crate::query) fn changes(
     snapshot: &Snapshot<'_>,
     request: &QueryChanges,
@@ -82,7 +81,7 @@ pub(in crate::query) fn changes(
     Ok(Some(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total }))
 }
 
-/// Email/query of all mail, newest or oldest first. Positions cost a walk.
+/// Answers Email/query of all mail, newest or oldest first. A position costs a walk to it.
 pub(in crate::query) fn all_mail(
     snapshot: &Snapshot<'_>,
     query: &Query,
@@ -127,7 +126,8 @@ pub(in crate::query) fn all_mail(
     })
 }
 
-/// Email/queryChanges of all mail: who came was made since, who left was destroyed since.
+/// Answers Email/queryChanges of all mail: emails created since the state were added, and emails
+/// destroyed since were removed.
 pub(in crate::query) fn all_mail_changes(
     snapshot: &Snapshot<'_>,
     request: &QueryChanges,
@@ -177,8 +177,8 @@ pub(in crate::query) fn all_mail_changes(
     Ok(QueryChangesAnswer { state, removed: removed.into_iter().collect(), added, total })
 }
 
-/// The positions of live emails among all, in the direction of the walk, by one walk to the last of
-/// them.
+/// Returns the positions of live emails among all emails, in the direction of the walk. One walk
+/// goes to the last of them.
 fn positions(
     snapshot: &Snapshot<'_>,
     results: &QuerySpec,
@@ -202,7 +202,7 @@ fn positions(
     Ok(out)
 }
 
-/// `maxChanges`, counted after the cut.
+/// Checks `maxChanges`. What `upToId` cut off does not count.
 fn check_max_changes(request: &QueryChanges, removed: usize, added: usize) -> Result<(), Error> {
     let too_many =
         request.max_changes.is_some_and(|max_events| removed.saturating_add(added) > max_events);

@@ -1,4 +1,4 @@
-//! Queries that listings answer: windows and changes at the cost of their own length.
+//! Answers queries from listings. Windows and changes cost their own length.
 
 pub(super) mod answer;
 pub(super) mod parts;

@@ -1,16 +1,16 @@
-//! Results made of kept listings: one of them, from either end, or two parts of it of which one
-//! comes first.
+//! The results of a query as sections of maintained listings: one listing, or two parts of it of
+//! which one comes first.
 //!
-//! - *Pinned*: the emails that another listing shows, and the rest of the larger one, which no
-//!   listing keeps (`store::Snapshot::listing_difference`). "Flagged first" is the listing
-//!   "flagged" and the rest of "every email".
-//! - *By thread*: collapsed, a thread with a flagged email shows its newest flagged one. The rest
-//!   are the threads of which the smaller listing shows no email. Positions among them are counted
-//!   by a walk over the rows of the listing.
-//! - *Oldest of each thread*: collapsed and oldest first, a walk from the end over the uncollapsed
-//!   listing.
+//! - *Pinned*: the first part is the listing of the pin's filter, and the second is the rest of the
+//!   larger listing, or the other way round. "Flagged first" is the listing "flagged" and the rest
+//!   of "every email". No listing has the rest; `store::Snapshot::listing_difference` finds it.
+//! - *By thread* (with `collapseThreads`): a thread with a flagged email shows its newest flagged
+//!   email. The rest are the threads of which the pinned listing shows no email. Their positions
+//!   are counted by a walk over the rows of the listing.
+//! - *Oldest of each thread* (with `collapseThreads`, oldest first): a walk over the uncollapsed
+//!   listing from its end.
 //!
-//! No way here reads an email.
+//! Only rows of listings are read, never emails.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -22,19 +22,20 @@ use crate::query::walk::scan::read_page;
 use crate::query::{Error, QueryChanges};
 use crate::store::{CountedListing, ListingMoves, Snapshot};
 
-/// Emails read at once.
+/// The number of rows that are read at once.
 const READ_BATCH: usize = 256;
-/// Threads of the smaller listing that are held at once; of more each thread is looked up.
+/// If the pinned listing has at most this many threads, a walk holds them all in memory; otherwise
+/// it looks up each thread.
 const MAX_HELD_THREADS: u64 = 4096;
 
-/// By what an email of the rest is known.
+/// How the emails outside the pinned part are found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RestKind {
-    /// The smaller listing does not show it.
+    /// The pinned listing does not show the email.
     ById,
-    /// The smaller listing shows none of its thread.
+    /// The pinned listing shows no email of the thread.
     ByThread,
-    /// There is one part: the oldest email of each thread. The value is the number of threads.
+    /// There is only one part, the oldest email of each thread. The value is the number of threads.
     OldestOfThreads(u64),
 }
 
@@ -45,7 +46,7 @@ enum ResultPart {
     Rest,
 }
 
-/// The results of a query, as listings have them.
+/// The results of a query, as parts of listings.
 pub(in crate::query) struct ResultParts<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
@@ -55,23 +56,23 @@ pub(in crate::query) struct ResultParts<'v> {
     direction: Direction,
 }
 
-/// What must be taken out of old results and put into new ones.
+/// The emails to remove from the old results and to insert into them.
 pub(in crate::query) struct ResultDelta {
     pub(in crate::query) removed: BTreeSet<EmailId>,
     pub(in crate::query) added: BTreeSet<EmailId>,
-    /// `upToId` where it can be honoured: whether it was in the old results, and whether it is in
-    /// the new ones.
+    /// `upToId` if it can be honoured, whether it was in the old results, and whether it is in the
+    /// new ones.
     pub(in crate::query) up_to: Option<(EmailId, bool, bool)>,
 }
 
-/// What came to a listing and what left it.
+/// The emails that came to a listing since a state, and the emails that left it.
 struct Events {
     came: BTreeMap<EmailId, ThreadId>,
     gone: BTreeMap<EmailId, ThreadId>,
 }
 
 impl<'v> ResultParts<'v> {
-    /// The listings of a plan, where its way is made of them.
+    /// Returns the parts for a plan, or `None` if its path is not made of listings.
     pub(in crate::query) fn of(
         snapshot: &'v Snapshot<'v>,
         account: AccountId,
@@ -105,7 +106,7 @@ impl<'v> ResultParts<'v> {
         Some(Self { snapshot, account, all, pin, kind, direction: plan.direction })
     }
 
-    /// How many emails the results have.
+    /// Returns the number of results.
     pub(in crate::query) fn length(&self) -> Result<u64, Error> {
         match self.kind {
             RestKind::OldestOfThreads(threads) => Ok(threads),
@@ -113,13 +114,13 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    /// The earliest state from which their changes can be told.
+    /// Returns the low mark: the earliest state from which changes of the results can be reported.
     pub(in crate::query) fn low(&self) -> ModSeq {
         let low = |shown: &ListingRange<'_>| shown.counted.stats.low;
         self.pin.iter().map(|(_, shown)| low(shown)).fold(low(&self.all), ModSeq::max)
     }
 
-    /// The parts in their order, each with its length.
+    /// Returns the parts in their order, each with its length.
     fn parts(&self) -> Result<Vec<(ResultPart, u64)>, Error> {
         let length = self.length()?;
         let Some((pin, shown)) = &self.pin else { return Ok(vec![(ResultPart::Whole, length)]) };
@@ -132,7 +133,7 @@ impl<'v> ResultParts<'v> {
         Ok(parts)
     }
 
-    /// The emails from a position on. `near` is an email whose position is known.
+    /// Returns the emails from a position on. `near` is an email whose position is known.
     pub(in crate::query) fn section(
         &self,
         start: u64,
@@ -182,7 +183,7 @@ impl<'v> ResultParts<'v> {
         let mut ids = match (part, &self.pin) {
             (ResultPart::Pinned, Some((_, shown))) => shown.section(start, limit, near)?,
             (ResultPart::Rest, Some((_, shown))) => {
-                // Of the rest, those before the range.
+                // Emails of the rest before the range.
                 let before = self.all.ends()?.0.saturating_sub(shown.ends()?.0);
                 let at = before.saturating_add(start);
                 self.snapshot.listing_difference(
@@ -201,7 +202,7 @@ impl<'v> ResultParts<'v> {
         Ok(ids)
     }
 
-    /// The position of an email; `None` where it is not in the results.
+    /// Returns the position of an email, or `None` if it is not in the results.
     pub(in crate::query) fn position(&self, id: EmailId) -> Result<Option<u64>, Error> {
         let is_pinned = match &self.pin {
             Some((_, shown)) => shown.has(id)?,
@@ -220,7 +221,7 @@ impl<'v> ResultParts<'v> {
         Ok(self.positions(&BTreeSet::from([id]))?.pop().map(|(at, _)| at))
     }
 
-    /// Whether an email of the larger listing is what is shown of its thread.
+    /// Whether the results show this email of the larger listing for its thread.
     fn is_first_of(&self, id: EmailId, thread: ThreadId) -> Result<bool, Error> {
         Ok(match self.kind {
             RestKind::ById => true,
@@ -231,7 +232,7 @@ impl<'v> ResultParts<'v> {
         })
     }
 
-    /// The positions of emails that are in the results, in the order of the results.
+    /// Returns the positions of emails that are in the results, in the order of the results.
     pub(in crate::query) fn positions(
         &self,
         ids: &BTreeSet<EmailId>,
@@ -265,7 +266,7 @@ impl<'v> ResultParts<'v> {
         Ok(out)
     }
 
-    /// The positions in a part; newest first, but for a walk.
+    /// Returns the positions in a part, newest first; of a walked part in the order of the results.
     fn positions_in(
         &self,
         part: ResultPart,
@@ -295,7 +296,7 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    /// Whether no ranks count a part.
+    /// Whether a part has no ranks, so that a walk counts its positions.
     fn is_walked(&self, part: ResultPart) -> bool {
         match self.kind {
             RestKind::ById => false,
@@ -304,8 +305,7 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    /// Goes through the part that no ranks count, in the order of the results, as long as `each`
-    /// wants more.
+    /// Walks over the part without ranks in the order of the results, until `each` returns `false`.
     fn walk(&self, mut each: impl FnMut(u64, EmailId) -> bool) -> Result<(), Error> {
         let pinned = match &self.pin {
             Some((_, shown)) if shown.counted.stats.total <= MAX_HELD_THREADS => {
@@ -347,7 +347,7 @@ impl<'v> ResultParts<'v> {
         }
     }
 
-    /// The newest or the oldest email of a thread in the email view of a listing.
+    /// Returns the newest or the oldest email of a thread in the uncollapsed listing.
     fn end_of(
         &self,
         shown: &ListingRange<'_>,
@@ -365,7 +365,7 @@ impl<'v> ResultParts<'v> {
         )?)
     }
 
-    /// What must be taken out and put in since a state that is not before `low`.
+    /// Returns what changed since a state that is not below the low mark.
     pub(in crate::query) fn changes(
         &self,
         asked: &QueryChanges,
@@ -408,8 +408,8 @@ impl<'v> ResultParts<'v> {
         let (entered, left) = (all.added(), all.removed());
         let (mut removed, mut added) = (left.clone(), entered.clone());
         if let Some(pinned) = pinned {
-            // Who changes sides without having come leaves one place, and without having gone gets
-            // another.
+            // An email that moved between the parts is removed, unless it is new, and added, unless
+            // it left.
             let (pinned, unpinned) = (pinned.added(), pinned.removed());
             let moved = || pinned.iter().chain(&unpinned).copied();
             removed.extend(moved().filter(|id| !entered.contains(id)));
@@ -469,7 +469,8 @@ impl<'v> ResultParts<'v> {
         Ok(touched)
     }
 
-    /// The email that a collapsed listing showed of a thread, and the one that it shows.
+    /// Returns the email that a collapsed listing showed of a thread, and the one that it shows
+    /// now.
     fn newest(
         &self,
         shown: &ListingRange<'_>,
@@ -477,7 +478,7 @@ impl<'v> ResultParts<'v> {
         thread: ThreadId,
     ) -> Result<(Option<EmailId>, Option<EmailId>), Error> {
         let now = self.end_of(shown, thread, false, |_| true)?;
-        // It shows one at a time.
+        // A collapsed listing shows at most one email of a thread at a time.
         let then = match events.get(&thread) {
             Some((_, gone)) => gone.first().copied(),
             None => now,
@@ -487,17 +488,17 @@ impl<'v> ResultParts<'v> {
 }
 
 impl Events {
-    /// What is there and was not.
+    /// Returns the emails that are in the listing now and were not before.
     fn added(&self) -> BTreeSet<EmailId> {
         self.came.keys().filter(|id| !self.gone.contains_key(id)).copied().collect()
     }
 
-    /// What was there and is not.
+    /// Returns the emails that were in the listing and are not now.
     fn removed(&self) -> BTreeSet<EmailId> {
         self.gone.keys().filter(|id| !self.came.contains_key(id)).copied().collect()
     }
 
-    /// What came and what left, of each thread.
+    /// Returns the emails that came and the emails that left, by thread.
     fn by_thread(&self) -> BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)> {
         let mut threads: BTreeMap<ThreadId, (Vec<EmailId>, Vec<EmailId>)> = BTreeMap::new();
         for (id, thread) in &self.came {

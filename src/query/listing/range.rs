@@ -1,4 +1,4 @@
-//! A kept listing, or the span of it that a filter names, with its positions.
+//! A maintained listing, or a range of it, with the positions of its emails.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use crate::query::Error;
 use crate::query::id_range::IdRange;
 use crate::store::{CountedListing, Snapshot};
 
-/// Emails read at once.
+/// The number of rows that are read at once.
 const READ_BATCH: usize = 256;
 
-/// An email, which need not be in the listing, or the end, and how many stand before it.
+/// An email id (which need not be in the listing) or the end, and the number of emails before it.
 type ListingPosition = (Option<EmailId>, u64);
 
 #[derive(Clone, Copy)]
@@ -22,13 +22,14 @@ pub(in crate::query) struct ListingRange<'v> {
 }
 
 impl ListingRange<'_> {
-    /// How many emails it shows.
+    /// Returns the number of emails in the range.
     pub(in crate::query) fn length(&self) -> Result<u64, Error> {
         let (low, high) = self.ends()?;
         Ok(high.saturating_sub(low))
     }
 
-    /// The emails from a position on, newest first. `near` is an email whose position is known.
+    /// Returns the emails from a position on, newest first. `near` is an email whose position is
+    /// known.
     pub(in crate::query) fn section(
         &self,
         start: u64,
@@ -52,13 +53,14 @@ impl ListingRange<'_> {
         Ok(page.into_iter().map(|(id, _)| id).collect())
     }
 
-    /// Whether an email is shown.
+    /// Whether an email is in the range of the listing.
     pub(in crate::query) fn has(&self, id: EmailId) -> Result<bool, Error> {
         Ok(self.range.holds(id)
             && self.snapshot.is_in_listing(self.account, self.counted.listing, id)?)
     }
 
-    /// The positions in the listing of the range's first email and of the one behind its last.
+    /// Returns the position in the listing of the first email of the range, and the position after
+    /// the last one.
     pub(in crate::query) fn ends(&self) -> Result<(u64, u64), Error> {
         if self.range.first > self.range.last {
             return Ok((0, 0));
@@ -71,8 +73,8 @@ impl ListingRange<'_> {
         Ok((low, high))
     }
 
-    /// How many emails of the span stand before each of these, which are in the range but need not
-    /// be shown: each by rank, or all by one walk where that is shorter.
+    /// Returns the number of emails of the range before each of `ids`. The ids are in the range but
+    /// need not be in the listing. Uses ranks for each id, or one walk for all if that is shorter.
     pub(in crate::query) fn positions(
         &self,
         ids: &BTreeSet<EmailId>,

@@ -1,5 +1,5 @@
-//! One email under examination: its facts, and what must be fetched to decide a condition, each at
-//! most once.
+//! An email whose match is being decided. What a condition needs is fetched when it is first
+//! needed, and only once.
 
 use smallvec::SmallVec;
 
@@ -11,30 +11,32 @@ use crate::query::search::hits::Hits;
 use crate::query::{Allowance, Error, QuerySpec};
 use crate::store::Snapshot;
 
-/// Bytes of a message that cost about as much as a row of an email.
+/// Reading this many bytes of a message counts as reading one row.
 const ROW_BYTES: usize = 1024;
 
-/// Where candidates read.
+/// What all candidates of a query share: the snapshot, the allowance, and the walks over the search
+/// index.
 #[derive(Debug)]
 pub(in crate::query) struct CandidateSource<'v> {
     pub(in crate::query) snapshot: &'v Snapshot<'v>,
     pub(in crate::query) account: AccountId,
     pub(in crate::query) threads: Threads<'v>,
-    /// What may be read of messages.
     pub(in crate::query) reads: Allowance,
-    /// What the search index says, by the number of the matcher's needle.
+    /// The hits of each search term of the matcher, by the number of the term.
     hits: Vec<TermHits<'v>>,
-    /// Of each alternative of the matcher: from where it was sought last, and where it may match
-    /// next.
+    /// For each alternative of the matcher: the start of the last search for its next possible
+    /// match, and the result.
     ahead: Vec<Option<(EmailId, Option<EmailId>)>>,
 }
 
-/// What the search index says of an email, as `CandidateSource::told` has it.
+/// The answer of the search index for an email, by the number of the search term: `None` if the
+/// email does not have the term. Otherwise the email may have it, if it was created at or before
+/// this change: the id may belong to a newer email since.
 pub(in crate::query) type IndexAnswer = SmallVec<[Option<ModSeq>; 2]>;
 
-/// Two walks over the hits of a needle. Where several needles must meet, the one that leads goes
-/// far beyond an email that another alternative names: what is said of that is said by the one that
-/// follows. Of emails that are asked for from newer to older neither begins again.
+/// Two iterators over the emails that may contain one search term. An AND advances `leading` past
+/// emails that another branch of an OR still asks about; `trailing` answers for those. As long as
+/// emails are asked about from newer to older, neither restarts.
 #[derive(Debug)]
 struct TermHits<'v> {
     leading: Hits<'v>,
@@ -42,7 +44,7 @@ struct TermHits<'v> {
 }
 
 impl<'v> CandidateSource<'v> {
-    /// For a matcher of these results.
+    /// Returns a source for a matcher of these results.
     pub(in crate::query) fn new(
         snapshot: &'v Snapshot<'v>,
         results: &'v QuerySpec,
@@ -64,13 +66,12 @@ impl<'v> CandidateSource<'v> {
         }
     }
 
-    /// What the search index says of an email, by the number of the needle: whether it may have it,
-    /// and then that no email made later is meant.
+    /// Returns the answer of the search index for an email.
     pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<IndexAnswer, Error> {
         (0..self.hits.len()).map(|term| self.fold_modseq(term, id)).collect()
     }
 
-    /// Returns what the search index says of an email for one needle.
+    /// Returns the answer of the search index for an email and one search term.
     fn fold_modseq(&mut self, term: usize, id: EmailId) -> Result<Option<ModSeq>, Error> {
         let Some(TermHits { leading, trailing }) = self.hits.get_mut(term) else {
             return Ok(None);
@@ -83,7 +84,7 @@ impl<'v> CandidateSource<'v> {
         Ok(walk.index_answer(id)?)
     }
 
-    /// The first email not before `from` that may have a needle of the matcher.
+    /// Returns the first email at or after `from` that may have a search term.
     pub(in crate::query) fn next_hit(
         &mut self,
         term: usize,
@@ -92,7 +93,8 @@ impl<'v> CandidateSource<'v> {
         Ok(self.hits.get_mut(term).map_or(Ok(Some(from)), |hits| hits.leading.seek(from))?)
     }
 
-    /// The first email not before `from` at which an alternative may match, where that is known.
+    /// Returns the first email at or after `from` at which an alternative may match, if the last
+    /// search tells.
     pub(in crate::query) fn next_known(
         &self,
         alternative: usize,
@@ -102,7 +104,7 @@ impl<'v> CandidateSource<'v> {
         (asked <= from && found.is_none_or(|found| found >= from)).then_some(found)
     }
 
-    /// Takes note of it.
+    /// Records the first email at or after `from` at which an alternative may match.
     pub(in crate::query) fn remember_next(
         &mut self,
         alternative: usize,
@@ -115,36 +117,36 @@ impl<'v> CandidateSource<'v> {
     }
 }
 
-/// What was fetched of an email.
+/// What was fetched of an email. The outer `Option` says whether it was fetched, the inner whether
+/// it exists.
 #[derive(Debug, Default)]
 pub(in crate::query) struct FetchedEmail {
     content: Option<Option<(Vec<u8>, EmailContent)>>,
     /// The message as it was received.
     pub(in crate::query) received: Option<Option<Vec<u8>>>,
-    /// The beginning of the message, with its header.
+    /// The beginning of the message, with the whole header.
     header: Option<Option<Vec<u8>>>,
-    /// As `CandidateSource::told` has it.
     index_answer: Option<IndexAnswer>,
 }
 
 impl FetchedEmail {
-    /// Of which the search index told this.
+    /// Returns an answer of the search index, with nothing else fetched.
     pub(in crate::query) fn of(index_answer: IndexAnswer) -> Self {
         Self { index_answer: Some(index_answer), ..Self::default() }
     }
 }
 
-/// The trace fields of an email's delivery, and the beginning of its message with its own fields.
+/// The trace prefix of an email, and the beginning of its message with the header.
 type HeaderBytes<'h> = (&'h [u8], &'h [u8]);
 
-/// An email, or the tombstone of one.
+/// An email or a tombstone.
 #[derive(Debug)]
 pub(in crate::query) struct Candidate<'s, 'v> {
     source: &'s mut CandidateSource<'v>,
     pub(in crate::query) id: EmailId,
     pub(in crate::query) metadata: &'s EmailMetadata,
     fetched: FetchedEmail,
-    /// Messages may be read for it.
+    /// Whether the message may be read.
     may_read: bool,
 }
 
@@ -157,22 +159,22 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Self { source, id, metadata, fetched: FetchedEmail::default(), may_read: true }
     }
 
-    /// Of which something is known already.
+    /// Uses what was fetched before.
     pub(in crate::query) fn with_fetched(self, fetched: FetchedEmail) -> Self {
         Self { fetched, ..self }
     }
 
-    /// For which no message is read: what takes one is not known.
+    /// Forbids reading the message. Conditions that need it are then not known.
     pub(in crate::query) fn without_reading(self) -> Self {
         Self { may_read: false, ..self }
     }
 
-    /// What is known of it by now.
+    /// Returns what was fetched.
     pub(in crate::query) fn into_fetched(self) -> FetchedEmail {
         self.fetched
     }
 
-    /// What a list shows of it.
+    /// Returns the content row.
     pub(in crate::query) fn content(&mut self) -> Result<Option<&EmailContent>, Error> {
         Ok(self.content_row()?.map(|(_, content)| content))
     }
@@ -186,7 +188,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(self.fetched.content.as_ref().and_then(Option::as_ref))
     }
 
-    /// Whether it may have a needle of the matcher: not known of what is destroyed.
+    /// Whether the email may have a search term; `None` if the email is destroyed.
     pub(in crate::query) fn may_contain(&mut self, term: usize) -> Result<Option<bool>, Error> {
         if self.metadata.deleted.is_some() {
             return Ok(None);
@@ -198,7 +200,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(Some(index_answer.is_some_and(|made| made >= self.metadata.created)))
     }
 
-    /// The message as it was received; none of what is destroyed.
+    /// Returns the message as received, or `None` if the email is destroyed.
     pub(in crate::query) fn received(&mut self) -> Result<Option<&[u8]>, Error> {
         if self.fetched.received.is_none() && self.may_read {
             let live = self.metadata.deleted.is_none();
@@ -212,8 +214,8 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(self.fetched.received.as_ref().and_then(Option::as_deref))
     }
 
-    /// Its header: the trace fields of its delivery, and the beginning of the message with its own
-    /// fields. None of what is destroyed.
+    /// Returns the trace prefix and the beginning of the message with the header, or `None` if the
+    /// email is destroyed.
     pub(in crate::query) fn header(&mut self) -> Result<Option<HeaderBytes<'_>>, Error> {
         if self.fetched.received.is_none() && self.fetched.header.is_none() && self.may_read {
             let live = self.metadata.deleted.is_none();
@@ -223,8 +225,8 @@ impl<'s, 'v> Candidate<'s, 'v> {
             } else {
                 None
             };
-            // A message comes in whole frames: they are counted among the rows, by their size, and
-            // the bytes are those of the header, which alone are looked at and kept.
+            // Messages are read in whole frames. The frames count as rows by their size; the bytes
+            // charged are those of the header, because only these are searched and kept.
             if let Some(read) = &mut read {
                 self.source.reads.count_rows(read.len() / ROW_BYTES);
                 read.truncate(body_offset(read));
@@ -244,7 +246,7 @@ impl<'s, 'v> Candidate<'s, 'v> {
         Ok(prefix.zip(beginning))
     }
 
-    /// Which emails of its thread have a keyword.
+    /// Returns whether the emails of the thread have a keyword.
     pub(in crate::query) fn thread_share(&mut self, word: &str) -> Result<KeywordShare, Error> {
         self.source.threads.share(self.metadata.thread, word)
     }

@@ -1,13 +1,12 @@
-//! Whether an email matches a filter (RFC 8621 §4.4.1): cheapest conditions first, and nothing
-//! fetched twice.
+//! Decides whether an email matches a filter (RFC 8621 §4.4.1).
 //!
-//! A condition is true, false or not known. Of a live email every condition is known. Of the past
-//! only those are that never change: what is false by them alone cannot have been in the results at
-//! any time (`Moment::Ever`).
-//!
-//! A text is looked for in the search index first (`hits`), which tells without reading the message
-//! that it is not there. The same index leads a walk over emails past those that cannot match
-//! (`Matcher::next`), whatever the filter is made of.
+//! - The cheapest conditions are decided first, and nothing is fetched twice.
+//! - A condition is true, false or not known. For a live email every condition is known. For the
+//!   past only immutable conditions are known: an email for which they are false was never in the
+//!   results (`Moment::Ever`).
+//! - A text is looked up in the search index first (`hits`). The index tells without reading the
+//!   message that an email does not have the text. It also leads a walk past emails that cannot
+//!   match (`Matcher::next`).
 
 use crate::message::header::{fields, folded};
 use crate::message::tokens;
@@ -18,43 +17,42 @@ use crate::query::matching::candidate::{Candidate, CandidateSource};
 use crate::query::matching::threads::KeywordShare;
 use crate::query::search::term::{SearchTerm, WORD_FIELDS, pieces};
 
-/// When an email should match.
+/// The time for which a match is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::query) enum Moment {
-    /// On the view.
+    /// The time of the snapshot.
     Now,
-    /// At any time of its life.
+    /// Any time since the email was created.
     Ever,
 }
 
-/// A filter made ready.
+/// A filter prepared for many emails.
 #[derive(Debug)]
 pub(in crate::query) struct Matcher {
     node: Node,
     tables: FilterTables,
 }
 
-/// What the nodes of a filter name by number.
+/// What the nodes of a filter refer to by number.
 #[derive(Debug, Default)]
 struct FilterTables {
-    /// What is looked for in the search index.
     terms: Vec<SearchTerm>,
-    /// How many alternatives there are.
+    /// The number of alternatives: the parts of all `Or` nodes.
     alternatives: usize,
 }
 
 #[derive(Debug)]
 enum Node {
     And(Vec<Self>),
-    /// The first is the alternative of this number.
+    /// The parts, and the number of the first one among all alternatives.
     Or(Vec<Self>, usize),
     Not(Vec<Self>),
     Is(Condition),
-    /// A needle, by its number.
+    /// The number of a search term. The message confirms a hit.
     Text(usize),
-    /// A needle, by its number, of which the search index is believed.
+    /// The number of a search term for which the index alone is sure.
     Indexed(usize),
-    /// The needles are in whatever message matches.
+    /// A header field with these pieces in its value. Every match has all `terms`.
     Header {
         name: String,
         pieces: Vec<String>,
@@ -63,23 +61,23 @@ enum Node {
 }
 
 impl Matcher {
-    /// Of a filter that was validated.
+    /// Prepares a filter that was validated.
     pub(in crate::query) fn new(filter: &Filter, secrets: &Secrets) -> Self {
         let mut tables = FilterTables::default();
         Self { node: Node::of(filter, secrets, &mut tables), tables }
     }
 
-    /// What is looked for in the search index.
+    /// Returns the search terms of the filter.
     pub(in crate::query) fn terms(&self) -> &[SearchTerm] {
         &self.tables.terms
     }
 
-    /// How many alternatives it has.
+    /// Returns the number of alternatives.
     pub(in crate::query) fn alternatives(&self) -> usize {
         self.tables.alternatives
     }
 
-    /// The first email not before `from` that may match, by the search index.
+    /// Returns the first email at or after `from` that may match, by the search index.
     pub(in crate::query) fn next(
         &self,
         source: &mut CandidateSource<'_>,
@@ -88,13 +86,12 @@ impl Matcher {
         self.node.next(source, from)
     }
 
-    /// Whether the search index leaves but some emails.
+    /// Whether every match must be a hit of the search index.
     pub(in crate::query) fn needs_index_hit(&self) -> bool {
         self.node.needs_index_hit()
     }
 
-    /// Whether the email matches, as far as that is known without reading its message where it may
-    /// not.
+    /// Whether the email matches; `None` if that is not known without reading the message.
     pub(in crate::query) fn matches_without_reading(
         &self,
         email: &mut Candidate<'_, '_>,
@@ -102,7 +99,7 @@ impl Matcher {
         self.node.decide(email, Moment::Now, self.terms())
     }
 
-    /// Whether the email matches, or (`Moment::Ever`) may have matched once.
+    /// Whether the email matches, or (`Moment::Ever`) may have matched at some time.
     pub(in crate::query) fn matches(
         &self,
         email: &mut Candidate<'_, '_>,
@@ -137,7 +134,7 @@ impl Node {
     fn of_condition(condition: &Condition, secrets: &Secrets, tables: &mut FilterTables) -> Self {
         let terms = &mut tables.terms;
         let mut text_node = |term: SearchTerm| {
-            // An empty needle is in every email.
+            // Every email has an empty search term.
             if term.is_empty() {
                 return Self::And(Vec::new());
             }
@@ -172,8 +169,8 @@ impl Node {
         }
     }
 
-    /// A condition on Delivered-To: what this service wrote on delivery is known from the search
-    /// index, and for all else of that name the header is read.
+    /// Returns the node for a condition on Delivered-To. The search index has the field that this
+    /// service wrote on delivery; for other fields of that name the header is read.
     fn of_delivery(
         name: &str,
         pieces: Vec<String>,
@@ -194,7 +191,7 @@ impl Node {
         Self::Or(vec![Self::Indexed(own), other], alternative)
     }
 
-    /// Whether it is false of all but the hits of some needle.
+    /// Whether the node is false for every email that is not a hit of a search term.
     fn needs_index_hit(&self) -> bool {
         match self {
             Self::And(parts) => parts.iter().any(Self::needs_index_hit),
@@ -215,7 +212,7 @@ impl Node {
             Self::Or(parts, number) => {
                 let mut first: Option<EmailId> = None;
                 for (number, part) in (*number..).zip(parts) {
-                    // One that was looked for and lies ahead is not looked for again.
+                    // An earlier search may have found the next email of this alternative.
                     let found = match source.next_known(number, from) {
                         Some(found) => found,
                         None => {
@@ -239,7 +236,8 @@ impl Node {
         }
     }
 
-    /// By what must be fetched: nothing, the thread, the content, the tokens, the message.
+    /// Returns a rank by what must be fetched: nothing, the thread, the content, the tokens, or the
+    /// message.
     fn cost(&self) -> u8 {
         match self {
             Self::And(parts) | Self::Or(parts, _) | Self::Not(parts) => {
@@ -276,11 +274,11 @@ impl Node {
         };
         match self {
             Self::And(parts) => all(parts, true),
-            // Any of these: not all of them false. None of these: all of them false.
+            // `Or` is true unless all parts are false. `Not` is true if all parts are false.
             Self::Or(parts, _) => Ok(all(parts, false)?.map(|none| !none)),
             Self::Not(parts) => all(parts, false),
             Self::Is(condition) => decide_condition(condition, email, moment),
-            // By the index, which is of hashes, and then by the message itself.
+            // The index has hashes of words, so the message confirms a hit.
             Self::Text(at) => match (email.may_contain(*at)?, terms.get(*at)) {
                 (Some(true), Some(term)) => Ok(email.received()?.map(|raw| term.confirms(raw))),
                 (known, _) => Ok(known),
@@ -298,7 +296,7 @@ impl Node {
     }
 }
 
-/// The first email not before `from` at which all parts meet.
+/// Returns the first email at or after `from` that is a hit of all parts.
 fn first_common<T>(
     parts: &[T],
     from: EmailId,
@@ -351,7 +349,7 @@ fn decide_condition(
         Condition::HasAttachment(wanted) => {
             email.content()?.map(|content| content.has_attachment == *wanted)
         }
-        // Made into nodes of their own.
+        // These conditions are nodes of their own.
         Condition::Text(_)
         | Condition::From(_)
         | Condition::To(_)
@@ -365,7 +363,7 @@ fn decide_condition(
     })
 }
 
-/// Every piece must stand in the value of one field of that name.
+/// Whether the value of one field with this name contains every piece.
 fn has_header(trace: &[u8], header: &[u8], name: &str, pieces: &[String]) -> bool {
     let header = header.get(..limits::MAX_HEADER_BYTES).unwrap_or(header);
     fields(trace).chain(fields(header)).filter(|field| field.is(name)).any(|field| {

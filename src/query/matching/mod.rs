@@ -1,4 +1,4 @@
-//! Whether an email matches a filter, and what is fetched to decide it.
+//! Decides whether an email matches a filter, and fetches what that needs.
 
 pub(super) mod candidate;
 pub(super) mod evaluate;

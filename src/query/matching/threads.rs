@@ -1,6 +1,8 @@
-//! How many emails of a thread have a keyword: from the thread's row where that tells, else from
-//! its emails, each thread asked once. Within a scope only the emails that may be seen count, so
-//! the row tells nothing.
+//! Finds whether none, some or all emails of a thread have a keyword.
+//!
+//! - For `$seen` and `$flagged` the counts in the thread's row tell. For other keywords the emails
+//!   of the thread are read, and the answer is cached.
+//! - Within a scope only the emails in the scope count, so the emails are always read.
 
 use std::collections::HashMap;
 
@@ -8,17 +10,15 @@ use crate::model::{AccountId, ThreadId, keyword};
 use crate::query::{Allowance, Error, Scope};
 use crate::store::Snapshot;
 
-/// Answers remembered at once.
+/// The highest number of cached answers for one keyword.
 const MAX_CACHED_THREADS: usize = 100_000;
 
-/// Which emails of a thread have a keyword.
+/// Whether the emails of a thread have a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::query) enum KeywordShare {
-    /// None of them.
     None,
-    /// Some, not all.
+    /// At least one email has the keyword, but not all.
     Some,
-    /// All of them.
     All,
 }
 
@@ -32,15 +32,15 @@ impl KeywordShare {
     }
 }
 
-/// The threads of an account on one view.
+/// The threads of an account in one snapshot.
 #[derive(Debug)]
 pub(in crate::query) struct Threads<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
     scope: Option<&'v Scope>,
-    /// Where the rows that are read are counted.
+    /// Counts the rows that are read.
     reads: Allowance,
-    /// By keyword; there are few.
+    /// The cached answers, by keyword. A query has few keywords.
     known: Vec<(String, HashMap<ThreadId, KeywordShare>)>,
 }
 

@@ -1,4 +1,4 @@
-//! The ways in which a query can be answered, and which of them is the cheapest.
+//! Lists the access paths of a query and chooses the cheapest.
 
 use super::conjuncts::{Conjuncts, conjuncts};
 use super::listings::{ExactListing, containing_listings, exact_listing, is_all_mail, merge_plan};
@@ -12,7 +12,7 @@ use crate::query::sort::{self, ListingOrder};
 use crate::query::{Error, QuerySpec};
 use crate::store::Snapshot;
 
-/// What it costs to find one email by its id, against reading the next of all.
+/// The cost of looking up an email by its id, relative to reading the next of all emails.
 const LOOKUP_COST: u64 = 4;
 
 /// Returns the cheapest way to answer a query whose filter is limited to its scope.
@@ -22,7 +22,7 @@ pub(in crate::query) fn plan(
     matcher: &Matcher,
 ) -> Result<QueryPlan, Error> {
     let mut paths = access_paths(snapshot, results, matcher)?;
-    // The generic way is the last, and never dear.
+    // The generic path is the last, and never expensive.
     let first =
         paths.candidates.iter().position(|plan| !paths.is_expensive(plan)).unwrap_or_default();
     let mut plan = paths.candidates.remove(first);
@@ -45,7 +45,7 @@ pub(in crate::query) fn plan(
     Ok(plan)
 }
 
-/// The ways that apply, best first, the generic one last.
+/// The access paths that apply to a query, best first, the generic one last.
 pub(in crate::query) struct AccessPaths {
     pub(in crate::query) candidates: Vec<QueryPlan>,
     wanted_listing: Option<(MailboxUid, ListingFilter)>,
@@ -63,8 +63,8 @@ impl AccessPaths {
         plan.length.saturating_mul(each) > self.emails
     }
 
-    /// Adds the ways to answer a query that is all mail: by its listing, where that is kept, else
-    /// by a walk over all emails.
+    /// Adds the path for a query of all mail: its listing if that is maintained, or else a walk
+    /// over all emails.
     fn add_all_mail(
         &mut self,
         maintained: &MaintainedListings,
@@ -84,7 +84,7 @@ impl AccessPaths {
         }
     }
 
-    /// Adds the listing that is the query, or notes that it is not kept.
+    /// Adds the listing that is the answer, or notes that it is not maintained.
     fn add_listing(
         &mut self,
         maintained: &MaintainedListings,
@@ -120,9 +120,9 @@ impl AccessPaths {
         }
     }
 
-    /// Adds the search index, and the narrowest listing within which it is asked.
+    /// Adds a search, and a search within the shortest listing if that is short enough.
     fn add_search(&mut self, filtered: &[QueryPlan], base: &QueryPlan) {
-        // A listing of most of the mail leaves nothing out that is worth the reading of it.
+        // A listing of most of the mail excludes too little to be worth reading.
         let first = filtered.iter().find(|plan| plan.path.listing().is_some());
         let narrow = first.filter(|plan| plan.length.saturating_mul(2) <= self.emails);
         let within = narrow.map(|plan| QueryPlan {
@@ -133,7 +133,7 @@ impl AccessPaths {
         self.candidates.push(QueryPlan { path: AccessPath::Search(None), ..base.clone() });
     }
 
-    /// Notes that a listing would serve that is not whole, and wants it where it is worth that.
+    /// Notes that a listing is not complete, and requests it if it is worth maintaining.
     fn note_missing(&mut self, maintained: &MaintainedListings, listing: Listing) {
         let size = if listing.uid == MailboxUid::ALL {
             self.emails
@@ -158,7 +158,7 @@ impl AccessPaths {
     }
 }
 
-/// What is kept of the mailboxes that a filter names.
+/// The maintained listings of the mailboxes that a filter names.
 struct MaintainedListings(Vec<(MailboxUid, Vec<MaintainedListing>)>);
 
 impl MaintainedListings {
@@ -182,7 +182,7 @@ impl MaintainedListings {
     }
 }
 
-/// The ways in which a query can be answered, best first.
+/// Returns the access paths of a query, best first.
 pub(in crate::query) fn access_paths(
     snapshot: &Snapshot<'_>,
     results: &QuerySpec,
@@ -190,7 +190,7 @@ pub(in crate::query) fn access_paths(
 ) -> Result<AccessPaths, Error> {
     let account = results.account;
     let conjuncts = conjuncts(&results.filter);
-    // What is kept of threads counts all of their emails.
+    // Thread filters count emails outside the scope.
     let conjuncts =
         if results.scope.is_some() { conjuncts.without_thread_filters() } else { conjuncts };
     let emails = snapshot.account_state(account)?.emails;
@@ -231,7 +231,7 @@ pub(in crate::query) fn access_paths(
     let is_decided = |plan: &QueryPlan| plan.path != AccessPath::Merged { decides: false };
     filtered.sort_by_key(|plan| (is_decided(plan), plan.length));
     if filtered.is_empty() {
-        paths.rejected.push(("filtered listing", "no kept listing holds every match".to_owned()));
+        paths.rejected.push(("filtered listing", "no listing has every match".to_owned()));
     }
     if matcher.needs_index_hit() {
         paths.add_search(&filtered, &base);

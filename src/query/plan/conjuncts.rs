@@ -1,6 +1,5 @@
-//! What a filter asks of every match, seen through its operators: the parts that must all hold,
-//! whatever way they are written. `NOT` over a condition is that condition's opposite where there
-//! is one.
+//! Finds the conditions that every match of a filter must meet, however the filter is written. A
+//! `NOT` over a condition becomes the opposite condition, if there is one.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +7,25 @@ use crate::model::{ListingFilter, MailboxUid, keyword};
 use crate::query::filter::{Condition, Filter};
 use crate::query::id_range::IdRange;
 
-/// The parts of a filter.
+/// The conditions that every match of a filter meets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) struct Conjuncts {
-    /// The mailboxes that a match is in, each once.
+    /// The mailboxes that every match is in, without duplicates.
     pub(in crate::query) mailboxes: Vec<MailboxUid>,
-    /// Of each of these sets of mailboxes a match is in one at least. They are conditions among
-    /// `others`, too.
+    /// Sets of mailboxes: every match is in at least one mailbox of each set. Each set also counts
+    /// in `other_conditions`.
     pub(in crate::query) among: Vec<Vec<MailboxUid>>,
-    /// The listing_filters that show a match, each once.
+    /// The listing filters that every match meets, without duplicates.
     pub(in crate::query) listing_filters: Vec<ListingFilter>,
-    /// When a match was received.
+    /// The times between which every match was received, as a range of ids.
     pub(in crate::query) range: IdRange,
-    /// Conditions that are the same for all emails of a thread.
+    /// The number of conditions that are equal for all emails of a thread.
     pub(in crate::query) thread_conditions: usize,
-    /// All other conditions.
+    /// The number of all other conditions.
     pub(in crate::query) other_conditions: usize,
 }
 
-/// The parts of a filter.
+/// Returns the conditions that every match of a filter meets.
 pub(in crate::query) fn conjuncts(filter: &Filter) -> Conjuncts {
     let mut conjuncts = Conjuncts {
         mailboxes: Vec::new(),
@@ -41,8 +40,7 @@ pub(in crate::query) fn conjuncts(filter: &Filter) -> Conjuncts {
 }
 
 impl Conjuncts {
-    /// The same where no view of threads may answer: conditions on threads are decided thread by
-    /// thread.
+    /// Turns thread filters into conditions that are decided thread by thread.
     pub(in crate::query) fn without_thread_filters(mut self) -> Self {
         let before = self.listing_filters.len();
         self.listing_filters.retain(|filter| filter.is_email_filter());
@@ -50,23 +48,22 @@ impl Conjuncts {
         self
     }
 
-    /// Takes what must hold for `filter` to be as `wanted`. Its depth is bounded by
-    /// `Filter::validate`.
+    /// Adds the conditions that must hold for `filter` to be `wanted`. `Filter::validate` bounds
+    /// the depth of the recursion.
     fn add_filter(&mut self, filter: &Filter, wanted: bool) {
         match (filter, wanted) {
             (Filter::And(parts), true) => parts.iter().for_each(|part| self.add_filter(part, true)),
-            // None of these: each of them not.
+            // None matches: each of them is false.
             (Filter::Not(parts), true) | (Filter::Or(parts), false) => {
                 parts.iter().for_each(|part| self.add_filter(part, false));
             }
-            // Any of these, where there is but one.
+            // At least one matches, and there is only one.
             (Filter::Or(parts), true)
             | (Filter::Not(parts), false)
             | (Filter::And(parts), false)
                 if parts.len() == 1 =>
             {
-                // `Not` turns what is wanted round, and here that it is not wanted is wanted: twice
-                // round.
+                // `Not` negates, and `Not` itself must be false: the part must be true.
                 let wanted = if matches!(filter, Filter::And(_)) { wanted } else { true };
                 parts.iter().for_each(|part| self.add_filter(part, wanted));
             }
@@ -83,7 +80,7 @@ impl Conjuncts {
     fn add_condition(&mut self, condition: &Condition, wanted: bool) {
         let is = |word: &str, known: &str| word == known;
         match (condition, wanted) {
-            // No email says that it is in all mail.
+            // The metadata of an email never name the virtual mailbox of all mail.
             (Condition::InMailbox(uid), true) if *uid != MailboxUid::ALL => {
                 if !self.mailboxes.contains(uid) {
                     self.mailboxes.push(*uid);
@@ -137,8 +134,7 @@ impl Conjuncts {
     }
 }
 
-/// The mailboxes that these filters ask for, each once; none where one of them asks for anything
-/// else.
+/// Returns the mailboxes that these filters name, or `None` if one of them is not just a mailbox.
 fn alternative_mailboxes(parts: &[Filter]) -> Option<Vec<MailboxUid>> {
     let uid = |part: &Filter| match part {
         Filter::Is(Condition::InMailbox(uid)) if *uid != MailboxUid::ALL => Some(*uid),
@@ -148,7 +144,7 @@ fn alternative_mailboxes(parts: &[Filter]) -> Option<Vec<MailboxUid>> {
     uids.map(|uids| uids.into_iter().collect())
 }
 
-/// Whether a filter is the same for all emails of a thread.
+/// Whether a filter is equal for all emails of a thread.
 fn is_thread_condition(filter: &Filter) -> bool {
     match filter {
         Filter::And(parts) | Filter::Or(parts) | Filter::Not(parts) => {
@@ -169,7 +165,7 @@ mod tests {
     use crate::model::UtcMillis;
 
     #[test]
-    fn one_question_in_many_spellings() {
+    fn equivalent_filters_have_the_same_conjuncts() {
         let is = Filter::Is;
         let seen = || keyword::SEEN.to_owned();
         let inbox = || is(Condition::InMailbox(MailboxUid(1)));
@@ -205,14 +201,14 @@ mod tests {
             Filter::Not(vec![Filter::Not(vec![inbox(), unseen()])]),
             is(Condition::HasKeyword("$draft".into())),
         ] {
-            // An operator over nothing is the same for any email, and so for all of a thread.
+            // An operator without parts is equal for all emails, and so for all of a thread.
             let conjuncts = conjuncts(&other);
             assert_eq!(conjuncts.other_conditions + conjuncts.thread_conditions, 1, "{other:?}");
         }
     }
 
     #[test]
-    fn views_of_threads_and_times() {
+    fn thread_filters_and_times_are_recognised() {
         let is = Filter::Is;
         let not = |condition| Filter::Not(vec![Filter::Is(condition)]);
         let word = |word: &str| word.to_owned();

@@ -1,4 +1,4 @@
-//! Which listings hold every match of a query, and which of them is the answer itself.
+//! Finds the listings that contain every match of a query, and the listing that is the answer.
 
 use super::conjuncts::Conjuncts;
 use super::{AccessPath, QueryPlan};
@@ -8,7 +8,7 @@ use crate::query::id_range::IdRange;
 use crate::query::sort::{self, Direction, ListingOrder};
 use crate::store::{self, Snapshot};
 
-/// Mailboxes whose listings are walked side by side at most.
+/// The highest number of mailboxes whose listings are merged.
 const MAX_MERGED: usize = 64;
 
 pub(super) fn is_all_mail(listing: Listing, results: &QuerySpec) -> bool {
@@ -16,15 +16,18 @@ pub(super) fn is_all_mail(listing: Listing, results: &QuerySpec) -> bool {
     listing == all && !results.collapse
 }
 
-/// The listing that is the query, kept or not, and the order in which it is.
+/// The listing that is the answer to a query, maintained or not, and the order of the results.
 pub(super) struct ExactListing {
     pub(super) listing: Listing,
     pub(super) order: ListingOrder,
-    /// Whether its ranks count positions in the results.
+    /// Whether the ranks of the listing count positions in the results.
     pub(super) counted: bool,
 }
 
-/// The listing that is the query; or why there is none.
+/// Returns the listing that is the answer to a query.
+///
+/// # Errors
+/// The reason why there is none.
 pub(super) fn exact_listing(
     results: &QuerySpec,
     conjuncts: &Conjuncts,
@@ -32,12 +35,12 @@ pub(super) fn exact_listing(
     let order = sort::order(&results.sort, &conjuncts.listing_filters)
         .ok_or("the order is one that no listing has")?;
     if conjuncts.other_conditions > 0 || conjuncts.thread_conditions > 0 {
-        return Err("the filter has a condition that no view answers");
+        return Err("the filter has a condition that is no listing filter");
     }
     let (uid, filter) = match (conjuncts.mailboxes.as_slice(), conjuncts.listing_filters.as_slice())
     {
         ([_, _, ..], _) => return Err("the filter names several mailboxes"),
-        (_, [_, _, ..]) => return Err("the filter names several views"),
+        (_, [_, _, ..]) => return Err("the filter has several listing filters"),
         (uids, listing_filters) => (
             uids.first().copied().unwrap_or(MailboxUid::ALL),
             listing_filters.first().copied().unwrap_or(ListingFilter::Every),
@@ -47,18 +50,18 @@ pub(super) fn exact_listing(
         return Err("views of threads are kept collapsed only");
     }
     if results.collapse && conjuncts.range.first > IdRange::ALL.first {
-        return Err("collapsed, `before` shows other emails of the threads");
+        return Err("with collapseThreads, `before` selects other emails of the threads");
     }
     let is_backwards = order.direction == Direction::OldestFirst;
     if let Some(pin) = order.pin {
         if filter != ListingFilter::Every {
-            return Err("the filter names a view, and the order another one");
+            return Err("the filter and the order have different listing filters");
         }
         if !pin.filter.is_email_filter() && !results.collapse {
             return Err("views of threads are kept collapsed only");
         }
         if !pin.filter.is_email_filter() && results.scope.is_some() {
-            return Err("views of threads count emails that may not be seen");
+            return Err("thread filters count emails that the guest may not see");
         }
         if results.collapse && is_backwards {
             return Err("collapsed, the oldest of each thread is not kept");
@@ -66,7 +69,7 @@ pub(super) fn exact_listing(
         let by_thread = results.collapse && pin.filter.is_email_filter();
         if by_thread && !pin.first {
             return Err(
-                "collapsed, the newest email of each thread that is not in the view is not kept",
+                "no listing has the newest email of each thread that does not match a filter",
             );
         }
         if by_thread && conjuncts.range != IdRange::ALL {
@@ -96,8 +99,8 @@ pub(super) fn exact_listing(
     Ok(ExactListing { listing: Listing { uid, filter, shape }, order, counted: true })
 }
 
-/// The listings that hold every match, or, where only threads are left to decide, every one that is
-/// shown.
+/// Returns the listings that contain every match, or every match that a collapsed query shows if
+/// only conditions on threads are left to decide.
 pub(super) fn containing_listings(results: &QuerySpec, conjuncts: &Conjuncts) -> Vec<Listing> {
     let (of_emails, of_threads): (Vec<ListingFilter>, Vec<ListingFilter>) =
         conjuncts.listing_filters.iter().partition(|filter| filter.is_email_filter());
@@ -109,7 +112,7 @@ pub(super) fn containing_listings(results: &QuerySpec, conjuncts: &Conjuncts) ->
     let mut out = Vec::new();
     for uid in uids {
         let mut add = |filter, shape| out.push(Listing { uid: *uid, filter, shape });
-        // Every email of all mail is what the generic way reads, and faster.
+        // The generic path reads all mail, and faster than through a listing.
         if *uid != MailboxUid::ALL {
             add(ListingFilter::Every, Shape::Emails);
         }
@@ -128,7 +131,8 @@ pub(super) fn containing_listings(results: &QuerySpec, conjuncts: &Conjuncts) ->
     out
 }
 
-/// The listings of several mailboxes in one of which each match is, side by side.
+/// Returns the plan that merges the listings of several mailboxes, if every match is in one of them
+/// and the listings are maintained.
 pub(super) fn merge_plan(
     snapshot: &Snapshot<'_>,
     results: &QuerySpec,

@@ -1,31 +1,32 @@
-//! Which way serves a query: the cheapest of those that apply, and why the others were not taken.
+//! The query plan: the cheapest access path of a query, and why the others were not taken.
 //!
-//! - A *listing* is the query, where the filter is AND(inMailbox, what one view answers, a span of
-//!   receipt) and the order is newest or oldest first: any page, position, total and change by
-//!   index rows and ranks.
-//! - *Pinned*: where the emails with or without a keyword come first, and then the newest or the
-//!   oldest, two listings are the query: every email of the mailbox, and the view of those on one
-//!   side (`listing::parts`).
-//! - *All mail* newest or oldest first without a filter is the order of the emails themselves; its
-//!   total is known.
-//! - Several listings *merged*: where every match is in one of several mailboxes, as for a guest
-//!   who may read several, their listings are walked side by side. No email is read where nothing
-//!   else is asked and the order is newest or oldest first.
-//! - A listing *filtered*: further conditions decide each email of a listing that holds every
-//!   match.
-//! - *Search*: the search index names the emails that may have the texts of the filter; each is
-//!   decided. Where a listing holds every match, only what is in both is looked at.
-//! - The *generic* way reads all emails.
+//! - *Listing*: the listing is the answer. The filter is AND(inMailbox, a listing filter, a span of
+//!   receipt) and the order is newest or oldest first. Any page, position, total and change comes
+//!   from index rows and ranks.
+//! - *Pinned*: the sort is by a keyword first, then by receipt. The answer is made of two listings:
+//!   every email of the mailbox, and those that match the keyword's listing filter
+//!   (`listing::parts`).
+//! - *All mail*: there is no filter and the order is newest or oldest first. The answer is the
+//!   emails in the order of their ids; the total is known.
+//! - *Merged*: every match is in one of several mailboxes, as for a guest who may read several.
+//!   Their listings are walked together. No email is read if there are no other conditions and the
+//!   order is newest or oldest first.
+//! - *Filtered listing*: a listing contains every match, and the filter decides each of its emails.
+//! - *Search*: the search index names the emails that may have the texts of the filter, and the
+//!   filter decides each of them. If a listing contains every match, only emails in both are
+//!   decided.
+//! - *Generic*: the filter decides every email of the account.
 //!
-//! Every way gives the same answer. A plan reads the account's row and those of the mailboxes that
-//! the filter names, never an email.
+//! All paths give the same answer. Planning reads the account's row and the rows of the mailboxes
+//! that the filter names, never an email.
 //!
-//! Collapsed, an email view shows of each thread the newest email that matches it. That is the
-//! query's own exemplar only if all that is asked beside it is the same for every email of a
-//! thread, or says "not before": so a further condition on emails walks the uncollapsed listing.
-//! Oldest first it is the oldest email of the thread, and pinned by a keyword of the email the
-//! newest that has it: the first is found by a walk over the uncollapsed listing from its end, the
-//! second is what the collapsed listing of the view shows.
+//! With `collapseThreads`, a listing of an email filter shows the newest match of each thread, its
+//! exemplar. The query has the same exemplar only if its other conditions are equal for all emails
+//! of a thread, or are an `after`. With other conditions on emails, the uncollapsed listing is
+//! walked. If the order is oldest first, a thread is shown by its oldest match: a walk over the
+//! uncollapsed listing from its end finds that. If the results are pinned by a keyword of the
+//! email, a thread is shown by its newest email with the keyword: the collapsed listing of the
+//! keyword's filter has that.
 
 mod choose;
 mod conjuncts;
@@ -42,27 +43,26 @@ use super::sort::{Direction, SortPin};
 use crate::model::{Listing, ListingFilter, MailboxUid, MaintainedListing, Shape, UtcMillis};
 use crate::store::{ListingAction, ListingRequest};
 
-/// A listing of fewer emails than this is not worth maintaining: they are read as fast as its rows
-/// are written.
+/// A listing of fewer emails is not worth maintaining: reading the emails is as fast as writing the
+/// rows of the listing.
 pub(super) const MIN_MAINTAINED_EMAILS: u64 = 256;
 
-/// A way to answer.
+/// A way to answer a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessPath {
     /// The listing is the answer.
     Listing(Listing),
-    /// The listing is the answer, but for the emails that a view of them shows: those come first,
-    /// or last.
+    /// The listing is the answer, with the emails of the pin's filter first or last.
     Pinned(Listing, SortPin),
-    /// All mail, newest first, is the answer.
+    /// All emails in the order of their ids are the answer.
     AllMail,
-    /// What the search index leaves, of the listing or of all emails, each decided by the filter.
+    /// The filter decides the hits of the search index, in the listing or in all emails.
     Search(Option<Listing>),
-    /// A listing, each of its emails decided by the filter.
+    /// The filter decides each email of the listing.
     Filtered(Listing),
-    /// The emails of several mailboxes, each of them decided by the filter, or all of them.
+    /// The emails of several mailboxes: the filter decides each, or all of them match.
     Merged { decides: bool },
-    /// All emails, each decided by the filter.
+    /// The filter decides each email of the account.
     Generic,
 }
 
@@ -95,29 +95,28 @@ impl AccessPath {
 /// How a query is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryPlan {
-    /// The way taken.
     pub path: AccessPath,
-    /// Emails of the listing that is read, or of the account.
+    /// The number of emails in the listing that is read, or in the account.
     pub length: u64,
-    /// Whether positions in it are counted by ranks.
+    /// Whether positions are counted by ranks.
     pub ranked: bool,
-    /// A view that is not kept, or not whole yet, and would make this a listing.
+    /// A listing that is not maintained or not complete, and would answer the query.
     pub wanted_listing: Option<(MailboxUid, ListingFilter)>,
-    /// Views that were made on demand and served.
+    /// The listings made on demand that are used.
     pub used_listings: Vec<(MailboxUid, ListingFilter)>,
-    /// The ways not taken, by name, and why.
+    /// The names of the paths not taken, with the reasons.
     pub rejected: Vec<(&'static str, String)>,
     pub(super) range: IdRange,
     pub(super) direction: Direction,
     pub(super) listing: Option<MaintainedListing>,
-    /// How the view is kept that says which emails are pinned.
+    /// The maintained listing with the pinned emails.
     pub(super) pin_listing: Option<MaintainedListing>,
     /// The mailboxes whose listings are merged.
     pub(super) among: Vec<MailboxUid>,
 }
 
 impl QueryPlan {
-    /// This plan by a listing that is kept.
+    /// Returns this plan with a maintained listing.
     fn with_listing(
         &self,
         listing: Listing,
@@ -135,8 +134,8 @@ impl QueryPlan {
         }
     }
 
-    /// Returns what upkeep is to do after the query: extend the listing that would have served it,
-    /// and note the use of those that were made on demand and served, once a day.
+    /// Returns what upkeep is to do after the query: extend the listing that would have answered
+    /// it, and record the use of listings made on demand, once a day.
     #[must_use]
     pub fn listing_requests(&self, now: UtcMillis) -> Vec<ListingRequest> {
         let kept = |filter: ListingFilter| {
@@ -151,12 +150,11 @@ impl QueryPlan {
             .collect()
     }
 
-    /// The same query with each email decided.
+    /// Returns a plan for the same query in which the filter decides each email.
     pub(super) fn with_each_email_decided(mut self, why: &str) -> Self {
         self.rejected.insert(0, (self.path.name(), why.to_owned()));
         let path = match self.path {
-            // Another email of a thread may be the first in this order than the one that the
-            // collapsed listing shows.
+            // The first email of a thread in this order may not be in the collapsed listing.
             AccessPath::Pinned(listing, _) => {
                 AccessPath::Filtered(Listing { shape: Shape::Emails, ..listing })
             }
@@ -167,7 +165,7 @@ impl QueryPlan {
 }
 
 impl fmt::Display for QueryPlan {
-    /// A line on the way taken, and one on each that was not.
+    /// Writes a line on the chosen path, and one on each other path.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let emails = self.length;
         let counted = if self.ranked { "positions by rank" } else { "positions by a walk" };
@@ -228,7 +226,7 @@ impl fmt::Display for QueryPlan {
     }
 }
 
-/// A listing in words: `mailbox m00001 unseen, collapsed`.
+/// Describes a listing, such as `mailbox m00001, unseen, collapsed`.
 fn describe_listing(listing: Listing) -> String {
     let mailbox = if listing.uid == MailboxUid::ALL {
         "all mail".to_owned()
@@ -239,7 +237,7 @@ fn describe_listing(listing: Listing) -> String {
     format!("{mailbox}, {}{collapsed}", listing.filter.name())
 }
 
-/// The listing, where it is made on demand.
+/// Returns the listing if it is made on demand, and `None` if it is permanent.
 fn on_demand(uid: MailboxUid, filter: ListingFilter) -> Option<(MailboxUid, ListingFilter)> {
     (!filter.is_permanent(uid)).then_some((uid, filter))
 }

@@ -1,13 +1,13 @@
-//! What the search index says of one text: which emails may have it, newest first, from the token
-//! rows that are not folded and from the folds.
+//! The emails that may contain a search term, newest first, from the unfolded token rows and the
+//! folds.
 //!
-//! - An email that is not a hit surely has not the text; one that is very likely has it (words are
-//!   hashes of 28 bits), and `SearchTerm::confirms` makes sure by the message.
-//! - Every source is walked only as far as it is asked: a fold whose emails are all older than what
-//!   is wanted, or all newer, is not opened, and of a word's postings only those blocks are read
-//!   that the other words leave, so that a phrase costs what its rarest word does.
-//! - A fold may name emails that are gone, and an id that came again after a purge: `told` says up
-//!   to when an email must have been made.
+//! - An email that is not a hit does not have the term. A hit very likely has it: words are hashes
+//!   of 28 bits, and `SearchTerm::confirms` checks the message.
+//! - Each source is read only as far as needed. A fold whose emails are all older or all newer than
+//!   the wanted ones is not opened. Of a word's postings only the blocks are read that the other
+//!   words of the phrase leave, so a phrase costs about as much as its rarest word.
+//! - A fold may have emails that are gone, and ids that were used again after a purge.
+//!   `index_answer` tells up to which change an email must have been created.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -16,32 +16,32 @@ use crate::query::Allowance;
 use crate::query::search::term::{SearchTerm, TermPiece, TextRemainder};
 use crate::store::{Error, Fold, Ordinals, Postings, Snapshot};
 
-/// Hits among the token rows that are read at once.
+/// The highest number of hits that one scan of the token rows collects.
 const MAX_SCAN_HITS: usize = 64;
 
-/// A walk over the emails that may have a needle.
+/// An iterator over the emails that may contain a search term.
 #[derive(Debug)]
 pub(in crate::query) struct Hits<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
     term: SearchTerm,
-    /// Counts the texts that are looked through.
+    /// Counts the texts that are read.
     reads: Allowance,
-    /// None before the first question.
+    /// `None` before the first seek.
     sources: Option<Vec<HitSource<'v>>>,
-    /// Where each source stands, by its number; one where there is no more is not here. Of two at
-    /// one place the hit is first: the other need not be looked into to know of the email.
+    /// The position of each source that has more hits, with its number. At the same email a known
+    /// hit sorts first, because then the other source need not be read.
     ahead: BTreeSet<(EmailId, SourcePosition, usize)>,
-    /// The last question; what comes before it is not known any more.
+    /// The email of the last seek. Hits before it are no longer known.
     last_seek: EmailId,
 }
 
-/// What is known of where a source stands.
+/// What is known of the next hit of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum SourcePosition {
-    /// Its next hit is there.
+    /// The next hit is this email.
     Hit,
-    /// Its next hit is not before.
+    /// The next hit is this email or a later one in the order.
     Before,
 }
 
@@ -64,19 +64,18 @@ impl<'v> Hits<'v> {
         }
     }
 
-    /// The same walk from its beginning.
+    /// Returns an iterator over the same hits from the beginning.
     pub(in crate::query) fn restarted(&self) -> Self {
         Self::new(self.snapshot, self.account, &self.term, &self.reads)
     }
 
-    /// Whether it was asked for what lies behind an email: to ask for that, it would have to begin
-    /// again.
+    /// Whether the last seek was beyond `id`, so that a seek to `id` would restart.
     pub(in crate::query) fn is_beyond(&self, id: EmailId) -> bool {
         self.sources.is_some() && id < self.last_seek
     }
 
-    /// The first hit not before an email. Questions run from newer to older emails, else the walk
-    /// begins again.
+    /// Returns the first hit at or after `from`. Seeks go from newer to older emails; a seek
+    /// backwards restarts.
     pub(in crate::query) fn seek(&mut self, from: EmailId) -> Result<Option<EmailId>, Error> {
         self.open(from)?;
         while let Some((at, stand, _)) = self.ahead.first() {
@@ -88,11 +87,11 @@ impl<'v> Hits<'v> {
         Ok(None)
     }
 
-    /// Whether an email may have the needle: then the change after which none that is meant was
-    /// made.
+    /// Returns `None` if an email does not have the term. Otherwise the email may have it, if it
+    /// was created at or before the returned change.
     pub(in crate::query) fn index_answer(&mut self, id: EmailId) -> Result<Option<ModSeq>, Error> {
         self.open(id)?;
-        // All that stand before it, or at it and are not looked into.
+        // Advances all sources before the email, then those that may have it as their next hit.
         while self.ahead.first().is_some_and(|(at, ..)| *at < id) {
             self.advance(id)?;
         }
@@ -127,7 +126,7 @@ impl<'v> Hits<'v> {
         Ok(())
     }
 
-    /// Looks into the source that is next, for its first hit not before an email.
+    /// Advances the first source to its first hit at or after `from`.
     fn advance(&mut self, from: EmailId) -> Result<(), Error> {
         self.ahead.first().copied().map_or(Ok(()), |place| self.advance_one(place, from))
     }
@@ -148,16 +147,16 @@ impl<'v> Hits<'v> {
     }
 }
 
-/// Where emails are found.
+/// A source of hits: the unfolded token rows, or one fold.
 #[derive(Debug)]
 enum HitSource<'v> {
-    /// No more than `left` of them are still to be read: behind the last an engine may have the
-    /// remains of thousands that were folded, and would walk over them for nothing.
     Rows {
+        /// The number of rows still to be read. After the last row the engine may have remains of
+        /// thousands of deleted rows, which a scan would have to skip.
         left: u64,
-        /// Hits that were read already: a scan for each would cost more than what it reads.
+        /// Hits that were read ahead. A scan for each hit would be too expensive.
         ahead: VecDeque<EmailId>,
-        /// Number of hits that are read at once.
+        /// The number of hits that the next scan collects.
         batch: usize,
     },
     Fold {
@@ -167,7 +166,7 @@ enum HitSource<'v> {
 }
 
 impl<'v> HitSource<'v> {
-    /// No email that it tells of is younger.
+    /// Returns the change at or before which all emails of the source were created.
     fn made(&self) -> ModSeq {
         match self {
             Self::Rows { .. } => ModSeq(u64::MAX),
@@ -175,7 +174,7 @@ impl<'v> HitSource<'v> {
         }
     }
 
-    /// The first hit not before an email.
+    /// Returns the first hit at or after `from`.
     fn seek(
         &mut self,
         snapshot: &'v Snapshot<'v>,
@@ -217,7 +216,7 @@ impl<'v> HitSource<'v> {
     }
 }
 
-/// A needle in a fold: all its pieces.
+/// The hits of a search term in a fold, by its pieces.
 #[derive(Debug)]
 struct FoldWalk<'v>(Vec<PieceWalk<'v>>);
 
@@ -246,7 +245,7 @@ impl<'v> FoldWalk<'v> {
         Self(term.pieces.iter().map(piece).collect())
     }
 
-    /// The first email not before `ordinal` that has every piece.
+    /// Returns the first email at or after `ordinal` that has every piece.
     fn seek(&mut self, ordinal: u32) -> Result<Option<u32>, Error> {
         let mut at = ordinal;
         loop {
@@ -264,7 +263,7 @@ impl<'v> FoldWalk<'v> {
     }
 }
 
-/// A piece in a fold.
+/// The hits of a piece in a fold.
 #[derive(Debug)]
 struct PieceWalk<'v> {
     snapshot: &'v Snapshot<'v>,
@@ -273,7 +272,8 @@ struct PieceWalk<'v> {
     piece: TermPiece,
     reads: Allowance,
     words: Vec<Postings<'v>>,
-    /// Emails that have one of the texts, ascending; read when they are first asked for.
+    /// The ordinals of the emails that have one of the texts, ascending; `None` before the first
+    /// seek.
     texts: Option<Vec<u32>>,
 }
 

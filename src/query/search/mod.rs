@@ -1,4 +1,4 @@
-//! Text conditions: the terms, what the search index says of them, and snippets.
+//! Text conditions: search terms, their hits in the search index, and snippets.
 
 pub(super) mod hits;
 pub(super) mod snippet;

@@ -1,14 +1,13 @@
-//! Search snippets (RFC 8621 §5): what of an email's subject and text a filter found, marked, as
-//! HTML.
+//! Search snippets (RFC 8621 §5): the subject and an excerpt of the text of an email as HTML, with
+//! the matches of a filter marked.
 //!
-//! - What is looked for are the texts that a match must or may have: `text`, `subject` and `body`
-//!   conditions, but not what stands under a NOT. Words and phrases are found as the filter finds
-//!   them (`text`).
-//! - The subject is whole, but for one beyond `limits::MAX_SNIPPET_SUBJECT_BYTES`. Of the text the
-//!   part around the first match is shown: `limits::MAX_SNIPPET_BYTES` octets at most, tags and
-//!   entities included.
-//! - All that came from outside is escaped, and control characters are spaces; the only tags are
-//!   `<mark>` and `</mark>`, in pairs. A part ends between characters as people see them.
+//! - The matches are those of the `text`, `subject` and `body` conditions that are not under a NOT,
+//!   found in the same way as by the filter (`term`).
+//! - The subject is whole, up to `limits::MAX_SNIPPET_SUBJECT_BYTES`. The excerpt of the text is
+//!   around the first match and has at most `limits::MAX_SNIPPET_BYTES` bytes, with tags and
+//!   entities.
+//! - Everything from the message is escaped, and control characters become spaces. The only tags
+//!   are `<mark>` and `</mark>`, in pairs. An excerpt ends between grapheme clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -24,25 +23,25 @@ use crate::query::filter::{Condition, Filter};
 use crate::query::search::term::{SearchTerm, TermPiece, WORD_FIELDS};
 use crate::store::Snapshot;
 
-/// Octets of a snippet that may stand before the first match.
+/// Bytes of an excerpt before the first match.
 const MAX_LEAD_BYTES: usize = 72;
-/// Matches of one piece that are marked: no more fit.
+/// Marked matches of one piece; more would not fit.
 const MAX_MATCHES: usize = 1000;
-/// Marks that are taken to belong to a match's last character.
+/// Combining marks that are added to the last character of a match.
 const MAX_COMBINING_MARKS: usize = 8;
 const OPEN: &str = "<mark>";
 const CLOSE: &str = "</mark>";
 
-/// What was found in one email.
+/// The snippet of one email.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snippet {
-    /// The subject, where something was found in it.
+    /// The subject, if it has a match.
     pub subject: Option<String>,
-    /// A part of the text, where something was found there.
+    /// An excerpt of the text, if the text has a match.
     pub preview: Option<String>,
 }
 
-/// What a filter looks for in subjects and texts, made ready for many emails.
+/// The search terms of a filter for subjects and texts, prepared for many emails.
 #[derive(Debug, Clone)]
 pub struct Finder {
     subject: Vec<TermPiece>,
@@ -50,7 +49,7 @@ pub struct Finder {
 }
 
 impl Finder {
-    /// Of a filter that was validated.
+    /// Prepares a filter that was validated.
     #[must_use]
     pub fn new(filter: &Filter, secrets: &Secrets) -> Self {
         let mut terms = Vec::new();
@@ -62,16 +61,16 @@ impl Finder {
         Self { subject: pieces(tokens::SUBJECT), body: pieces(tokens::BODY) }
     }
 
-    /// Whether messages must be read: something is looked for in their texts.
+    /// Whether messages must be read, because the filter has a term for their texts.
     #[must_use]
     pub fn reads_text(&self) -> bool {
         !self.body.is_empty()
     }
 
-    /// The snippet of an email; nothing where there is no such email.
+    /// Returns the snippet of an email, or `None` if there is no such email.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub fn snippet(
         &self,
         snapshot: &Snapshot<'_>,
@@ -108,7 +107,7 @@ impl Finder {
     }
 }
 
-/// The texts that a match may owe its place to.
+/// Collects the search terms because of which an email may match.
 fn gather(filter: &Filter, secrets: &Secrets, terms: &mut Vec<SearchTerm>) {
     match filter {
         Filter::And(parts) | Filter::Or(parts) => {
@@ -127,19 +126,19 @@ fn gather(filter: &Filter, secrets: &Secrets, terms: &mut Vec<SearchTerm>) {
     }
 }
 
-/// Where the pieces stand in a text: in octets, in order, none touching another.
+/// Returns the byte ranges of the matches in a text, in order; touching matches are joined.
 fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
     let sought: BTreeSet<&str> =
         pieces.iter().flat_map(|piece| &piece.phrase).map(|sought| sought.word.as_str()).collect();
     if sought.is_empty() {
         return Vec::new();
     }
-    // Of each word that is sought: its numbers in the text, ascending, with where it stands.
+    // For each word of the terms: its word numbers in the text, ascending, with its byte ranges.
     let mut places: BTreeMap<&str, Vec<(u32, Range<usize>)>> = BTreeMap::new();
     each_word(text, |found| {
         if let Some(word) = sought.get(found.word) {
             let places = places.entry(word).or_default();
-            // A word of an unspaced run may be told twice.
+            // A word in a text without spaces may be reported twice.
             if places.last().is_none_or(|(at, _)| *at != found.position) {
                 places.push((found.position, found.start..found.end));
             }
@@ -176,7 +175,7 @@ fn matches(text: &str, pieces: &[TermPiece]) -> Vec<Range<usize>> {
     out
 }
 
-/// The end of a match with the marks that belong to its last character.
+/// Returns the end of a match including the combining marks of its last character.
 fn with_combining_marks(text: &str, end: usize) -> usize {
     let marks = text
         .get(end..)
@@ -187,8 +186,8 @@ fn with_combining_marks(text: &str, end: usize) -> usize {
     end.saturating_add(marks.map(char::len_utf8).sum())
 }
 
-/// A text with its matches marked; where it does not fit into `most` octets, the part from shortly
-/// before the first one.
+/// Returns a text with its matches marked. If that exceeds `max_bytes`, it begins shortly before
+/// the first match.
 fn mark_matches(text: &str, found: &[Range<usize>], max_bytes: usize) -> String {
     let part = |from: usize| {
         let mut part =
@@ -212,7 +211,7 @@ fn mark_matches(text: &str, found: &[Range<usize>], max_bytes: usize) -> String 
     part(found.first().map_or(0, |first| excerpt_start(text, first.start))).out
 }
 
-/// Where a part begins whose first match stands there: at a word, if one begins shortly before.
+/// Returns where an excerpt with its first match at `first` begins: at a word shortly before it.
 fn excerpt_start(text: &str, first: usize) -> usize {
     let before = text.get(..first).unwrap_or_default();
     let mut bytes = 0usize;
@@ -228,12 +227,12 @@ fn excerpt_start(text: &str, first: usize) -> usize {
         .map_or(first, |(start, _)| start)
 }
 
-/// Octets that a character is written in.
+/// Returns the number of bytes with which a character is written.
 fn width(c: char) -> usize {
     escape(c).map_or(c.len_utf8(), str::len)
 }
 
-/// What a character is written as, where it is not itself.
+/// Returns the entity of a character that must be escaped.
 fn escape(c: char) -> Option<&'static str> {
     match c {
         '&' => Some("&amp;"),
@@ -245,15 +244,15 @@ fn escape(c: char) -> Option<&'static str> {
     }
 }
 
-/// A snippet in the making.
+/// Writes a snippet up to a number of bytes.
 struct SnippetWriter {
     out: String,
     max_bytes: usize,
-    /// A mark is open, and its end must fit.
+    /// Whether a mark is open. There must be room for its end.
     open: bool,
-    /// White space was passed over.
+    /// Whether white space was skipped.
     space: bool,
-    /// Nothing more goes in.
+    /// Whether there is no room for more.
     full: bool,
 }
 
@@ -283,7 +282,8 @@ impl SnippetWriter {
 
     fn mark(&mut self, text: &str) {
         let space = if self.space && !self.out.is_empty() { " " } else { "" };
-        // All of a match, or nothing; but of the first one what fits, and at least a character.
+        // A match is written whole or not at all. Of the first match, as much as fits is written,
+        // and at least a character.
         let first = !self.out.contains(OPEN);
         let least: usize = text.chars().take(if first { 1 } else { usize::MAX }).map(width).sum();
         let needed = space.len() + OPEN.len() + least + CLOSE.len();
@@ -298,7 +298,7 @@ impl SnippetWriter {
         let inside = self.out.len();
         self.text(text);
         if self.out.len() == inside {
-            // A first character with more marks than fit.
+            // The first character has more combining marks than fit.
             self.full = false;
             text.chars().for_each(|c| self.push(escape(c).unwrap_or(c.encode_utf8(&mut [0; 4]))));
             self.full = true;

@@ -1,16 +1,15 @@
-//! The text conditions (RFC 8621 §4.4.1): what is looked for, and whether an email has it.
+//! Search terms: the texts of text conditions (RFC 8621 §4.4.1), prepared for the search index.
 //!
-//! White space divides a text into pieces that must all be found. A piece in quotation marks
-//! (matched, single or double; a backslash takes the next character as it is) is a phrase, and so
-//! is one that gives several words, as an address or a run of Han characters does: its words must
-//! follow each other, in one field. Pieces without any word are passed over; a text that has no
-//! other looks for nothing, and every email has that.
-//!
-//! A piece `@example.org` is a domain: of addresses it finds those in that domain or one below it,
-//! elsewhere it is a phrase.
-//!
-//! Tokens are hashes of 28 bits: what they match is very likely there. [`SearchTerm::matches_raw`]
-//! looks at the message itself.
+//! - White space divides a text into pieces. Every piece must be found.
+//! - A piece in matching single or double quotation marks is a phrase; a backslash escapes the next
+//!   character. A piece that has several words, such as an address or a run of Han characters, is a
+//!   phrase, too. The words of a phrase must follow each other in one field.
+//! - Pieces without words are ignored. A term without other pieces is empty, and every email has
+//!   it.
+//! - A piece `@example.org` is a domain. In address fields it finds addresses in this domain and
+//!   its subdomains; in other fields it is a phrase.
+//! - Word tokens are hashes of 28 bits, so a match by tokens is very likely but not certain.
+//!   [`SearchTerm::matches_raw`] checks the message.
 
 use crate::message::Message;
 use crate::message::content::content;
@@ -28,33 +27,32 @@ pub const WORD_FIELDS: u16 = tokens::FROM
     | tokens::SUBJECT
     | tokens::BODY
     | tokens::ATTACHMENT_NAME;
-/// The fields whose addresses are kept as text.
+/// The fields whose addresses are text tokens.
 const ADDRESS_FIELDS: u16 =
     tokens::FROM | tokens::TO | tokens::CC | tokens::BCC | tokens::DELIVERED_TO;
-/// Words of a text that are looked for; what follows is not looked at.
+/// Words of a search term; the rest are ignored.
 const MAX_TERM_WORDS: usize = 256;
-/// Octets of a message in which a word is sought before the message is read.
+/// Bytes of a raw message that are searched for a word before the message is parsed.
 const RAW_SCAN_BYTES: usize = 256 << 10;
 
-/// A text to be found in some fields.
+/// A text to find in some fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchTerm {
     fields: u16,
     pub(in crate::query) pieces: Vec<TermPiece>,
 }
 
-/// What must be found, one way or the other.
+/// One piece of a search term. It is found by its phrase or by one of its texts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::query) struct TermPiece {
     pub(in crate::query) phrase: Vec<PhraseWord>,
-    /// In which fields the phrase may be.
+    /// The fields in which the phrase may be.
     pub(in crate::query) fields: u16,
-    /// Texts with one of these beginnings.
     pub(in crate::query) texts: Vec<TextPattern>,
-    /// In which fields the texts may be.
+    /// The fields in which the texts may be.
     pub(in crate::query) text_fields: u16,
-    /// Whether every email may have it that is in a fold which does not say where its emails were
-    /// delivered.
+    /// Whether every email of a fold without delivery addresses is a hit. An earlier version made
+    /// such folds.
     pub(in crate::query) matches_old_folds: bool,
 }
 
@@ -63,23 +61,23 @@ pub(in crate::query) struct TermPiece {
 pub(in crate::query) struct PhraseWord {
     pub(in crate::query) word: String,
     pub(in crate::query) hash: u32,
-    /// How far behind the phrase's first word.
+    /// The distance from the first word of the phrase.
     pub(in crate::query) step: u32,
 }
 
-/// A text token that is looked for.
+/// A pattern for text tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) struct TextPattern {
     pub(in crate::query) prefix: String,
     pub(in crate::query) rest: TextRemainder,
 }
 
-/// What may follow the beginning of a text.
+/// What may follow the prefix of a text token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) enum TextRemainder {
     Anything,
     Nothing,
-    /// Something that holds each of these, wherever it stands.
+    /// A text that contains each of these.
     Parts(Vec<String>),
 }
 
@@ -96,7 +94,7 @@ impl TextPattern {
 }
 
 impl SearchTerm {
-    /// To find `text` in any of `fields` (bits of `message::tokens`).
+    /// Returns the term for `text` in any of `fields` (bits of `message::tokens`).
     #[must_use]
     pub fn new(text: &str, fields: u16, secrets: &Secrets) -> Self {
         let hash = WordHash::new(secrets);
@@ -135,7 +133,8 @@ impl SearchTerm {
         Self { fields, pieces: out }
     }
 
-    /// To find messages with a header field of a name; none of a name that nearly all have.
+    /// Returns the term for messages with a header field of this name, or `None` for names that
+    /// nearly all messages have.
     pub(in crate::query) fn of_field(name: &str, secrets: &Secrets) -> Option<Self> {
         let word = tokens::name_word(name)?;
         let hash = WordHash::new(secrets).of(&word);
@@ -144,19 +143,19 @@ impl SearchTerm {
         Some(Self { fields, pieces: vec![TermPiece { phrase, fields, ..TermPiece::default() }] })
     }
 
-    /// To find messages that may have an id in a header field, as `message::header::folded` writes
-    /// it; none where the field has no ids, or this is not a whole one.
+    /// Returns the term for messages that may have an id in a header field, in the form of
+    /// `message::header::folded`. `None` if the field has no ids, or the text is not a whole id.
     pub(in crate::query) fn of_id(name: &str, text: &str) -> Option<Self> {
         let field = tokens::id_field(name)?;
         let id = tokens::bracketed_ids(text).next()?;
-        // The empty text stands for ids that were not taken.
+        // The empty text marks messages with ids that were not indexed.
         let texts = ["", id]
             .map(|text| TextPattern { prefix: text.to_owned(), rest: TextRemainder::Nothing });
         Some(Self::of_texts(texts.into(), field))
     }
 
-    /// To find messages with an attachment of a media type, or, of `type` or `type/`, of any that
-    /// begins so.
+    /// Returns the term for messages with an attachment of a media type; `type` or `type/` finds
+    /// all its subtypes.
     pub(in crate::query) fn of_type(media_type: &str) -> Self {
         let media_type = media_type.trim().to_ascii_lowercase();
         let whole = media_type.split_once('/').is_some_and(|(_, kind)| !kind.is_empty());
@@ -166,8 +165,9 @@ impl SearchTerm {
         Self::of_texts(vec![TextPattern { prefix, rest }], tokens::ATTACHMENT_TYPE)
     }
 
-    /// To find emails that this service delivered to an address with all these parts, each as
-    /// `message::header::folded` writes it. What it finds has them: no message need be read.
+    /// Returns the term for emails that this service delivered to an address with all these parts,
+    /// each in the form of `message::header::folded`. Its hits are certain: no message need be
+    /// read.
     pub(in crate::query) fn of_delivery(parts: &[String]) -> Self {
         let text = TextPattern {
             prefix: delivered_to::SEARCH_TEXT_PREFIX.to_owned(),
@@ -176,8 +176,8 @@ impl SearchTerm {
         Self::of_texts(vec![text], tokens::DELIVERED_HERE)
     }
 
-    /// To find emails of which the header alone says what is in Delivered-To: those with such a
-    /// field of their message's own, and those whose tokens do not say where they were delivered.
+    /// Returns the term for emails whose header must be read to know Delivered-To: those whose
+    /// message has such a field of an earlier hop, and those whose tokens lack the address.
     pub(in crate::query) fn of_other_delivery(name: &str, secrets: &Secrets) -> Option<Self> {
         let mut term = Self::of_field(name, secrets)?;
         for piece in &mut term.pieces {
@@ -198,13 +198,13 @@ impl SearchTerm {
         }
     }
 
-    /// Whether it looks for nothing, which every email has.
+    /// Whether the term is empty, so that every email has it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Whether an email with these tokens has it, but for words of one hash.
+    /// Whether an email with these tokens has the term, apart from collisions of word hashes.
     #[must_use]
     pub fn matches(&self, tokens: &Tokens) -> bool {
         let positions = |word: &PhraseWord| {
@@ -214,7 +214,7 @@ impl SearchTerm {
         self.is_in(positions, &tokens.texts)
     }
 
-    /// Whether a message, as it was received, has it.
+    /// Whether a message as received has the term.
     #[must_use]
     pub fn matches_raw(&self, raw: &[u8]) -> bool {
         let message = Message::parse(raw);
@@ -242,8 +242,8 @@ impl SearchTerm {
         self.is_in(positions, &texts)
     }
 
-    /// Whether a message whose tokens match has it: where the words stand in the octets as they
-    /// are, that is no chance.
+    /// Whether a message whose tokens match has the term. If the words occur in the raw bytes, the
+    /// match is no hash collision, and the message is not parsed.
     #[must_use]
     pub fn confirms(&self, raw: &[u8]) -> bool {
         let (start_bytes, mut lower) =
@@ -257,7 +257,7 @@ impl SearchTerm {
                 is_edge(before) && is_edge(bytes.get(at + word.len()))
             })
         };
-        // As most words stand, and only then in capitals.
+        // First as written, and only then in another letter case.
         let whole = |word: &PhraseWord| {
             let word = word.word.as_bytes();
             word.is_ascii()
@@ -289,7 +289,7 @@ impl SearchTerm {
 }
 
 impl TermPiece {
-    /// Whether the phrase stands somewhere in its fields, by the positions of each of its words.
+    /// Whether the phrase occurs in one of its fields, by the positions of each of its words.
     pub(in crate::query) fn is_at(&self, positions: &[&[u32]]) -> bool {
         let Some((first, rest)) = positions.split_first() else { return false };
         let Some((start, behind)) = self.phrase.split_first() else { return false };
@@ -302,7 +302,7 @@ impl TermPiece {
     }
 }
 
-/// The pieces of a text: what stands in quotation marks, and what white space divides.
+/// Divides a text into pieces: texts in quotation marks, and texts between white space.
 #[must_use]
 pub fn pieces(text: &str) -> Vec<String> {
     let mut out = Vec::new();
@@ -321,7 +321,8 @@ pub fn pieces(text: &str) -> Vec<String> {
     out
 }
 
-/// A phrase up to its closing mark, and what follows; nothing where the mark is not closed.
+/// Returns a phrase up to its closing mark and the rest of the text, or `None` if no closing mark
+/// follows.
 fn phrase(text: &str, mark: char) -> Option<(String, &str)> {
     let mut out = String::new();
     let mut chars = text.char_indices();

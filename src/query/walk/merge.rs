@@ -1,5 +1,5 @@
-//! The emails of several listings in one order, each once: of each listing no more is read than
-//! what is asked for.
+//! Merges the emails of several listings in one order, without duplicates. Each listing is read
+//! only as far as the merge is read.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,10 @@ use crate::query::sort::Direction;
 use crate::query::walk::scan::{MAX_READ_BATCH, MIN_READ_BATCH, read_page};
 use crate::store::{Error, Snapshot};
 
-/// The fewest rows that are read of one listing at once.
+/// The smallest number of rows that is read of one listing at once.
 const MIN_LISTING_BATCH: usize = 8;
 
-/// A walk over the rows of listings that are whole.
+/// A merged walk over the rows of complete listings.
 #[derive(Debug)]
 pub(in crate::query) struct Merge<'v> {
     pub(super) snapshot: &'v Snapshot<'v>,
@@ -22,12 +22,12 @@ pub(in crate::query) struct Merge<'v> {
     pub(super) direction: Direction,
 }
 
-/// One of the listings.
+/// One of the merged listings.
 #[derive(Debug)]
 struct SourceListing {
     listing: Listing,
     read: VecDeque<(EmailId, ThreadId)>,
-    /// Where to read on: behind this email, or from the beginning; nothing where all is read.
+    /// Reading continues after this email, or at the beginning; `None` if all is read.
     upto: Option<Option<EmailId>>,
     step: usize,
 }
@@ -50,15 +50,11 @@ impl<'v> Merge<'v> {
         Self { snapshot, account, listings: listings.iter().map(part).collect(), range, direction }
     }
 
-    /// The direction of the walk.
     pub(in crate::query) fn direction(&self) -> Direction {
         self.direction
     }
 
-    /// The next email, which may be in several of the listings.
-    ///
-    /// # Errors
-    /// Those of reading.
+    /// Returns the next email. It may be in several of the listings.
     pub(in crate::query) fn next(&mut self) -> Result<Option<(EmailId, ThreadId)>, Error> {
         let most = (MAX_READ_BATCH / self.listings.len().max(1)).max(MIN_LISTING_BATCH);
         let mut first: Option<(EmailId, ThreadId)> = None;

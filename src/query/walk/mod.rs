@@ -1,4 +1,5 @@
-//! Where a query takes its emails, each once and in one order, as its plan says.
+//! The walk over the emails from which a query takes its results, as the plan says. Each email
+//! comes once, newest or oldest first.
 
 mod merge;
 pub(super) mod scan;
@@ -14,19 +15,19 @@ use crate::store::Snapshot;
 use scan::EmailScan;
 use search::SearchWalk;
 
-/// Where the emails come from.
+/// A source of emails.
 #[derive(Debug)]
 pub(super) enum EmailWalk<'v> {
-    /// Every email is decided.
+    /// Emails that the filter must decide.
     Scan(EmailScan<'v>),
-    /// Only what the search index leaves.
+    /// Hits of the search index that the filter must decide.
     Search(SearchWalk<'v>),
-    /// Every email matches, and no other; the order asked for is that of the walk.
+    /// Exactly the matches, in the order of the query.
     Exact(Merge<'v>),
 }
 
 impl<'v> EmailWalk<'v> {
-    /// Where to take the emails for a walk.
+    /// Returns the walk for a plan.
     pub(super) fn of(plan: &QueryPlan, snapshot: &'v Snapshot<'v>, results: &QuerySpec) -> Self {
         let account = results.account;
         let (range, direction) = (plan.range, plan.direction);
@@ -54,7 +55,7 @@ impl<'v> EmailWalk<'v> {
         })
     }
 
-    /// The order in which it meets the emails.
+    /// Returns the order of the emails.
     pub(super) fn direction(&self) -> Direction {
         match self {
             Self::Scan(scan) => scan.direction(),

@@ -1,6 +1,8 @@
-//! Where a walk takes its emails: newest or oldest first, each once, and every match among them
-//! (or, of a collapsed listing, every match that is shown). Who walks decides each by the whole
-//! filter, so a supply may hold more than what matches.
+//! A walk over all emails or over the emails of listings, newest or oldest first, without
+//! duplicates.
+//!
+//! The walk contains every match (of a collapsed listing, every match that is shown), and other
+//! emails too: the caller decides each email by the whole filter.
 
 use std::collections::VecDeque;
 
@@ -11,7 +13,8 @@ use crate::query::sort::Direction;
 use crate::query::walk::merge::Merge;
 use crate::store::{Error, Snapshot};
 
-/// Emails read at once: a first page is short.
+/// The number of emails that is read at once at first. It grows to `MAX_READ_BATCH`, since a first
+/// page needs few.
 pub(super) const MIN_READ_BATCH: usize = 64;
 pub(super) const MAX_READ_BATCH: usize = 256;
 
@@ -24,21 +27,19 @@ pub(in crate::query) struct EmailScan<'v> {
     direction: Direction,
     read: VecDeque<(EmailId, EmailMetadata)>,
     step: usize,
-    /// Where the rows that are read are counted.
+    /// Counts the rows that are read.
     reads: Allowance,
 }
 
-/// Where a walk takes its emails.
 #[derive(Debug)]
 enum ScanSource<'v> {
-    /// All mail, behind this email in the direction, or from the beginning; nothing where all is
-    /// read.
+    /// All mail. Reading continues after this email, or at the beginning; `None` if all is read.
     All(Option<Option<EmailId>>),
     Listings(Merge<'v>),
 }
 
 impl<'v> EmailScan<'v> {
-    /// Over all mail.
+    /// Returns a walk over all mail.
     pub(in crate::query) fn all_mail(
         snapshot: &'v Snapshot<'v>,
         account: AccountId,
@@ -48,7 +49,7 @@ impl<'v> EmailScan<'v> {
         Self::new(snapshot, account, ScanSource::All(range.begin(direction)), range, direction)
     }
 
-    /// Over the emails of listings.
+    /// Returns a walk over the emails of listings.
     pub(in crate::query) fn of_listings(merge: Merge<'v>) -> Self {
         let (snapshot, account, range, direction) =
             (merge.snapshot, merge.account, merge.range, merge.direction);
@@ -74,20 +75,16 @@ impl<'v> EmailScan<'v> {
         }
     }
 
-    /// Counts the rows that it reads there.
+    /// Counts the rows that are read in `reads`.
     pub(in crate::query) fn counting(self, reads: Allowance) -> Self {
         Self { reads, ..self }
     }
 
-    /// The direction of the walk.
     pub(in crate::query) fn direction(&self) -> Direction {
         self.direction
     }
 
-    /// The next email.
-    ///
-    /// # Errors
-    /// Those of reading.
+    /// Returns the next email.
     pub(in crate::query) fn next_email(
         &mut self,
     ) -> Result<Option<(EmailId, EmailMetadata)>, Error> {
@@ -104,7 +101,7 @@ impl<'v> EmailScan<'v> {
         }
     }
 
-    /// Reads the next emails; `false` where there are no more.
+    /// Reads the next emails. Returns `false` if there are no more.
     fn read_more(&mut self) -> Result<bool, Error> {
         let is_more = match &mut self.from {
             ScanSource::Listings(merge) => {
@@ -143,7 +140,7 @@ impl<'v> EmailScan<'v> {
     }
 }
 
-/// The next emails of a listing behind one of them, in a direction.
+/// Reads the next emails of a listing after the email `behind`, in a direction.
 pub(in crate::query) fn read_page(
     snapshot: &Snapshot<'_>,
     account: AccountId,

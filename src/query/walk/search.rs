@@ -1,5 +1,5 @@
-//! The walk over what the search index leaves, newest first, each email once. What many of them ask
-//! of the store is asked at once, for a look-up costs less in company.
+//! The walk over the hits of the search index, newest first, without duplicates. Lookups in the
+//! store are batched, because one multi-get costs less than many single gets.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::query::matching::evaluate::Matcher;
 use crate::query::{Allowance, Error, QueryOptions, QuerySpec};
 use crate::store::Snapshot;
 
-/// Hits looked at together where many hits are no results.
+/// The highest number of hits in a batch. Batches grow to it when few hits are results.
 const MAX_SEARCH_BATCH: usize = 256;
 
 #[derive(Debug)]
@@ -18,41 +18,41 @@ pub(in crate::query) struct SearchWalk<'v> {
     snapshot: &'v Snapshot<'v>,
     account: AccountId,
     options: QueryOptions,
-    /// Of all mail where there is none.
+    /// The listing that contains every match; `None` for all mail.
     listing: Option<Listing>,
     range: IdRange,
-    /// Where to go on; nothing at the end.
+    /// Where the walk continues; `None` at the end.
     from: Option<EmailId>,
     step: usize,
-    /// How many of 1,000 emails of the listing, when it led last, were hits, and how many hits were
-    /// in it when the index did. Whichever met more of the other leads: it has fewer to be passed
-    /// over.
+    /// In the last batch taken from the listing, how many of 1,000 emails were hits; and in the
+    /// last batch taken from the index, how many of 1,000 hits were in the listing. The next batch
+    /// comes from the source with the higher share, which wastes fewer lookups.
     listing_hits_per_thousand: usize,
     index_hits_per_thousand: usize,
 }
 
-/// Returns `some` in thousandths of `all`.
+/// Returns how many thousandths of `all` are `some`.
 fn per_thousand(some: usize, all: usize) -> usize {
     some.saturating_mul(1000).checked_div(all).unwrap_or(0)
 }
 
-/// The first that may come behind an email.
+/// Returns the smallest id after `id`.
 fn next_id(id: EmailId) -> Option<EmailId> {
     id.0.checked_add(1).map(EmailId)
 }
 
-/// An email that may match, and what is known of it.
+/// An email that may match, with what was fetched of it.
 #[derive(Debug)]
 pub(in crate::query) struct Hit {
     pub(in crate::query) id: EmailId,
     pub(in crate::query) metadata: EmailMetadata,
     pub(in crate::query) fetched: FetchedEmail,
-    /// That it matches is known.
+    /// Whether the email is known to match.
     pub(in crate::query) is_certain: bool,
 }
 
 impl<'v> SearchWalk<'v> {
-    /// A walk over all mail, or over a listing that is whole.
+    /// Returns a walk over the hits in all mail, or in a complete listing.
     pub(in crate::query) fn new(
         snapshot: &'v Snapshot<'v>,
         results: &QuerySpec,
@@ -74,9 +74,10 @@ impl<'v> SearchWalk<'v> {
         }
     }
 
-    /// The next emails, of which `room` are wanted; where threads are listed, one of each thread
-    /// that was not met yet. Emails that do not match by what is known without their message are
-    /// left out. Nothing at the end.
+    /// Returns the next batch of hits, or `None` at the end. `room` is the number of results still
+    /// wanted. `shown` are the threads that have a result already, if one result for each thread is
+    /// enough; their hits are left out. Hits that are known not to match without reading the
+    /// message are left out, too.
     pub(in crate::query) fn hits(
         &mut self,
         matcher: &Matcher,
@@ -113,8 +114,8 @@ impl<'v> SearchWalk<'v> {
             if known == Some(false) {
                 continue;
             }
-            // Where one of a thread is enough, the first may be that one: the others are read if it
-            // is not.
+            // If one result for each thread is enough, only the first hit of a thread is
+            // prefetched.
             if (shown.is_none() || threads_with_hit.insert(metadata.thread)) && known.is_none() {
                 unread.push(hits.len());
             }
@@ -124,7 +125,7 @@ impl<'v> SearchWalk<'v> {
         Ok(Some(hits))
     }
 
-    /// Hits from an email on, of which those count that are in the listing.
+    /// Takes a batch from the search index, and keeps the hits that are in the listing.
     fn of_index(
         &mut self,
         listing: Option<Listing>,
@@ -157,7 +158,7 @@ impl<'v> SearchWalk<'v> {
         Ok(answers)
     }
 
-    /// Emails of the listing from one on, of which the hits count.
+    /// Takes a batch from the listing, and keeps the emails that are hits.
     fn of_listing(
         &mut self,
         listing: Listing,
@@ -190,7 +191,7 @@ impl<'v> SearchWalk<'v> {
         Ok(answers)
     }
 
-    /// Reads messages that will be asked for.
+    /// Prefetches the messages of the hits at these indexes.
     fn read(&self, hits: &mut [Hit], unread: &[usize], reads: &Allowance) -> Result<(), Error> {
         let (mut left, mut blobs): (u64, Vec<(usize, BlobHash)>) =
             (self.options.prefetch_bytes, Vec::new());
