@@ -1,9 +1,9 @@
-//! L1: protocols without sockets: bytes in, steps out.
+//! L1: the grammars of the protocols.
 //!
-//! A protocol here reads no socket and no clock. It is fed octets in whatever pieces they come, and
-//! says what is to be done next; the same octets in other pieces give the same steps. A new
-//! protocol follows `lmtp`: a grammar of pure functions, a session that consumes octets, a `Step`
-//! that the driver in `net` obeys.
+//! - A protocol reads no socket and no clock. It is given bytes and returns what to do next.
+//! - The result does not depend on how the bytes are split.
+//! - A new protocol follows `lmtp`: pure functions for the grammar, a session that consumes bytes,
+//!   and a `Step` that the driver in `net` carries out.
 #![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 pub mod http;

@@ -1,15 +1,15 @@
-//! Query strings (RFC 3986 §3.4): `name=value&name=value`, percent-encoded (§2.1).
+//! Reads and writes query strings (RFC 3986 §3.4): `name=value&name=value`, percent-encoded (§2.1).
 
 use crate::model::hex::hex_byte;
 use crate::model::limits;
 
-/// A query string that is none: an escape that is no octet, text that is not UTF-8, too long, or a
-/// name twice.
+/// A query string with an invalid escape, text that is not UTF-8, a repeated name, or more bytes
+/// than `limits::MAX_QUERY_STRING_BYTES`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a well-formed query")]
 pub struct BadQuery;
 
-/// Writes a query; what is not unreserved (RFC 3986 §2.3) is escaped.
+/// Writes a query string. Everything but unreserved characters (RFC 3986 §2.3) is escaped.
 #[must_use]
 pub fn write(pairs: &[(&str, &str)]) -> String {
     let mut out = String::new();
@@ -24,7 +24,7 @@ pub fn write(pairs: &[(&str, &str)]) -> String {
     out
 }
 
-/// Reads a query; each name stands once.
+/// Reads a query string, in which each name occurs once.
 ///
 /// # Errors
 /// `BadQuery`.
@@ -36,7 +36,7 @@ pub fn read(query: &str) -> Result<Vec<(String, String)>, BadQuery> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let name = unescape(name)?;
-        if pairs.iter().any(|(known, _)| *known == name) {
+        if pairs.iter().any(|(key, _)| *key == name) {
             return Err(BadQuery);
         }
         pairs.push((name, unescape(value)?));
@@ -45,25 +45,25 @@ pub fn read(query: &str) -> Result<Vec<(String, String)>, BadQuery> {
 }
 
 fn escape(text: &str, out: &mut String) {
-    for octet in text.bytes() {
-        if octet.is_ascii_alphanumeric() || b"-._~".contains(&octet) {
-            out.push(char::from(octet));
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{octet:02X}"));
+            out.push_str(&format!("%{byte:02X}"));
         }
     }
 }
 
 fn unescape(text: &str) -> Result<String, BadQuery> {
     let mut out = Vec::with_capacity(text.len());
-    let mut octets = text.bytes();
-    while let Some(octet) = octets.next() {
-        match octet {
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
             b'%' => {
-                let mut digit = || octets.next().ok_or(BadQuery);
+                let mut digit = || bytes.next().ok_or(BadQuery);
                 out.push(hex_byte([digit()?, digit()?]).ok_or(BadQuery)?);
             }
-            octet => out.push(octet),
+            byte => out.push(byte),
         }
     }
     String::from_utf8(out).map_err(|_| BadQuery)
@@ -76,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms() {
+    fn reads_and_writes_escapes_and_refuses_invalid_queries() {
         assert_eq!(write(&[("a", "x y&z"), ("ü", "")]), "a=x%20y%26z&%C3%BC=");
         assert_eq!(
             read("a=%41%2b&&b"),
             Ok(vec![("a".into(), "A+".into()), ("b".into(), String::new())])
         );
-        for wrong in [
+        for invalid in [
             "a=%",
             "a=%4",
             "a=%g0",
@@ -90,13 +90,13 @@ mod tests {
             "a=1&a=2",
             &"x".repeat(limits::MAX_QUERY_STRING_BYTES + 1),
         ] {
-            assert_eq!(read(wrong), Err(BadQuery), "{wrong:.20}");
+            assert_eq!(read(invalid), Err(BadQuery), "{invalid:.20}");
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(name in ".{1,20}", value in ".{0,20}") {
+        fn written_queries_are_read_back(name in ".{1,20}", value in ".{0,20}") {
             prop_assert_eq!(read(&write(&[(&name, &value)])), Ok(vec![(name, value)]));
         }
     }

@@ -1,17 +1,18 @@
-//! Which coding of a body a client takes best (RFC 9110 §12.5.3).
+//! Reads `Accept-Encoding` (RFC 9110 §12.5.3).
 
-/// Codings of a field that are looked at.
+/// The most codings of a field that are read.
 const MAX_CODINGS: usize = 32;
 
-/// Whether a client that says this in Accept-Encoding takes a coding as readily as any other that
-/// it names. What is not named is not taken, whatever `*` says.
+/// Whether no coding that the field names has a higher weight than `coding`.
+///
+/// A coding that the field does not name is not accepted; `*` is ignored.
 #[must_use]
 pub fn prefers(accepted: &str, coding: &str) -> bool {
-    let named = accepted.split(',').take(MAX_CODINGS).map(|one| {
-        let mut pieces = one.split(';');
-        let name = pieces.next().unwrap_or_default().trim();
-        let weight = pieces.find_map(|piece| {
-            let (name, value) = piece.split_once('=')?;
+    let named = accepted.split(',').take(MAX_CODINGS).map(|element| {
+        let mut parts = element.split(';');
+        let name = parts.next().unwrap_or_default().trim();
+        let weight = parts.find_map(|parameter| {
+            let (name, value) = parameter.split_once('=')?;
             name.trim().eq_ignore_ascii_case("q").then(|| weight(value.trim()))
         });
         (name, weight.unwrap_or(Some(1000)).unwrap_or(0))
@@ -25,10 +26,10 @@ pub fn prefers(accepted: &str, coding: &str) -> bool {
     own.is_some_and(|own| own > 0 && named.iter().all(|(_, weight)| *weight <= own))
 }
 
-/// A weight in thousandths (RFC 9110 §12.4.2).
+/// Reads a weight (RFC 9110 §12.4.2), in thousandths.
 fn weight(text: &str) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let is_short = part.len() <= 3 && part.bytes().all(|octet| octet.is_ascii_digit());
+    let is_short = part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
     let part = format!("{part:0<3}").parse::<u32>().ok().filter(|_| is_short)?;
     match (whole, part) {
         ("0", part) => Some(part),
@@ -42,8 +43,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_by_weight() {
-        for (accepted, wanted) in [
+    fn prefers_a_named_coding_of_the_highest_weight() {
+        for (accepted, expected) in [
             ("zstd", true),
             ("gzip, deflate, br, zstd", true),
             ("gzip;q=0.5, ZSTD ; Q=0.5", true),
@@ -61,7 +62,7 @@ mod tests {
             ("zstd;q=x, gzip;q=0", false),
             ("zstdx", false),
         ] {
-            assert_eq!(prefers(accepted, "zstd"), wanted, "{accepted}");
+            assert_eq!(prefers(accepted, "zstd"), expected, "{accepted}");
         }
         let flood = format!("{}zstd", "gzip;q=0,".repeat(10_000));
         assert!(!prefers(&flood, "zstd"));

@@ -1,21 +1,15 @@
-//! `Authorization` (RFC 9110 §11.6.2): Basic (RFC 7617) and Bearer (RFC 6750 §2.1).
+//! Reads `Authorization` (RFC 9110 §11.6.2): Basic (RFC 7617) and Bearer (RFC 6750 §2.1).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Octets of the field that are read.
+/// The longest field that is read.
 const MAX_FIELD_BYTES: usize = 4096;
 
-/// What a client says who it is.
+/// The credentials of a client. `Debug` does not show them.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
-    /// A name and a password.
-    Basic {
-        /// Of an account.
-        name: String,
-        /// One of its passwords.
-        password: String,
-    },
+    Basic { name: String, password: String },
     Bearer(String),
 }
 
@@ -28,7 +22,7 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Reads the field.
+/// Reads the field. Returns `None` if it is invalid or of another scheme.
 ///
 /// ```abnf
 /// credentials = auth-scheme 1*SP token68
@@ -45,13 +39,14 @@ pub fn credentials(field: &[u8]) -> Option<Credentials> {
     if scheme.eq_ignore_ascii_case("basic") {
         let pair = String::from_utf8(STANDARD.decode(rest).ok()?).ok()?;
         let (name, password) = pair.split_once(':')?;
-        let good = !name.is_empty() && !password.is_empty() && !pair.contains(char::is_control);
-        good.then(|| Credentials::Basic { name: name.to_owned(), password: password.to_owned() })
+        let is_valid = !name.is_empty() && !password.is_empty() && !pair.contains(char::is_control);
+        is_valid
+            .then(|| Credentials::Basic { name: name.to_owned(), password: password.to_owned() })
     } else if scheme.eq_ignore_ascii_case("bearer") {
         let token = rest.trim_end_matches('=');
-        let good =
-            token.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-._~+/".contains(&octet));
-        (good && !token.is_empty()).then(|| Credentials::Bearer(rest.to_owned()))
+        let is_valid =
+            token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte));
+        (is_valid && !token.is_empty()).then(|| Credentials::Bearer(rest.to_owned()))
     } else {
         None
     }
@@ -68,21 +63,21 @@ mod tests {
     }
 
     #[test]
-    fn basic_of_rfc_7617() {
-        let of = |name: &str, password: &str| {
+    fn reads_basic_credentials_of_rfc_7617() {
+        let expected = |name: &str, password: &str| {
             Some(Credentials::Basic { name: name.into(), password: password.into() })
         };
         assert_eq!(
             credentials(b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
-            of("Aladdin", "open sesame")
+            expected("Aladdin", "open sesame")
         );
         // RFC 7617 §2.1: the pound sign in UTF-8.
-        assert_eq!(credentials("bASIC   dGVzdDoxMjPCow==".as_bytes()), of("test", "123£"));
-        assert_eq!(basic("ann@example.org:a:b"), of("ann@example.org", "a:b"));
+        assert_eq!(credentials("bASIC   dGVzdDoxMjPCow==".as_bytes()), expected("test", "123£"));
+        assert_eq!(basic("ann@example.org:a:b"), expected("ann@example.org", "a:b"));
         for pair in ["", ":", "ann", "ann:", ":secret", "ann:a\u{7f}", "an\nn:x"] {
             assert_eq!(basic(pair), None, "{pair:?}");
         }
-        // `test:123` and a pound sign in Latin-1, which is no UTF-8; no padding; not base64.
+        // The first is `test:123` and a pound sign in Latin-1, the second has no padding.
         for field in [
             "Basic dGVzdDoxMjOj",
             "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ",
@@ -96,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn bearer_of_rfc_6750() {
+    fn reads_bearer_tokens_of_rfc_6750() {
         assert_eq!(
             credentials(b"Bearer mF_9.B5f-4.1JqM"),
             Some(Credentials::Bearer("mF_9.B5f-4.1JqM".into()))
@@ -110,12 +105,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_pair_is_read_back(name in "[^:\\pC]{1,40}", password in "[^\\pC]{1,40}") {
-            prop_assert_eq!(basic(&format!("{name}:{password}")), Some(Credentials::Basic { name, password }));
+        fn any_name_and_password_are_read(name in "[^:\\pC]{1,40}", password in "[^\\pC]{1,40}") {
+            let read = basic(&format!("{name}:{password}"));
+            prop_assert_eq!(read, Some(Credentials::Basic { name, password }));
         }
 
         #[test]
-        fn any_octets_are_read(field in proptest::collection::vec(any::<u8>(), 0..100)) {
+        fn any_bytes_are_read_without_panic(field in proptest::collection::vec(any::<u8>(), 0..100)) {
             drop(credentials(&field));
         }
     }

@@ -1,59 +1,57 @@
-//! `Content-Disposition` (RFC 6266) and media types (RFC 9110 §8.3.1) of what is downloaded.
+//! Writes `Content-Disposition` (RFC 6266) and checks media types (RFC 9110 §8.3.1) for downloads.
 
-/// Octets of a name that are written.
+/// The most bytes of a file name that are written.
 const MAX_NAME_BYTES: usize = 512;
 
-/// `attachment` with a name, in the old form and in that of RFC 8187; without one where the name is
-/// empty.
+/// Returns `attachment` with a file name in two forms: `filename` in ASCII, and `filename*` in
+/// UTF-8 (RFC 8187). An empty name is left out.
 ///
-/// The name is the one that was asked for (RFC 8620 §6.2), slashes too: whoever saves the file must
-/// not let it lead out of a folder (RFC 6266 §4.3). The old form is ASCII and has `_` for what it
-/// cannot say; neither holds anything that could end it, and control characters are left out.
+/// - The name is the one that the client asked for (RFC 8620 §6.2), with slashes. The client must
+///   not let it lead out of a folder (RFC 6266 §4.3).
+/// - Control characters are removed. `filename` has `_` for other characters than ASCII and for
+///   those that could end the field.
 #[must_use]
 pub fn attachment(name: &str) -> String {
-    let name: String = name.chars().filter(|letter| !letter.is_control()).collect();
+    let name: String = name.chars().filter(|char| !char.is_control()).collect();
     if name.is_empty() {
         return "attachment".to_owned();
     }
-    let cut = (0..=MAX_NAME_BYTES.min(name.len()))
+    let end = (0..=MAX_NAME_BYTES.min(name.len()))
         .rev()
-        .find(|at| name.is_char_boundary(*at))
+        .find(|index| name.is_char_boundary(*index))
         .unwrap_or(0);
-    let name = name.get(..cut).unwrap_or_default();
-    let plain: String =
-        name.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
-    let mut out = format!("attachment; filename=\"{plain}\"; filename*=UTF-8''");
-    for octet in name.bytes() {
+    let name = name.get(..end).unwrap_or_default();
+    let ascii: String = name.chars().map(|char| if is_plain(char) { char } else { '_' }).collect();
+    let mut out = format!("attachment; filename=\"{ascii}\"; filename*=UTF-8''");
+    for byte in name.bytes() {
         // attr-char of RFC 8187 §3.2.1.
-        if octet.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&octet) {
-            out.push(char::from(octet));
+        if byte.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&byte) {
+            out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{octet:02X}"));
+            out.push_str(&format!("%{byte:02X}"));
         }
     }
     out
 }
 
-/// Of a quoted text, and with no meaning of its own anywhere (RFC 6266, Appendix D: no percent sign
-/// either).
-fn is_plain(letter: char) -> bool {
-    (letter == ' ' || letter.is_ascii_graphic()) && !['"', '\\', '%'].contains(&letter)
+/// Whether a character may be in a quoted string without an escape. A percent sign is not plain,
+/// because some clients decode it (RFC 6266, Appendix D).
+fn is_plain(char: char) -> bool {
+    (char == ' ' || char.is_ascii_graphic()) && !['"', '\\', '%'].contains(&char)
 }
 
-/// A media type that may stand in a header: `type/subtype` and parameters, ASCII, bounded. `None`
-/// for anything else.
+/// Returns the text if it is a media type for a header field: `type/subtype` with parameters, in
+/// ASCII, at most 255 bytes.
 #[must_use]
 pub fn media_type(text: &str) -> Option<&str> {
     let is_token = |text: &str| {
         !text.is_empty()
-            && text
-                .bytes()
-                .all(|octet| octet.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&octet))
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
     };
     let essence = text.split(';').next().unwrap_or_default().trim_end();
     let (kind, subtype) = essence.split_once('/')?;
-    let parameters = text.bytes().all(|octet| octet == b' ' || octet.is_ascii_graphic());
-    (text.len() <= 255 && is_token(kind) && is_token(subtype) && parameters).then_some(text)
+    let is_printable = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    (text.len() <= 255 && is_token(kind) && is_token(subtype) && is_printable).then_some(text)
 }
 
 #[cfg(test)]
@@ -63,21 +61,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_downloads() {
-        for (name, wanted) in [
+    fn writes_names_in_both_forms() {
+        for (name, expected) in [
             ("report.pdf", "filename=\"report.pdf\"; filename*=UTF-8''report.pdf"),
             (
                 "Müller & Söhne.txt",
-                "filename=\"M_ller & S_hne.txt\"; filename*=UTF-8''M%C3%BCller%20&%20S%C3%B6hne.txt",
+                "filename=\"M_ller & S_hne.txt\"; \
+                 filename*=UTF-8''M%C3%BCller%20&%20S%C3%B6hne.txt",
             ),
             ("a\"b\\c%2e", "filename=\"a_b_c_2e\"; filename*=UTF-8''a%22b%5Cc%252e"),
             ("a/b", "filename=\"a/b\"; filename*=UTF-8''a%2Fb"),
             (
                 "../../etc/passwd\r\nX: y",
-                "filename=\"../../etc/passwdX: y\"; filename*=UTF-8''..%2F..%2Fetc%2FpasswdX%3A%20y",
+                "filename=\"../../etc/passwdX: y\"; \
+                 filename*=UTF-8''..%2F..%2Fetc%2FpasswdX%3A%20y",
             ),
         ] {
-            assert_eq!(attachment(name), format!("attachment; {wanted}"), "{name}");
+            assert_eq!(attachment(name), format!("attachment; {expected}"), "{name}");
         }
         assert_eq!(
             (attachment(""), attachment("\r\n")),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn media_types() {
+    fn accepts_only_media_types_for_a_field() {
         for good in [
             "text/plain",
             "text/html; charset=\"utf-8\"",
@@ -114,7 +114,8 @@ mod tests {
         #[test]
         fn no_name_ends_the_field(name in ".{0,100}") {
             let field = attachment(&name);
-            prop_assert!(field.bytes().all(|octet| octet == b' ' || octet.is_ascii_graphic()), "{}", field);
+            let is_printable = field.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+            prop_assert!(is_printable, "{}", field);
             prop_assert!([0, 2].contains(&field.matches('"').count()), "{}", field);
         }
     }

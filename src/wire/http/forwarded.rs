@@ -1,23 +1,25 @@
-//! Whom a proxy speaks for: `X-Forwarded-For`, and `Forwarded` (RFC 7239). And `Host`.
+//! Finds the address of a client behind proxies, from `X-Forwarded-For` or `Forwarded` (RFC 7239),
+//! and checks `Host`.
 //!
-//! Each proxy adds to the end. So the list is read from its end, and what stands before the first
-//! address that is not a proxy of ours is the stranger's own tale.
+//! Each proxy appends the address of its client. So the list is read from its end, up to the first
+//! address that is not a trusted proxy: the client may have written the entries before it.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Octets of all such fields that are read, and addresses.
+/// The most bytes of all fields of a name that are read.
 const MAX_FIELD_BYTES: usize = 4096;
+/// The most entries that are used, from the end.
 const MAX_HOPS: usize = 32;
 
-/// An address, or all whose first bits are the same.
+/// The addresses that have the same first bits; all bits for a single address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
     bits: u8,
 }
 
-/// A text that is no network.
+/// A text that is neither an address nor a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an address or a network")]
 pub struct BadNetwork;
@@ -29,14 +31,14 @@ impl FromStr for Network {
         let (address, bits) =
             text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| BadNetwork)?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), str::parse::<u8>).map_err(|_| BadNetwork)?;
-        if bits > most { Err(BadNetwork) } else { Ok(Self { address, bits }) }
+        let max = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(max), str::parse::<u8>).map_err(|_| BadNetwork)?;
+        if bits > max { Err(BadNetwork) } else { Ok(Self { address, bits }) }
     }
 }
 
 impl Network {
-    /// Whether an address is in it. One of IPv4 is the same in the clothes of IPv6.
+    /// Whether an address is in the network. An IPv4-mapped IPv6 address counts as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address.to_canonical(), address.to_canonical()) {
@@ -55,8 +57,10 @@ impl Network {
     }
 }
 
-/// The client: the last hop that is not one of `trusted`. Where a hop is not known it is the one
-/// that named it. `peer` is who is connected, and trusted; `None` on a Unix socket.
+/// Returns the address of the client: the last hop that is not in `trusted`.
+///
+/// If that hop is unknown, returns the proxy that reported it. `peer` is the address of the
+/// connection, which is a trusted proxy; `None` on a Unix socket.
 #[must_use]
 pub fn client(
     peer: Option<IpAddr>,
@@ -76,48 +80,52 @@ pub fn client(
     nearest
 }
 
-/// The hops of `X-Forwarded-For` fields, the nearest last; `None` for one that is no address.
+/// Reads the hops of `X-Forwarded-For` fields, the nearest last; `None` for an unknown address.
 #[must_use]
 pub fn x_forwarded_for<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<Option<IpAddr>> {
-    let Some(whole) = joined(fields) else { return Vec::new() };
-    last(whole.split(',').map(|hop| node(hop.trim())).collect())
+    let Some(text) = join(fields) else { return Vec::new() };
+    last_hops(text.split(',').map(|hop| node(hop.trim())).collect())
 }
 
-/// The hops of `Forwarded` fields (RFC 7239 §4), the nearest last. Fields that are not well-formed
-/// have none: of such the end cannot be told.
+/// Reads the hops of `Forwarded` fields (RFC 7239 §4), the nearest last.
+///
+/// Returns no hops if the fields are malformed, because then the entries cannot be told apart.
 #[must_use]
 pub fn forwarded<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Vec<Option<IpAddr>> {
-    let hops = joined(fields).and_then(|whole| elements(&whole));
-    last(hops.unwrap_or_default())
+    let hops = join(fields).and_then(|text| elements(&text));
+    last_hops(hops.unwrap_or_default())
 }
 
-fn joined<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Option<String> {
-    let mut whole = String::new();
+/// Joins fields with commas. Returns `None` if they are empty, too long or not UTF-8.
+fn join<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Option<String> {
+    let mut text = String::new();
     for field in fields {
-        if !whole.is_empty() {
-            whole.push(',');
+        if !text.is_empty() {
+            text.push(',');
         }
-        whole.push_str(std::str::from_utf8(field).ok()?);
-        if whole.len() > MAX_FIELD_BYTES {
+        text.push_str(std::str::from_utf8(field).ok()?);
+        if text.len() > MAX_FIELD_BYTES {
             return None;
         }
     }
-    (!whole.is_empty()).then_some(whole)
+    (!text.is_empty()).then_some(text)
 }
 
-fn last(mut hops: Vec<Option<IpAddr>>) -> Vec<Option<IpAddr>> {
+fn last_hops(mut hops: Vec<Option<IpAddr>>) -> Vec<Option<IpAddr>> {
     hops.split_off(hops.len().saturating_sub(MAX_HOPS))
 }
 
+/// Reads the `for` parameter of each element.
+///
 /// ```abnf
 /// Forwarded         = 1#forwarded-element
 /// forwarded-element = [ forwarded-pair ] *( ";" [ forwarded-pair ] )
 /// forwarded-pair    = token "=" ( token / quoted-string )
 /// ```
-fn elements(whole: &str) -> Option<Vec<Option<IpAddr>>> {
+fn elements(text: &str) -> Option<Vec<Option<IpAddr>>> {
     let mut hops = Vec::new();
     let (mut pair, mut hop, mut quoted, mut escaped) = (String::new(), None, false, false);
-    let take = |pair: &mut String, hop: &mut Option<IpAddr>| {
+    let end_pair = |pair: &mut String, hop: &mut Option<IpAddr>| {
         let text = std::mem::take(pair);
         if let Some((name, value)) = text.trim().split_once('=')
             && name.eq_ignore_ascii_case("for")
@@ -125,35 +133,35 @@ fn elements(whole: &str) -> Option<Vec<Option<IpAddr>>> {
             *hop = node(value);
         }
     };
-    for letter in whole.chars() {
-        match letter {
+    for char in text.chars() {
+        match char {
             _ if escaped => {
                 escaped = false;
-                pair.push(letter);
+                pair.push(char);
             }
             '\\' if quoted => escaped = true,
             '"' => quoted = !quoted,
-            ';' if !quoted => take(&mut pair, &mut hop),
+            ';' if !quoted => end_pair(&mut pair, &mut hop),
             ',' if !quoted => {
-                take(&mut pair, &mut hop);
+                end_pair(&mut pair, &mut hop);
                 hops.push(hop.take());
             }
-            _ => pair.push(letter),
+            _ => pair.push(char),
         }
     }
-    take(&mut pair, &mut hop);
+    end_pair(&mut pair, &mut hop);
     hops.push(hop);
     (!quoted).then_some(hops)
 }
 
-/// `node` of RFC 7239 §6: an address, of IPv6 in brackets, with or without a port. `unknown` and
-/// `_hidden` are none.
+/// Reads a `node` (RFC 7239 §6): an address, with brackets if it is IPv6, and an optional port.
+/// Returns `None` for `unknown`, `_hidden` and anything else.
 fn node(text: &str) -> Option<IpAddr> {
     if let Some(rest) = text.strip_prefix('[') {
         let (address, port) = rest.split_once(']')?;
-        let good = port.is_empty()
+        let is_port = port.is_empty()
             || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
-        return address.parse::<IpAddr>().ok().filter(|address| good && address.is_ipv6());
+        return address.parse::<IpAddr>().ok().filter(|address| is_port && address.is_ipv6());
     }
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address);
@@ -165,7 +173,8 @@ fn node(text: &str) -> Option<IpAddr> {
         .filter(|address| address.is_ipv4() && port.parse::<u16>().is_ok())
 }
 
-/// `Host` (RFC 9110 §7.2), where it is one that a URL can be made of: `uri-host [ ":" port ]`.
+/// Returns the value of a `Host` field (RFC 9110 §7.2) if it is valid in a URL:
+/// `uri-host [ ":" port ]`.
 #[must_use]
 pub fn authority(field: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(field).ok().filter(|text| text.len() <= 261)?;
@@ -175,12 +184,12 @@ pub fn authority(field: &[u8]) -> Option<&str> {
             address.parse::<std::net::Ipv6Addr>().ok()?;
             ("", port)
         }
-        None => text.find(':').map_or((text, ""), |at| text.split_at(at)),
+        None => text.find(':').map_or((text, ""), |colon| text.split_at(colon)),
     };
-    let named = host.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-._".contains(&octet));
-    let ported =
+    let is_host = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    let is_port =
         port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
-    (named && ported && (text.starts_with('[') || !host.is_empty())).then_some(text)
+    (is_host && is_port && (text.starts_with('[') || !host.is_empty())).then_some(text)
 }
 
 #[cfg(test)]
@@ -194,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn networks() {
+    fn network_contains_addresses_with_the_same_first_bits() {
         let within = |network: &str, address: &str| {
             network.parse::<Network>().unwrap().contains(ip(address))
         };
@@ -221,41 +230,41 @@ mod tests {
     }
 
     #[test]
-    fn the_client_is_the_last_that_is_no_proxy_of_ours() {
+    fn client_is_the_last_hop_that_is_not_a_trusted_proxy() {
         let trusted = ["10.0.0.0/8".parse().unwrap()];
-        let of = |field: &str| {
+        let client_of = |field: &str| {
             let hops = x_forwarded_for([field.as_bytes()].into_iter());
             client(Some(ip("10.0.0.1")), &hops, &trusted).unwrap().to_string()
         };
-        assert_eq!(of("203.0.113.5"), "203.0.113.5");
-        // What the stranger wrote himself stands before.
-        assert_eq!(of("127.0.0.1, 203.0.113.5"), "203.0.113.5");
-        assert_eq!(of("198.51.100.1, 203.0.113.5:4711 , 10.0.0.2"), "203.0.113.5");
-        assert_eq!(of("[2001:db8::7]:80"), "2001:db8::7");
-        assert_eq!(of("203.0.113.5, unknown"), "10.0.0.1");
-        assert_eq!(of("203.0.113.5, unknown, 10.0.0.9"), "10.0.0.9");
-        assert_eq!(of("10.0.0.3"), "10.0.0.3");
-        assert_eq!(of(""), "10.0.0.1");
+        assert_eq!(client_of("203.0.113.5"), "203.0.113.5");
+        // The client wrote the first entry itself.
+        assert_eq!(client_of("127.0.0.1, 203.0.113.5"), "203.0.113.5");
+        assert_eq!(client_of("198.51.100.1, 203.0.113.5:4711 , 10.0.0.2"), "203.0.113.5");
+        assert_eq!(client_of("[2001:db8::7]:80"), "2001:db8::7");
+        assert_eq!(client_of("203.0.113.5, unknown"), "10.0.0.1");
+        assert_eq!(client_of("203.0.113.5, unknown, 10.0.0.9"), "10.0.0.9");
+        assert_eq!(client_of("10.0.0.3"), "10.0.0.3");
+        assert_eq!(client_of(""), "10.0.0.1");
         assert_eq!(client(None, &[], &trusted), None);
     }
 
     #[test]
-    fn forwarded_of_rfc_7239() {
-        let of = |fields: &[&str]| forwarded(fields.iter().map(|field| field.as_bytes()));
-        assert_eq!(of(&["for=\"_gazonk\""]), [None]);
-        assert_eq!(of(&["For=\"[2001:db8:cafe::17]:4711\""]), [Some(ip("2001:db8:cafe::17"))]);
-        assert_eq!(of(&["for=192.0.2.60;proto=http;by=203.0.113.43"]), [Some(ip("192.0.2.60"))]);
+    fn reads_forwarded_fields_of_rfc_7239() {
+        let hops = |fields: &[&str]| forwarded(fields.iter().map(|field| field.as_bytes()));
+        assert_eq!(hops(&["for=\"_gazonk\""]), [None]);
+        assert_eq!(hops(&["For=\"[2001:db8:cafe::17]:4711\""]), [Some(ip("2001:db8:cafe::17"))]);
+        assert_eq!(hops(&["for=192.0.2.60;proto=http;by=203.0.113.43"]), [Some(ip("192.0.2.60"))]);
         let two = [Some(ip("192.0.2.43")), Some(ip("198.51.100.17"))];
-        assert_eq!(of(&["for=192.0.2.43, for=198.51.100.17"]), two);
-        assert_eq!(of(&["for=192.0.2.43", " by=\"a,b;for=x\" ; for=198.51.100.17"]), two);
-        assert_eq!(of(&["for=unknown;host=\"a\\\"b\""]), [None]);
-        // A quote that the stranger left open swallows what the proxy added: nobody is named.
-        assert_eq!(of(&["for=\"192.0.2.1", "for=198.51.100.17"]), []);
-        assert_eq!(of(&[]), []);
+        assert_eq!(hops(&["for=192.0.2.43, for=198.51.100.17"]), two);
+        assert_eq!(hops(&["for=192.0.2.43", " by=\"a,b;for=x\" ; for=198.51.100.17"]), two);
+        assert_eq!(hops(&["for=unknown;host=\"a\\\"b\""]), [None]);
+        // An open quote of the client would swallow the proxy's entry: there are no hops.
+        assert_eq!(hops(&["for=\"192.0.2.1", "for=198.51.100.17"]), []);
+        assert_eq!(hops(&[]), []);
     }
 
     #[test]
-    fn hosts_that_a_url_can_be_made_of() {
+    fn accepts_hosts_that_are_valid_in_a_url() {
         for text in [
             "example.org",
             "example.org:8443",
@@ -286,8 +295,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_octets_are_read(field in proptest::collection::vec(any::<u8>(), 0..200)) {
-            drop((forwarded([&*field].into_iter()), x_forwarded_for([&*field].into_iter()), authority(&field)));
+        fn any_bytes_are_read_without_panic(field in proptest::collection::vec(any::<u8>(), 0..200)) {
+            drop(forwarded([&*field].into_iter()));
+            drop(x_forwarded_for([&*field].into_iter()));
+            let _ = authority(&field);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Fields of HTTP (RFC 9110) as octets: read and written here, without sockets.
+//! Reads and writes fields of HTTP (RFC 9110).
 //!
-//! Everything read comes from strangers: each reader is bounded, takes any octets, and what it
-//! cannot read is `None` or means nothing, as the paragraph beside it says.
+//! Every reader is bounded and accepts any bytes. An invalid field gives `None` or a default, as
+//! the documentation of the reader says.
 
 mod coding;
 mod credentials;

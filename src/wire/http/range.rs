@@ -1,21 +1,21 @@
-//! `Range` (RFC 9110 §14.2): the one part of a download that is asked for; and entity tags
-//! (§8.8.3).
+//! Reads `Range` (RFC 9110 §14.2) and compares entity tags (§8.8.3).
 
 use std::ops::Range;
 
-/// What of it is to be sent.
+/// The part of a resource that is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RangeSelection {
-    /// All, with status 200.
+    /// The whole resource, with status 200.
     Whole,
-    /// Those octets, with status 206; never none.
+    /// These bytes, at least one, with status 206.
     Part(Range<u64>),
-    /// There are no such octets: status 416.
+    /// No bytes, because the range is beyond the end: status 416.
     Nothing,
 }
 
-/// Reads the field, for something of `length` octets. Several ranges are answered with the whole,
-/// as is anything that is not well-formed (§14.2: a server may ignore the field).
+/// Reads the field, for a resource of `length` bytes.
+///
+/// Several ranges and malformed fields give the whole resource (§14.2 allows to ignore the field).
 ///
 /// ```abnf
 /// bytes-range = "bytes=" ( first-pos "-" [ last-pos ] / "-" suffix-length )
@@ -23,9 +23,8 @@ pub enum RangeSelection {
 #[must_use]
 pub fn range(field: &[u8], length: u64) -> RangeSelection {
     let number = |text: &str| {
-        let digits = !text.is_empty()
-            && text.len() <= 18
-            && text.bytes().all(|octet| octet.is_ascii_digit());
+        let digits =
+            !text.is_empty() && text.len() <= 18 && text.bytes().all(|byte| byte.is_ascii_digit());
         digits.then(|| text.parse::<u64>().ok()).flatten()
     };
     let unit = |text: &str| text.get(..6).is_some_and(|unit| unit.eq_ignore_ascii_case("bytes="));
@@ -35,23 +34,23 @@ pub fn range(field: &[u8], length: u64) -> RangeSelection {
     let Some((first, last)) = text.get(6..).and_then(|range| range.trim().split_once('-')) else {
         return RangeSelection::Whole;
     };
-    let wanted = match (number(first), number(last)) {
+    let selected = match (number(first), number(last)) {
         (None, Some(suffix)) if first.is_empty() => length.saturating_sub(suffix)..length,
         (Some(first), None) if last.is_empty() => first..length,
         (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(length),
         _ => return RangeSelection::Whole,
     };
-    if wanted.is_empty() { RangeSelection::Nothing } else { RangeSelection::Part(wanted) }
+    if selected.is_empty() { RangeSelection::Nothing } else { RangeSelection::Part(selected) }
 }
 
-/// Whether a list of entity tags (`If-None-Match`, `If-Range`) holds this one, or any (RFC 9110
+/// Whether a list of entity tags (`If-None-Match`, `If-Range`) contains `tag` or `*` (RFC 9110
 /// §13.1.2).
 #[must_use]
 pub fn same_tag(field: &[u8], tag: &str) -> bool {
     let Ok(text) = std::str::from_utf8(field) else { return false };
     text.split(',')
         .map(str::trim)
-        .any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
+        .any(|listed| listed == "*" || listed.strip_prefix("W/").unwrap_or(listed) == tag)
 }
 
 #[cfg(test)]
@@ -61,8 +60,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_of_rfc_9110() {
-        for (field, length, wanted) in [
+    fn selects_the_ranges_of_rfc_9110() {
+        for (field, length, expected) in [
             ("bytes=0-499", 10_000, RangeSelection::Part(0..500)),
             ("bytes=500-999", 10_000, RangeSelection::Part(500..1000)),
             ("bytes=-500", 10_000, RangeSelection::Part(9_500..10_000)),
@@ -81,12 +80,12 @@ mod tests {
             ("items=0-1", 10_000, RangeSelection::Whole),
             ("", 10_000, RangeSelection::Whole),
         ] {
-            assert_eq!(range(field.as_bytes(), length), wanted, "{field}");
+            assert_eq!(range(field.as_bytes(), length), expected, "{field}");
         }
     }
 
     #[test]
-    fn tags() {
+    fn compares_entity_tags() {
         assert!(
             same_tag(b"\"a\"", "\"a\"")
                 && same_tag(b"\"x\", W/\"a\"", "\"a\"")
@@ -99,15 +98,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_part_lies_within(field in proptest::collection::vec(any::<u8>(), 0..40), length in any::<u64>()) {
+        fn any_bytes_are_read_without_panic(
+            field in proptest::collection::vec(any::<u8>(), 0..40),
+            length in any::<u64>(),
+        ) {
             drop(range(&field, length));
         }
 
         #[test]
-        fn what_is_asked_is_within(first in any::<u32>(), last in proptest::option::of(any::<u32>()), length in 0..5_000_000_000_u64) {
-            let field = format!("bytes={first}-{}", last.map(|last| last.to_string()).unwrap_or_default());
+        fn a_part_lies_within_the_resource(
+            first in any::<u32>(),
+            last in proptest::option::of(any::<u32>()),
+            length in 0..5_000_000_000_u64,
+        ) {
+            let last = last.map(|last| last.to_string()).unwrap_or_default();
+            let field = format!("bytes={first}-{last}");
             if let RangeSelection::Part(part) = range(field.as_bytes(), length) {
-                prop_assert!(part.start < part.end && part.end <= length && part.start == u64::from(first));
+                prop_assert!(part.start < part.end && part.end <= length);
+                prop_assert!(part.start == u64::from(first));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What MAIL, RCPT and XFORWARD carry beyond a path: the extensions' parameters, read into the
+//! Reads the parameters of MAIL and RCPT, and the attributes of XFORWARD and XCLIENT, into the
 //! envelope.
 
 use crate::model::{
@@ -17,8 +17,8 @@ fn unknown(keyword: &str) -> Reply {
     Reply::new(555, [5, 5, 4], format!("{keyword}: parameter not known"))
 }
 
-/// MAIL's: SIZE (RFC 1870), BODY (RFC 6152, 3030), SMTPUTF8 (RFC 6531), RET and ENVID (RFC 3461),
-/// AUTH (RFC 4954 §5).
+/// Reads the parameters of MAIL: SIZE (RFC 1870), BODY (RFC 6152, 3030), SMTPUTF8 (RFC 6531), RET
+/// and ENVID (RFC 3461), AUTH (RFC 4954 §5).
 pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Result<(), Reply> {
     for (keyword, value) in parameters {
         let bad = || bad_value(keyword);
@@ -44,7 +44,7 @@ pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Res
                 envelope.envid =
                     Some(xtext(value).ok().filter(|id| id.len() <= 100).ok_or_else(bad)?)
             }
-            // Who submitted it is nothing to a last hop; it must be well formed and is not kept.
+            // The last hop does not need the submitter: the value is checked and discarded.
             "AUTH" => drop(xtext(value).map_err(|_| bad())?),
             _ => return Err(unknown(keyword)),
         }
@@ -52,7 +52,7 @@ pub(super) fn mail(envelope: &mut Envelope, parameters: &EsmtpParameters) -> Res
     Ok(())
 }
 
-/// RCPT's: NOTIFY and ORCPT (RFC 3461 §4.1, §4.2; RFC 6533 §3).
+/// Reads the parameters of RCPT: NOTIFY and ORCPT (RFC 3461 §4.1, §4.2; RFC 6533 §3).
 pub(super) fn rcpt(recipient: &mut Recipient, parameters: &EsmtpParameters) -> Result<(), Reply> {
     for (keyword, value) in parameters {
         let bad = || bad_value(keyword);
@@ -60,7 +60,7 @@ pub(super) fn rcpt(recipient: &mut Recipient, parameters: &EsmtpParameters) -> R
             "NOTIFY" => recipient.notify = DsnNotify::parse(value).ok_or_else(bad)?,
             "ORCPT" => {
                 recipient.original =
-                    Some(original(value).filter(|_| value.len() <= 500).ok_or_else(bad)?)
+                    Some(original_recipient(value).filter(|_| value.len() <= 500).ok_or_else(bad)?)
             }
             _ => return Err(unknown(keyword)),
         }
@@ -68,14 +68,14 @@ pub(super) fn rcpt(recipient: &mut Recipient, parameters: &EsmtpParameters) -> R
     Ok(())
 }
 
-fn original(value: &str) -> Option<OriginalRecipient> {
+fn original_recipient(value: &str) -> Option<OriginalRecipient> {
     let (kind, address) = value.split_once(';')?;
     let kind = kind.to_ascii_lowercase();
     let address = if kind == "utf-8" { utf8_addr(address).ok()? } else { xtext(address).ok()? };
     (!kind.is_empty() && !address.is_empty()).then_some(OriginalRecipient { kind, address })
 }
 
-/// XFORWARD's and XCLIENT's attributes, over what is known so far.
+/// Reads the attributes of XFORWARD and XCLIENT, which replace earlier values.
 pub(super) fn client(
     client: &mut ClientInfo,
     attributes: Vec<(String, Option<String>)>,

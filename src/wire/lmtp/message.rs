@@ -1,5 +1,5 @@
-//! The message of a transaction: DATA (RFC 5321 §4.1.1.4) and BDAT (RFC 3030), and a reply for each
-//! recipient (RFC 2033 §4.2).
+//! Receives the message of a transaction by DATA (RFC 5321 §4.1.1.4) or BDAT (RFC 3030), and
+//! replies for each recipient (RFC 2033 §4.2).
 
 use super::session::{Mode, Session, Transaction, Transition};
 use crate::model::BodyType;
@@ -16,9 +16,9 @@ impl Session {
             envelope if envelope.body == BodyType::Binary => Some("BINARYMIME needs BDAT"),
             _ => None,
         };
-        if let Some(why) = refusal {
+        if let Some(text) = refusal {
             self.transaction = Some(transaction);
-            return self.refuse(&Reply::new(503, [5, 5, 1], why));
+            return self.refuse(&Reply::new(503, [5, 5, 1], text));
         }
         self.mode = Mode::Data { transaction, unstuff: DotUnstuffer::default() };
         self.reply(&Reply::bare(354, "go ahead, and end with a dot on a line of its own"));
@@ -32,17 +32,17 @@ impl Session {
         input: &[u8],
     ) -> (usize, Transition) {
         self.chunk.clear();
-        let (taken, is_done) = unstuff.feed(input, &mut self.chunk);
-        let is_kept = self.count(self.chunk.len());
-        if is_done && !is_kept {
-            return (taken, self.end(transaction));
+        let (consumed, is_done) = unstuff.feed(input, &mut self.chunk);
+        let has_bytes = self.count(self.chunk.len());
+        if is_done && !has_bytes {
+            return (consumed, self.end(transaction));
         }
         self.mode =
             if is_done { Mode::End(transaction) } else { Mode::Data { transaction, unstuff } };
-        (taken, if is_kept { Transition::Body } else { Transition::NeedInput })
+        (consumed, if has_bytes { Transition::Body } else { Transition::NeedInput })
     }
 
-    /// Counts bytes of the message; returns whether they are to be kept.
+    /// Counts bytes of the message. Returns whether there are any that the driver must keep.
     fn count(&mut self, bytes: usize) -> bool {
         self.message_bytes = self.message_bytes.saturating_add(bytes as u64);
         if self.message_bytes > self.settings.max_message && self.refusal.is_none() {
@@ -51,13 +51,12 @@ impl Session {
         self.refusal.is_none() && bytes > 0
     }
 
-    /// The message cannot be kept: the rest of it is read and thrown away, and this is said once
-    /// for each recipient.
+    /// Refuses the message: the rest of it is read and discarded, and each recipient gets `reply`.
     pub fn refuse_body(&mut self, reply: Reply) {
         self.refusal.get_or_insert(reply);
     }
 
-    /// The end of the message has been read.
+    /// Ends the message: delivers it, or sends the refusal for each recipient.
     pub(super) fn end(&mut self, transaction: Box<Transaction>) -> Transition {
         let Transaction { envelope, .. } = *transaction;
         let refusal = self.refusal.take();
@@ -126,11 +125,13 @@ impl Session {
         (bytes.len(), next)
     }
 
-    /// RFC 2033 §4.3: the last chunk of a transaction without a recipient has nobody to answer for.
-    /// One without a transaction is a command out of order, and has a reply as any other.
+    /// Discards a chunk that no recipient gets.
+    ///
+    /// The last chunk of a transaction without a recipient has no reply (RFC 2033 §4.3). A chunk
+    /// outside a transaction is a command out of order and has one.
     pub(super) fn idle_bdat(&mut self, left: u64, last: bool, input: &[u8]) -> (usize, Transition) {
-        let taken = beginning(input, left).len();
-        let left = left.saturating_sub(taken as u64);
+        let consumed = beginning(input, left).len();
+        let left = left.saturating_sub(consumed as u64);
         let next = if left > 0 {
             self.mode = Mode::IdleBdat { left, last };
             Transition::NeedInput
@@ -139,21 +140,22 @@ impl Session {
         } else {
             self.refuse(&Reply::new(503, [5, 5, 1], "no recipient was accepted"))
         };
-        (taken, next)
+        (consumed, next)
     }
 
+    /// Discards the chunk of a refused BDAT command.
     pub(super) fn swallow(&mut self, left: u64, input: &[u8]) -> (usize, Transition) {
-        let taken = beginning(input, left).len();
-        let left = left.saturating_sub(taken as u64);
+        let consumed = beginning(input, left).len();
+        let left = left.saturating_sub(consumed as u64);
         if left > 0 {
             self.mode = Mode::Swallow(left);
         }
-        (taken, Transition::NeedInput)
+        (consumed, Transition::NeedInput)
     }
 }
 
-/// The first bytes of the input, at most so many.
-fn beginning(input: &[u8], most: u64) -> &[u8] {
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    input.get(..most).unwrap_or(input)
+/// Returns the first bytes of the input, at most `max`.
+fn beginning(input: &[u8], max: u64) -> &[u8] {
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
+    input.get(..max).unwrap_or(input)
 }

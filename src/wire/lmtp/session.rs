@@ -1,8 +1,8 @@
-//! One LMTP session as a state machine over octets.
+//! One LMTP session as a state machine that consumes bytes.
 //!
-//! `step` takes octets and says what the driver must do. What must hold: exactly one reply for each
-//! command but the last of a message, which gets one for each accepted recipient; no octet of a
-//! message is ever read as a command.
+//! - `step` consumes bytes and returns what the driver must do.
+//! - Each command has exactly one reply; the message has one for each accepted recipient.
+//! - No byte of a message is ever read as a command.
 
 use std::mem::discriminant;
 
@@ -13,22 +13,22 @@ use crate::wire::smtp::command::{Command, CommandError, parse};
 use crate::wire::smtp::path::PathError;
 use crate::wire::smtp::{DotUnstuffer, Reply};
 
-/// A session. The driver feeds it and obeys its steps.
+/// A session. The driver gives it bytes and carries out its steps.
 #[derive(Debug)]
 pub struct Session {
     pub(super) settings: Settings,
     pub(super) out: Vec<u8>,
     pub(super) mode: Mode,
     lhlo: Option<String>,
-    /// What XCLIENT said, for the whole session.
+    /// The attributes of XCLIENT, for the whole session.
     peer: ClientInfo,
-    /// The same, and what XFORWARD said, for one transaction.
+    /// The attributes of XCLIENT and XFORWARD, for one transaction.
     pub(super) client: ClientInfo,
-    /// The open transaction, while no message is under way.
+    /// The open transaction, while no message is being received.
     pub(super) transaction: Option<Box<Transaction>>,
-    /// Bytes of the message so far.
+    /// The bytes of the message that were received.
     pub(super) message_bytes: u64,
-    /// Why the message is not taken, once that is known.
+    /// Why the message is refused.
     pub(super) refusal: Option<Reply>,
     pub(super) chunk: Vec<u8>,
     commands: u32,
@@ -38,14 +38,14 @@ pub struct Session {
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) envelope: Envelope,
-    /// BDAT was said, whether or not there was anybody to say it for: no recipient may follow.
+    /// Whether BDAT was used, with or without a recipient. Then no recipient may follow.
     pub(super) chunked: bool,
 }
 
 #[derive(Debug)]
 pub(super) enum Mode {
     Command,
-    /// A command line that is too long is thrown away up to its end.
+    /// Discards a command line that is too long.
     LongLine,
     Data {
         transaction: Box<Transaction>,
@@ -56,19 +56,19 @@ pub(super) enum Mode {
         left: u64,
         last: bool,
     },
-    /// A chunk that nobody receives: a transaction without a recipient, or none.
+    /// Discards a chunk without a recipient or outside a transaction.
     IdleBdat {
         left: u64,
         last: bool,
     },
-    /// Bytes that follow a BDAT which was refused as a command.
+    /// Discards the chunk of a BDAT command that was refused.
     Swallow(u64),
-    /// The message has been read.
+    /// The message has been received.
     End(Box<Transaction>),
     Closed,
 }
 
-/// What comes next, before it borrows from the session.
+/// A `Step` that does not borrow from the session yet.
 #[derive(Debug)]
 pub(super) enum Transition {
     NeedInput,
@@ -83,7 +83,7 @@ pub(super) enum Transition {
 }
 
 impl Session {
-    /// A session that has greeted: the greeting is in the output.
+    /// Begins a session; the greeting is in the output.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let greeting = Reply::bare(220, format!("{} LMTP Restante", settings.hostname));
@@ -92,7 +92,8 @@ impl Session {
         session
     }
 
-    /// A session after STARTTLS: nothing is carried over, and no greeting is sent (RFC 3207 §4.2).
+    /// Begins a session after STARTTLS: nothing is carried over, and no greeting is sent (RFC 3207
+    /// §4.2).
     #[must_use]
     pub fn after_starttls(settings: Settings) -> Self {
         Self::silent(Settings { tls: true, starttls: false, ..settings })
@@ -115,12 +116,12 @@ impl Session {
         }
     }
 
-    /// What is to be written to the client; the driver clears it when it has.
+    /// Returns the output for the client, which the driver clears after writing it.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Whether a message is under way: then a drain waits for it.
+    /// Whether a message is being received. A stop waits for its end.
     #[must_use]
     pub fn in_message(&self) -> bool {
         self.message_bytes > 0
@@ -128,14 +129,15 @@ impl Session {
     }
 
     /// Ends the session with 421.
-    pub fn shut(&mut self, detail: [u16; 3], why: &str) {
-        self.reply(&Reply::new(421, detail, why));
+    pub fn shut(&mut self, enhanced: [u16; 3], text: &str) {
+        self.reply(&Reply::new(421, enhanced, text));
         self.mode = Mode::Closed;
     }
 
-    /// Takes octets, of as many pipelined commands as there are (RFC 2920): how many were taken,
-    /// and what is to be done next. Where it takes none and says `NeedInput`, only more octets
-    /// help.
+    /// Consumes input, which may have several pipelined commands (RFC 2920). Returns the number of
+    /// bytes that were consumed, and the next step.
+    ///
+    /// If the session consumes nothing and returns `NeedInput`, it needs more bytes.
     pub fn step(&mut self, input: &[u8]) -> (usize, Step<'_>) {
         let (taken, next) = self.advance(input);
         let step = match next {
@@ -157,7 +159,7 @@ impl Session {
 
     fn advance(&mut self, input: &[u8]) -> (usize, Transition) {
         loop {
-            // Each of these says how it goes on.
+            // Each handler sets the next mode.
             let mode = std::mem::replace(&mut self.mode, Mode::Command);
             let before = discriminant(&mode);
             let (taken, next) = match mode {
@@ -199,14 +201,11 @@ impl Session {
         if matches!(self.mode, Mode::Closed) { Transition::Close } else { Transition::NeedInput }
     }
 
-    // --- commands
-    // ---------------------------------------------------------------------------------------------------
-
     fn command_line(&mut self, input: &[u8]) -> (usize, Transition) {
         let Some(at) = memchr::memmem::find(input, b"\r\n") else {
             if input.len() >= limits::MAX_COMMAND_BYTES {
                 self.mode = Mode::LongLine;
-                // A CR at the end may be half of the line's end.
+                // A CR at the end may be the first byte of the CRLF.
                 let kept = usize::from(input.last() == Some(&b'\r'));
                 return (input.len().saturating_sub(kept), Transition::NeedInput);
             }
@@ -230,11 +229,11 @@ impl Session {
             Err(CommandError::Arguments) => {
                 self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments"))
             }
-            Err(CommandError::Chunk(octets)) => {
+            Err(CommandError::Chunk(size)) => {
                 let step = self.refuse(&Reply::new(501, [5, 5, 4], "wrong arguments"));
-                match (step, octets) {
-                    (Transition::NeedInput, Some(octets)) => self.mode = Mode::Swallow(octets),
-                    // Where the chunk ends, and commands begin, is not known.
+                match (step, size) {
+                    (Transition::NeedInput, Some(size)) => self.mode = Mode::Swallow(size),
+                    // Without the size, the end of the chunk cannot be found.
                     (Transition::NeedInput, None) => {
                         self.shut([4, 7, 0], "no knowing where the chunk ends")
                     }
@@ -242,15 +241,15 @@ impl Session {
                 }
                 self.carry_on()
             }
-            Err(CommandError::Path(bad)) => {
-                let sender = line.first().is_some_and(|octet| octet.eq_ignore_ascii_case(&b'M'));
-                let detail = if sender { [5, 1, 7] } else { [5, 1, 3] };
-                let what = match bad {
+            Err(CommandError::Path(error)) => {
+                let is_mail = line.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&b'M'));
+                let enhanced = if is_mail { [5, 1, 7] } else { [5, 1, 3] };
+                let text = match error {
                     PathError::Syntax => "the address is not well formed",
                     PathError::Long => "the address is too long",
-                    PathError::Octets => "the address holds octets that it must not",
+                    PathError::Characters => "the address holds octets that it must not",
                 };
-                self.refuse(&Reply::new(501, detail, what))
+                self.refuse(&Reply::new(501, enhanced, text))
             }
         };
         (taken, step)
@@ -278,7 +277,7 @@ impl Session {
             }
             Command::Rcpt(address, parameters) => self.rcpt(Recipient::plain(address), &parameters),
             Command::Data => self.begin_data(),
-            Command::Bdat(octets, last) => self.begin_bdat(octets, last),
+            Command::Bdat(size, last) => self.begin_bdat(size, last),
             Command::Rset => {
                 self.forget();
                 self.reply(&Reply::new(250, [2, 0, 0], "forgotten"));
@@ -298,7 +297,7 @@ impl Session {
         }
     }
 
-    /// No transaction is open, and nothing is known of the next one's client but what XCLIENT said.
+    /// Drops the transaction, and the attributes of XFORWARD.
     pub(super) fn forget(&mut self) {
         self.transaction = None;
         (self.message_bytes, self.refusal) = (0, None);
@@ -349,7 +348,7 @@ impl Session {
         }
     }
 
-    /// As at the start of a session (Postfix's XCLIENT): the reply is a greeting.
+    /// Begins the session anew; the reply is a greeting (Postfix's XCLIENT).
     fn xclient(&mut self, attributes: Vec<(String, Option<String>)>) -> Transition {
         match self.attributes(attributes) {
             Ok(client) => {
@@ -424,7 +423,7 @@ impl Session {
             Ok(()) if needs_utf8 => {
                 self.refuse(&Reply::new(553, [5, 6, 7], "such an address needs SMTPUTF8"))
             }
-            // Not the client's fault: it does not count as an error.
+            // This is not an error of the client, so it is not counted as one.
             Ok(()) if is_full => self.fine(
                 452,
                 [4, 5, 3],

@@ -1,31 +1,33 @@
-//! What a session tells its driver, and what it is told at the start.
+//! The steps that a session asks of its driver, and the settings of a session.
 
 use crate::model::{Envelope, Recipient};
 use crate::wire::smtp::Reply;
 
-/// What the driver must do next. Replies gather in the session's output meanwhile; the driver
-/// writes them whenever it waits: before reading, and before it answers a step.
+/// What the driver must do next.
+///
+/// Replies are collected in the session's output. The driver writes them before it reads more input
+/// and before it ends or encrypts the connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'s> {
     NeedInput,
-    /// A transaction begins: forget what is left of the last one.
+    /// Discard the rest of the last transaction: another begins.
     Begin,
-    /// The transaction is over without a message.
+    /// Discard the transaction: it ended without a message.
     Reset,
-    /// Say whether this recipient is accepted.
+    /// Accept or refuse this recipient.
     Rcpt(RcptQuestion<'s>),
-    /// Take these bytes of the message, at least one; or refuse the message by `refuse_body`.
+    /// Keep these bytes of the message, at least one, or refuse the message by `refuse_body`.
     Body(&'s [u8]),
-    /// The message is complete: deliver it to the recipients of this envelope, and answer by
+    /// Deliver the complete message to the recipients of this envelope, and pass the replies to
     /// `delivered` before the next step.
     End(Box<Envelope>),
     /// Write the output, then begin TLS and a new session.
     StartTls,
-    /// Write the output, then hang up.
+    /// Write the output, then close the connection.
     Close,
 }
 
-/// A recipient that the client named, and that is neither accepted nor refused yet.
+/// A recipient of an RCPT command that has not been answered yet.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the client waits for a reply"]
 pub struct RcptQuestion<'s> {
@@ -35,7 +37,7 @@ pub struct RcptQuestion<'s> {
 }
 
 impl RcptQuestion<'_> {
-    /// The sender and the recipients that were accepted before.
+    /// Returns the envelope with the recipients that were accepted before.
     #[must_use]
     pub fn envelope(&self) -> &Envelope {
         self.envelope
@@ -46,8 +48,10 @@ impl RcptQuestion<'_> {
         &self.recipient
     }
 
-    /// Answers the client; a positive reply accepts the recipient. A refusal does not count as an
-    /// error: a sender's typing mistake is not the peer's.
+    /// Answers the client. A positive reply accepts the recipient.
+    ///
+    /// A refusal does not count as an error of the client, because the sender may have mistyped the
+    /// address.
     pub fn answer(self, reply: &Reply) {
         if reply.is_positive() {
             self.envelope.recipients.push(self.recipient);
@@ -56,24 +60,24 @@ impl RcptQuestion<'_> {
     }
 }
 
-/// What a session must know.
+/// The settings of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The name in the greeting.
     pub hostname: String,
-    /// Octets of the largest message.
+    /// The largest message, in bytes.
     pub max_message: u64,
-    /// Accepted recipients a transaction; beyond it 452 4.5.3.
+    /// The most accepted recipients of a transaction. More get 452 4.5.3.
     pub max_recipients: usize,
-    /// Whether XFORWARD and XCLIENT are believed.
+    /// Whether the client may use XFORWARD and XCLIENT.
     pub trusted: bool,
-    /// Whether STARTTLS can be had.
+    /// Whether STARTTLS is offered.
     pub starttls: bool,
     /// Whether the session is encrypted.
     pub tls: bool,
-    /// Commands before the session is ended.
+    /// The most commands of a session.
     pub max_commands: u32,
-    /// Refused commands before the session is ended.
+    /// The most refused commands of a session.
     pub max_errors: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Dialogs from `tests/dialogs`, and: any split of the octets gives the same session.
+//! Runs the dialogs of `tests/dialogs`, and checks that the split of the bytes does not matter.
 
 use proptest::prelude::*;
 
@@ -6,8 +6,8 @@ use super::*;
 use crate::model::Envelope;
 use crate::wire::smtp::Reply;
 
-/// A driver whose rules are in the addresses: `unknown@` is refused, `full@` is over quota at the
-/// end.
+/// Runs a session with a driver that refuses `unknown@`, and answers the message for `full@` with
+/// "over quota". Returns the output and the messages.
 fn drive(pieces: &[&[u8]], settings: Settings) -> (String, Vec<(Envelope, Vec<u8>)>) {
     let mut session = Session::new(settings);
     let (mut input, mut said, mut messages, mut body) =
@@ -66,8 +66,12 @@ fn small() -> Settings {
     }
 }
 
-/// `C: ` lines go out with CRLF, `c: ` lines as they stand with `\r \n \0` escapes; `S: ` lines
-/// must come back, each as a prefix, and no other. `!trusted` and `!starttls` switch settings on.
+/// Runs the dialogs. The lines of a file mean:
+///
+/// - `C: `: the client sends the line with CRLF.
+/// - `c: `: the client sends the line without CRLF, with the escapes `\r`, `\n` and `\0`.
+/// - `S: `: the next line of the server must begin so. The server must send no other lines.
+/// - `!trusted`, `!starttls`: switches a setting on.
 #[test]
 fn dialogs() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dialogs");
@@ -111,9 +115,11 @@ fn dialogs() {
 #[test]
 fn the_envelope_holds_what_was_said() {
     let settings = Settings { trusted: true, ..small() };
-    let talk = b"LHLO mta.example\r\nXFORWARD NAME=spike.example ADDR=192.0.2.7 IDENT=4F1 PROTO=ESMTP\r\n\
+    let talk = b"LHLO mta.example\r\n\
+        XFORWARD NAME=spike.example ADDR=192.0.2.7 IDENT=4F1 PROTO=ESMTP\r\n\
         MAIL FROM:<a@b.example> SIZE=9 BODY=8BITMIME RET=HDRS ENVID=q+2B1 SMTPUTF8\r\n\
-        RCPT TO:<x@y.example> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;old+2Bx@y.example\r\nDATA\r\nhi\r\n.\r\n\
+        RCPT TO:<x@y.example> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;old+2Bx@y.example\r\n\
+        DATA\r\nhi\r\n.\r\n\
         MAIL FROM:<>\r\nRCPT TO:<x@y.example>\r\nDATA\r\n.\r\n";
     let (_, messages) = drive(&[talk], settings);
     let (envelope, body) = &messages[0];
@@ -130,13 +136,15 @@ fn the_envelope_holds_what_was_said() {
     let recipient = &envelope.recipients[0];
     assert!(recipient.notify.success && recipient.notify.delay && !recipient.notify.failure);
     assert_eq!(recipient.original.as_ref().unwrap().address, "old+x@y.example");
-    // What XFORWARD said was said of one message.
+    // XFORWARD applies to one message.
     assert_eq!(messages[1].0.client.ident, None);
     assert_eq!(messages[1].1, b"");
 }
 
-const TALK: &[u8] = b"LHLO m\r\nMAIL FROM:<a@b.example>\r\nRCPT TO:<x@y.example>\r\nRCPT TO:<unknown@y.example>\r\nDATA\r\n\
-    ..a\r\n.b\n.\r\nc\r\n.\r\nMAIL FROM:<>\r\nRCPT TO:<full@y.example>\r\nRCPT TO:<x@y.example>\r\nBDAT 4\r\nab\r\nBDAT 3 LAST\r\nxyz\
+const TALK: &[u8] = b"LHLO m\r\nMAIL FROM:<a@b.example>\r\nRCPT TO:<x@y.example>\r\n\
+    RCPT TO:<unknown@y.example>\r\nDATA\r\n\
+    ..a\r\n.b\n.\r\nc\r\n.\r\nMAIL FROM:<>\r\nRCPT TO:<full@y.example>\r\nRCPT TO:<x@y.example>\r\n\
+    BDAT 4\r\nab\r\nBDAT 3 LAST\r\nxyz\
     FROB\r\nNOOP x\r\nRSET\r\nMAIL FROM:<a@b.example>\r\nRCPT TO:<x@y.example>\r\nBDAT 300\r\n";
 
 proptest! {
@@ -150,12 +158,18 @@ proptest! {
         cuts.sort_unstable();
         cuts.push(talk.len());
         let mut from = 0;
-        let pieces: Vec<&[u8]> = cuts.iter().map(|cut| { let piece = &talk[from..*cut]; from = *cut; piece }).collect();
+        let mut pieces: Vec<&[u8]> = Vec::new();
+        for cut in cuts {
+            pieces.push(&talk[from..cut]);
+            from = cut;
+        }
         prop_assert_eq!(drive(&pieces, small()), whole);
     }
 
     #[test]
-    fn any_octets_are_answered_and_never_panic(octets in proptest::collection::vec(any::<u8>(), 0..400)) {
-        drive(&[&octets, b"\r\nQUIT\r\n"], small());
+    fn any_bytes_are_answered_without_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..400),
+    ) {
+        drive(&[&bytes, b"\r\nQUIT\r\n"], small());
     }
 }

@@ -1,5 +1,5 @@
-//! Commands, one line each (RFC 5321 §4.1.1, RFC 2033 §4.1, RFC 3030 §2, RFC 3207; Postfix's
-//! XFORWARD and XCLIENT).
+//! Reads command lines (RFC 5321 §4.1.1, RFC 2033 §4.1, RFC 3030 §2, RFC 3207; Postfix's XFORWARD
+//! and XCLIENT).
 
 use super::path::{PathError, parameters, path, xtext};
 use crate::model::Address;
@@ -8,14 +8,14 @@ use crate::model::Address;
 pub enum Command {
     /// LHLO with the client's name.
     Lhlo(String),
-    /// HELO or EHLO: not spoken here.
+    /// HELO or EHLO, which LMTP does not have.
     Helo,
     /// MAIL FROM with its parameters.
     Mail(Option<Address>, Vec<(String, String)>),
     /// RCPT TO with its parameters.
     Rcpt(Address, Vec<(String, String)>),
     Data,
-    /// BDAT: octets that follow, and whether they are the last.
+    /// BDAT with the size of the chunk, and whether the chunk is the last.
     Bdat(u64, bool),
     Rset,
     /// NOOP, with or without an argument.
@@ -24,31 +24,31 @@ pub enum Command {
     Help,
     Quit,
     StartTls,
-    /// XFORWARD with its attributes; an unavailable one is `None`.
+    /// XFORWARD with its attributes; `None` for an unavailable value.
     XForward(Vec<(String, Option<String>)>),
-    /// XCLIENT, likewise.
+    /// XCLIENT with its attributes; `None` for an unavailable value.
     XClient(Vec<(String, Option<String>)>),
 }
 
-/// Why a line is no command.
+/// Why a line is not a valid command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandError {
-    /// No such command.
+    /// There is no such command.
     Unknown,
-    /// Its arguments are wrong.
+    /// The arguments are invalid.
     Arguments,
-    /// BDAT's are, and so many octets follow all the same, where that can be read.
+    /// The arguments of BDAT are invalid. If the size is known, so many bytes follow anyway.
     Chunk(Option<u64>),
-    /// Its path is wrong.
+    /// The path of MAIL or RCPT is invalid.
     Path(PathError),
 }
 
-/// Reads one line, its CRLF already off.
+/// Reads one line without its CRLF.
 ///
 /// # Errors
-/// What is wrong with it.
+/// `CommandError`.
 pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
-    let end = line.iter().position(|octet| *octet == b' ').unwrap_or(line.len());
+    let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
     let (verb, rest) = line.split_at_checked(end).unwrap_or((line, &[]));
     let argument = rest.trim_ascii();
     let bare =
@@ -79,11 +79,12 @@ pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
     }
 }
 
-/// The client's name is kept for the trace: printable, bounded, and never trusted.
+/// Reads the client's name, which goes into the trace field: 1 to 255 printable bytes.
 fn lhlo(argument: &[u8]) -> Result<Command, CommandError> {
     let name = std::str::from_utf8(argument).map_err(|_| CommandError::Arguments)?;
-    let fits = (1..=255).contains(&name.len()) && name.chars().all(|c| !c.is_control() && c != ' ');
-    if fits { Ok(Command::Lhlo(name.to_owned())) } else { Err(CommandError::Arguments) }
+    let is_valid =
+        (1..=255).contains(&name.len()) && name.chars().all(|c| !c.is_control() && c != ' ');
+    if is_valid { Ok(Command::Lhlo(name.to_owned())) } else { Err(CommandError::Arguments) }
 }
 
 type PathAndParameters = (Option<Address>, Vec<(String, String)>);
@@ -118,9 +119,9 @@ fn attributes(argument: &[u8]) -> Result<Vec<(String, Option<String>)>, CommandE
         .map(|word| {
             let (name, value) = word.split_once('=')?;
             let value = xtext(value).ok()?;
-            let known =
+            let is_available =
                 !value.is_empty() && !matches!(value.as_str(), "[UNAVAILABLE]" | "[TEMPUNAVAIL]");
-            Some((name.to_ascii_uppercase(), known.then_some(value)))
+            Some((name.to_ascii_uppercase(), is_available.then_some(value)))
         })
         .collect();
     all.filter(|all| !all.is_empty()).ok_or(CommandError::Arguments)
@@ -131,9 +132,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands() {
+    fn reads_commands_and_refuses_invalid_lines() {
         let bob = Address::from_parts("bob", "example.net");
-        for (line, wanted) in [
+        for (line, expected) in [
             ("lhlo mx.example", Ok(Command::Lhlo("mx.example".into()))),
             ("EHLO x", Ok(Command::Helo)),
             ("MAIL FROM:<>", Ok(Command::Mail(None, vec![]))),
@@ -154,14 +155,14 @@ mod tests {
             ("FROB", Err(CommandError::Unknown)),
             ("", Err(CommandError::Unknown)),
         ] {
-            assert_eq!(parse(line.as_bytes()), wanted, "{line}");
+            assert_eq!(parse(line.as_bytes()), expected, "{line}");
         }
         let forward = parse(b"XFORWARD NAME=spike.example ADDR=[UNAVAILABLE] IDENT=4+2B").unwrap();
-        let wanted = [("NAME", Some("spike.example")), ("ADDR", None), ("IDENT", Some("4+"))];
-        let wanted = wanted
+        let expected = [("NAME", Some("spike.example")), ("ADDR", None), ("IDENT", Some("4+"))];
+        let expected = expected
             .iter()
             .map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned)))
             .collect();
-        assert_eq!(forward, Command::XForward(wanted));
+        assert_eq!(forward, Command::XForward(expected));
     }
 }

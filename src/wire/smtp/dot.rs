@@ -1,23 +1,23 @@
-//! Dot-stuffing both ways (RFC 5321 §4.5.2), proof against smuggling.
+//! Adds and removes dot-stuffing (RFC 5321 §4.5.2), safe against SMTP smuggling.
 //!
 //! Only `<CRLF>.<CRLF>` ends a message. A bare LF or CR never ends a line, so that two servers
-//! cannot disagree on where a message ends; such octets stay in the message as they are.
+//! cannot disagree on where a message ends; such bytes stay in the message.
 
-/// Takes the transparency off a message as its octets come.
+/// Removes dot-stuffing from a message that arrives in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DotUnstuffer(LinePosition);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinePosition {
-    /// At the start of a line: of the message, or after CRLF.
+    /// At the start of the message or after CRLF.
     Start,
     /// Inside a line.
     Line,
     /// After a CR.
     Cr,
-    /// After a dot that began a line: it is not given out yet.
+    /// After a dot at the start of a line.
     Dot,
-    /// After such a dot and a CR.
+    /// After a dot at the start of a line and a CR. Neither is in the output yet.
     DotCr,
 }
 
@@ -28,12 +28,12 @@ impl Default for DotUnstuffer {
 }
 
 impl DotUnstuffer {
-    /// Takes octets, appends what they mean to `out`; how many were taken, and whether the message
-    /// has ended.
+    /// Appends the message bytes in `input` to `out`. Returns how many bytes of the input were
+    /// consumed, and whether the message has ended.
     pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, bool) {
         let mut rest = input;
         while let Some((&byte, after)) = rest.split_first() {
-            // Inside a line everything up to the next CR goes through as it is.
+            // Inside a line, everything up to the next CR is copied.
             if self.0 == LinePosition::Line {
                 let plain = memchr::memchr(b'\r', rest).unwrap_or(rest.len());
                 let (line, from_cr) = rest.split_at(plain);
@@ -46,14 +46,14 @@ impl DotUnstuffer {
                 }
                 continue;
             }
-            let (next, take) = match (self.0, byte) {
+            let (next, is_consumed) = match (self.0, byte) {
                 (LinePosition::Start, b'.') => (LinePosition::Dot, true),
                 (LinePosition::Dot, b'\r') => (LinePosition::DotCr, true),
                 (LinePosition::DotCr, b'\n') => {
                     self.0 = LinePosition::Start;
                     return (input.len().saturating_sub(after.len()), true);
                 }
-                // The dot was transparency, and a CR stood alone behind it.
+                // The dot was stuffed, and a bare CR follows it.
                 (LinePosition::DotCr, _) => {
                     out.push(b'\r');
                     (LinePosition::Cr, false)
@@ -69,7 +69,7 @@ impl DotUnstuffer {
                 _ => (LinePosition::Line, false),
             };
             self.0 = next;
-            if take {
+            if is_consumed {
                 rest = after;
             }
         }
@@ -77,8 +77,8 @@ impl DotUnstuffer {
     }
 }
 
-/// A message as it goes over the wire, with the final dot. A message that does not end in CRLF gets
-/// one.
+/// Returns a message with dot-stuffing and the final dot. If the message does not end in CRLF, one
+/// is added.
 #[cfg(any(test, feature = "internals"))]
 #[must_use]
 pub fn stuff(message: &[u8]) -> Vec<u8> {
@@ -104,10 +104,10 @@ mod tests {
 
     use super::*;
 
-    fn whole(wire: &[u8]) -> Option<(Vec<u8>, usize)> {
+    fn unstuff(wire: &[u8]) -> Option<(Vec<u8>, usize)> {
         let mut out = Vec::new();
-        let (taken, done) = DotUnstuffer::default().feed(wire, &mut out);
-        done.then_some((out, taken))
+        let (consumed, is_done) = DotUnstuffer::default().feed(wire, &mut out);
+        is_done.then_some((out, consumed))
     }
 
     #[test]
@@ -126,20 +126,20 @@ mod tests {
             (b"\r\r\n.\r\n", b"\r\r\n"),
         ] {
             assert_eq!(
-                whole(wire),
+                unstuff(wire),
                 Some((message.to_vec(), wire.len())),
                 "{}",
                 wire.escape_ascii()
             );
         }
         for open in [&b"a\n.\n"[..], b"a\n.\r\n", b"a\r\n.\n", b"a\r.\r", b"a.\r\n", b""] {
-            assert_eq!(whole(open), None, "{}", open.escape_ascii());
+            assert_eq!(unstuff(open), None, "{}", open.escape_ascii());
         }
     }
 
     proptest! {
         #[test]
-        fn round_trip_at_any_split(bytes in "[ab.\r\n]{0,40}", cut in 0usize..60) {
+        fn stuffed_messages_are_read_back_at_any_split(bytes in "[ab.\r\n]{0,40}", cut in 0usize..60) {
             let mut message = bytes.into_bytes();
             if !message.is_empty() && !message.ends_with(b"\r\n") {
                 message.extend_from_slice(b"\r\n");
@@ -147,10 +147,10 @@ mod tests {
             let wire = [stuff(&message), b"NOOP\r\n".to_vec()].concat();
             let (mut state, mut out) = (DotUnstuffer::default(), Vec::new());
             let (first, second) = wire.split_at(cut.min(wire.len()));
-            let (taken, done) = state.feed(first, &mut out);
-            let more = if done { 0 } else { state.feed(second, &mut out).0 };
+            let (consumed, is_done) = state.feed(first, &mut out);
+            let more = if is_done { 0 } else { state.feed(second, &mut out).0 };
             prop_assert_eq!(out, message);
-            prop_assert_eq!(taken.saturating_add(more), wire.len().saturating_sub(6));
+            prop_assert_eq!(consumed.saturating_add(more), wire.len().saturating_sub(6));
         }
     }
 }

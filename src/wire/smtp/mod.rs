@@ -1,4 +1,4 @@
-//! The grammar that SMTP and LMTP share (RFC 5321 §4.1).
+//! The parts of the protocol that SMTP and LMTP share (RFC 5321 §4).
 
 pub mod command;
 pub mod dot;

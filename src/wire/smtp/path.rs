@@ -1,5 +1,6 @@
-//! Paths and parameters of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3, RFC 3461 §4). Each
-//! function is named by its rule.
+//! Reads paths and parameters of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3, RFC 3461 §4).
+//!
+//! Each function has the name of its rule in the grammar.
 
 use crate::model::hex::hex_byte;
 use crate::model::{Address, limits};
@@ -7,16 +8,18 @@ use crate::model::{Address, limits};
 /// Why a path or parameter is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
-    /// Not the grammar.
+    /// The text violates the grammar.
     Syntax,
-    /// Local part over 256 octets, domain over 255 (RFC 5321 §4.5.3.1).
+    /// The local part or the domain is longer than `limits::MAX_LOCAL_PART_BYTES` or
+    /// `limits::MAX_DOMAIN_BYTES` (RFC 5321 §4.5.3.1).
     Long,
-    /// Octets that are not UTF-8, or controls.
-    Octets,
+    /// The text is not UTF-8 or contains control characters.
+    Characters,
 }
 
-/// A path and what follows it: `<` [source route `:`] mailbox `>`. `None` is the null path. Blanks
-/// before it are let through. `<Postmaster>` alone has an empty domain.
+/// Reads a path: `<` [source route `:`] mailbox `>`. Returns it with the text that follows.
+///
+/// `None` is the null path `<>`. Leading blanks are skipped. `<Postmaster>` has an empty domain.
 pub fn path(text: &[u8]) -> Result<(Option<Address>, &[u8]), PathError> {
     let text = text.trim_ascii_start();
     let inner = text.strip_prefix(b"<").ok_or(PathError::Syntax)?;
@@ -37,7 +40,7 @@ pub fn path(text: &[u8]) -> Result<(Option<Address>, &[u8]), PathError> {
     Ok((Some(Address::from_parts(local, domain)), rest))
 }
 
-/// `A-d-l`: read and forgotten (RFC 5321 §4.1.1.3).
+/// Skips the source route, `A-d-l` (RFC 5321 §4.1.1.3).
 fn source_route(text: &[u8]) -> Result<&[u8], PathError> {
     let mut rest = text;
     while let Some(at) = rest.strip_prefix(b"@") {
@@ -51,28 +54,27 @@ fn source_route(text: &[u8]) -> Result<&[u8], PathError> {
     Ok(rest)
 }
 
-/// `Local-part`: a dot-string or a quoted string, without its quotes.
+/// Reads `Local-part`: a dot-string, or a quoted string, whose quotes are removed.
 fn local_part(text: &[u8]) -> Result<(String, &[u8]), PathError> {
     if let Some(quoted) = text.strip_prefix(b"\"") {
         let mut local = Vec::new();
-        let mut octets = quoted.iter();
-        while let Some(octet) = octets.next() {
-            match octet {
-                b'"' => return Ok((utf8(local)?, octets.as_slice())),
+        let mut bytes = quoted.iter();
+        while let Some(byte) = bytes.next() {
+            match byte {
+                b'"' => return Ok((utf8(local)?, bytes.as_slice())),
                 b'\\' => local.push(
-                    *octets
+                    *bytes
                         .next()
-                        .filter(|octet| matches!(octet, 32..=126))
-                        .ok_or(PathError::Octets)?,
+                        .filter(|byte| matches!(byte, 32..=126))
+                        .ok_or(PathError::Characters)?,
                 ),
-                0..=31 | 127 => return Err(PathError::Octets),
+                0..=31 | 127 => return Err(PathError::Characters),
                 other => local.push(*other),
             }
         }
         return Err(PathError::Syntax);
     }
-    let end =
-        text.iter().position(|octet| matches!(octet, b'@' | b'>')).ok_or(PathError::Syntax)?;
+    let end = text.iter().position(|byte| matches!(byte, b'@' | b'>')).ok_or(PathError::Syntax)?;
     let (local, rest) = text.split_at_checked(end).ok_or(PathError::Syntax)?;
     let local = utf8(local.to_vec())?;
     if crate::model::address::is_dot_atom(&local) {
@@ -82,11 +84,11 @@ fn local_part(text: &[u8]) -> Result<(String, &[u8]), PathError> {
     }
 }
 
-/// `Domain` or `address-literal`.
+/// Reads `Domain` or `address-literal`.
 fn domain(text: &[u8]) -> Result<(String, &[u8]), PathError> {
     let end = match text.first() {
-        Some(b'[') => text.iter().position(|octet| *octet == b']').map(|at| at.saturating_add(1)),
-        _ => text.iter().position(|octet| matches!(octet, b'>' | b',' | b':')),
+        Some(b'[') => text.iter().position(|byte| *byte == b']').map(|end| end.saturating_add(1)),
+        _ => text.iter().position(|byte| matches!(byte, b'>' | b',' | b':')),
     };
     let (domain, rest) =
         text.split_at_checked(end.ok_or(PathError::Syntax)?).ok_or(PathError::Syntax)?;
@@ -98,14 +100,14 @@ fn domain(text: &[u8]) -> Result<(String, &[u8]), PathError> {
     }
 }
 
-fn utf8(octets: Vec<u8>) -> Result<String, PathError> {
-    let text = String::from_utf8(octets).map_err(|_| PathError::Octets)?;
-    if text.chars().any(char::is_control) { Err(PathError::Octets) } else { Ok(text) }
+fn utf8(bytes: Vec<u8>) -> Result<String, PathError> {
+    let text = String::from_utf8(bytes).map_err(|_| PathError::Characters)?;
+    if text.chars().any(char::is_control) { Err(PathError::Characters) } else { Ok(text) }
 }
 
-/// The parameters behind a path: keyword in upper case, value as it stands.
+/// Reads the parameters behind a path: keywords in upper case, values unchanged.
 pub fn parameters(text: &[u8]) -> Result<Vec<(String, String)>, PathError> {
-    let text = std::str::from_utf8(text).map_err(|_| PathError::Octets)?;
+    let text = std::str::from_utf8(text).map_err(|_| PathError::Characters)?;
     if !text.is_empty() && !text.starts_with(' ') {
         return Err(PathError::Syntax);
     }
@@ -113,11 +115,13 @@ pub fn parameters(text: &[u8]) -> Result<Vec<(String, String)>, PathError> {
     words
         .map(|word| {
             let (keyword, value) = word.split_once('=').unwrap_or((word, ""));
-            let named = keyword.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-');
-            let clean =
-                !keyword.is_empty() && named && !value.chars().any(|c| c.is_control() || c == '=');
-            // ORCPT and ENVID hold xtext, which has no `=`; nothing else of ours has one either.
-            if clean {
+            let is_keyword =
+                keyword.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            // A value has no `=`, also not in xtext (ORCPT, ENVID).
+            let is_valid = !keyword.is_empty()
+                && is_keyword
+                && !value.chars().any(|c| c.is_control() || c == '=');
+            if is_valid {
                 Ok((keyword.to_ascii_uppercase(), value.to_owned()))
             } else {
                 Err(PathError::Syntax)
@@ -126,30 +130,30 @@ pub fn parameters(text: &[u8]) -> Result<Vec<(String, String)>, PathError> {
         .collect()
 }
 
-/// `xtext` (RFC 3461 §4), decoded.
+/// Decodes `xtext` (RFC 3461 §4).
 pub fn xtext(text: &str) -> Result<String, PathError> {
     let mut out = Vec::with_capacity(text.len());
-    let mut octets = text.bytes();
-    while let Some(octet) = octets.next() {
-        match octet {
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
             b'+' => {
                 let digits = [
-                    octets.next().ok_or(PathError::Syntax)?,
-                    octets.next().ok_or(PathError::Syntax)?,
+                    bytes.next().ok_or(PathError::Syntax)?,
+                    bytes.next().ok_or(PathError::Syntax)?,
                 ];
                 if !digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'A'..=b'F')) {
                     return Err(PathError::Syntax);
                 }
                 out.push(hex_byte(digits).ok_or(PathError::Syntax)?);
             }
-            b'!'..=b'~' if octet != b'=' => out.push(octet),
+            b'!'..=b'~' if byte != b'=' => out.push(byte),
             _ => return Err(PathError::Syntax),
         }
     }
     utf8(out)
 }
 
-/// `utf-8-addr-xtext` and `utf-8-addr-unitext` (RFC 6533 §3), decoded.
+/// Decodes `utf-8-addr-xtext` and `utf-8-addr-unitext` (RFC 6533 §3).
 pub fn utf8_addr(text: &str) -> Result<String, PathError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -162,7 +166,7 @@ pub fn utf8_addr(text: &str) -> Result<String, PathError> {
         rest = after;
     }
     out.push_str(rest);
-    if out.chars().any(char::is_control) { Err(PathError::Octets) } else { Ok(out) }
+    if out.chars().any(char::is_control) { Err(PathError::Characters) } else { Ok(out) }
 }
 
 #[cfg(test)]
@@ -177,8 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
-        for (text, wanted) in [
+    fn reads_paths_and_refuses_invalid_ones() {
+        for (text, expected) in [
             ("<>", "<>"),
             ("  <a@b.example>", "a@b.example"),
             ("<\"a b\"@c.example>", "\"a b\"@c.example"),
@@ -190,7 +194,7 @@ mod tests {
             ("<PostMaster>", "PostMaster"),
             ("<jürgen@bücher.example>", "jürgen@bücher.example"),
         ] {
-            assert_eq!(read(text), Ok(wanted.to_owned()), "{text}");
+            assert_eq!(read(text), Ok(expected.to_owned()), "{text}");
         }
         for text in [
             "",
@@ -211,12 +215,12 @@ mod tests {
         ] {
             assert!(read(text).is_err(), "{text:?}");
         }
-        assert_eq!(path(b"<a\xff@b>"), Err(PathError::Octets));
+        assert_eq!(path(b"<a\xff@b>"), Err(PathError::Characters));
         assert_eq!(read(&format!("<{}@b>", "a".repeat(257))), Err(PathError::Long));
     }
 
     #[test]
-    fn xtext_and_its_kin() {
+    fn decodes_xtext_and_utf8_addresses() {
         assert_eq!(xtext("a+2Bb+3D"), Ok("a+b=".into()));
         for text in ["+2", "+2b", "a=b", "a b", "+0D+0A", "+FF"] {
             assert!(xtext(text).is_err(), "{text}");

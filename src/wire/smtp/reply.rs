@@ -1,17 +1,15 @@
-//! A reply: code, enhanced status code (RFC 3463, RFC 2034), text.
+//! Replies: code, enhanced status code (RFC 3463, RFC 2034) and text.
 
-/// One reply. A text of several lines is written as several (RFC 5321 §4.2.1).
+/// A reply. Each line of the text becomes a line of the reply (RFC 5321 §4.2.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// The basic code.
     pub code: u16,
     /// The enhanced code: class, subject, detail.
     pub enhanced: Option<[u16; 3]>,
-    /// What a person reads.
     pub text: String,
 }
 
-/// Octets of one line's text: 512 less code, enhanced code and CRLF (RFC 5321 §4.5.3.1.5).
+/// The longest text of a line: 512 less code, enhanced code and CRLF (RFC 5321 §4.5.3.1.5).
 const MAX_LINE_BYTES: usize = 480;
 
 impl Reply {
@@ -21,49 +19,48 @@ impl Reply {
         Self { code, enhanced: Some(enhanced), text: text.into() }
     }
 
-    /// A reply without (the greeting, LHLO, 354).
+    /// A reply without an enhanced code: the greeting, the reply to LHLO, 354.
     #[must_use]
     pub fn bare(code: u16, text: impl Into<String>) -> Self {
         Self { code, enhanced: None, text: text.into() }
     }
 
-    /// Whether it says yes.
     #[must_use]
     pub fn is_positive(&self) -> bool {
         self.code < 400
     }
 
-    /// Writes it. Whatever the text holds, it cannot begin a line of its own making: controls are
-    /// dropped.
+    /// Writes the reply. Control characters are removed, so the text cannot forge another reply.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut lines: Vec<String> =
-            self.text.split('\n').map(clean).filter(|line| !line.is_empty()).collect();
+            self.text.split('\n').map(clean_line).filter(|line| !line.is_empty()).collect();
         let last = lines.pop().unwrap_or_default();
         for line in &lines {
-            self.line(out, '-', line);
+            self.write_line(out, '-', line);
         }
-        self.line(out, ' ', &last);
+        self.write_line(out, ' ', &last);
     }
 
-    fn line(&self, out: &mut Vec<u8>, mark: char, text: &str) {
+    fn write_line(&self, out: &mut Vec<u8>, separator: char, text: &str) {
         use std::io::Write as _;
         // Writing to a Vec cannot fail.
         let written = match self.enhanced {
             Some([class, subject, detail]) => {
-                write!(out, "{:03}{mark}{class}.{subject}.{detail} {text}\r\n", self.code)
+                write!(out, "{:03}{separator}{class}.{subject}.{detail} {text}\r\n", self.code)
             }
-            None => write!(out, "{:03}{mark}{text}\r\n", self.code),
+            None => write!(out, "{:03}{separator}{text}\r\n", self.code),
         };
         debug_assert!(written.is_ok());
     }
 }
 
-fn clean(line: &str) -> String {
-    let mut kept: String = line.chars().filter(|c| !c.is_control()).collect();
-    while kept.len() > MAX_LINE_BYTES {
-        kept.pop();
+/// Removes control characters, and cuts the line to `MAX_LINE_BYTES`.
+fn clean_line(line: &str) -> String {
+    let mut cleaned: String = line.chars().filter(|c| !c.is_control()).collect();
+    while cleaned.len() > MAX_LINE_BYTES {
+        cleaned.pop();
     }
-    kept
+    cleaned
 }
 
 #[cfg(test)]
@@ -71,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_text_makes_a_reply_of_its_own() {
+    fn text_cannot_forge_another_reply() {
         let written = |reply: Reply| {
             let mut out = Vec::new();
             reply.write(&mut out);
