@@ -1,6 +1,6 @@
-//! Accounts, their addresses and passwords.
+//! The vendor methods for accounts, their addresses, passwords and tokens.
 
-use super::{AdminMethod, tell};
+use super::{AdminMethod, charge_row};
 use crate::account::{NewAccount, hash_password, new_token};
 use crate::jmap::context::{Context, parse_address};
 use crate::jmap::method::Call;
@@ -43,7 +43,7 @@ impl AdminMethod for AccountAdd {
                 Some("inbox") => Some(false),
                 Some(_) => {
                     return Err(MethodError::InvalidArguments(
-                        "mailboxes: roles or inbox is wanted".into(),
+                        "mailboxes: roles or inbox is expected".into(),
                     ));
                 }
             },
@@ -61,9 +61,9 @@ impl AdminMethod for AccountList {
         _: EmptyArguments,
     ) -> Result<AccountListAnswer, MethodError> {
         let all = context.directory.list()?;
-        let rows = all
-            .iter()
-            .map(|(id, row, addresses)| tell(context, describe(context, *id, row, addresses)?));
+        let rows = all.iter().map(|(id, row, addresses)| {
+            charge_row(context, describe(context, *id, row, addresses)?)
+        });
         Ok(AccountListAnswer { list: rows.collect::<Result<_, MethodError>>()? })
     }
 }
@@ -71,9 +71,9 @@ impl AdminMethod for AccountList {
 impl AdminMethod for AccountGet {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        named: AccountRef,
+        account_ref: AccountRef,
     ) -> Result<AccountAnswer, MethodError> {
-        let (id, _) = context.account_of(&named)?;
+        let (id, _) = context.account_of(&account_ref)?;
         one(context, id)
     }
 }
@@ -120,32 +120,33 @@ impl AdminMethod for AccountSet {
 
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, Nullable(changes)): OfAccount<Nullable<AccountChanges>>,
+        With(account_ref, Nullable(changes)): OfAccount<Nullable<AccountChanges>>,
     ) -> Result<AccountAnswer, MethodError> {
-        let (id, _) = context.account_of(&named)?;
+        let (id, _) = context.account_of(&account_ref)?;
         let zone = changes.zone.map(zone).transpose()?;
         let flag = |given: Option<Option<bool>>| given.map(Option::unwrap_or_default);
         let edit = |row: &mut AccountRow| {
-            put(&mut row.display_name, changes.display_name.clone());
-            put(&mut row.unix_user, changes.unix_user.clone());
-            put(&mut row.zone, zone.clone());
-            put(&mut row.quota_bytes, changes.quota_octets);
-            put(&mut row.quota_emails, changes.quota_emails);
-            put(&mut row.active, flag(changes.active));
-            put(&mut row.detail_files, flag(changes.detail_files));
+            set_if_given(&mut row.display_name, changes.display_name.clone());
+            set_if_given(&mut row.unix_user, changes.unix_user.clone());
+            set_if_given(&mut row.zone, zone.clone());
+            set_if_given(&mut row.quota_bytes, changes.quota_octets);
+            set_if_given(&mut row.quota_emails, changes.quota_emails);
+            set_if_given(&mut row.active, flag(changes.active));
+            set_if_given(&mut row.detail_files, flag(changes.detail_files));
         };
         context.directory.update(id, edit)?;
         one(context, id)
     }
 }
 
-fn put<T>(place: &mut T, given: Option<T>) {
+fn set_if_given<T>(field: &mut T, given: Option<T>) {
     if let Some(value) = given {
-        *place = value;
+        *field = value;
     }
 }
 
-/// An IANA name that is known here: what depends on it must not fall back silently.
+/// Checks the name of a time zone. An unknown one is refused, so that nothing silently uses another
+/// zone.
 fn zone(zone: Option<String>) -> Result<Option<String>, MethodError> {
     match zone.as_deref().filter(|name| clock::zone(name).is_none()) {
         Some(name) => Err(MethodError::InvalidArguments(format!(
@@ -160,9 +161,9 @@ impl AdminMethod for AccountRemove {
 
     fn call(
         &Call { context, .. }: &Call<'_>,
-        named: AccountRef,
+        account_ref: AccountRef,
     ) -> Result<EmptyAnswer, MethodError> {
-        let (id, _) = context.account_of(&named)?;
+        let (id, _) = context.account_of(&account_ref)?;
         context.directory.remove(id)?;
         Ok(EmptyAnswer {})
     }
@@ -173,9 +174,9 @@ impl AdminMethod for AccountAlias {
 
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<AliasArguments>,
+        With(account_ref, args): OfAccount<AliasArguments>,
     ) -> Result<EmptyAnswer, MethodError> {
-        let (id, _) = context.account_of(&named)?;
+        let (id, _) = context.account_of(&account_ref)?;
         let text = args.address;
         let directory = &context.directory;
         let done = match (args.remove, text.strip_prefix('@')) {
@@ -189,7 +190,7 @@ impl AdminMethod for AccountAlias {
     }
 }
 
-/// A domain that accounts may have addresses in.
+/// Checks a domain in which accounts may have addresses.
 fn domain<'a>(key: &str, text: &'a str) -> Result<&'a str, MethodError> {
     if domain_is_well_formed(text) && !text.starts_with('[') {
         Ok(text)
@@ -211,7 +212,7 @@ impl AdminMethod for AccountAliasDomain {
         } else {
             let target = args
                 .target
-                .ok_or_else(|| MethodError::InvalidArguments("target is wanted".into()))?;
+                .ok_or_else(|| MethodError::InvalidArguments("target is required".into()))?;
             context.directory.add_alias_domain(alias, domain("target", &target)?)
         };
         done?;
@@ -233,15 +234,18 @@ impl AdminMethod for AccountAliasDomains {
     }
 }
 
-/// The account whose secrets are to be changed. Not by one who logged in with such a secret: who
-/// stole it would make himself more of them.
-fn whose(context: &Context, named: &AccountRef) -> Result<AccountId, MethodError> {
+/// Returns the account whose passwords and tokens are to be changed. A caller who logged in with
+/// such a secret may not do this: a thief of one secret could create more.
+fn account_of_secrets(
+    context: &Context,
+    account_ref: &AccountRef,
+) -> Result<AccountId, MethodError> {
     if context.caller.account.is_some() {
         return Err(MethodError::Forbidden(
             "passwords and tokens are managed on the server's control socket".into(),
         ));
     }
-    context.account_of(named).map(|(id, _)| id)
+    context.account_of(account_ref).map(|(id, _)| id)
 }
 
 fn secret_name(name: String) -> Result<String, MethodError> {
@@ -250,7 +254,7 @@ fn secret_name(name: String) -> Result<String, MethodError> {
         || name.contains(char::is_control)
     {
         return Err(MethodError::InvalidArguments(
-            "name: 1 to 128 octets without control characters".into(),
+            "name: 1 to 128 bytes without control characters are expected".into(),
         ));
     }
     Ok(name)
@@ -259,17 +263,17 @@ fn secret_name(name: String) -> Result<String, MethodError> {
 impl AdminMethod for AccountPassword {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<PasswordArguments>,
+        With(account_ref, args): OfAccount<PasswordArguments>,
     ) -> Result<EmptyAnswer, MethodError> {
-        let id = whose(context, &named)?;
+        let id = account_of_secrets(context, &account_ref)?;
         let name = secret_name(args.name.unwrap_or_else(|| "default".into()))?;
         let hash = args.password.map(|password| hash_password(&password)).transpose();
         let hash = hash.map_err(|error| MethodError::InvalidArguments(error.to_string()))?;
         let edit = |row: &mut AccountRow| {
-            let others = row.passwords.iter().filter(|(known, _)| *known != name).count();
+            let others = row.passwords.iter().filter(|(other, _)| *other != name).count();
             let fits = hash.is_none() || others < limits::MAX_PASSWORDS;
             if fits {
-                row.passwords.retain(|(known, _)| *known != name);
+                row.passwords.retain(|(other, _)| *other != name);
                 row.passwords.extend(hash.clone().map(|hash| (name.clone(), hash)));
             }
             fits
@@ -277,7 +281,7 @@ impl AdminMethod for AccountPassword {
         if context.directory.update(id, edit)? {
             Ok(EmptyAnswer {})
         } else {
-            Err(MethodError::Conflict("too many passwords: remove one".into()))
+            Err(MethodError::Conflict("there are too many passwords: remove one".into()))
         }
     }
 }
@@ -285,29 +289,30 @@ impl AdminMethod for AccountPassword {
 impl AdminMethod for AccountTokenAdd {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<TokenAddArguments>,
+        With(account_ref, args): OfAccount<TokenAddArguments>,
     ) -> Result<TokenAddAnswer, MethodError> {
-        let id = whose(context, &named)?;
+        let id = account_of_secrets(context, &account_ref)?;
         let name = secret_name(args.name)?;
         let now = context.store.clock().now();
-        let wrong = || {
+        let invalid = || {
             MethodError::InvalidArguments(
-                "expires: a date of RFC 3339 that is to come is wanted".into(),
+                "expires: a date in the future, in the form of RFC 3339, is expected".into(),
             )
         };
-        let date =
-            |text: String| UtcMillis::parse_rfc3339(&text).filter(|at| *at > now).ok_or_else(wrong);
+        let date = |text: String| {
+            UtcMillis::parse_rfc3339(&text).filter(|at| *at > now).ok_or_else(invalid)
+        };
         let expires = args.expires.map(date).transpose()?;
         let (token, hash) = new_token()?;
         let edit = |row: &mut AccountRow| {
             row.tokens.retain(|token| token.expires.is_none_or(|at| now < at));
             if row.tokens.iter().any(|token| token.name == name) {
                 return Some(format!(
-                    "there is a token named {name}: remove it, or take another name"
+                    "there is already a token named {name}: remove it, or choose another name"
                 ));
             }
             if row.tokens.len() >= limits::MAX_TOKENS {
-                return Some("too many tokens: remove one".into());
+                return Some("there are too many tokens: remove one".into());
             }
             row.tokens.push(AccessToken { name: name.clone(), hash, created: now, expires });
             None
@@ -322,9 +327,9 @@ impl AdminMethod for AccountTokenAdd {
 impl AdminMethod for AccountTokenList {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        named: AccountRef,
+        account_ref: AccountRef,
     ) -> Result<TokenListAnswer, MethodError> {
-        let (_, row) = context.account_of(&named)?;
+        let (_, row) = context.account_of(&account_ref)?;
         let list = row.tokens.into_iter().map(|token| TokenFacts {
             name: token.name,
             created: token.created.rfc3339(),
@@ -337,9 +342,9 @@ impl AdminMethod for AccountTokenList {
 impl AdminMethod for AccountTokenRemove {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<TokenRemoveArguments>,
+        With(account_ref, args): OfAccount<TokenRemoveArguments>,
     ) -> Result<EmptyAnswer, MethodError> {
-        let id = whose(context, &named)?;
+        let id = account_of_secrets(context, &account_ref)?;
         let edit = |row: &mut AccountRow| {
             let before = row.tokens.len();
             row.tokens.retain(|token| token.name != args.name);
@@ -348,7 +353,7 @@ impl AdminMethod for AccountTokenRemove {
         if context.directory.update(id, edit)? {
             Ok(EmptyAnswer {})
         } else {
-            Err(MethodError::NotFound(format!("no token is named {}", args.name)))
+            Err(MethodError::NotFound(format!("there is no token named {}", args.name)))
         }
     }
 }

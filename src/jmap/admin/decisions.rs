@@ -1,7 +1,8 @@
-//! The vacation's decisions: those that were made, and the one that a message would get.
+//! The vendor methods for the decisions of the vacation responder: the log, the report of an
+//! absence, and a test of the decision for a message.
 
-use super::mail::rows;
-use super::{AdminMethod, tell};
+use super::mail::row_count;
+use super::{AdminMethod, charge_row};
 use crate::account::{AccountSnapshot, arrivals};
 use crate::jmap::context::parse_address;
 use crate::jmap::method::Call;
@@ -20,16 +21,16 @@ use crate::wire::jmap::admin::decisions::{
 };
 use crate::wire::jmap::{MethodError, With, of_octets};
 
-/// Which decisions are wanted.
+/// Selects decisions of the log.
 #[derive(Debug, Default)]
 struct DecisionFilter {
     since: Option<UtcMillis>,
     until: Option<UtcMillis>,
-    /// Answered ones, or silent ones.
+    /// Only decisions to reply, or only decisions not to.
     answered: Option<bool>,
-    /// Of this reason.
+    /// Only decisions not to reply, for this reason.
     reason: Option<String>,
-    /// Of senders whose address has this in it, lower case.
+    /// Only senders whose address contains this text, in lower case.
     sender: Option<String>,
 }
 
@@ -38,12 +39,14 @@ impl DecisionFilter {
         let DecisionListArguments { since, until, answered, reason, sender, .. } = args;
         let (since, until) = (instant("since", since)?, instant("until", until)?);
         if let Some(reason) = reason.as_ref().filter(|reason| !is_reason(reason)) {
-            return Err(MethodError::InvalidArguments(format!("reason: there is no {reason}")));
+            return Err(MethodError::InvalidArguments(format!(
+                "reason: there is no reason {reason}"
+            )));
         }
         Ok(Self { since, until, answered, reason, sender: sender.map(|text| text.to_lowercase()) })
     }
 
-    fn has(&self, decision: &Decision) -> bool {
+    fn matches(&self, decision: &Decision) -> bool {
         let answered = matches!(decision.verdict, Verdict::Answered(_));
         let reason = match &decision.verdict {
             Verdict::Answered(_) => None,
@@ -64,7 +67,8 @@ impl DecisionFilter {
 }
 
 fn instant(name: &str, text: Option<String>) -> Result<Option<UtcMillis>, MethodError> {
-    let bad = |text: &str| MethodError::InvalidArguments(format!("{name}: `{text}` is no UTCDate"));
+    let bad =
+        |text: &str| MethodError::InvalidArguments(format!("{name}: `{text}` is not a UTCDate"));
     text.map(|text| UtcMillis::parse_rfc3339(&text).ok_or_else(|| bad(&text))).transpose()
 }
 
@@ -73,17 +77,17 @@ fn date(at: Option<UtcMillis>) -> Option<String> {
 }
 
 impl AdminMethod for VacationReport {
-    /// What came in the last absence, or in the time that is asked for.
+    /// Reports the messages that arrived in the last absence, or in the given time.
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<VacationReportArguments>,
+        With(account_ref, args): OfAccount<VacationReportArguments>,
     ) -> Result<VacationReportAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let snapshot = context.store.snapshot();
         let response = snapshot.vacation(account)?;
         let zone = context.directory.identity(account)?.zone;
         let (began, ended) = response.span();
-        // What lies ahead has not ended anything yet.
+        // An end in the future has not ended the absence yet.
         let ended = ended.filter(|ended| *ended <= context.store.clock().now());
         let (since, until) = (instant("since", args.since)?, instant("until", args.until)?);
         let ended = if since.is_some() { until } else { until.or(ended) };
@@ -130,34 +134,34 @@ fn topic(topic: Topic) -> TopicFacts {
 impl AdminMethod for DecisionList {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<DecisionListArguments>,
+        With(account_ref, args): OfAccount<DecisionListArguments>,
     ) -> Result<DecisionListAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
-        let limit = rows(args.limit)?;
-        let wanted = DecisionFilter::of(args)?;
+        let (account, _) = context.account_of(&account_ref)?;
+        let limit = row_count(args.limit)?;
+        let filter = DecisionFilter::of(args)?;
         let snapshot = context.store.snapshot();
         let mut list = Vec::new();
-        let mut told = Ok(());
-        let mut each = |decision: Decision| {
-            if wanted.since.is_some_and(|since| decision.at < since) {
+        let mut charged = Ok(());
+        let mut add = |decision: Decision| {
+            if filter.since.is_some_and(|since| decision.at < since) {
                 return false;
             }
-            if list.len() < limit && wanted.has(&decision) {
-                match tell(context, describe(decision)) {
+            if list.len() < limit && filter.matches(&decision) {
+                match charge_row(context, describe(decision)) {
                     Ok(row) => list.push(row),
-                    Err(error) => told = Err(error),
+                    Err(error) => charged = Err(error),
                 }
             }
-            list.len() < limit && told.is_ok()
+            list.len() < limit && charged.is_ok()
         };
-        snapshot.each_decision(account, &mut each)?;
-        told?;
+        snapshot.each_decision(account, &mut add)?;
+        charged?;
         let (began, ended) = snapshot.vacation(account)?.span();
         Ok(DecisionListAnswer { list, began: date(began), ended: date(ended) })
     }
 }
 
-/// A rule's code, or what takes the place of one when a reply does not go out.
+/// Returns whether a text is the code of a rule, or of a failure to send the reply.
 fn is_reason(code: &str) -> bool {
     Reason::ALL.iter().any(|reason| reason.code() == code)
         || [NO_SMTPUTF8, NOT_SENT].contains(&code)
@@ -180,12 +184,13 @@ fn describe(decision: Decision) -> DecisionFacts {
 }
 
 impl AdminMethod for VacationTest {
-    /// What would be answered to a message now, and why; nothing is stored or sent.
+    /// Returns the reply that a message would get now, or the reason for none. Nothing is stored or
+    /// sent.
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<VacationTestArguments>,
+        With(account_ref, args): OfAccount<VacationTestArguments>,
     ) -> Result<VacationTestAnswer, MethodError> {
-        let (account, row) = context.account_of(&named)?;
+        let (account, row) = context.account_of(&account_ref)?;
         let raw = of_octets(&args.message)?;
         let facts = AutoReplyFacts::of(&raw);
         let sender = match args.sender.as_deref() {

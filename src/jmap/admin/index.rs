@@ -1,10 +1,9 @@
-//! What an export asks beside the messages themselves: of which emails an account consists, and
-//! where they are.
+//! Mail/index: the emails of an account and the paths of their mailboxes, for an export.
 
 use std::collections::BTreeMap;
 
-use super::mail::{email_id, rows};
-use super::{AdminMethod, tell};
+use super::mail::{email_id, row_count};
+use super::{AdminMethod, charge_row};
 use crate::jmap::method::Call;
 use crate::model::{Mailbox, MailboxUid, Role};
 use crate::wire::jmap::admin::OfAccount;
@@ -14,18 +13,18 @@ use crate::wire::jmap::admin::mail::{
 use crate::wire::jmap::{MethodError, With};
 
 impl AdminMethod for MailIndex {
-    /// All emails of an account, newest first, a page at a time; and its mailboxes, each with its
-    /// way from the top or from the Inbox.
+    /// Returns a page of the emails of an account, newest first; and its mailboxes, each with the
+    /// path from the top or from the Inbox.
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<MailIndexArguments>,
+        With(account_ref, args): OfAccount<MailIndexArguments>,
     ) -> Result<MailIndexAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
-        let (limit, after) = (rows(args.limit)?, email_id("after", args.after.as_deref())?);
+        let (account, _) = context.account_of(&account_ref)?;
+        let (limit, after) = (row_count(args.limit)?, email_id("after", args.after.as_deref())?);
         let snapshot = context.store.snapshot();
         let all: BTreeMap<_, _> = snapshot.mailboxes(account)?.into_iter().collect();
         let mailboxes = all.iter().map(|(uid, mailbox)| {
-            let (inbox, names) = way(&all, mailbox);
+            let (inbox, names) = path(&all, mailbox);
             let role = mailbox.role.map(|role| role.name().to_owned());
             IndexedMailbox { id: uid.to_string(), inbox, names, role }
         });
@@ -39,13 +38,15 @@ impl AdminMethod for MailIndex {
                 keywords: email.keywords,
                 size: email.size,
             };
-            list.push(tell(context, row)?);
+            list.push(charge_row(context, row)?);
         }
         Ok(MailIndexAnswer { mailboxes: mailboxes.collect(), list })
     }
 }
 
-fn way(all: &BTreeMap<MailboxUid, Mailbox>, mailbox: &Mailbox) -> (bool, Vec<String>) {
+/// Returns the names on the path to a mailbox, and whether the path begins at the Inbox. Ends also
+/// if damaged rows form a circle.
+fn path(all: &BTreeMap<MailboxUid, Mailbox>, mailbox: &Mailbox) -> (bool, Vec<String>) {
     let (mut names, mut at) = (Vec::new(), Some(mailbox));
     while let Some(mailbox) = at.filter(|_| names.len() <= all.len()) {
         if mailbox.role == Some(Role::Inbox) {

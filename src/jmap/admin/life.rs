@@ -1,10 +1,11 @@
-//! Emails after filing: moved, flagged, destroyed, restored, purged. Of each named email it is said
-//! what became of it: one that is refused is nothing to the others.
+//! The vendor methods that move, flag, destroy, restore and purge emails.
+//!
+//! The answer has an outcome for each email: the refusal of one does not affect the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::mail::{facts, rows};
-use super::{AdminMethod, mailboxes, tell};
+use super::mail::{facts, row_count};
+use super::{AdminMethod, charge_row, mailboxes};
 use crate::jmap::context::Context;
 use crate::jmap::method::Call;
 use crate::message::rows_or_bare;
@@ -19,10 +20,10 @@ use crate::wire::jmap::admin::mail::{
 use crate::wire::jmap::admin::{ObjectError, OfAccount};
 use crate::wire::jmap::{MethodError, With};
 
-/// Emails of one commit.
+/// How many emails one commit changes.
 const EMAILS_PER_COMMIT: usize = 64;
 
-/// What became of each, by id.
+/// The outcome for each email, by id.
 struct Outcomes<T> {
     done: BTreeMap<String, T>,
     refused: BTreeMap<String, ObjectError>,
@@ -47,21 +48,20 @@ fn refusal(error: Error) -> ObjectError {
     MethodError::from(error).into()
 }
 
-/// The named emails, each once, with their ids where they are any.
+/// Returns the given texts, each once, with the email id if the text is one.
 fn named_emails(ids: Vec<String>) -> Result<Vec<(String, Option<EmailId>)>, MethodError> {
     let texts: BTreeSet<String> = ids.into_iter().collect();
     if texts.is_empty() || texts.len() > limits::MAX_LISTED_ROWS {
         return Err(MethodError::InvalidArguments(format!(
-            "ids: 1 to {} email ids are wanted",
+            "ids: 1 to {} email ids are expected",
             limits::MAX_LISTED_ROWS
         )));
     }
     Ok(texts.into_iter().map(|text| (text.clone(), text.parse().ok())).collect())
 }
 
-/// Does the same with each email, several in a commit; where a commit fails, its emails are
-/// refused.
-fn each<T>(
+/// Changes each email, several in one commit. If a commit fails, its emails are refused.
+fn change_each<T>(
     context: &Context,
     account: AccountId,
     ids: Vec<String>,
@@ -73,7 +73,7 @@ fn each<T>(
             let one = |(_, id): &(String, Option<EmailId>)| match id
                 .map_or(Err(Error::NotFound("email")), |id| change(txn, id))
             {
-                // These are found out before anything is staged.
+                // `change` returns these errors before it writes anything.
                 Err(error @ (Error::NotFound(_) | Error::Conflict(_) | Error::Quota)) => {
                     Ok(Err(error))
                 }
@@ -95,28 +95,28 @@ fn each<T>(
 impl AdminMethod for MailDestroy {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<EmailIds>,
+        With(account_ref, args): OfAccount<EmailIds>,
     ) -> Result<MailDestroyAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         #[expect(
             clippy::redundant_closure_for_method_calls,
             reason = "the method has the lifetime of one transaction"
         )]
-        let outcomes = each(context, account, args.ids, |txn, id| txn.destroy_email(id))?;
+        let outcomes = change_each(context, account, args.ids, |txn, id| txn.destroy_email(id))?;
         Ok(MailDestroyAnswer { destroyed: outcomes.done, not_destroyed: outcomes.refused })
     }
 }
 
 impl AdminMethod for MailDestroyed {
-    /// What can be restored.
+    /// Lists the emails that can be restored.
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<MailDestroyedArguments>,
+        With(account_ref, args): OfAccount<MailDestroyedArguments>,
     ) -> Result<MailDestroyedAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let snapshot = context.store.snapshot();
         let since = context.store.clock().now().before(context.restore_period);
-        let all = snapshot.destroyed_emails(account, since, rows(args.limit)?)?;
+        let all = snapshot.destroyed_emails(account, since, row_count(args.limit)?)?;
         let mut list = Vec::with_capacity(all.len());
         for one in all {
             let content = snapshot.content(account, one.id)?;
@@ -126,19 +126,20 @@ impl AdminMethod for MailDestroyed {
                 destroyed_at: one.at.rfc3339(),
                 restorable_until: one.at.after(context.restore_period).rfc3339(),
             };
-            list.push(tell(context, row)?);
+            list.push(charge_row(context, row)?);
         }
         Ok(MailDestroyedAnswer { list })
     }
 }
 
 impl AdminMethod for MailRestore {
-    /// One commit for each, for each message is parsed anew, and not while the account is locked.
+    /// Restores each email in its own commit. Its message is parsed again, before the account is
+    /// locked.
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<EmailIds>,
+        With(account_ref, args): OfAccount<EmailIds>,
     ) -> Result<MailRestoreAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let mut outcomes = Outcomes::default();
         for (text, id) in named_emails(args.ids)? {
             let id = id.ok_or_else(|| refusal(Error::NotFound("destroyed email")));
@@ -168,12 +169,12 @@ fn restore_one(context: &Context, account: AccountId, id: EmailId) -> Result<Ema
 }
 
 impl AdminMethod for MailPurge {
-    /// Takes what was destroyed away for good, before its time.
+    /// Removes destroyed emails for good before their time.
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<MailPurgeArguments>,
+        With(account_ref, args): OfAccount<MailPurgeArguments>,
     ) -> Result<MailPurgeAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         match (args.all, args.ids) {
             (true, None) => {
                 let mut count = 0;
@@ -194,10 +195,10 @@ impl AdminMethod for MailPurge {
                     clippy::redundant_closure_for_method_calls,
                     reason = "the method has the lifetime of one transaction"
                 )]
-                let outcomes = each(context, account, ids, |txn, id| txn.purge_email(id))?;
+                let outcomes = change_each(context, account, ids, |txn, id| txn.purge_email(id))?;
                 Ok(MailPurgeAnswer::Named { purged: outcomes.done, not_purged: outcomes.refused })
             }
-            _ => Err(MethodError::InvalidArguments("either ids or all is wanted".into())),
+            _ => Err(MethodError::InvalidArguments("either ids or all is expected".into())),
         }
     }
 }
@@ -205,11 +206,11 @@ impl AdminMethod for MailPurge {
 impl AdminMethod for MailMove {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<MailMoveArguments>,
+        With(account_ref, args): OfAccount<MailMoveArguments>,
     ) -> Result<MailMoveAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let (uid, _) = mailboxes::find(context, account, &args.mailbox)?;
-        let outcomes = each(context, account, args.ids, |txn, id| {
+        let outcomes = change_each(context, account, args.ids, |txn, id| {
             let email = txn.snapshot().email(account, id)?.ok_or(Error::NotFound("email"))?;
             let mut mailboxes = if args.also { email.mailboxes } else { BTreeSet::new() };
             mailboxes.insert(uid);
@@ -222,28 +223,30 @@ impl AdminMethod for MailMove {
 impl AdminMethod for MailFlag {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<MailFlagArguments>,
+        With(account_ref, args): OfAccount<MailFlagArguments>,
     ) -> Result<MailFlagAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
-        let words = |name: &str, given: &[String]| -> Result<BTreeSet<String>, MethodError> {
+        let (account, _) = context.account_of(&account_ref)?;
+        let read = |name: &str, given: &[String]| -> Result<BTreeSet<String>, MethodError> {
             let bad = |text: &str| {
                 MethodError::InvalidArguments(format!(
-                    "{name}: \"{text}\" is no keyword (RFC 8621 §4.1.1)"
+                    "{name}: \"{text}\" is not a keyword (RFC 8621 §4.1.1)"
                 ))
             };
             given.iter().map(|text| keyword::normalize(text).ok_or_else(|| bad(text))).collect()
         };
-        let (add, remove) = (words("add", &args.add)?, words("remove", &args.remove)?);
+        let (add, remove) = (read("add", &args.add)?, read("remove", &args.remove)?);
         if add.is_empty() && remove.is_empty() {
-            return Err(MethodError::InvalidArguments("add or remove: keywords are wanted".into()));
+            return Err(MethodError::InvalidArguments(
+                "add or remove: keywords are expected".into(),
+            ));
         }
-        let outcomes = each(context, account, args.ids, |txn, id| {
+        let outcomes = change_each(context, account, args.ids, |txn, id| {
             let email = txn.snapshot().email(account, id)?.ok_or(Error::NotFound("email"))?;
             let keywords: BTreeSet<String> =
                 email.keywords.difference(&remove).chain(&add).cloned().collect();
             if keywords.len() > limits::MAX_KEYWORDS {
                 return Err(Error::Conflict(format!(
-                    "more than {} keywords",
+                    "an email may have {} keywords at most",
                     limits::MAX_KEYWORDS
                 )));
             }

@@ -1,6 +1,6 @@
-//! A look at the mail, and the way in.
+//! The vendor methods that list, show and deliver mail.
 
-use super::{AdminMethod, mailboxes, tell};
+use super::{AdminMethod, charge_row, mailboxes};
 use crate::jmap::context::{Context, parse_address};
 use crate::jmap::method::Call;
 use crate::jmap::thread::summary;
@@ -21,18 +21,18 @@ use crate::wire::jmap::{MethodError, With, octets, of_octets};
 impl AdminMethod for MailList {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<MailListArguments>,
+        With(account_ref, args): OfAccount<MailListArguments>,
     ) -> Result<MailListAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let snapshot = context.store.snapshot();
         let name = args.mailbox.unwrap_or_else(|| "inbox".into());
         let (uid, mailbox) = mailboxes::find(context, account, &name)?;
         let shape = if args.collapse_threads { Shape::Threads } else { Shape::Emails };
-        let (limit, after) = (rows(args.limit)?, email_id("after", args.after.as_deref())?);
+        let (limit, after) = (row_count(args.limit)?, email_id("after", args.after.as_deref())?);
         let listing = Listing { uid, filter: ListingFilter::Every, shape };
         let mut list = Vec::new();
         for (id, thread) in snapshot.listing(account, listing, after, limit)? {
-            list.push(tell(context, row(&snapshot, account, (id, thread), shape)?)?);
+            list.push(charge_row(context, row(&snapshot, account, (id, thread), shape)?)?);
         }
         let mailbox = ListedMailbox {
             id: uid.to_string(),
@@ -44,26 +44,26 @@ impl AdminMethod for MailList {
     }
 }
 
-/// How many rows are wanted.
-pub(super) fn rows(limit: Option<u64>) -> Result<usize, MethodError> {
+/// Returns the number of rows for a limit, with its default and its bound.
+pub(super) fn row_count(limit: Option<u64>) -> Result<usize, MethodError> {
     match limit.map(usize::try_from) {
         None => Ok(50),
         Some(Ok(limit)) if limit <= limits::MAX_LISTED_ROWS => Ok(limit),
         Some(_) => Err(MethodError::InvalidArguments(format!(
-            "limit: {} at most",
+            "limit: at most {} is allowed",
             limits::MAX_LISTED_ROWS
         ))),
     }
 }
 
-/// The email id that an argument is.
+/// Reads an argument that is an email id.
 pub(super) fn email_id(name: &str, text: Option<&str>) -> Result<Option<EmailId>, MethodError> {
     let id = text.map(str::parse).transpose();
-    id.map_err(|_| MethodError::InvalidArguments(format!("{name}: an email id is wanted")))
+    id.map_err(|_| MethodError::InvalidArguments(format!("{name}: an email id is expected")))
 }
 
-/// A row of a list of emails; or of one of threads, with what is said of the thread that the email
-/// stands for.
+/// Returns the row of an email in a list. In a list of threads, the row has the facts of the
+/// thread, too.
 pub(super) fn row(
     snapshot: &Snapshot<'_>,
     account: AccountId,
@@ -94,28 +94,28 @@ fn describe(
     let content = snapshot.content(account, id)?;
     let (Some(email), Some((_, content))) = (email, content) else {
         return Err(MethodError::ServerFail(format!(
-            "{id} is listed and not there: run `restante check`"
+            "{id} is listed but does not exist: run `restante check`"
         )));
     };
     Ok(facts(id, thread, email, content))
 }
 
-/// What is said of an email, live or not.
+/// Returns the facts of an email or of a tombstone.
 pub(super) fn facts(
     id: EmailId,
     thread: ThreadId,
     email: EmailMetadata,
     content: EmailContent,
 ) -> EmailFacts {
-    let people = |all: Vec<EmailAddress>| {
+    let addresses = |all: Vec<EmailAddress>| {
         all.into_iter().map(|EmailAddress { name, email }| NamedAddress { name, email }).collect()
     };
     EmailFacts {
         id: id.to_string(),
         thread_id: thread.to_string(),
         received_at: email.received_at.rfc3339(),
-        from: people(content.from),
-        to: people(content.to),
+        from: addresses(content.from),
+        to: addresses(content.to),
         subject: content.subject,
         keywords: email.keywords,
         preview: content.preview,
@@ -125,19 +125,19 @@ pub(super) fn facts(
     }
 }
 
-/// Charges a message that is about to be read, and given in base64.
+/// Charges a message that is about to be read and returned in base64.
 pub(super) fn charge(context: &Context, size: u64) -> Result<(), MethodError> {
-    let told = size.div_ceil(3).saturating_mul(4);
-    context.budget.add_bytes_to_answer(usize::try_from(told).unwrap_or(usize::MAX))?;
+    let encoded = size.div_ceil(3).saturating_mul(4);
+    context.budget.add_bytes_to_answer(usize::try_from(encoded).unwrap_or(usize::MAX))?;
     context.budget.charge_read(size)
 }
 
 impl AdminMethod for MailShow {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<MailShowArguments>,
+        With(account_ref, args): OfAccount<MailShowArguments>,
     ) -> Result<MailShowAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let snapshot = context.store.snapshot();
         let missing = || MethodError::NotFound("no such email".into());
         let id: EmailId = args.id.parse().map_err(|_| missing())?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{AdminMethod, tell};
+use super::{AdminMethod, charge_row};
 use crate::jmap::context::Context;
 use crate::jmap::method::Call;
 use crate::jmap::{principal, share};
@@ -46,13 +46,13 @@ fn known(
 impl AdminMethod for MailboxList {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        named: AccountRef,
+        account_ref: AccountRef,
     ) -> Result<MailboxListAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let all = context.store.snapshot().mailboxes(account)?;
         let mut list = Vec::with_capacity(all.len());
         for (uid, mailbox) in &all {
-            list.push(tell(context, describe(context, &all, *uid, mailbox)?)?);
+            list.push(charge_row(context, describe(context, &all, *uid, mailbox)?)?);
         }
         list.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(MailboxListAnswer { list })
@@ -137,9 +137,9 @@ fn role(name: Option<&str>) -> Result<Option<Option<Role>>, MethodError> {
 impl AdminMethod for MailboxAdd {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<MailboxAddArguments>,
+        With(account_ref, args): OfAccount<MailboxAddArguments>,
     ) -> Result<MailboxFacts, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let (parent, name) = match args.path.rsplit_once('/') {
             Some((above, name)) => (Some(find(context, account, above)?.0), name),
             None => (None, args.path.as_str()),
@@ -162,9 +162,9 @@ impl AdminMethod for MailboxAdd {
 impl AdminMethod for MailboxChange {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<MailboxChangeArguments>,
+        With(account_ref, args): OfAccount<MailboxChangeArguments>,
     ) -> Result<MailboxFacts, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let (uid, old) = find(context, account, &args.mailbox)?;
         let shares = shares(context, account, &old, &args.share_with)?;
         if args.name.as_ref().is_some_and(|name| name.contains('/')) {
@@ -247,9 +247,9 @@ impl AdminMethod for MailboxRemove {
     /// between leaves a mailbox that holds fewer.
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<MailboxRemoveArguments>,
+        With(account_ref, args): OfAccount<MailboxRemoveArguments>,
     ) -> Result<MailboxRemoveAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let (uid, mailbox) = find(context, account, &args.mailbox)?;
         let mut emails = 0;
         if args.emails {
@@ -287,11 +287,11 @@ impl AdminMethod for MailboxEnsure {
     /// case where none is equal; a mailbox that is not there is the one that has its role, if any.
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, MailboxEnsureArguments { inbox, names, role }): OfAccount<
+        With(account_ref, MailboxEnsureArguments { inbox, names, role }): OfAccount<
             MailboxEnsureArguments,
         >,
     ) -> Result<MailboxEnsureAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let unknown = |name: String| MethodError::InvalidArguments(format!("role: {name}"));
         let role =
             role.map(|name| Role::from_name(&name).ok_or_else(|| unknown(name))).transpose()?;

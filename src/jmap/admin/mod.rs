@@ -1,5 +1,5 @@
-//! The vendor methods, under `urn:restante:jmap:admin`: what each takes and gives is said for
-//! administrators, in `docs/admin-api.md`.
+//! The vendor methods, under the capability `urn:restante:jmap:admin`. `docs/admin-api.md`
+//! describes their arguments and answers.
 
 mod accounts;
 mod decisions;
@@ -43,9 +43,9 @@ use crate::wire::jmap::admin::store::{JobGet, StoreBackup, StoreCheck, StoreRepa
 use crate::wire::jmap::admin::vacation::{VacationGet, VacationSet};
 use crate::wire::jmap::{ADMIN, MethodArguments as _, MethodError};
 
-/// What the service does when a vendor method is called.
+/// The implementation of a vendor method.
 trait AdminMethod: VendorMethod {
-    /// Whether only administrators may call it; else the owner of an account may, too.
+    /// Whether only administrators may call the method, and not also the owner of the account.
     const ADMIN_ONLY: bool = false;
 
     fn call(call: &Call<'_>, args: Self::Args) -> Result<Self::Answer, MethodError>;
@@ -65,26 +65,25 @@ const fn changes<M: AdminMethod>() -> RegisteredMethod {
     RegisteredMethod { only_reads: false, ..reads::<M>() }
 }
 
-/// Reads the arguments, runs the method, and makes its answer JSON. Arguments that the method does
-/// not name are left aside.
+/// Reads the arguments, runs the method, and converts its answer to JSON. Unknown arguments are
+/// ignored.
 fn run<M: AdminMethod>(
     call: &Call<'_>,
     _: &str,
-    mut given: Map<String, Value>,
+    mut arguments: Map<String, Value>,
 ) -> Result<Value, MethodError> {
     if M::ADMIN_ONLY {
         call.context.require_admin()?;
     }
-    Ok(serde_json::to_value(M::call(call, M::Args::take(&mut given)?)?)?)
+    Ok(serde_json::to_value(M::call(call, M::Args::take(&mut arguments)?)?)?)
 }
 
-/// Charges one row of a list that becomes an answer.
-fn tell<T: Serialize>(context: &Context, row: T) -> Result<T, MethodError> {
+/// Charges one row of a list to the answer, and returns the row.
+fn charge_row<T: Serialize>(context: &Context, row: T) -> Result<T, MethodError> {
     context.budget.add_to_answer(&serde_json::to_value(&row)?)?;
     Ok(row)
 }
 
-/// The methods.
 pub(super) const METHODS: &[RegisteredMethod] = &[
     changes::<AccountAdd>(),
     reads::<AccountList>(),
@@ -142,12 +141,12 @@ mod tests {
     use super::METHODS;
 
     #[test]
-    fn every_method_is_documented_and_no_other() {
+    fn documented_methods_are_all_vendor_methods() {
         let rows = include_str!("../../../docs/admin-api.md")
             .lines()
             .filter(|line| line.starts_with("| "));
         let first = rows.filter_map(|line| line.trim_start_matches("| ").split(" | ").next());
-        // `Queue/retry *, hold *` are two of one type.
+        // A cell such as `Queue/retry *, hold *` names two methods of one type.
         let mut named = BTreeSet::new();
         for cell in first.filter(|cell| cell.contains('/')) {
             let mut kind = "";

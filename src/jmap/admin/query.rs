@@ -1,7 +1,7 @@
 //! Mail/query: a question in the words of Email/query (RFC 8621 §4.4), with what a list shows of
 //! each email found; or how the question would be answered.
 
-use super::{AdminMethod, mail, mailboxes, tell};
+use super::{AdminMethod, charge_row, mail, mailboxes};
 use crate::jmap::context::Context;
 use crate::jmap::email::search::filter::filter;
 use crate::jmap::email::search::query::SectionArgs;
@@ -25,9 +25,9 @@ const DEFAULT_LIMIT: u64 = 50;
 impl AdminMethod for MailQuery {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, With(args, Nullable(MailQueryLimit { limit }))): <Self as VendorMethod>::Args,
+        With(account_ref, With(args, Nullable(MailQueryLimit { limit }))): <Self as VendorMethod>::Args,
     ) -> Result<MailQueryAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let snapshot = context.store.snapshot();
         let secrets = context.store.secrets();
         let results = spec(context, account, &args)?;
@@ -101,7 +101,7 @@ fn row(
         let found = finder.snippet(snapshot, account, id)?.unwrap_or_default();
         row.snippet = Some(EmailSnippet { subject: found.subject, preview: found.preview });
     }
-    tell(context, row)
+    charge_row(context, row)
 }
 
 fn plan(plan: &QueryPlan) -> PlanFacts {

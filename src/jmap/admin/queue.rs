@@ -1,7 +1,7 @@
 //! The queued actions: looked at, and done with by hand.
 
 use super::mail::charge;
-use super::{AdminMethod, tell};
+use super::{AdminMethod, charge_row};
 use crate::jmap::context::Context;
 use crate::jmap::method::Call;
 use crate::model::address::fold_domain;
@@ -68,10 +68,10 @@ impl QueueFilter {
 /// The account that is named, or all of them for who may see them.
 fn accounts(
     context: &Context,
-    named: &AccountRef,
+    account_ref: &AccountRef,
 ) -> Result<Vec<(AccountId, String)>, MethodError> {
-    if named.is_named() {
-        let (id, row) = context.account_of(named)?;
+    if account_ref.is_named() {
+        let (id, row) = context.account_of(account_ref)?;
         return Ok(vec![(id, row.name)]);
     }
     context.require_admin()?;
@@ -101,21 +101,21 @@ fn walk(
 impl AdminMethod for QueueList {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, With(selection, QueueListArguments { limit })): Self::Args,
+        With(account_ref, With(selection, QueueListArguments { limit })): Self::Args,
     ) -> Result<QueueListAnswer, MethodError> {
         let filter = QueueFilter::of(&selection)?;
         let limit = limit.and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.unwrap_or(limits::MAX_LISTED_ROWS).min(limits::MAX_LISTED_ROWS);
         let mut list = Vec::new();
         let mut more = false;
-        for (id, name) in accounts(context, &named)? {
+        for (id, name) in accounts(context, &account_ref)? {
             walk(context, id, &filter, |actions| {
                 for action in actions {
                     more |= list.len() >= limit;
                     if more {
                         return Ok(false);
                     }
-                    list.push(tell(context, describe(id, &name, &action))?);
+                    list.push(charge_row(context, describe(id, &name, &action))?);
                 }
                 Ok(true)
             })?;
@@ -187,9 +187,9 @@ fn read_id(text: &str) -> Result<ActionId, MethodError> {
 impl AdminMethod for QueueShow {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<QueueShowArguments>,
+        With(account_ref, args): OfAccount<QueueShowArguments>,
     ) -> Result<QueueShowAnswer, MethodError> {
-        let (account, row) = context.account_of(&named)?;
+        let (account, row) = context.account_of(&account_ref)?;
         let id = read_id(&args.id)?;
         let snapshot = context.store.snapshot();
         let action = snapshot.action(account, id)?;
@@ -268,11 +268,11 @@ fn put(
 /// sent already.
 fn change(
     context: &Context,
-    With(named, With(selection, QueueTarget { id, all })): QueueChangeArguments,
+    With(account_ref, With(selection, QueueTarget { id, all })): QueueChangeArguments,
     mut act: impl FnMut(&mut Txn<'_>, &Action) -> Result<(), Error>,
 ) -> Result<QueueChangeAnswer, MethodError> {
     if !all {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let id = id.ok_or_else(|| MethodError::InvalidArguments("id is wanted".into()))?;
         let id = read_id(&id)?;
         let done = context.store.commit(account, |txn| {
@@ -285,7 +285,7 @@ fn change(
     }
     let filter = QueueFilter::of(&selection)?;
     let mut sum = QueueChangeAnswer { changed: 0, left: 0, under_way: 0 };
-    for (account, _) in accounts(context, &named)? {
+    for (account, _) in accounts(context, &account_ref)? {
         walk(context, account, &filter, |actions| {
             let done = context.store.commit(account, |txn| {
                 let mut counts = QueueChangeAnswer { changed: 0, left: 0, under_way: 0 };

@@ -1,6 +1,6 @@
 //! Who was told: by the account's own response, in its present generation, and by its scripts.
 
-use super::{AdminMethod, tell};
+use super::{AdminMethod, charge_row};
 use crate::jmap::context::parse_address;
 use crate::jmap::method::Call;
 use crate::model::{UtcMillis, limits};
@@ -15,9 +15,9 @@ use crate::wire::jmap::{MethodError, With};
 impl AdminMethod for ToldList {
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<ToldListArguments>,
+        With(account_ref, args): OfAccount<ToldListArguments>,
     ) -> Result<ToldListAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let limit = args
             .limit
             .and_then(|limit| usize::try_from(limit).ok())
@@ -32,7 +32,7 @@ impl AdminMethod for ToldList {
                 script: told.generation.is_none(),
                 until: told.until.map(UtcMillis::rfc3339),
             };
-            list.push(tell(context, row)?);
+            list.push(charge_row(context, row)?);
         }
         Ok(ToldListAnswer { list })
     }
@@ -42,9 +42,9 @@ impl AdminMethod for ToldForget {
     /// Who is forgotten is answered anew.
     fn call(
         &Call { context, .. }: &Call<'_>,
-        With(named, args): OfAccount<ToldForgetArguments>,
+        With(account_ref, args): OfAccount<ToldForgetArguments>,
     ) -> Result<ToldForgetAnswer, MethodError> {
-        let (account, _) = context.account_of(&named)?;
+        let (account, _) = context.account_of(&account_ref)?;
         let sender = args.sender.map(|text| parse_address(&text)).transpose()?;
         let who = match (args.all, sender) {
             (true, None) => None,

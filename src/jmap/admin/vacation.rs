@@ -16,9 +16,9 @@ use crate::wire::jmap::{MethodError, With};
 impl AdminMethod for VacationGet {
     fn call(
         call: &Call<'_>,
-        With(named, args): OfAccount<VacationGetArguments>,
+        With(account_ref, args): OfAccount<VacationGetArguments>,
     ) -> Result<VacationGetAnswer, MethodError> {
-        let account = open(call, &named)?;
+        let account = open(call, &account_ref)?;
         let GetAnswer { account_id, state, list, not_found } =
             get_from::<VendorVacation>(call, &account, args.ids, args.properties)?;
         let list =
@@ -30,9 +30,9 @@ impl AdminMethod for VacationGet {
 impl AdminMethod for VacationSet {
     fn call(
         call: &Call<'_>,
-        With(named, args): OfAccount<VacationSetArguments>,
+        With(account_ref, args): OfAccount<VacationSetArguments>,
     ) -> Result<SetAnswer, MethodError> {
-        let account = open(call, &named)?;
+        let account = open(call, &account_ref)?;
         let VacationSetArguments { if_in_state, create, update, destroy } = args;
         let args =
             SetArgs { account_id: account.id.to_string(), if_in_state, create, update, destroy };
@@ -40,7 +40,7 @@ impl AdminMethod for VacationSet {
     }
 }
 
-fn open(call: &Call<'_>, named: &AccountRef) -> Result<Account, MethodError> {
-    let (id, row) = call.context.account_of(named)?;
+fn open(call: &Call<'_>, account_ref: &AccountRef) -> Result<Account, MethodError> {
+    let (id, row) = call.context.account_of(account_ref)?;
     Ok(Account { id, row, guest: None })
 }
